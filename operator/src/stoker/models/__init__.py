@@ -1,0 +1,1 @@
+"""Value types and vocabularies; imports nothing of Stoker above it."""

@@ -1,0 +1,81 @@
+"""What looking at a job's metrics concludes."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from stoker.models.finding import Finding
+from stoker.models.vocabulary import Stage, UnknownReason
+
+
+class IdlenessState(StrEnum):
+    """Whether a job as a whole is idle. Missing is never idle."""
+
+    IDLE = "Idle"
+    ACTIVE = "Active"
+    WAITING = "Waiting"
+    """Not all pods are ready: the job waits, it does not idle."""
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Idleness:
+    """The screen's answer for one job.
+
+    Idle only when every sample of every available signal of every GPU of every pod in the window stands at its idle level, with the
+    policy's coverage. `since` is the end of the last activity (or the latest container start); `pod_uids` are the pods looked at.
+    """
+
+    state: IdlenessState
+    observed_at: datetime
+    reason: UnknownReason | None = None
+    message: str = ""
+    since: datetime | None = None
+    coverage_percent: int | None = None
+    pod_uids: frozenset[str] = frozenset()
+
+    def idle_for(self, now: datetime) -> timedelta:
+        """How long the job has been idle at `now`; zero when it is not known to be."""
+        if self.state is not IdlenessState.IDLE or self.since is None:
+            return timedelta(0)
+        return max(now - self.since, timedelta(0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSpan:
+    """One stage of a job's life with its mean utilization in percent (None when not covered); `end` None: still in it."""
+
+    stage: Stage
+    start: datetime
+    end: datetime | None
+    average_percent: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Utilization:
+    """A job's utilization by the study's definition (ICSE 2024, section 2): the time-weighted mean over the job's whole life and all
+    GPUs requested. Percents are 0..100; None means unknown, never 0.
+    """
+
+    average_percent: float | None
+    average_percent_range: tuple[float, float] | None = None
+    """The interval it lies in, where coverage is below the bound."""
+    recent_percent: float | None = None
+    """Over the last ten minutes."""
+    peak_memory_percent: float | None = None
+    coverage_percent: float
+    gpu_hours: float
+    gpu_hours_idle: float | None = None
+    as_of: datetime
+    stages: tuple[StageSpan, ...] = ()
+    nodes: tuple[str, ...] = ()
+    """One line a pod, worst first, at most 32."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What `diagnose` concludes of a job: its utilization and the causes that the series show, the most idle GPU-hours first."""
+
+    utilization: Utilization | None
+    unknown: UnknownReason | None = None
+    findings: tuple[Finding, ...] = ()

@@ -1,0 +1,136 @@
+"""What a rule reports, and what users read of it."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from stoker.models.vocabulary import Category, Confidence, Severity, Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """Where the cause stands in what was submitted.
+
+    `field_path` is a Kubernetes field path (`spec.script`, `spec.command[2]`). `line` and `column` are 1-based positions
+    inside that field's text and absent where the field is not a text; `end_column` is exclusive, on the same line.
+    `excerpt` is the offending line with a second line of carets beneath it.
+    """
+
+    field_path: str
+    line: int | None = None
+    column: int | None = None
+    end_column: int | None = None
+    excerpt: str | None = None
+
+    def __str__(self) -> str:
+        return self.field_path if self.line is None else f"{self.field_path}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One fault as a rule's check reports it; the rule adds its own name, category and documentation.
+
+    Texts are single lines. `fix` and `severity` are the rule's own when absent.
+    """
+
+    detail: str
+    evidence: str = ""
+    fix: str | None = None
+    severity: Severity | None = None
+    confidence: Confidence = Confidence.CERTAIN
+    location: Location | None = None
+    sources: tuple[Source, ...] = (Source.MANIFEST,)
+    since: datetime | None = None
+    until: datetime | None = None
+    gpu_hours_idle: float | None = None
+    alternatives: tuple[Category, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A named root cause, with its evidence and the change that removes it.
+
+    `gpu_hours_idle` is a fact (the integral of 1 - utilization over the cause's interval), not a promise of what the fix returns.
+    `until` is set when a finding no longer holds: it is closed, not deleted.
+    """
+
+    rule: str
+    category: Category
+    severity: Severity
+    confidence: Confidence
+    detail: str
+    evidence: str
+    fix: str
+    docs: str
+    sources: tuple[Source, ...]
+    location: Location | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    gpu_hours_idle: float | None = None
+    alternatives: tuple[Category, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the finding still holds."""
+        return self.until is None
+
+    def to_status(self) -> dict[str, Any]:
+        """The entry of `status.findings`: single-line strings, quantities as strings, absent values omitted."""
+        entry: dict[str, Any] = {
+            "category": self.category.value,
+            "rule": self.rule,
+            "severity": self.severity.value,
+            "confidence": self.confidence.value,
+            "detail": single_line(self.detail),
+            "evidence": single_line(self.evidence),
+            "fix": single_line(self.fix),
+            "docs": self.docs,
+            "sources": [source.value for source in self.sources],
+        }
+        if self.gpu_hours_idle is not None:
+            entry["gpuHoursIdle"] = f"{self.gpu_hours_idle:.1f}"
+        if self.since is not None:
+            entry["since"] = rfc3339(self.since)
+        if self.until is not None:
+            entry["until"] = rfc3339(self.until)
+        if self.alternatives:
+            entry["alternatives"] = [category.value for category in self.alternatives]
+        return {key: value for key, value in entry.items() if value != ""}
+
+    @classmethod
+    def from_status(cls, entry: dict[str, Any]) -> "Finding":
+        """Read an entry of `status.findings` back.
+
+        Raises ValueError or KeyError for an entry that this version could not have written.
+        """
+        hours = entry.get("gpuHoursIdle")
+        return cls(
+            rule=entry["rule"],
+            category=Category(entry["category"]),
+            severity=Severity(entry["severity"]),
+            confidence=Confidence(entry["confidence"]),
+            detail=entry["detail"],
+            evidence=entry.get("evidence", ""),
+            fix=entry.get("fix", ""),
+            docs=entry.get("docs", ""),
+            sources=tuple(Source(source) for source in entry.get("sources", ())),
+            since=parse_time(entry.get("since")),
+            until=parse_time(entry.get("until")),
+            gpu_hours_idle=None if hours is None else float(hours),
+            alternatives=tuple(Category(category) for category in entry.get("alternatives", ())),
+        )
+
+
+def single_line(text: str) -> str:
+    """Collapse all white space: a line break hides a warning in kubectl and breaks `describe`."""
+    return " ".join(text.split())
+
+
+def rfc3339(time: datetime) -> str:
+    """A time as Kubernetes writes it: RFC 3339 in UTC, whole seconds."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """Read an RFC 3339 time; None stays None. Raises ValueError for anything else."""
+    return None if text is None else datetime.fromisoformat(text)

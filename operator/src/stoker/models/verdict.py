@@ -1,0 +1,32 @@
+"""The answer to a submission."""
+
+from dataclasses import dataclass
+
+from stoker.models.finding import Finding
+from stoker.models.vocabulary import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What `review` concludes.
+
+    `denied`, `warned` and `audited` partition the findings by what the policy does with them, each ordered by cost, the most costly
+    first. `unfinished` names the rules that failed or ran out of time: an internal error is logged and never denies.
+    """
+
+    denied: tuple[Finding, ...] = ()
+    warned: tuple[Finding, ...] = ()
+    audited: tuple[Finding, ...] = ()
+    unfinished: tuple[str, ...] = ()
+
+    @property
+    def outcome(self) -> Outcome:
+        """Deny if anything is denied, warn if anything is warned of, else allow."""
+        if self.denied:
+            return Outcome.DENY
+        return Outcome.WARN if self.warned else Outcome.ALLOW
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings, denied ones first."""
+        return self.denied + self.warned + self.audited
