@@ -1,0 +1,97 @@
+# `make` alone lists what there is. Everything runs in $(VENV), which is made and kept up to date on the way.
+
+VENV ?= .venv
+PYTHON ?=
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+PYTEST := $(BIN)/pytest -p no:cacheprovider -rs
+UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
+	--generate-hashes --no-header --no-annotate --no-emit-index-url $(LOCK_FLAGS)
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+##@ Try it
+
+.PHONY: demo
+demo: $(STAMP) ## Show the main job on a real control plane, from nothing (KEEP=1 leaves it up)
+	@$(BIN)/python -m e2e demo $(if $(KEEP),--keep)
+
+.PHONY: cluster
+cluster: $(STAMP) ## Start the control plane with the operator, leave it up, print the export KUBECONFIG=
+	@$(BIN)/python -m e2e up
+
+.PHONY: cluster-down
+cluster-down: $(STAMP) ## Stop what `make cluster` or `make demo KEEP=1` left up
+	@$(BIN)/python -m e2e down
+
+##@ Test
+
+.PHONY: test
+test: binaries ## Run the unit tests, then the end-to-end tests (ARGS=... goes to pytest)
+	$(PYTEST) -m "not long" tests e2e $(ARGS)
+
+.PHONY: test-unit
+test-unit: $(STAMP) ## Run the unit tests only: no cluster, under a minute
+	$(PYTEST) -m "not long" tests $(ARGS)
+
+.PHONY: test-e2e
+test-e2e: binaries ## Run the end-to-end tests only
+	$(PYTEST) -m "not long" e2e $(ARGS)
+
+.PHONY: test-long
+test-long: binaries ## Run the tests that take longer than `make test` may
+	$(PYTEST) -m long tests e2e $(ARGS)
+
+.PHONY: binaries
+binaries: $(STAMP) ## Find, download or build the control plane's programs (once per machine)
+	@$(BIN)/python -m e2e binaries
+
+##@ Develop
+
+.PHONY: venv
+venv: $(STAMP) ## Make the Python environment (PYTHON=python3.12 chooses the interpreter)
+	@echo "$(VENV) is ready"
+
+$(STAMP): requirements/runtime.txt requirements/test.txt hack/venv.sh
+	@PYTHON=$(PYTHON) hack/venv.sh $(VENV)
+	@touch $@
+
+.PHONY: fmt
+fmt: $(STAMP) ## Format the code and apply the safe fixes
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+.PHONY: lint
+lint: $(STAMP) ## Check style, types, import layers and the house rules
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python hack/check_house.py
+
+.PHONY: generate
+generate: $(STAMP) ## Write everything that is generated from the models and the rules
+	$(BIN)/python hack/generate.py
+
+.PHONY: verify
+verify: $(STAMP) ## Check that everything generated is up to date
+	$(BIN)/python hack/generate.py --check
+
+.PHONY: lock
+lock: $(STAMP) ## Pin the dependencies of pyproject.toml anew (LOCK_FLAGS=--upgrade takes newer ones)
+	$(UV_COMPILE) --output-file requirements/runtime.txt pyproject.toml
+	$(UV_COMPILE) --output-file requirements/test.txt --constraints requirements/runtime.txt \
+		--extra dev --extra e2e --extra build pyproject.toml
+
+.PHONY: clean
+clean: ## Remove the environment, caches and build output (the programs' cache stays: it took long to build)
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find operator e2e hack tests -name __pycache__ -type d -prune -exec rm -rf {} + 2> /dev/null || true
+
+.PHONY: help
+help: ## Show this help
+	@awk 'BEGIN { FS = ":.*## "; print "Usage: make TARGET" } \
+		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z0-9-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

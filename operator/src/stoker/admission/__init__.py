@@ -1,0 +1,1 @@
+"""The review of a submitted job against a policy; pure."""

@@ -1,0 +1,1 @@
+"""Finds the rules by walking the packages of rules."""

@@ -1,0 +1,1 @@
+"""The decision whether an idle job's GPUs are taken back; pure."""

@@ -1,0 +1,1 @@
+"""Rules over a submitted manifest and its script."""

@@ -1,0 +1,1 @@
+"""Rules over a running job's facts and series."""
