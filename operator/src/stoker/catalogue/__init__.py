@@ -1,1 +1,55 @@
 """Finds the rules by walking the packages of rules."""
+
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any
+
+import stoker.rules.admission
+import stoker.rules.diagnosis
+from stoker.models.rule import Rule
+from stoker.subjects.submission import Submission
+
+
+class CatalogueError(Exception):
+    """A rule is missing, misnamed or a duplicate: a fault of the programmer."""
+
+
+@cache
+def admission_rules() -> tuple[Rule[Submission], ...]:
+    """The rules over submissions, by id."""
+    return _rules(stoker.rules.admission)
+
+
+@cache
+def diagnosis_rules() -> tuple[Rule[Any], ...]:
+    """The rules over the series of a running or finished job, by id."""
+    return _rules(stoker.rules.diagnosis)
+
+
+def all_rules() -> tuple[Rule[Any], ...]:
+    """Every rule, those of admission first. Raises CatalogueError when two share an id or a name within their package."""
+    return (*admission_rules(), *diagnosis_rules())
+
+
+def _rules(package: ModuleType) -> tuple[Rule[Any], ...]:
+    """The `RULE` of each module of a package, by id. Raises CatalogueError."""
+    rules: list[Rule[Any]] = []
+    for module in iter_modules(package.__path__):
+        name = f"{package.__name__}.{module.name}"
+        rule = getattr(import_module(name), "RULE", None)
+        if not isinstance(rule, Rule):
+            raise CatalogueError(f"{name} defines no RULE")
+        if rule.name.replace("-", "_") != module.name:
+            raise CatalogueError(f"{name} defines the rule {rule.name!r}; the module bears the name of its rule")
+        rules.append(rule)
+    for attribute in ("id", "name"):
+        values = [getattr(rule, attribute) for rule in rules]
+        for value in values:
+            if values.count(value) > 1:
+                raise CatalogueError(f"two rules of {package.__name__} have the {attribute} {value!r}")
+    return tuple(sorted(rules, key=lambda rule: rule.id))
+
+
+__all__ = ["CatalogueError", "admission_rules", "all_rules", "diagnosis_rules"]

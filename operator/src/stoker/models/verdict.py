@@ -1,6 +1,6 @@
 """The answer to a submission."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stoker.models.finding import Finding
 from stoker.models.vocabulary import Outcome
@@ -12,12 +12,14 @@ class Verdict:
 
     `denied`, `warned` and `audited` partition the findings by what the policy does with them, each ordered by cost, the most costly
     first. `unfinished` names the rules that failed or ran out of time: an internal error is logged and never denies.
+    `failures` holds the exceptions of those that failed, by rule, for the caller's log.
     """
 
     denied: tuple[Finding, ...] = ()
     warned: tuple[Finding, ...] = ()
     audited: tuple[Finding, ...] = ()
     unfinished: tuple[str, ...] = ()
+    failures: tuple[tuple[str, Exception], ...] = field(default=(), compare=False)
 
     @property
     def outcome(self) -> Outcome:
