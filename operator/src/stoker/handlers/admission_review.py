@@ -1,0 +1,220 @@
+"""AdmissionReview v1, the API server's question and our answer, read and written by hand.
+
+Only what is needed is read, but all that is read is checked: a body that is not understood raises `NotAReviewError` and
+gets HTTP 400, so that the webhook's failurePolicy decides about it. It is never answered with `allowed: true`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+import orjson
+
+from stoker.admission.messages import Cause
+
+API_VERSION = "admission.k8s.io/v1"
+KIND = "AdmissionReview"
+
+MAX_ANNOTATION_BYTES = 1024
+"""What of an audit annotation's value is kept: the audit log is read by people."""
+
+# The API server writes the fields of the review in the order of its Go type: the uid comes first, long before the
+# objects.
+_LEADING_UID = re.compile(rb'"request"\s*:\s*\{\s*"uid"\s*:\s*"([0-9A-Za-z-]{1,64})"')
+
+
+class Operation(StrEnum):
+    """What is being done to the object."""
+
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    CONNECT = "CONNECT"
+
+
+class NotAReviewError(ValueError):
+    """The body is not an AdmissionReview v1; the message says where and why, in one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionRequest:
+    """The question: may `operation` turn `old_object` into `new_object`?
+
+    `new_object` is absent for DELETE, `old_object` for CREATE; for CONNECT both may be. `namespace` is None for
+    cluster-scoped objects. `name` is empty when the API server is still to generate it.
+    """
+
+    uid: str
+    operation: Operation
+    group: str
+    kind: str
+    resource: str
+    subresource: str
+    name: str
+    namespace: str | None
+    new_object: Mapping[str, Any] | None
+    old_object: Mapping[str, Any] | None
+    dry_run: bool
+
+    @classmethod
+    def read(cls, body: bytes) -> Self:
+        """Read the body of the API server's POST.
+
+        Raises NotAReviewError for whatever isn't a complete AdmissionReview v1.
+        """
+        try:
+            document = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise NotAReviewError(f"the body is not JSON: {error}") from error
+        review = _Reader(document, "the body")
+        if (kind := review.text("kind")) != KIND:
+            raise NotAReviewError(f"kind: must be {KIND}, not {_shown(kind)}")
+        if (version := review.text("apiVersion")) != API_VERSION:
+            raise NotAReviewError(f"apiVersion: must be {API_VERSION}, not {_shown(version)}")
+        request = review.inner("request")
+        operation = request.text("operation")
+        if operation not in Operation.__members__:
+            raise NotAReviewError(f"request.operation: must be one of {', '.join(Operation)}, not {_shown(operation)}")
+        kind_of_object, resource = request.inner("kind"), request.inner("resource")
+        read = cls(
+            uid=request.text("uid"),
+            operation=Operation(operation),
+            group=resource.text("group", empty=True),
+            kind=kind_of_object.text("kind"),
+            resource=resource.text("resource"),
+            subresource=request.text("subResource", absent="", empty=True),
+            name=request.text("name", absent="", empty=True),
+            namespace=request.text("namespace", absent="", empty=True) or None,
+            new_object=request.mapping("object"),
+            old_object=request.mapping("oldObject"),
+            dry_run=request.flag("dryRun"),
+        )
+        if read.new_object is None and read.operation in {Operation.CREATE, Operation.UPDATE}:
+            raise NotAReviewError(f"request.object: is required for {read.operation}")
+        if read.old_object is None and read.operation is Operation.UPDATE:
+            raise NotAReviewError(f"request.oldObject: is required for {read.operation}")
+        return read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What is answered. `warnings` are single lines that kubectl prints; `annotations` go to the API server's audit
+    log.
+    """
+
+    allowed: bool
+    message: str = ""
+    causes: Sequence[Cause] = ()
+    warnings: Sequence[str] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    def write(self, request: AdmissionRequest) -> bytes:
+        """The response's JSON. A denial has code 422 and reason Invalid, as the API server's own validation has."""
+        response: dict[str, Any] = {"uid": request.uid, "allowed": self.allowed}
+        if not self.allowed:
+            response["status"] = {
+                "status": "Failure",
+                "code": 422,
+                "reason": "Invalid",
+                "message": self.message,
+                "details": {
+                    "group": request.group,
+                    "kind": request.kind,
+                    "name": request.name,
+                    "causes": [
+                        {"reason": cause.reason, "field": cause.field, "message": cause.message}
+                        for cause in self.causes
+                    ],
+                },
+            }
+        if self.warnings:
+            response["warnings"] = list(self.warnings)
+        if self.annotations:
+            response["auditAnnotations"] = {
+                key: value[:MAX_ANNOTATION_BYTES] for key, value in self.annotations.items()
+            }
+        return _envelope(response)
+
+
+ALLOWED = Answer(allowed=True)
+
+
+def refuse_unread(start: bytes, message: str) -> bytes | None:
+    """Deny a review of which only the `start` was read, or None if its uid isn't there: an answer without it counts
+    for nothing.
+    """
+    uid = _LEADING_UID.search(start)
+    if uid is None:
+        return None
+    status = {"status": "Failure", "code": 413, "reason": "RequestEntityTooLarge", "message": message}
+    return _envelope({"uid": uid[1].decode("ascii"), "allowed": False, "status": status})
+
+
+def _envelope(response: Mapping[str, Any]) -> bytes:
+    return orjson.dumps({"apiVersion": API_VERSION, "kind": KIND, "response": response})
+
+
+class _Reader:
+    """Reads the members of one JSON object and knows its path, so that an error names it."""
+
+    __slots__ = ("_members", "_path")
+
+    def __init__(self, document: object, path: str, prefix: str = "") -> None:
+        if not isinstance(document, dict):
+            raise NotAReviewError(f"{path}: must be an object, not {_json_type(document)}")
+        self._members: dict[str, Any] = document
+        self._path = prefix
+
+    def inner(self, name: str) -> "_Reader":
+        path = self._path + name
+        return _Reader(self._required(name), path, f"{path}.")
+
+    def text(self, name: str, *, absent: str | None = None, empty: bool = False) -> str:
+        value = self._members.get(name)
+        if value is None and absent is not None:
+            return absent
+        value = self._required(name)
+        if not isinstance(value, str):
+            raise NotAReviewError(f"{self._path}{name}: must be a string, not {_json_type(value)}")
+        if not value and not empty:
+            raise NotAReviewError(f"{self._path}{name}: must not be empty")
+        return value
+
+    def mapping(self, name: str) -> Mapping[str, Any] | None:
+        value = self._members.get(name)
+        if value is not None and not isinstance(value, dict):
+            raise NotAReviewError(f"{self._path}{name}: must be an object, not {_json_type(value)}")
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = self._members.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise NotAReviewError(f"{self._path}{name}: must be true or false, not {_json_type(value)}")
+        return bool(value)
+
+    def _required(self, name: str) -> object:
+        value = self._members.get(name)
+        if value is None:
+            raise NotAReviewError(f"{self._path}{name}: is required")
+        return value
+
+
+_JSON_TYPES = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+}
+
+
+def _json_type(value: object) -> str:
+    return _JSON_TYPES.get(type(value), "null")
+
+
+def _shown(text: str) -> str:
+    """A value from outside as it may stand in an error: quoted, one line, short."""
+    return repr(text if len(text) <= 60 else f"{text[:60]}...")
