@@ -1,1 +1,7 @@
-"""From utilization series to a diagnosis: the screen's arithmetic, stages and findings; pure."""
+"""From series to causes: pure functions over what the metrics' source has read."""
+
+from stoker.diagnosis.idle import idleness
+from stoker.diagnosis.job import diagnose
+from stoker.diagnosis.words import to_status
+
+__all__ = ["diagnose", "idleness", "to_status"]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Protocol
 
 from stoker.models.finding import Finding
 from stoker.models.vocabulary import Stage, UnknownReason
@@ -22,8 +23,9 @@ class IdlenessState(StrEnum):
 class Idleness:
     """The screen's answer for one job.
 
-    Idle only when every sample of every available signal of every GPU of every pod in the window stands at its idle level, with the
-    policy's coverage. `since` is the end of the last activity (or the latest container start); `pod_uids` are the pods looked at.
+    Idle only when every sample of every available signal of every GPU of every pod in the window stands at its idle
+    level, with the policy's coverage. `since` is the end of the last activity (or the latest container start);
+    `pod_uids` are the pods looked at.
     """
 
     state: IdlenessState
@@ -43,7 +45,9 @@ class Idleness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageSpan:
-    """One stage of a job's life with its mean utilization in percent (None when not covered); `end` None: still in it."""
+    """One stage of a job's life with its mean utilization in percent (None when not covered); `end` None: still in
+    it.
+    """
 
     stage: Stage
     start: datetime
@@ -53,8 +57,8 @@ class StageSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utilization:
-    """A job's utilization by the study's definition (ICSE 2024, section 2): the time-weighted mean over the job's whole life and all
-    GPUs requested. Percents are 0..100; None means unknown, never 0.
+    """A job's utilization by the study's definition (ICSE 2024, section 2): the time-weighted mean over the job's
+    whole life and all GPUs requested. Percents are 0..100; None means unknown, never 0.
     """
 
     average_percent: float | None
@@ -74,8 +78,29 @@ class Utilization:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What `diagnose` concludes of a job: its utilization and the causes that the series show, the most idle GPU-hours first."""
+    """What `diagnose` concludes of a job: its utilization and the causes that the series show, the most idle GPU-hours
+    first.
+    """
 
     utilization: Utilization | None
     unknown: UnknownReason | None = None
     findings: tuple[Finding, ...] = ()
+
+
+class DiagnosisThresholds(Protocol):
+    """The thresholds of a UtilizationPolicy, in percent."""
+
+    @property
+    def low_percent(self) -> float:
+        """A job is low at or under this life utilization."""
+        ...
+
+    @property
+    def idle_percent(self) -> float:
+        """A GPU is idle at or under this utilization."""
+        ...
+
+    @property
+    def min_coverage_percent(self) -> float:
+        """Under this share of expected samples nothing is concluded."""
+        ...
