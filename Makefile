@@ -4,7 +4,7 @@ VENV ?= .venv
 PYTHON ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
-PYTEST := $(BIN)/pytest -p no:cacheprovider -rs
+PYTEST := $(BIN)/pytest -rs
 UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
 	--generate-hashes --no-header --no-annotate --no-emit-index-url $(LOCK_FLAGS)
 

@@ -1,0 +1,105 @@
+"""Check the habits of this repository that no other tool knows: what files are called and what they never say.
+
+Usage: python hack/check_house.py. Looks at the files that git tracks or would add; prints `path:line: what` for each
+fault and exits 1 if there is one.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+ROOT = Path(__file__).resolve().parent.parent
+SELF = PurePosixPath("hack/check_house.py")
+
+VAGUE_NAMES = frozenset({"common", "constants", "helpers", "misc", "utils"})
+
+SOURCE = r"\.(py|sh|md|toml|ya?ml|txt|json|mod|tpl)$|(^|/)(Makefile|run)$"
+RULE_INPUT = r"^tests/rules/.+/(bad|good|fixed)_"
+"""What users might submit may say anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ban:
+    """A pattern that no line of certain files may contain."""
+
+    pattern: re.Pattern[str]
+    files: re.Pattern[str]
+    message: str
+
+
+BANS = (
+    Ban(
+        pattern=re.compile(r"(?<![\w.$}/-])/(root|home/\w+|Users/\w+)/"),
+        files=re.compile(SOURCE),
+        message="a path of somebody's machine",
+    ),
+    Ban(
+        pattern=re.compile("(?<![\\w.-])" + re.escape(str(ROOT)) + r"(?![\w-])"),
+        files=re.compile(SOURCE),
+        message="the path of this checkout",
+    ),
+    Ban(
+        pattern=re.compile(r"://|--(extra-)?index-url|--find-links"),
+        files=re.compile(r"^requirements/|/go\.(mod|sum)$"),
+        message="a pin names no host: where packages come from is the machine's business",
+    ),
+    Ban(
+        pattern=re.compile(r"GOPROXY=\S*\w\.\w|proxy\.golang\.org|goproxy\.|pythonhosted\.org|pypi\.org/simple"),
+        files=re.compile(r"^(Makefile|pyproject\.toml|\.ci/|hack/|e2e/|docs/|README|CONTRIBUTING)"),
+        message="a package index: where packages come from is the machine's business",
+    ),
+    Ban(
+        pattern=re.compile(r"#\s*(noqa|type: ignore)(: [A-Z0-9, ]+|\[[\w, -]+\])?\s*$"),
+        files=re.compile(r"\.py$"),
+        message="an ignore without its reason (`# noqa: X999 - why`, `# type: ignore[code]  # why`)",
+    ),
+    Ban(
+        pattern=re.compile(r"\b(time|asyncio)\.sleep\((?!0\))"),
+        files=re.compile(r"(^|/)test_\w+\.py$"),
+        message="a test waits for a condition, not for a time",
+    ),
+)
+
+
+def listed_files() -> list[PurePosixPath]:
+    """Every file of the working tree that is tracked or would be, relative to the root."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    output = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return sorted(PurePosixPath(name) for name in set(output.split("\0")) - {""} if (ROOT / name).is_file())
+
+
+def name_faults(path: PurePosixPath) -> Iterator[str]:
+    """What is wrong with a file's name or place."""
+    if str(path) == "operator/__init__.py":
+        yield f"{path}:1: it would shadow the standard library's `operator`"
+    if path.suffix == ".py":
+        for part in {*path.parent.parts, path.stem} & VAGUE_NAMES:
+            yield f"{path}:1: {part!r} says nothing about what is inside"
+
+
+def text_faults(path: PurePosixPath) -> Iterator[str]:
+    """What a file says and should not."""
+    bans = [ban for ban in BANS if ban.files.search(str(path))]
+    if not bans or path == SELF or re.search(RULE_INPUT, str(path)):
+        return
+    for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), start=1):
+        for ban in bans:
+            if found := ban.pattern.search(line):
+                yield f"{path}:{number}: {found.group().strip()!r}: {ban.message}"
+
+
+def main() -> int:
+    """Print every fault; 1 if there is one."""
+    files = listed_files()
+    faults = [fault for path in files for fault in (*name_faults(path), *text_faults(path))]
+    for fault in faults:
+        print(fault)
+    print(f"{len(files)} files, {len(faults)} against the house rules")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
