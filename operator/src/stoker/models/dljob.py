@@ -1,0 +1,572 @@
+"""DLJob: a deep-learning job on one or more nodes, each with the same number of GPUs."""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema, field_validator
+from pydantic_core import PydanticCustomError
+
+from stoker.models.duration import Between, parse_duration
+from stoker.models.environment import RESERVED_PREFIXES
+from stoker.models.meta import (
+    Boolean,
+    Conditions,
+    Integer,
+    ObjectMeta,
+    Time,
+)
+from stoker.models.schema import INT_OR_STRING, PRESERVE_UNKNOWN, ApiModel, Validation, validations
+from stoker.models.vocabulary import (
+    Category,
+    Confidence,
+    Framework,
+    JobType,
+    Phase,
+    ReclaimState,
+    Severity,
+    Source,
+    SuccessPolicy,
+)
+
+KIND = "DLJob"
+PLURAL = "dljobs"
+TRAINER = "trainer"
+"""Name of the container that runs the job."""
+
+MAX_NAME_LENGTH = 58
+"""`<name>-<index>` is a host name of at most 63 characters, and an index has up to four digits."""
+MAX_SCRIPT_BYTES = 65_536
+MAX_FINDINGS = 32
+MAX_ADVICE = 4
+MAX_NODE_LINES = 32
+MAX_HISTORY = 10
+
+DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
+GPU_PRODUCT_LABELS: Mapping[str, str] = {"nvidia.com": "nvidia.com/gpu.product", "amd.com": "amd.com/gpu.product-name"}
+"""The node label that names the GPU's product, by the prefix of the GPU resource (NVIDIA's GPU feature discovery, AMD's node labeller)."""
+
+NAME_PATTERN = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
+RESOURCE_PATTERN = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
+LABEL_VALUE_PATTERN = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
+QUANTITY_PATTERN = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+
+MUTABLE = ("suspend", "reclaim", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
+"""The fields of the spec that may change."""
+
+
+def _quantity(value: object) -> int | str:
+    if (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, str) and _QUANTITY.match(value)):
+        return value
+    raise PydanticCustomError("quantity", "must be a quantity such as 8, 500m or 64Gi")
+
+
+_QUANTITY = re.compile(QUANTITY_PATTERN)
+Quantity = Annotated[
+    int | str, PlainValidator(_quantity), WithJsonSchema({INT_OR_STRING: True, "pattern": QUANTITY_PATTERN})
+]
+Name = Annotated[str, Field(min_length=1, max_length=253)]
+Percent = Integer
+
+
+class KeySelector(ApiModel):
+    """One key of a ConfigMap or Secret of the job's namespace."""
+
+    name: Name
+    """Name of the ConfigMap or Secret."""
+    key: Name
+    """The key to read."""
+    optional: Boolean | None = None
+    """Whether the pod may start without it."""
+
+
+class FieldSelector(ApiModel):
+    """A field of the pod."""
+
+    api_version: Annotated[str, Field(max_length=63)] | None = None
+    """Version of the schema that the path is written for. Default: v1."""
+    field_path: Annotated[str, Field(min_length=1, max_length=512)]
+    """Path of the field, such as metadata.name or status.podIP."""
+
+
+class ResourceSelector(ApiModel):
+    """A resource of a container."""
+
+    container_name: Annotated[str, Field(max_length=63)] | None = None
+    """The container. Default: this one."""
+    resource: Annotated[str, Field(min_length=1, max_length=317)]
+    """The resource, such as limits.cpu."""
+    divisor: Quantity | None = None
+    """Unit of the value. Default: 1."""
+
+
+class EnvVarSource(ApiModel):
+    """Where a variable's value is read from when the pod starts; exactly one of these."""
+
+    config_map_key_ref: KeySelector | None = None
+    """A key of a ConfigMap of the job's namespace."""
+    secret_key_ref: KeySelector | None = None
+    """A key of a Secret of the job's namespace."""
+    field_ref: FieldSelector | None = None
+    """A field of the pod."""
+    resource_field_ref: ResourceSelector | None = None
+    """A resource of a container."""
+
+
+class EnvVar(ApiModel):
+    """An environment variable of the trainer."""
+
+    name: Annotated[str, Field(min_length=1, max_length=253)]
+    """Name of the variable. STOKER_*, PET_* and MASTER_* belong to the operator."""
+    value: Annotated[str, Field(max_length=131_071)] | None = None
+    """The value; $(OTHER) is replaced by the kubelet. Default: empty."""
+    value_from: EnvVarSource | None = None
+    """Where the value is read from when the pod starts; excludes value."""
+
+
+class ResourceRequirements(ApiModel):
+    """CPU, memory and other resources of the trainer. GPUs are added from gpusPerNode."""
+
+    limits: Annotated[dict[str, Quantity], Field(default_factory=dict, max_length=64)]
+    """The most that the container may use, such as {cpu: 64, memory: 512Gi}."""
+    requests: Annotated[dict[str, Quantity], Field(default_factory=dict, max_length=64)]
+    """What the scheduler sets aside for the container. Default: the limits."""
+
+
+class Sources(ApiModel):
+    """The job's program, mounted at /workspace."""
+
+    config_map: Name
+    """A ConfigMap of the job's namespace; each key becomes a file in /workspace, which is then the working directory."""
+
+
+class JobReclaim(ApiModel):
+    """What the job itself asks of reclaim; it counts only within the UtilizationPolicy's bounds."""
+
+    idle_after: Annotated[str, Between("10m", "24h")] | None = None
+    """How long all GPUs must be idle before the job counts as idle, from 10m to 24h. Default: the policy's idleAfter."""
+
+
+def _immutable(field: str, *, always_set: bool) -> Validation:
+    """The transition rule that keeps a field of the spec as it was created.
+
+    It stands at the spec, because a rule at the field itself misses its being added or removed.
+    """
+    same = f"self.{field} == oldSelf.{field}"
+    rule = same if always_set else f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || {same})"
+    return Validation(
+        rule=rule,
+        message=f"spec.{field} is immutable: delete the DLJob and create it anew, or create one of another name;"
+        f" only {', '.join(MUTABLE)} may change",
+        field_path=f".{field}",
+    )
+
+
+SPEC_RULES = (
+    Validation(
+        rule="!has(self.script) || (!has(self.command) && !has(self.args))",
+        message="spec.script excludes spec.command and spec.args: keep the script, or the command and its args",
+        field_path=".script",
+    ),
+    Validation(
+        rule="!has(self.gpuProduct) || "
+        + " || ".join(f"self.gpuResource.startsWith('{prefix}/')" for prefix in GPU_PRODUCT_LABELS),
+        message=f"spec.gpuProduct needs a spec.gpuResource of {' or '.join(GPU_PRODUCT_LABELS)}: for another vendor's GPUs"
+        " write the node selector in spec.podTemplate.spec.nodeSelector",
+        message_expression="'spec.gpuProduct has no known node label for spec.gpuResource %s (allowed prefixes: "
+        + ", ".join(f"{prefix}/" for prefix in GPU_PRODUCT_LABELS)
+        + "): write the node selector in spec.podTemplate.spec.nodeSelector'.format([self.gpuResource])",
+        field_path=".gpuProduct",
+    ),
+    *(
+        _immutable(field, always_set=field in {"nodes", "gpusPerNode", "gpuResource", "image", "successPolicy"})
+        for field in (
+            "nodes",
+            "gpusPerNode",
+            "gpuResource",
+            "gpuProduct",
+            "image",
+            "script",
+            "command",
+            "args",
+            "env",
+            "resources",
+            "sources",
+            "framework",
+            "jobType",
+            "maxRestarts",
+            "successPolicy",
+            "podTemplate",
+        )
+    ),
+)
+
+
+class DLJobSpec(ApiModel):
+    """What to run, on which GPUs. Immutable except suspend, reclaim, activeDeadlineSeconds and ttlSecondsAfterFinished."""
+
+    model_config = ConfigDict(json_schema_extra=validations(*SPEC_RULES))
+
+    nodes: Annotated[Integer, Field(ge=1, le=1024, json_schema_extra={"format": "int32"})] = 1
+    """Number of pods, each with the same GPUs, from 1 to 1024."""
+    gpus_per_node: Annotated[Integer, Field(ge=0, le=64, json_schema_extra={"format": "int32"})]
+    """GPUs of each pod, from 0 to 64. The launcher learns it from PET_NPROC_PER_NODE and STOKER_GPUS_PER_NODE."""
+    gpu_resource: Annotated[str, Field(pattern=RESOURCE_PATTERN, max_length=317)] = DEFAULT_GPU_RESOURCE
+    """The resource that counts the GPUs, such as nvidia.com/gpu, amd.com/gpu or nvidia.com/mig-1g.10gb."""
+    gpu_product: Annotated[str, Field(pattern=LABEL_VALUE_PATTERN, max_length=63)] | None = None
+    """The product that the nodes' GPUs must be, such as NVIDIA-A100-SXM4-80GB; becomes a node selector on the vendor's product label."""
+    image: Annotated[str, Field(min_length=1, max_length=1024)]
+    """The container image, best with a tag or digest that never moves, such as registry.example.com/nlp/bert:2026.11."""
+    script: (
+        Annotated[
+            str,
+            Field(
+                min_length=1,
+                max_length=MAX_SCRIPT_BYTES,
+                json_schema_extra=validations(
+                    Validation(
+                        rule=f"size(bytes(self)) <= {MAX_SCRIPT_BYTES}",
+                        message=f"spec.script may have at most {MAX_SCRIPT_BYTES} bytes: put the program into the image or"
+                        " into spec.sources",
+                        message_expression=f"'spec.script has %d bytes, at most {MAX_SCRIPT_BYTES} are allowed: put the program into"
+                        " the image or into spec.sources'.format([size(bytes(self))])",
+                    )
+                ),
+            ),
+        ]
+        | None
+    ) = None
+    """Start-up shell script, at most 65,536 bytes, run in every pod by bash (sh where the image has no bash). Excludes command and args."""
+    command: (
+        Annotated[tuple[Annotated[str, Field(max_length=131_071)], ...], Field(min_length=1, max_length=256)] | None
+    ) = None
+    """Command of the trainer in place of the image's entry point; excludes script."""
+    args: Annotated[tuple[Annotated[str, Field(max_length=131_071)], ...], Field(max_length=1024)] | None = None
+    """Arguments of the command, or of the image's entry point; excludes script."""
+    env: Annotated[tuple[EnvVar, ...], Field(max_length=256)] = ()
+    """Environment variables of the trainer, beside the injected STOKER_*, PET_* and MASTER_*."""
+    resources: ResourceRequirements | None = None
+    """CPU, memory and other resources of the trainer. GPUs are added from gpusPerNode."""
+    sources: Sources | None = None
+    """The job's program, mounted at /workspace, which is then the working directory."""
+    framework: Framework | None = None
+    """The deep-learning framework. Inferred when absent."""
+    job_type: JobType | None = None
+    """What kind of job it is; absent means Training. Interactive and Serving count only where the UtilizationPolicy trusts them."""
+    max_restarts: Annotated[Integer, Field(ge=0, le=100, json_schema_extra={"format": "int32"})] | None = None
+    """How often each pod may be restarted after a failure, from 0 to 100. Default: 3 at one node, 0 on several (a restarted rank can't
+    rejoin the others). Pods lost to disruptions are replaced anyway."""
+    success_policy: SuccessPolicy = SuccessPolicy.ALL
+    """When the job has succeeded: All its pods have, or its Leader (the pod with rank 0) has, which ends the others."""
+    pod_template: Annotated[dict[str, Any], Field(json_schema_extra={PRESERVE_UNKNOWN: True})] | None = None
+    """A partial PodTemplateSpec, merged by name onto the operator's: tolerations, volumes, sidecars, security context. Refused in it: the
+    trainer's image, command, args and GPUs, variables named STOKER_*, PET_* or MASTER_*, restartPolicy, hostname, subdomain and the
+    labels of job completion."""
+    suspend: Boolean | None = None
+    """Whether the job's pods are taken away and its GPUs given back until this is false again. The script then starts anew."""
+    reclaim: JobReclaim | None = None
+    """What the job itself asks of reclaim; it counts only within the UtilizationPolicy's bounds."""
+    active_deadline_seconds: Annotated[Integer, Field(ge=1, json_schema_extra={"format": "int64"})] | None = None
+    """Seconds that the job may run before it fails; the clock starts again on resume. Default: no limit."""
+    ttl_seconds_after_finished: Annotated[Integer, Field(ge=0, json_schema_extra={"format": "int32"})] | None = None
+    """Seconds after which a finished DLJob is deleted, with all it made. Default: never."""
+
+    @field_validator("script")
+    @classmethod
+    def _script_fits(cls, script: str | None) -> str | None:
+        size = len(script.encode()) if script is not None else 0
+        if size > MAX_SCRIPT_BYTES:
+            raise PydanticCustomError(
+                "script_bytes",
+                "has {size} bytes, at most {limit} are allowed: put the program into the image or into spec.sources",
+                {"size": size, "limit": MAX_SCRIPT_BYTES},
+            )
+        return script
+
+    @field_validator("command", "args")
+    @classmethod
+    def _script_stands_alone(cls, words: tuple[str, ...] | None, info: Any) -> tuple[str, ...] | None:
+        if words is not None and info.data.get("script") is not None:
+            raise PydanticCustomError(
+                "script_excludes", "spec.script excludes spec.command and spec.args: keep one of them"
+            )
+        return words
+
+    @field_validator("gpu_product")
+    @classmethod
+    def _product_has_label(cls, product: str | None, info: Any) -> str | None:
+        resource = info.data.get("gpu_resource", DEFAULT_GPU_RESOURCE)
+        if product is not None and resource.partition("/")[0] not in GPU_PRODUCT_LABELS:
+            raise PydanticCustomError(
+                "gpu_product",
+                "has no known node label for spec.gpuResource {resource} (allowed prefixes: {prefixes}): write the node selector"
+                " in spec.podTemplate.spec.nodeSelector",
+                {"resource": resource, "prefixes": ", ".join(GPU_PRODUCT_LABELS)},
+            )
+        return product
+
+    @field_validator("pod_template")
+    @classmethod
+    def _template_keeps_out(cls, template: dict[str, Any] | None, info: Any) -> dict[str, Any] | None:
+        resource = info.data.get("gpu_resource", DEFAULT_GPU_RESOURCE)
+        refusals = list(pod_template_refusals(template or {}, gpu_resource=resource))
+        if refusals:
+            raise PydanticCustomError("pod_template", "{refusals}", {"refusals": "; ".join(refusals)})
+        return template
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the whole job."""
+        return self.nodes * self.gpus_per_node
+
+    @property
+    def effective_max_restarts(self) -> int:
+        """Restarts of each pod: as asked for, else 3 at one node and 0 on several, where a restarted rank can't rejoin."""
+        if self.max_restarts is not None:
+            return self.max_restarts
+        return 3 if self.nodes == 1 else 0
+
+    @property
+    def node_selector(self) -> dict[str, str]:
+        """The node selector that gpuProduct stands for."""
+        if self.gpu_product is None:
+            return {}
+        return {GPU_PRODUCT_LABELS[self.gpu_resource.partition("/")[0]]: self.gpu_product}
+
+
+COMPLETION_LABELS = (
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-completion-index",
+    "batch.kubernetes.io/job-name",
+    "controller-uid",
+    "job-name",
+)
+"""Labels by which the Job controller finds its pods."""
+
+
+def pod_template_refusals(template: Mapping[str, Any], *, gpu_resource: str) -> Iterator[str]:
+    """What a pod template may not set, each with its field path and what to use instead."""
+    at = "spec.podTemplate"
+    metadata, spec = _mapping(template.get("metadata")), _mapping(template.get("spec"))
+    for label in COMPLETION_LABELS:
+        if label in _mapping(metadata.get("labels")):
+            yield f"{at}.metadata.labels[{label}] belongs to the Job controller: remove it"
+    for field, instead in (
+        ("restartPolicy", "set spec.maxRestarts"),
+        ("hostname", "it is the pod's rank by which the others find it: remove it"),
+        ("subdomain", "it is the job's Service by which the pods find one another: remove it"),
+    ):
+        if field in spec:
+            yield f"{at}.spec.{field} is the operator's: {instead}"
+    for group in ("containers", "initContainers"):
+        for container in _mappings(spec.get(group)):
+            name = container.get("name")
+            path = f"{at}.spec.{group}[{name}]"
+            for variable in _mappings(container.get("env")):
+                if str(variable.get("name", "")).startswith(RESERVED_PREFIXES):
+                    yield f"{path}.env[{variable['name']}]: variables named STOKER_*, PET_* and MASTER_* are injected: remove it"
+            if group != "containers" or name != TRAINER:
+                continue
+            for field, instead in (("image", "spec.image"), ("command", "spec.command"), ("args", "spec.args")):
+                if field in container:
+                    yield f"{path}.{field} is the operator's: set {instead}"
+            resources = _mapping(container.get("resources"))
+            for kind in ("limits", "requests"):
+                if gpu_resource in _mapping(resources.get(kind)):
+                    yield f"{path}.resources.{kind}[{gpu_resource}] is the operator's: set spec.gpusPerNode"
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:
+    return (item for item in value if isinstance(item, Mapping)) if isinstance(value, list) else iter(())
+
+
+class FindingStatus(ApiModel):
+    """A named root cause of low utilization, with its evidence and the change that removes it."""
+
+    category: Category
+    """Root cause, one of the catalogue's."""
+    rule: str
+    """The rule that reported it."""
+    severity: Severity
+    """Error contradicts itself or must fail, Warning costs GPU time, Advice may help."""
+    confidence: Confidence
+    """Certain, Likely or Possible."""
+    detail: str
+    """What is wrong, with the numbers."""
+    evidence: str | None = None
+    """Where and when it was seen."""
+    fix: str | None = None
+    """The change that removes it."""
+    docs: str | None = None
+    """The rule's page."""
+    sources: tuple[Source, ...] = ()
+    """What the evidence comes from: Manifest, Script, Program, Metrics, Logs."""
+    gpu_hours_idle: str | None = None
+    """GPU-hours that were idle over the cause's interval, such as "38.1": a fact, not what the fix promises."""
+    since: Time | None = None
+    """When it began."""
+    until: Time | None = None
+    """When it ceased to hold; absent while it holds."""
+    alternatives: tuple[Category, ...] = ()
+    """Other causes that the same evidence fits."""
+
+
+class AdviceStatus(ApiModel):
+    """Something that may help, though nothing is wrong; never counted, never acted upon."""
+
+    rule: str
+    """What reported it."""
+    detail: str
+    """What was seen, with the numbers."""
+    fix: str | None = None
+    """What to try."""
+    docs: str | None = None
+    """Its page."""
+
+
+class ReclaimStatus(ApiModel):
+    """Where the job stands on the way to being reclaimed."""
+
+    state: ReclaimState | None = None
+    """Active, Idle, Warned, Reclaiming, Reclaimed, Snoozed, Exempt, or Unknown when nothing can be said about its GPUs."""
+    reason: str | None = None
+    """Why it is in this state, in one sentence."""
+    rule: str | None = None
+    """The rule of the finding that makes it reclaimable."""
+    handled_resume: str | None = None
+    """The last value of the annotation stoker.dev/resume that was acted upon."""
+    idle_since: Time | None = None
+    """When all its GPUs became idle."""
+    warned_at: Time | None = None
+    """When the warning was recorded."""
+    deadline: Time | None = None
+    """When it may be reclaimed at the earliest."""
+    action: Literal["Observe", "Suspend", "Delete"] | None = None
+    """What is done at the deadline, as the policy says: Observe only reports."""
+    job_uid: Annotated[str | None, Field(alias="jobUID")] = None
+    """The Job that the warning is about."""
+    pod_uids: Annotated[tuple[str, ...], Field(alias="podUIDs", max_length=1024)] = ()
+    """The pods that the warning is about; any other pod cancels it."""
+    reclaimed_at: Time | None = None
+    """When it was reclaimed last."""
+    resumed_at: Time | None = None
+    """When it was resumed last."""
+    snoozed_until: Time | None = None
+    """Until when its owner has put reclaim off, within the policy's bound."""
+    history: Annotated[tuple[str, ...], Field(max_length=MAX_HISTORY)] = ()
+    """The last ten events, the latest last."""
+
+
+class UtilizationStatus(ApiModel):
+    """How busy the job's GPUs are: the time-weighted mean over the job's whole life and all GPUs requested. Unknown is absent, never 0."""
+
+    average_percent: Percent | None = Field(default=None, json_schema_extra={"format": "int32"})
+    """Mean utilization over the job's life and all its GPUs, in percent."""
+    average_percent_range: Annotated[tuple[Percent, ...], Field(max_length=2)] | None = None
+    """The interval that the mean lies in, lowest and highest, where samples are missing and it can't be known better."""
+    recent_percent: Percent | None = Field(default=None, json_schema_extra={"format": "int32"})
+    """Mean utilization over the last ten minutes, in percent."""
+    peak_memory_percent: Percent | None = Field(default=None, json_schema_extra={"format": "int32"})
+    """Highest share of a GPU's memory in use, in percent."""
+    coverage_percent: Percent | None = Field(default=None, json_schema_extra={"format": "int32"})
+    """Share of the expected samples that there are, in percent."""
+    gpu_hours: str | None = None
+    """GPU-hours that the job has held, such as "64.0"."""
+    gpu_hours_idle: str | None = None
+    """GPU-hours of these that were idle, such as "44.2"."""
+    as_of: Time | None = None
+    """When this was computed."""
+    stages: Annotated[tuple[str, ...], Field(max_length=32)] = ()
+    """The stages of the job's life, each with its time and mean utilization."""
+    nodes: Annotated[tuple[str, ...], Field(max_length=MAX_NODE_LINES)] = ()
+    """One line a pod with its node and each GPU's utilization, the worst first, at most 32."""
+
+
+class DLJobStatus(ApiModel):
+    """What the operator has seen and done. Written by the operator only."""
+
+    phase: Phase | None = None
+    """Pending, Queued, Starting, Running, Suspended, Reclaimed, Succeeded or Failed; the last two are final."""
+    observed_generation: int | None = Field(default=None, json_schema_extra={"format": "int64"})
+    """Generation of the spec that this status was computed from."""
+    observed_suspend: bool | None = None
+    """spec.suspend when it was last looked at; tells a change apart from a restart of the operator."""
+    ready: str | None = None
+    """Pods that are ready, of all, such as 2/2."""
+    gpus: int | None = Field(default=None, json_schema_extra={"format": "int32"})
+    """GPUs of the whole job."""
+    restarts: int | None = Field(default=None, json_schema_extra={"format": "int32"})
+    """Restarts of all pods together."""
+    job_uid: Annotated[str | None, Field(alias="jobUID")] = None
+    """The Job that was created for it; a Job is created only once."""
+    start_time: Time | None = None
+    """When its first container started."""
+    completion_time: Time | None = None
+    """When it succeeded or failed."""
+    conditions: Conditions = ()
+    """PodsReady (or why not), Suspended, LowUtilization, Idle, ReclaimPending, NameConflict, Complete, Failed."""
+    findings_summary: str | None = None
+    """Number of open findings and the most costly one, such as "2: ImproperBatchSize +1"."""
+    findings: Annotated[tuple[FindingStatus, ...], Field(max_length=MAX_FINDINGS)] = ()
+    """What keeps the GPUs from being busy, the most idle GPU-hours first, at most 32; closed ones have an end."""
+    advice: Annotated[tuple[AdviceStatus, ...], Field(max_length=MAX_ADVICE)] = ()
+    """What may help though nothing is wrong, at most 4."""
+    reclaim: ReclaimStatus | None = None
+    """Where the job stands on the way to being reclaimed."""
+    utilization: UtilizationStatus | None = None
+    """How busy the job's GPUs are."""
+
+
+class DLJob(ApiModel):
+    """A deep-learning job: one or more pods with the same GPUs each, checked before it starts and watched while it runs."""
+
+    api_version: Literal["stoker.dev/v1alpha1"] = "stoker.dev/v1alpha1"
+    kind: Literal["DLJob"] = "DLJob"
+    metadata: ObjectMeta
+    spec: DLJobSpec
+    """What to run, on which GPUs."""
+    status: DLJobStatus | None = None
+    """What the operator has seen and done."""
+
+    @property
+    def name(self) -> str:
+        """Its name; empty for a manifest that leaves it to the server."""
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace; empty for a manifest without one."""
+        return self.metadata.namespace
+
+    @property
+    def uid(self) -> str:
+        """Its uid; empty before it is created."""
+        return self.metadata.uid
+
+    @property
+    def job_type(self) -> JobType:
+        """What it says it is; Training where it says nothing."""
+        return self.spec.job_type or JobType.TRAINING
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the whole job."""
+        return self.spec.gpus
+
+    @property
+    def effective_max_restarts(self) -> int:
+        """Restarts of each pod."""
+        return self.spec.effective_max_restarts
+
+    @property
+    def idle_after(self) -> timedelta | None:
+        """The job's own spec.reclaim.idleAfter."""
+        own = self.spec.reclaim.idle_after if self.spec.reclaim is not None else None
+        return None if own is None else parse_duration(own)

@@ -1,0 +1,132 @@
+"""The parts that both kinds share: metadata, label selectors, conditions, times."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import AwareDatetime, ConfigDict, Field, PlainSerializer, Strict, WithJsonSchema
+
+from stoker.models.finding import rfc3339
+from stoker.models.schema import LIST_MAP_KEYS, LIST_TYPE, MAP_TYPE, PRESERVE_UNKNOWN, ApiModel
+
+GROUP = "stoker.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+
+OWNER_LABEL = f"{GROUP}/owner"
+TEAM_LABEL = f"{GROUP}/team"
+RESUME_ANNOTATION = f"{GROUP}/resume"
+SNOOZE_ANNOTATION = f"{GROUP}/snooze-until"
+
+Time = Annotated[
+    AwareDatetime,
+    PlainSerializer(rfc3339, return_type=str),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+"""RFC 3339; written in UTC with whole seconds."""
+
+Integer = Annotated[int, Strict()]
+Boolean = Annotated[bool, Strict()]
+
+
+class ObjectMeta(ApiModel):
+    """What Stoker reads of an object's metadata."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: Annotated[dict[str, str], Field(default_factory=dict)]
+    annotations: Annotated[dict[str, str], Field(default_factory=dict)]
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[dict[str, Any], ...] = ()
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
+    deletion_grace_period_seconds: int | None = None
+    managed_fields: tuple[dict[str, Any], ...] = ()
+    self_link: str = ""
+
+
+class ConditionStatus(StrEnum):
+    """The status of a condition."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Condition(ApiModel):
+    """One aspect of the object's state, in the form that `kubectl wait --for=condition=...` reads."""
+
+    type: str
+    """Name of the condition."""
+    status: ConditionStatus
+    """True, False or Unknown."""
+    observed_generation: int | None = Field(default=None, json_schema_extra={"format": "int64"})
+    """Generation of the object that the condition was computed from."""
+    last_transition_time: Time
+    """When the status last changed from one value to another."""
+    reason: str
+    """Why the condition has this status, in one CamelCase word."""
+    message: str = ""
+    """The same for people, in one sentence."""
+
+
+Conditions = Annotated[tuple[Condition, ...], Field(json_schema_extra={LIST_TYPE: "map", LIST_MAP_KEYS: ["type"]})]
+
+
+class SelectorOperator(StrEnum):
+    """How a requirement compares a label with its values."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+class SelectorRequirement(ApiModel):
+    """One requirement on one label."""
+
+    key: Annotated[str, Field(min_length=1, max_length=317)]
+    """The label that the requirement is about."""
+    operator: SelectorOperator
+    """In and NotIn compare the label with values; Exists and DoesNotExist look only at the key."""
+    values: Annotated[tuple[Annotated[str, Field(max_length=63)], ...], Field(default=(), max_length=64)]
+    """What In and NotIn compare the label with; empty for Exists and DoesNotExist."""
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels meet the requirement. NotIn holds where the label is absent, as everywhere in Kubernetes."""
+        match self.operator:
+            case SelectorOperator.IN:
+                return labels.get(self.key) in self.values
+            case SelectorOperator.NOT_IN:
+                return labels.get(self.key) not in self.values
+            case SelectorOperator.EXISTS:
+                return self.key in labels
+            case SelectorOperator.DOES_NOT_EXIST:
+                return self.key not in labels
+
+
+class LabelSelector(ApiModel):
+    """Selects by labels, as everywhere in Kubernetes: all requirements must hold, and an empty selector selects everything."""
+
+    model_config = ConfigDict(json_schema_extra={MAP_TYPE: "atomic"})
+
+    match_labels: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(default_factory=dict, max_length=64)]
+    """Labels that must have exactly these values."""
+    match_expressions: Annotated[tuple[SelectorRequirement, ...], Field(max_length=64)] = ()
+    """Further requirements on labels."""
+
+
+def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
+    """Whether a selector selects something with these labels. No selector selects nothing, an empty one everything."""
+    if selector is None:
+        return False
+    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
+        requirement.holds(labels) for requirement in selector.match_expressions
+    )
+
+
+PRESERVED: dict[str, Any] = {PRESERVE_UNKNOWN: True}

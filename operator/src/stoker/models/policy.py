@@ -1,0 +1,481 @@
+"""UtilizationPolicy: what is denied, warned of and reclaimed, for whom; and how the policies of a cluster add up."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, time, timedelta
+from functools import reduce
+from typing import Annotated, Any, Literal, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from stoker.models.duration import Between, format_duration, parse_duration
+from stoker.models.meta import (
+    OWNER_LABEL,
+    TEAM_LABEL,
+    Boolean,
+    Conditions,
+    Integer,
+    LabelSelector,
+    ObjectMeta,
+    Time,
+    matches,
+)
+from stoker.models.schema import PRESERVE_UNKNOWN, ApiModel, Validation, validations
+from stoker.models.vocabulary import Action, JobType, ReclaimMode
+
+KIND = "UtilizationPolicy"
+PLURAL = "utilizationpolicies"
+BASE = "default"
+"""Name of the policy that all others are laid over."""
+
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+"""The label that every namespace carries its own name in."""
+
+MAX_OVERLAPS = 64
+MAX_RECENT_RECLAIMS = 1000
+
+Int32 = Field(json_schema_extra={"format": "int32"})
+Percent = Annotated[Integer, Field(ge=0, le=100), Int32]
+
+
+class RuleSetting(ApiModel):
+    """What a policy says about one rule."""
+
+    action: Action | None = None
+    """What is done with the rule's findings at admission: Deny, Warn, Audit (recorded in status only) or Off. Deny takes effect only for
+    findings that are Certain. Default: the rule's own action."""
+    parameters: Annotated[dict[str, Any], Field(json_schema_extra={PRESERVE_UNKNOWN: True})] | None = None
+    """The rule's parameters, as its page lists them. Default: none."""
+
+
+class Exemption(ApiModel):
+    """Lets some jobs pass some rules."""
+
+    model_config = ConfigDict(
+        json_schema_extra=validations(
+            Validation(
+                rule="has(self.namespaceSelector) || has(self.jobSelector)",
+                message="an exemption needs a namespaceSelector, a jobSelector or both",
+            )
+        )
+    )
+
+    namespace_selector: LabelSelector | None = None
+    """Labels of the namespaces whose jobs are exempt. Default: all namespaces, where a jobSelector is given."""
+    job_selector: LabelSelector | None = None
+    """Labels of the DLJobs that are exempt. Default: all jobs, where a namespaceSelector is given."""
+    rules: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=63)], ...], Field(max_length=128)] = ()
+    """Names of the rules that they are exempt from; "*" stands for all, and for reclaim as well. Default: ["*"]."""
+    until: Time | None = None
+    """When the exemption ends. Default: never."""
+    reason: Annotated[str, Field(min_length=1, max_length=256)]
+    """Why, for those who read the policy later."""
+
+    @model_validator(mode="after")
+    def _selects(self) -> "Exemption":
+        if self.namespace_selector is None and self.job_selector is None:
+            raise PydanticCustomError("selector", "an exemption needs a namespaceSelector, a jobSelector or both")
+        return self
+
+    def covers(self, rule: str, job_labels: Mapping[str, str], now: datetime) -> bool:
+        """Whether a job with these labels, in a namespace that the exemption selects, is exempt from a rule at `now`.
+
+        The rule "*" asks for an exemption from everything, reclaim included.
+        """
+        names = self.rules or ("*",)
+        return (
+            (self.until is None or now < self.until)
+            and ("*" in names or rule in names)
+            and (self.job_selector is None or matches(self.job_selector, job_labels))
+        )
+
+
+class TrustedJobTypes(ApiModel):
+    """Where a job's own word about its type is taken."""
+
+    namespace_selector: LabelSelector | None = None
+    """Labels of the namespaces in which jobType Interactive or Serving is honoured; elsewhere it draws a warning and counts as Training.
+    Default: {}, all namespaces."""
+
+
+class Thresholds(ApiModel):
+    """When utilization counts as low or idle, and how much must be known to say so."""
+
+    low_percent: Percent | None = None
+    """At most this mean utilization over the job's life is low, from 0 to 100. Default: 50."""
+    idle_percent: Annotated[Integer, Field(ge=0, le=10), Int32] | None = None
+    """A GPU whose utilization never exceeds this is idle, from 0 to 10. Default: 0."""
+    min_coverage_percent: Annotated[Integer, Field(ge=50, le=100), Int32] | None = None
+    """Share of the expected samples that there must be to call a job idle, from 50 to 100. Default: 90."""
+
+
+class MassIdleBrake(ApiModel):
+    """When so much turns idle at once that the metrics are more likely wrong than the jobs."""
+
+    min_jobs: Annotated[Integer, Field(ge=2, le=10_000), Int32] | None = None
+    """At least so many jobs, from 2 to 10000. Default: 5."""
+    gpu_percent: Annotated[Integer, Field(ge=1, le=100), Int32] | None = None
+    """With more than this share of the GPUs that were active before, from 1 to 100. Default: 50."""
+
+
+Weekday = Literal["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+WEEKDAYS: tuple[Weekday, ...] = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+TIME_OF_DAY = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
+
+
+class ScheduleWindow(ApiModel):
+    """A daily time in which jobs may be reclaimed."""
+
+    job_types: Annotated[tuple[JobType, ...], Field(max_length=4)] = ()
+    """The job types that the window is for; they are reclaimed only inside their windows. Default: all."""
+    days: Annotated[tuple[Weekday, ...], Field(max_length=7)] = ()
+    """The days on which the window begins: Mon, Tue, Wed, Thu, Fri, Sat, Sun. Default: all."""
+    start: Annotated[str, Field(pattern=TIME_OF_DAY, max_length=5)]
+    """When the window begins, such as 18:00."""
+    end: Annotated[str, Field(pattern=TIME_OF_DAY, max_length=5)]
+    """When it ends, such as 08:00; at or before start, it ends on the next day."""
+    time_zone: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    """Time zone of start and end, such as Europe/Berlin. Default: UTC."""
+
+    @field_validator("time_zone")
+    @classmethod
+    def _zone_exists(cls, name: str | None) -> str | None:
+        try:
+            ZoneInfo(name or "UTC")
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise PydanticCustomError(
+                "time_zone", "{name} is no time zone: write UTC or a name such as Europe/Berlin", {"name": repr(name)}
+            ) from None
+        return name
+
+    def applies_to(self, job_type: JobType) -> bool:
+        """Whether the window is for jobs of this type."""
+        return not self.job_types or job_type in self.job_types
+
+    def contains(self, now: datetime) -> bool:
+        """Whether `now`, an aware time, lies in the window; the end is exclusive."""
+        local = now.astimezone(ZoneInfo(self.time_zone or "UTC"))
+        start, end, at = time.fromisoformat(self.start), time.fromisoformat(self.end), local.time()
+        today, yesterday = self._begins_on(local), self._begins_on(local - timedelta(days=1))
+        if start < end:
+            return today and start <= at < end
+        return (today and at >= start) or (yesterday and at < end)
+
+    def _begins_on(self, local: datetime) -> bool:
+        return not self.days or WEEKDAYS[local.weekday()] in self.days
+
+
+class Reclaim(ApiModel):
+    """Whether, when and how much idle jobs are reclaimed."""
+
+    mode: ReclaimMode | None = None
+    """Observe only reports; Suspend takes the pods of an idle job away and can be undone; Delete deletes its Job and keeps the DLJob as
+    the record. Default: Observe."""
+    idle_after: Annotated[str, Between("10m", "168h")] | None = None
+    """How long all GPUs of a job must be idle, from 10m to 168h; a job may ask for another time within 10m to 24h. Default: 60m."""
+    startup_grace: Annotated[str, Between("0s", "24h")] | None = None
+    """How long after its last container started a job is left alone, from 0s to 24h. Default: 30m."""
+    warning_grace: Annotated[str, Between("1m", "24h")] | None = None
+    """How long after the recorded warning a job is reclaimed at the earliest, from 1m to 24h; the controller's own
+    --minimum-warning-grace (5m) is the floor. Default: 15m."""
+    window: Annotated[str, Between("10m", "24h")] | None = None
+    """The time over which the bounds and the brake count, from 10m to 24h. Default: 1h."""
+    max_jobs_per_window: Annotated[Integer, Field(ge=1, le=500), Int32] | None = None
+    """The most jobs reclaimed within the window, from 1 to 500. Default: 5."""
+    max_gpu_percent_per_window: Annotated[Integer, Field(ge=1, le=100), Int32] | None = Field(
+        default=None, alias="maxGPUPercentPerWindow"
+    )
+    """The largest share of the cluster's GPUs reclaimed within the window, from 1 to 100; one job always may be. Default: 10."""
+    mass_idle_brake: MassIdleBrake | None = None
+    """When reclaim stops because so much turns idle at once within the window."""
+    cooldown_after_resume: Annotated[str, Between("0s", "168h")] | None = None
+    """How long after a resume a job is left alone, from 0s to 168h. Default: 1h."""
+    max_snooze: Annotated[str, Between("0s", "720h")] | None = None
+    """How far the annotation stoker.dev/snooze-until may put reclaim off, from 0s to 720h. Default: 24h."""
+    on_pressure_only: Boolean | None = None
+    """Whether a job is reclaimed only while a pending job would then fit. Default: false."""
+    schedule: Annotated[tuple[ScheduleWindow, ...], Field(max_length=32)] | None = None
+    """Windows outside which the job types they name are not reclaimed. Default: none, so that reclaim may happen at any time."""
+
+
+class Analysis(ApiModel):
+    """How much time a review may take."""
+
+    review_budget: Annotated[str, Between("1s", "2s")] | None = None
+    """How long the rules may take for one job at admission, from 1s to 2s. Default: 1s."""
+    on_not_analysed: Action | None = None
+    """What is done with a job that could not be analysed within the budget: Deny, Warn, Audit or Off. Default: Warn."""
+
+
+class Labels(ApiModel):
+    """The labels that say whose a job is."""
+
+    owner: Annotated[str, Field(min_length=1, max_length=317)] | None = None
+    """Label with the owner's name. Default: stoker.dev/owner."""
+    team: Annotated[str, Field(min_length=1, max_length=317)] | None = None
+    """Label with the team's name. Default: stoker.dev/team."""
+
+
+class UtilizationPolicySpec(ApiModel):
+    """What the policy says. What it leaves out is taken from the policy "default", and then from the built-in defaults."""
+
+    priority: Annotated[Integer, Field(ge=-1_000_000, le=1_000_000), Int32] | None = None
+    """Among the policies that select a namespace the one with the highest priority counts, alone; of equals the one whose name comes
+    first. Default: 0."""
+    namespace_selector: LabelSelector | None = None
+    """Labels of the namespaces that the policy is for; {} stands for all. Absent in the policy "default", required in all others."""
+    rules: Annotated[dict[str, RuleSetting], Field(max_length=128)] | None = None
+    """What is done about each rule, by the rule's name. Default: each rule's own action."""
+    exemptions: Annotated[tuple[Exemption, ...], Field(max_length=64)] | None = None
+    """Jobs that some rules let pass. Default: none."""
+    trusted_job_types: TrustedJobTypes | None = None
+    """Where a job's own word about its type is taken. Default: everywhere."""
+    thresholds: Thresholds | None = None
+    """When utilization counts as low or idle, and how much must be known to say so."""
+    reclaim: Reclaim | None = None
+    """Whether, when and how much idle jobs are reclaimed."""
+    analysis: Analysis | None = None
+    """How much time a review may take."""
+    labels: Labels | None = None
+    """The labels that say whose a job is."""
+
+
+class RecentReclaim(ApiModel):
+    """One job that was reclaimed."""
+
+    job_uid: str = Field(alias="jobUID")
+    """uid of the DLJob."""
+    job: str | None = None
+    """Namespace and name of the DLJob."""
+    time: Time
+    """When the action was decided."""
+    gpus: Annotated[Integer, Int32]
+    """GPUs that it held."""
+
+
+class UtilizationPolicyStatus(ApiModel):
+    """What the operator has found out about the policy and done under it. Written by the operator only."""
+
+    observed_generation: int | None = Field(default=None, json_schema_extra={"format": "int64"})
+    """Generation of the spec that this status was computed from."""
+    conditions: Conditions = ()
+    """Ready, or why the policy is not in force."""
+    overlaps: Annotated[tuple[str, ...], Field(max_length=MAX_OVERLAPS)] = ()
+    """Namespaces that other policies select as well, and which policy counts there."""
+    recent_reclaims: Annotated[tuple[RecentReclaim, ...], Field(max_length=MAX_RECENT_RECLAIMS)] = ()
+    """What was reclaimed within the window; the bounds are counted from here, so that no restart resets them."""
+
+
+class UtilizationPolicy(ApiModel):
+    """What is denied, warned of and reclaimed, for whom. The policy "default" is the base; others select namespaces."""
+
+    api_version: Literal["stoker.dev/v1alpha1"] = "stoker.dev/v1alpha1"
+    kind: Literal["UtilizationPolicy"] = "UtilizationPolicy"
+    metadata: ObjectMeta
+    spec: UtilizationPolicySpec = UtilizationPolicySpec()
+    """What the policy says. What it leaves out is taken from the policy "default", and then from the built-in defaults."""
+    status: UtilizationPolicyStatus | None = None
+    """What the operator has found out about the policy and done under it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.metadata.name
+
+    @model_validator(mode="after")
+    def _base_or_override(self) -> "UtilizationPolicy":
+        if self.name == BASE and self.spec.namespace_selector is not None:
+            raise PydanticCustomError(
+                "base", "spec.namespaceSelector: the policy default is for all namespaces: remove it"
+            )
+        if self.name not in {BASE, ""} and self.spec.namespace_selector is None:
+            raise PydanticCustomError(
+                "override", "spec.namespaceSelector: required in every policy but default; {} selects all namespaces"
+            )
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveThresholds:
+    """When utilization counts as low or idle; percents 0..100."""
+
+    low_percent: int = 50
+    idle_percent: int = 0
+    min_coverage_percent: int = 90
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveBrake:
+    """When reclaim stops: at least `min_jobs` jobs with more than `gpu_percent` percent of the active GPUs turned idle."""
+
+    min_jobs: int = 5
+    gpu_percent: int = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveReclaim:
+    """Whether, when and how much idle jobs are reclaimed."""
+
+    mode: ReclaimMode = ReclaimMode.OBSERVE
+    idle_after: timedelta = timedelta(minutes=60)
+    startup_grace: timedelta = timedelta(minutes=30)
+    warning_grace: timedelta = timedelta(minutes=15)
+    window: timedelta = timedelta(hours=1)
+    max_jobs_per_window: int = 5
+    max_gpu_percent_per_window: int = 10
+    mass_idle_brake: EffectiveBrake = field(default_factory=EffectiveBrake)
+    cooldown_after_resume: timedelta = timedelta(hours=1)
+    max_snooze: timedelta = timedelta(hours=24)
+    on_pressure_only: bool = False
+    schedule: tuple[ScheduleWindow, ...] = ()
+
+    def open_at(self, now: datetime, job_type: JobType) -> bool:
+        """Whether the schedule lets a job of this type be reclaimed now: no window is for its type, or one that is contains `now`."""
+        windows = [window for window in self.schedule if window.applies_to(job_type)]
+        return not windows or any(window.contains(now) for window in windows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveAnalysis:
+    """How much time a review may take."""
+
+    review_budget: timedelta = timedelta(seconds=1)
+    on_not_analysed: Action = Action.WARN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectivePolicy:
+    """What holds in one namespace, every field concrete; the field defaults are the built-in ones.
+
+    `rules` holds the settings that differ from the rules' own; `exemptions` are those whose namespaceSelector selects the namespace.
+    `trusted_job_types`: whether a self-declared Interactive or Serving is honoured in the namespace. `sources` names the policies that
+    it was made of, the base first.
+    """
+
+    rules: Mapping[str, RuleSetting] = field(default_factory=dict)
+    exemptions: tuple[Exemption, ...] = ()
+    trusted_job_types: bool = True
+    thresholds: EffectiveThresholds = field(default_factory=EffectiveThresholds)
+    reclaim: EffectiveReclaim = field(default_factory=EffectiveReclaim)
+    analysis: EffectiveAnalysis = field(default_factory=EffectiveAnalysis)
+    owner_label: str = OWNER_LABEL
+    team_label: str = TEAM_LABEL
+    sources: tuple[str, ...] = ()
+
+    def action(self, rule: str, own: Action) -> Action:
+        """What is done with a rule's findings; `own` is the rule's own action."""
+        setting = self.rules.get(rule)
+        return own if setting is None or setting.action is None else setting.action
+
+    def parameters(self, rule: str) -> Mapping[str, Any]:
+        """The parameters set for a rule."""
+        setting = self.rules.get(rule)
+        return {} if setting is None or setting.parameters is None else setting.parameters
+
+    def exemption(self, rule: str, job_labels: Mapping[str, str], now: datetime) -> Exemption | None:
+        """The exemption that lets a job with these labels pass a rule at `now`; the rule "*" asks for one from everything."""
+        return next((one for one in self.exemptions if one.covers(rule, job_labels, now)), None)
+
+
+BUILT_IN = EffectivePolicy()
+"""What holds where no policy says anything."""
+
+
+def winner(policies: Iterable[UtilizationPolicy], labels: Mapping[str, str]) -> UtilizationPolicy | None:
+    """The one override that counts in a namespace with these labels: the highest priority, of equals the first name."""
+    selected = [one for one in policies if one.name != BASE and matches(one.spec.namespace_selector, labels)]
+    return min(selected, key=lambda one: (-(one.spec.priority or 0), one.name), default=None)
+
+
+def resolve(
+    policies: Iterable[UtilizationPolicy], namespace: str, namespace_labels: Mapping[str, str]
+) -> EffectivePolicy:
+    """What holds in a namespace: the winning override, laid over the policy `default`, laid over the built-in defaults.
+
+    The layering goes field by field, into nested objects and into the entries of `rules`; lists and selectors are replaced whole.
+    """
+    labels = {NAMESPACE_LABEL: namespace, **namespace_labels}
+    policies = tuple(policies)
+    override = winner(policies, labels)
+    layers = [one for one in policies if one.name == BASE] + ([override] if override is not None else [])
+    spec = reduce(_laid_over, (one.spec for one in layers), UtilizationPolicySpec())
+    trusted = spec.trusted_job_types.namespace_selector if spec.trusted_job_types is not None else None
+    set_labels = spec.labels or Labels()
+    return EffectivePolicy(
+        rules=spec.rules or {},
+        exemptions=tuple(
+            one
+            for one in spec.exemptions or ()
+            if one.namespace_selector is None or matches(one.namespace_selector, labels)
+        ),
+        trusted_job_types=trusted is None or matches(trusted, labels),
+        thresholds=EffectiveThresholds(**_set_fields(spec.thresholds)),
+        reclaim=EffectiveReclaim(**_set_fields(spec.reclaim)),
+        analysis=EffectiveAnalysis(**_set_fields(spec.analysis)),
+        owner_label=set_labels.owner or OWNER_LABEL,
+        team_label=set_labels.team or TEAM_LABEL,
+        sources=tuple(one.name for one in layers),
+    )
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def _laid_over(base: Model, over: Model) -> Model:
+    """`over` on `base`, field by field; what `over` leaves out or sets to null is taken from `base`."""
+    update: dict[str, Any] = {}
+    for name in over.model_fields_set:
+        upper, lower = getattr(over, name), getattr(base, name)
+        if upper is not None:
+            update[name] = _merged(lower, upper)
+    return base.model_copy(update=update)
+
+
+def _merged(lower: Any, upper: Any) -> Any:
+    if isinstance(upper, LabelSelector) or lower is None:
+        return upper
+    if isinstance(upper, BaseModel):
+        return _laid_over(lower, upper)
+    if isinstance(upper, dict):
+        return {**lower, **{key: _merged(lower.get(key), value) for key, value in upper.items()}}
+    return upper
+
+
+DURATION_FIELDS = frozenset(
+    {
+        "cooldown_after_resume",
+        "idle_after",
+        "max_snooze",
+        "review_budget",
+        "startup_grace",
+        "warning_grace",
+        "window",
+    }
+)
+
+
+def _set_fields(model: BaseModel | None) -> dict[str, Any]:
+    """The fields that are set, in the types of the effective policy."""
+    fields = {} if model is None else {name: getattr(model, name) for name in type(model).model_fields}
+    return {name: _concrete(name, value) for name, value in fields.items() if value is not None}
+
+
+def _concrete(name: str, value: Any) -> Any:
+    if isinstance(value, MassIdleBrake):
+        return EffectiveBrake(**_set_fields(value))
+    return parse_duration(value) if name in DURATION_FIELDS else value
+
+
+__all__ = [
+    "BASE",
+    "BUILT_IN",
+    "EffectivePolicy",
+    "UtilizationPolicy",
+    "format_duration",
+    "matches",
+    "parse_duration",
+    "resolve",
+    "winner",
+]

@@ -1,0 +1,225 @@
+"""From pydantic models to the structural OpenAPI v3 schemas that a CustomResourceDefinition accepts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+PRESERVE_UNKNOWN = "x-kubernetes-preserve-unknown-fields"
+INT_OR_STRING = "x-kubernetes-int-or-string"
+LIST_TYPE = "x-kubernetes-list-type"
+LIST_MAP_KEYS = "x-kubernetes-list-map-keys"
+MAP_TYPE = "x-kubernetes-map-type"
+VALIDATIONS = "x-kubernetes-validations"
+
+
+class ApiModel(BaseModel):
+    """A part of a Kubernetes object: camelCase outside, snake_case inside, its attributes' docstrings are its `kubectl explain`.
+
+    Unknown fields are ignored, as an older operator must read a newer object; `model_validate(..., extra="forbid")` reports them.
+    """
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        extra="ignore",
+        frozen=True,
+        serialize_by_alias=True,
+        use_attribute_docstrings=True,
+        validate_by_alias=True,
+        validate_by_name=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One place where an object breaks its schema: its field path (`spec.env[0].name`, empty for the object) and what is allowed."""
+
+    field_path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field_path}: {self.message}" if self.field_path else self.message
+
+
+def violations(model: type[BaseModel], document: Mapping[str, Any]) -> list[Violation]:
+    """Everything in which a document breaks a model, unknown fields included; empty for a right one."""
+    try:
+        model.model_validate(document, extra="forbid")
+    except ValidationError as error:
+        return explain(error)
+    return []
+
+
+def explain(error: ValidationError) -> list[Violation]:
+    """A validation error in words for the document's author: field paths as Kubernetes writes them, the value, what is allowed."""
+    found: dict[Violation, None] = {}
+    for detail in error.errors(include_url=False):
+        message = detail["msg"]
+        if detail["type"] == "extra_forbidden":
+            message = "unknown field"
+        elif detail["type"] == "missing":
+            message = "required"
+        elif detail["type"] == "string_too_short":
+            message = "must not be empty"
+        elif isinstance(detail["input"], str | int | float) and str(detail["input"]) not in message:
+            message = f"{_shortened(detail['input'])}: {message[:1].lower()}{message[1:]}"
+        found[Violation(field_path=_field_path(detail["loc"]), message=message)] = None
+    return list(found)
+
+
+def _field_path(location: tuple[int | str, ...]) -> str:
+    """`('spec', 'env', 0, 'name')` as `spec.env[0].name`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).removeprefix(".")
+
+
+def _shortened(value: object, limit: int = 64) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """One CEL rule of a schema (`x-kubernetes-validations`).
+
+    `field_path` is relative to where the rule stands and is what the error names; `message_expression` wins over `message`, which
+    is shown where the expression fails.
+    """
+
+    rule: str
+    message: str
+    message_expression: str | None = None
+    field_path: str | None = None
+
+    def to_schema(self) -> dict[str, str]:
+        """The rule as the API server reads it."""
+        entry = {"rule": self.rule, "message": self.message}
+        if self.message_expression is not None:
+            entry["messageExpression"] = self.message_expression
+        if self.field_path is not None:
+            entry["fieldPath"] = self.field_path
+        return entry
+
+
+def validations(*rules: Validation) -> dict[str, Any]:
+    """The rules as `json_schema_extra` of a field or a model."""
+    return {VALIDATIONS: [rule.to_schema() for rule in rules]}
+
+
+KEPT = (
+    "default",
+    "enum",
+    "format",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "multipleOf",
+    "pattern",
+    "required",
+    "type",
+)
+"""Keywords that mean the same in JSON Schema and in a structural schema."""
+
+
+def structural_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The model's schema: references inlined, null dropped, and nothing that the API server refuses.
+
+    Raises TypeError for what a structural schema can't say: a field without a type, a tuple, a union, recursion.
+    """
+    document = model.model_json_schema(by_alias=True, mode="validation")
+    return _Converter(document.get("$defs", {})).convert(document, path=model.__name__)
+
+
+class _Converter:
+    """Converts one document's nodes; knows the definitions that they refer to."""
+
+    def __init__(self, definitions: Mapping[str, Any]) -> None:
+        self._definitions = definitions
+
+    def convert(self, node: Mapping[str, Any], *, path: str, inside: tuple[str, ...] = ()) -> dict[str, Any]:
+        node, inside = self._resolved(node, path, inside)
+        schema: dict[str, Any] = {}
+        if "description" in node:
+            schema["description"] = " ".join(str(node["description"]).split())
+        schema.update((key, node[key]) for key in KEPT if key in node)
+        if schema.get("default", True) in (None, "", [], {}):
+            del schema["default"]  # an empty default means that the field may be absent
+        for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+            if exclusive in node:
+                schema[bound], schema[exclusive] = node[exclusive], True
+        if "const" in node:
+            schema.setdefault("enum", [node["const"]])
+        schema.update((key, value) for key, value in node.items() if key.startswith("x-kubernetes-"))
+        if INT_OR_STRING in schema:
+            schema.pop("type", None)
+            return schema
+        if PRESERVE_UNKNOWN in schema:
+            schema.setdefault("type", "object")
+            return schema
+        match schema.get("type"):
+            case "object":
+                self._convert_object(node, schema, path, inside)
+            case "array":
+                self._convert_array(node, schema, path, inside)
+            case None:
+                msg = f"{path}: a structural schema needs one type, this has none: {dict(node)}"
+                raise TypeError(msg)
+        return schema
+
+    def _convert_object(
+        self, node: Mapping[str, Any], schema: dict[str, Any], path: str, inside: tuple[str, ...]
+    ) -> None:
+        if "properties" in node:
+            schema["properties"] = {
+                name: self.convert(property_, path=f"{path}.{name}", inside=inside)
+                for name, property_ in node["properties"].items()
+            }
+        elif isinstance(node.get("additionalProperties"), Mapping):
+            schema["additionalProperties"] = self.convert(
+                node["additionalProperties"], path=f"{path}[*]", inside=inside
+            )
+        else:
+            msg = f"{path}: an object needs properties, or {PRESERVE_UNKNOWN}"
+            raise TypeError(msg)
+
+    def _convert_array(
+        self, node: Mapping[str, Any], schema: dict[str, Any], path: str, inside: tuple[str, ...]
+    ) -> None:
+        if not isinstance(node.get("items"), Mapping):
+            msg = f"{path}: an array needs one type of items"
+            raise TypeError(msg)
+        schema["items"] = self.convert(node["items"], path=f"{path}[]", inside=inside)
+        schema.setdefault(LIST_TYPE, "atomic")
+
+    def _resolved(
+        self, node: Mapping[str, Any], path: str, inside: tuple[str, ...]
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """The node with its reference and its null taken away; what stands beside them wins over what they refer to."""
+        merged = dict(node)
+        while "$ref" in merged or "anyOf" in merged:
+            if "$ref" in merged:
+                name = merged.pop("$ref").rsplit("/", 1)[-1]
+                if name in inside:
+                    msg = f"{path}: {name} contains itself"
+                    raise TypeError(msg)
+                inside = (*inside, name)
+                target: Mapping[str, Any] = self._definitions[name]
+            else:
+                options = [option for option in merged.pop("anyOf") if option.get("type") != "null"]
+                if INT_OR_STRING in merged:
+                    continue
+                if len(options) != 1:
+                    msg = f"{path}: a structural schema has no unions: {options}"
+                    raise TypeError(msg)
+                target = options[0]
+            own = {key: value for key, value in merged.items() if key not in {"default", "title"} or value is not None}
+            merged = {**target, **own}
+            if VALIDATIONS in target and VALIDATIONS in own:
+                merged[VALIDATIONS] = [*target[VALIDATIONS], *own[VALIDATIONS]]
+        return merged, inside
