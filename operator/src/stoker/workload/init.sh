@@ -1,0 +1,44 @@
+# Runs a DLJob's script ($1) as the container's first process: `/bin/sh -c THIS stoker SCRIPT`.
+#
+# The kernel drops a SIGTERM that process 1 has no handler for, and a shell does not pass it on: without an init a training run is
+# killed when its grace period ends, before it has saved anything. So signals go to the whole process group of the script, and after
+# one the container lives until the last process of the group has ended: the script's own shell dies at once while the training that
+# it started may still be writing its checkpoint. The exit code is the script's (128+n when signal n ended it).
+run='
+set -m
+bash -c "$1" <&0 &
+set +m'
+if command -v bash > /dev/null 2>&1; then
+  shell=bash
+else
+  # Without a terminal other shells have no job control: a session of its own gives the script a process group.
+  shell=sh
+  run='setsid sh -c "$1" <&0 &'
+  command -v setsid > /dev/null 2>&1 || run='sh -c "$1" <&0 &'
+fi
+exec "$shell" -c "$run"'
+child=$!
+stopping=
+forward() {
+  signalled=1
+  stopping=1
+  kill -s "$1" -- "-$child" 2> /dev/null || kill -s "$1" "$child" 2> /dev/null
+}
+for signal in TERM INT QUIT HUP USR1 USR2; do
+  trap "forward $signal" "$signal"
+done
+code=
+while :; do
+  signalled=
+  wait "$child"
+  status=$?
+  # A second wait for a child that has been waited for: what the first one said stands.
+  if [ "$status" -eq 127 ] && [ -n "$code" ]; then break; fi
+  code=$status
+  # A signal ends the wait, not the child.
+  [ -n "$signalled" ] || break
+done
+if [ -n "$stopping" ]; then
+  while kill -s 0 -- "-$child" 2> /dev/null; do sleep 1; done
+fi
+exit "$code"' stoker "$1"
