@@ -15,7 +15,7 @@ sentence.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -31,6 +31,16 @@ logger = logging.getLogger(__name__)
 
 Reviewer = Callable[[AdmissionRequest], Awaitable[Answer]]
 """Answers one review. What it raises is a fault of ours, logged and answered with HTTP 500."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Where the reviews of one resource are answered, and by whom."""
+
+    path: str
+    group: str
+    resource: str
+    reviewer: Reviewer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,22 +60,22 @@ class ServerSettings:
 
 
 class AdmissionServer:
-    """Serves AdmissionReviews over TLS, one reviewer to a path.
+    """Serves AdmissionReviews over TLS.
 
     An asynchronous context manager: serving inside, and on leaving first drained. It is also what kopf expects of a
     server: a callable that yields its client configuration and then runs until cancelled.
     """
 
-    def __init__(self, settings: ServerSettings, reviewers: Mapping[str, Reviewer]) -> None:
+    def __init__(self, settings: ServerSettings, routes: Sequence[Route]) -> None:
         self._settings = settings
         self._certificate = Certificate(settings.certificate_folder)
         self._draining = False
         self._runner: web.AppRunner | None = None
         self._follower: asyncio.Task[None] | None = None
-        self._paths = ", ".join(f"POST {path}" for path in reviewers)
+        self._paths = ", ".join(f"POST {route.path}" for route in routes)
         self._app = web.Application(middlewares=[self._frame])
-        for path, reviewer in reviewers.items():
-            self._app.router.add_post(path, self._handler(reviewer))
+        for route in routes:
+            self._app.router.add_post(route.path, self._handler(route))
 
     @property
     def port(self) -> int:
@@ -121,7 +131,7 @@ class AdmissionServer:
         yield kopf.WebhookClientConfig()
         await asyncio.Event().wait()
 
-    def _handler(self, reviewer: Reviewer) -> Callable[[web.Request], Awaitable[web.Response]]:
+    def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
             if request.content_type != "application/json":
                 return _refused(
@@ -141,7 +151,12 @@ class AdmissionServer:
                 review = AdmissionRequest.read(body)
             except NotAReviewError as error:
                 return _refused(HTTPStatus.BAD_REQUEST, str(error))
-            answer = await reviewer(review)
+            if (review.group, review.resource) != (route.group, route.resource):
+                return _refused(
+                    HTTPStatus.BAD_REQUEST,
+                    f"request.resource: {route.path} reviews {route.resource}.{route.group} and nothing else",
+                )
+            answer = await route.reviewer(review)
             return web.Response(body=answer.write(review), content_type="application/json")
 
         return handle

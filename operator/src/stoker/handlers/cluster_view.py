@@ -1,0 +1,92 @@
+"""What a review knows of the cluster: its policies and the labels of its namespaces, from memory."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.adapters.kubernetes import NAMESPACES, POLICIES, ApiError, KubernetesApi
+from stoker.handlers.mirror import Mirror
+from stoker.models.policy import EffectivePolicy, UtilizationPolicy, resolve
+
+logger = logging.getLogger(__name__)
+
+NAMESPACE_PATIENCE = 0.25
+"""Seconds that a review waits to hear of its namespace: `kubectl apply` may create the two within milliseconds."""
+_GLANCE = 0.005
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What holds for the jobs of one namespace."""
+
+    policy: EffectivePolicy
+    namespace_labels: Mapping[str, str]
+
+
+class ClusterView:
+    """The policies and namespaces, followed by a watch and checked against lists; no review asks the API server."""
+
+    def __init__(self) -> None:
+        self.policies = Mirror("UtilizationPolicies", _read_policy, self._forget_scopes)
+        self.namespaces = Mirror("Namespaces", _read_labels, self._forget_scopes)
+        self._scopes: dict[str, Scope] = {}
+
+    async def scope(self, namespace: str) -> Scope:
+        """What holds in a namespace. One that is still unknown after a moment has no labels but its name."""
+        if self.namespaces.get(namespace) is None:
+            deadline = asyncio.get_running_loop().time() + NAMESPACE_PATIENCE
+            while self.namespaces.get(namespace) is None and asyncio.get_running_loop().time() < deadline:
+                await asyncio.sleep(_GLANCE)
+        scope = self._scopes.get(namespace)
+        if scope is None:
+            labels = self.namespaces.get(namespace)
+            scope = Scope(policy=resolve(self.policies, namespace, labels or {}), namespace_labels=labels or {})
+            if labels is not None:
+                self._scopes[namespace] = scope
+        return scope
+
+    async def list_all(self, api: KubernetesApi) -> None:
+        """Compare with what the API server lists now. Raises ApiError."""
+        for resource, mirror in ((POLICIES, self.policies), (NAMESPACES, self.namespaces)):
+            objects, version = await api.list(resource)
+            mirror.listed(objects, int(version))
+
+    async def keep_listed(self, api: KubernetesApi, *, interval: float, retry: float) -> None:
+        """List again every `interval` seconds, for ever; after a failure, and until the first success, every `retry`
+        seconds.
+        """
+        failing = False
+        while True:
+            try:
+                await self.list_all(api)
+            except ApiError as error:
+                if not failing:
+                    logger.warning("Can't list policies and namespaces, trying again every %g s: %s", retry, error)
+                failing = True
+                await asyncio.sleep(retry)
+            else:
+                if failing:
+                    logger.info("Policies and namespaces are listed again.")
+                failing = False
+                await asyncio.sleep(interval)
+
+    def not_listed(self) -> str | None:
+        """Why reviews can't be answered yet, or None."""
+        return self.policies.not_listed() or self.namespaces.not_listed()
+
+    def stalled(self) -> str | None:
+        """Which watch has fallen silent, or None."""
+        return self.policies.stalled() or self.namespaces.stalled()
+
+    def _forget_scopes(self) -> None:
+        self._scopes.clear()
+
+
+def _read_policy(obj: Mapping[str, Any]) -> UtilizationPolicy:
+    return UtilizationPolicy.model_validate(obj)
+
+
+def _read_labels(obj: Mapping[str, Any]) -> Mapping[str, str]:
+    return dict(obj["metadata"].get("labels") or {})
