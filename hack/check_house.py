@@ -57,9 +57,9 @@ BANS = (
         message="an ignore without its reason (`# noqa: X999 - why`, `# type: ignore[code]  # why`)",
     ),
     Ban(
-        pattern=re.compile(r"\b(time|asyncio)\.sleep\((?!0\))"),
+        pattern=re.compile(r"\b(time|asyncio)\.sleep\([1-9]"),
         files=re.compile(r"(^|/)test_\w+\.py$"),
-        message="a test waits for a condition, not for a time",
+        message="a test waits for a condition, looking often, and not for a time",
     ),
 )
 
