@@ -1,11 +1,11 @@
 """The composition root: `python -m stoker` and the console script `stoker`."""
 
-import sys
+from stoker.cli import stoker
 
 
 def main() -> None:
     """Run the command line."""
-    sys.exit("stoker: no commands yet")
+    stoker(prog_name="stoker")
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ def diagnosis_rules() -> tuple[Rule[Any], ...]:
 
 
 def all_rules() -> tuple[Rule[Any], ...]:
-    """Every rule, those of admission first. Raises CatalogueError when two share an id or a name within their package."""
-    return (*admission_rules(), *diagnosis_rules())
+    """Every rule, those of admission first. Raises CatalogueError when two share an id or a name."""
+    return _unique((*admission_rules(), *diagnosis_rules()))
 
 
 def _rules(package: ModuleType) -> tuple[Rule[Any], ...]:
@@ -44,12 +44,17 @@ def _rules(package: ModuleType) -> tuple[Rule[Any], ...]:
         if rule.name.replace("-", "_") != module.name:
             raise CatalogueError(f"{name} defines the rule {rule.name!r}; the module bears the name of its rule")
         rules.append(rule)
+    return _unique(tuple(sorted(rules, key=lambda rule: rule.id)))
+
+
+def _unique(rules: tuple[Rule[Any], ...]) -> tuple[Rule[Any], ...]:
+    """The rules as they are. Raises CatalogueError when two share an id or a name: a page has one address."""
     for attribute in ("id", "name"):
         values = [getattr(rule, attribute) for rule in rules]
         for value in values:
             if values.count(value) > 1:
-                raise CatalogueError(f"two rules of {package.__name__} have the {attribute} {value!r}")
-    return tuple(sorted(rules, key=lambda rule: rule.id))
+                raise CatalogueError(f"two rules have the {attribute} {value!r}")
+    return rules
 
 
 __all__ = ["CatalogueError", "admission_rules", "all_rules", "diagnosis_rules"]

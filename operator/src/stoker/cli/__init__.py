@@ -1,1 +1,56 @@
-"""The command line: each command parses its arguments, calls the core and prints what it answers."""
+"""The command line: each command parses its arguments, calls the core and prints what it answers.
+
+A command's module is imported when the command is asked for: `stoker lint` starts without what the controller needs.
+"""
+
+from importlib import import_module
+from typing import NamedTuple
+
+import click
+
+from stoker import __version__
+
+
+class _Place(NamedTuple):
+    """Where a command is defined, and its line in `stoker --help`, which is printed without importing it."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+COMMANDS = {
+    "lint": _Place("stoker.cli.lint", "lint", "Check DLJob manifests as admission does, without a cluster."),
+    "rules": _Place("stoker.cli.rules", "rules", "List the rules and show their pages."),
+    "run": _Place("stoker.cli.run", "run", "Run a part of the operator: the controller or admission."),
+    "resume": _Place("stoker.cli.reclaim", "resume", "Give a reclaimed job its GPUs back."),
+    "snooze": _Place("stoker.cli.reclaim", "snooze", "Keep a job from being reclaimed for a while."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported on use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        place = COMMANDS.get(cmd_name)
+        if place is None:
+            return None
+        command = getattr(import_module(place.module), place.attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, place.summary) for name, place in COMMANDS.items()])
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version=__version__, message="%(prog)s %(version)s")
+def stoker() -> None:
+    """Keep the GPUs of deep-learning jobs fed."""
+
+
+__all__ = ["COMMANDS", "LazyGroup", "stoker"]

@@ -1,15 +1,24 @@
 """What admission rules look at: one submitted workload, read once, whatever kind of object it came in."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from typing import Any
 
-from stoker.models.dljob import DLJob
+from stoker.models.dljob import TRAINER, DLJob, EnvVar
+from stoker.models.environment import injected
 from stoker.models.finding import Location
 from stoker.models.vocabulary import Confidence, Framework, JobType
-from stoker.subjects.image_reference import ImageFamily, ImageReference
-from stoker.subjects.launch_plan import LaunchPlan
+from stoker.subjects.image_reference import (
+    ImageFamily,
+    ImageKind,
+    ImageReference,
+    ImageReferenceError,
+    classify,
+    parse,
+)
+from stoker.subjects.launch_plan import Count, Launch, LaunchPlan, plan
 from stoker.subjects.shell_model import Invocation, ShellScript, Word
+from stoker.subjects.shell_script import expand_kubernetes, interpret, interpret_argv
 
 WHOLE_GPU_RESOURCES = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 """Extended resources of which one unit is one whole device. Slices (MIG, time-sliced) can't be counted as devices."""
@@ -45,12 +54,13 @@ class Paths:
 class Pod:
     """What the pod template adds.
 
-    sidecars: names of containers beside the trainer. claims: mount paths of PersistentVolumeClaims and network file systems in the
-    trainer. shared_memory: a Memory emptyDir at /dev/shm. cpu_limit: cores, None without a limit.
+    sidecars: names of the containers beside the trainer. kept: mount paths in the trainer of volumes that outlive the
+    pod (claims, network file systems, directories of the node). shared_memory: a Memory emptyDir at /dev/shm.
+    cpu_limit: cores, None without one.
     """
 
     sidecars: tuple[str, ...] = ()
-    claims: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
     shared_memory: bool = True
     host_ipc: bool = False
     cpu_limit: float | None = None
@@ -88,6 +98,7 @@ class Submission:
     argv: tuple[tuple[str, str], ...] = ()
     entry_known: bool = True
     plan: LaunchPlan | None = None
+    max_restarts: int = 0
     pod: Pod = field(default_factory=Pod)
     paths: Paths = field(default_factory=Paths)
 
@@ -109,15 +120,197 @@ class Submission:
     @classmethod
     def from_dljob(cls, job: DLJob, *, job_type_trusted: bool = True) -> "Submission":
         """Read a DLJob. Never raises for one that its model accepted."""
-        raise NotImplementedError
+        spec = job.spec
+        trainer = _trainer(spec.pod_template)
+        variables = _injected(job)
+        fields: dict[str, str] = {}
+        for name, path, value in (*_variables(spec.env), *_template_variables(trainer)):
+            variables[name] = None if value is None else _expanded(value, variables)
+            fields[name] = path
+
+        whole = spec.gpu_resource in WHOLE_GPU_RESOURCES
+        gpus = spec.gpus_per_node if whole else None
+        script, script_field = None, ""
+        argv: tuple[tuple[str, str], ...] = ()
+        if spec.script is not None:
+            script = interpret(spec.script, environment=variables, gpus_per_node=gpus)
+            script_field = Paths().script
+        else:
+            argv = _arguments(spec.command or (), spec.args or (), variables)
+            # Arguments alone go to an entry point that nobody has seen; most images' one runs them as they stand.
+            if argv and (spec.command or not argv[0][1].startswith("-")):
+                script = interpret_argv([text for _, text in argv], environment=variables, gpus_per_node=gpus)
+                script_field = next((path for path, text in argv if text == script.source), "")
+        image = _image(spec.image)
+        return cls(
+            kind=job.kind,
+            name=job.name,
+            namespace=job.namespace,
+            labels=job.metadata.labels,
+            nodes=spec.nodes,
+            gpus_per_node=spec.gpus_per_node,
+            gpu_resource=spec.gpu_resource,
+            job_type=job.job_type,
+            job_type_trusted=job_type_trusted,
+            framework=spec.framework or _framework(image.family),
+            image=image,
+            environment=variables,
+            environment_fields=fields,
+            environment_known=not trainer.get("envFrom"),
+            script=script,
+            script_field=script_field,
+            argv=argv,
+            entry_known=spec.script is not None or bool(spec.command),
+            plan=None
+            if script is None
+            else plan(script, nodes=spec.nodes, gpus_per_node=spec.gpus_per_node, environment=variables),
+            max_restarts=spec.effective_max_restarts,
+            pod=_pod(job, trainer),
+        )
 
     def locate(self, invocation: Invocation, words: Sequence[Word] = ()) -> Location:
         """Where some words of a command stand; the whole command without words."""
-        raise NotImplementedError
+        spans = [word.span for word in words if word.span is not None] or [invocation.span]
+        span = spans[0]
+        if self.script is not None and self.script_field and span is not None:
+            for other in spans[1:]:
+                span = span if other is None else span.to(other)
+            excerpt = self.script.excerpt(span)
+            return Location(
+                field_path=self.script_field,
+                line=span.line,
+                column=span.column,
+                end_column=span.end_column if span.end_line == span.line else None,
+                excerpt=f"{excerpt.text}\n{excerpt.marker}",
+            )
+        wanted = [word.text for word in words or invocation.argv[:1]]
+        texts = [text for _, text in self.argv]
+        for index, (path, _) in enumerate(self.argv):
+            if texts[index : index + len(wanted)] == wanted:
+                return Location(field_path=path)
+        return Location(field_path=self.argv[0][0] if self.argv else self.paths.script)
+
+    def locate_count(self, launch: Launch, count: Count) -> Location:
+        """Where a launcher's count was given: an option, a variable of the manifest, or the launch itself."""
+        if not count.words and count.variable in self.environment_fields:
+            return self.locate_variable(count.variable)
+        return self.locate(launch.invocation, count.words)
+
+    def locate_image(self) -> Location:
+        """Where the image stands."""
+        return Location(field_path=self.paths.image)
 
     def locate_variable(self, name: str) -> Location:
-        """Where the manifest sets a variable."""
-        raise NotImplementedError
+        """Where the manifest sets a variable; the list of variables where it doesn't."""
+        return Location(field_path=self.environment_fields.get(name, self.paths.env))
 
 
-__all__ = ["Image", "Paths", "Pod", "Submission"]
+def _injected(job: DLJob) -> dict[str, str | None]:
+    """What the pod gets without the manifest asking: ours, the Job controller's index and the host name."""
+    variables = injected(job.spec.nodes, job.spec.gpus_per_node, job.name, job.namespace)
+    return {**variables, "JOB_COMPLETION_INDEX": variables["STOKER_NODE_RANK"], "HOSTNAME": None}
+
+
+def _variables(env: Sequence[EnvVar]) -> Iterator[tuple[str, str, str | None]]:
+    """Name, field path and value of the manifest's variables; a value read from elsewhere is None."""
+    for index, variable in enumerate(env):
+        if variable.value_from is None:
+            yield variable.name, f"spec.env[{index}].value", variable.value or ""
+        else:
+            yield variable.name, f"spec.env[{index}].valueFrom", None
+
+
+def _template_variables(trainer: Mapping[str, Any]) -> Iterator[tuple[str, str, str | None]]:
+    """The same of the pod template's trainer."""
+    for index, variable in enumerate(_mappings(trainer.get("env"))):
+        path = f"spec.podTemplate.spec.containers[{TRAINER}].env[{index}]"
+        value = variable.get("value", "")
+        known = "valueFrom" not in variable and isinstance(value, str)
+        yield str(variable.get("name", "")), path, value if known else None
+
+
+def _expanded(value: str, variables: Mapping[str, str | None]) -> str | None:
+    """A variable's value after the kubelet's expansion; None where it takes in an unknown one."""
+    if any(known is None and f"$({name})" in value for name, known in variables.items()):
+        return None
+    return expand_kubernetes([value], variables)[0]
+
+
+def _arguments(
+    command: Sequence[str], args: Sequence[str], variables: Mapping[str, str | None]
+) -> tuple[tuple[str, str], ...]:
+    """Command and args as the container gets them, each with its field path."""
+    paths = [f"spec.command[{index}]" for index in range(len(command))]
+    paths += [f"spec.args[{index}]" for index in range(len(args))]
+    return tuple(zip(paths, expand_kubernetes([*command, *args], variables), strict=True))
+
+
+def _image(text: str) -> Image:
+    if not text.strip():
+        return Image(text=text, error="is empty", family=ImageFamily(kind=ImageKind.UNKNOWN))
+    try:
+        reference = parse(text)
+    except ImageReferenceError as error:
+        return Image(text=text, error=str(error), family=ImageFamily(kind=ImageKind.UNKNOWN))
+    return Image(text=text, reference=reference, family=classify(reference))
+
+
+def _framework(family: ImageFamily) -> Framework | None:
+    return next((framework for framework in Framework if framework.value == family.framework), None)
+
+
+def _trainer(template: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The pod template's container of the trainer's name; empty where there is none."""
+    containers = _mappings(_mapping((template or {}).get("spec")).get("containers"))
+    return next((container for container in containers if container.get("name") == TRAINER), {})
+
+
+KEPT_VOLUMES = frozenset(
+    {"persistentVolumeClaim", "nfs", "csi", "hostPath", "cephfs", "glusterfs", "azureFile", "flexVolume"}
+)
+"""Volume types whose content is there before the pod is."""
+
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the path of POSIX shared memory, not a temporary file of ours
+
+
+def _pod(job: DLJob, trainer: Mapping[str, Any]) -> Pod:
+    spec = _mapping((job.spec.pod_template or {}).get("spec"))
+    volumes = {volume.get("name"): volume for volume in _mappings(spec.get("volumes"))}
+    mounts = {
+        str(mount.get("mountPath")): _mapping(volumes.get(mount.get("name")))
+        for mount in _mappings(trainer.get("volumeMounts"))
+    }
+    shm = mounts.get(SHARED_MEMORY)
+    limits = job.spec.resources.limits if job.spec.resources is not None else {}
+    own = _mapping(_mapping(trainer.get("resources")).get("limits"))
+    return Pod(
+        sidecars=tuple(
+            str(container.get("name"))
+            for container in _mappings(spec.get("containers"))
+            if container.get("name") != TRAINER
+        ),
+        kept=tuple(path for path, volume in mounts.items() if KEPT_VOLUMES & volume.keys()),
+        shared_memory=shm is None or _mapping(shm.get("emptyDir")).get("medium") == "Memory",
+        host_ipc=spec.get("hostIPC") is True,
+        cpu_limit=_cores(own.get("cpu", limits.get("cpu"))),
+    )
+
+
+def _cores(quantity: Any) -> float | None:
+    """CPU cores of a quantity such as 4, "4" or "500m"; None for what is none."""
+    text = str(quantity)
+    try:
+        return float(text[:-1]) / 1000 if text.endswith("m") else float(text)
+    except ValueError:
+        return None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _mappings(value: Any) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+__all__ = ["WHOLE_GPU_RESOURCES", "Image", "Paths", "Pod", "Submission"]

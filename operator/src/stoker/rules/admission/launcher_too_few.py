@@ -1,0 +1,134 @@
+"""Fewer processes than GPUs.
+
+## What it flags
+
+A launcher that is told to start fewer processes on each node than the node has GPUs, although each process uses one GPU:
+`torchrun --nproc_per_node=4` on 8 GPUs, `deepspeed --num_gpus 4`, `accelerate launch --num_processes 8` on two nodes of 8
+(there the number is the total of all nodes).
+
+It denies where one GPU per process is the launcher's own rule (torchrun, torch.distributed.launch, horovodrun, accelerate
+with several processes, deepspeed) and the launch is the only thing that the job runs. It warns for mpirun and its kin and
+wherever other commands or branches are in sight.
+
+## Why it costs GPU time
+
+A GPU without a process is idle for the whole life of the job, and nobody else may use it.
+
+## When it stays silent
+
+- a count that can't be resolved, or a set of counts that includes enough of them;
+- another launch that uses all GPUs, or several commands that run side by side and may share them;
+- tensor, pipeline or any other model parallelism, or a device map, in the program's arguments: a process then drives
+  several GPUs;
+- MIG slices and shared GPUs, whose number says nothing about devices;
+- commands that run only after a failure.
+
+## Change
+
+Start as many processes as there are GPUs, or request fewer GPUs. The operator sets `PET_NPROC_PER_NODE`, so that a bare
+`torchrun train.py` starts one process for each GPU.
+
+## References
+
+- PyTorch documentation, "torchrun (Elastic Launch)": `--nproc-per-node`
+- Hugging Face Accelerate documentation, "accelerate launch": `--num_processes` is the total
+- An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.1, GPU Oversubscription
+"""
+
+from collections.abc import Iterator
+
+from stoker.models.finding import Problem
+from stoker.models.rule import Rule
+from stoker.models.vocabulary import Action, Category, Confidence, Severity, Source
+from stoker.subjects.launch_plan import CountSource, Launch, Launcher
+from stoker.subjects.reading import (
+    COUNTING_LAUNCHERS,
+    PER_DEVICE_LAUNCHERS,
+    counted,
+    is_alone,
+    quoted,
+    side_by_side,
+    texts,
+    with_number,
+)
+from stoker.subjects.submission import Submission
+
+SEVERAL_DEVICES = ("device_map", "device-map", "model_parallel", "model-parallel", "pipeline", "tensor_parallel")
+"""Words in a program's arguments that say that one process drives several GPUs."""
+
+
+def check(submission: Submission) -> Iterator[Problem]:
+    """Report the launch with the most processes, when even that one leaves GPUs without a process."""
+    gpus, plan = submission.gpus_per_node, submission.plan
+    if plan is None or gpus < 2 or not submission.counts_devices or side_by_side(plan):
+        return
+    launches = [launch for launch in plan.launches if _counts(launch)]
+    if not launches or any(not _leaves_gpus(launch, submission) for launch in launches):
+        return
+    launch = max(launches, key=lambda one: one.processes_per_node.maximum or 0)
+    count = launch.processes_per_node
+    given = launch.total if launch.total.words or not count.words else count
+    processes = count.maximum or 0
+    certain = launch.launcher in PER_DEVICE_LAUNCHERS and launch.one_device_per_process and count.value is not None
+    yield Problem(
+        detail=_detail(submission, launch, processes),
+        evidence=f"{launch.launcher} starts {counted(processes, 'process')} on each node,"
+        f" {submission.paths.gpus_per_node} is {gpus}.",
+        fix=_fix(submission, launch, processes),
+        confidence=submission.surely if certain and is_alone(plan, launch) else Confidence.LIKELY,
+        location=submission.locate_count(launch, given),
+        sources=(Source.SCRIPT, Source.MANIFEST),
+    )
+
+
+def _counts(launch: Launch) -> bool:
+    """Whether the launch starts a counted number of processes as part of a run that succeeds."""
+    return (
+        launch.launcher in COUNTING_LAUNCHERS
+        and not launch.invocation.after_failure
+        and not launch.invocation.captured
+        and launch.processes_per_node.source is not CountSource.DEFAULT
+    )
+
+
+def _leaves_gpus(launch: Launch, submission: Submission) -> bool:
+    """Whether every count that the launch may have is too small, and no process drives several GPUs."""
+    if launch.launcher in {Launcher.MPIRUN, Launcher.HOROVODRUN} and submission.nodes > 1:
+        return False  # across nodes it is the launcher itself that fails
+    maximum = launch.processes_per_node.maximum
+    several = any(word in text for text in texts(launch) for word in SEVERAL_DEVICES)
+    return maximum is not None and maximum < submission.gpus_per_node and not launch.model_parallel and not several
+
+
+def _detail(submission: Submission, launch: Launch, processes: int) -> str:
+    total = launch.total
+    if total.words and submission.nodes > 1 and total.value is not None:
+        every = f"{submission.gpus} GPUs ({submission.nodes} nodes of {submission.gpus_per_node})"
+        return f"{quoted(total)} starts {counted(total.value, 'process')} on {every}."
+    subject = quoted(total if total.words else launch.processes_per_node) or launch.launcher.value
+    most = "" if launch.processes_per_node.value is not None else "at most "
+    each = " of each node" if submission.nodes > 1 else ""
+    return f"{subject} starts {most}{counted(processes, 'process')} on {submission.gpus_per_node} GPUs{each}."
+
+
+def _fix(submission: Submission, launch: Launch, processes: int) -> str:
+    total = launch.total.words and launch.total.value is not None
+    count = launch.total if total else launch.processes_per_node
+    changed = with_number(count, submission.gpus if total else submission.gpus_per_node)
+    change = f"Start {submission.gpus_per_node} on each node" if changed is None else f"Change it to {changed}"
+    devices = launch.devices
+    if devices is not None and devices.count is not None and devices.count < submission.gpus_per_node:
+        change += " and drop CUDA_VISIBLE_DEVICES"
+    return f"{change}, or set {submission.paths.gpus_per_node}: {processes}."
+
+
+RULE = Rule[Submission](
+    id="A101",
+    name="launcher-too-few",
+    category=Category.GPU_OVERSUBSCRIPTION,
+    severity=Severity.ERROR,
+    summary="The launcher starts fewer processes than there are GPUs.",
+    fix="Start one process for each GPU, or request fewer GPUs.",
+    check=check,
+    action=Action.DENY,
+)

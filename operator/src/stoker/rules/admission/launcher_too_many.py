@@ -1,0 +1,127 @@
+"""More processes than GPUs.
+
+## What it flags
+
+A launcher that is told to start more processes on each node than it can see GPUs, although each process takes the GPU of its
+local rank: `torchrun --nproc_per_node=8` on 4 GPUs, or on 8 GPUs of which `CUDA_VISIBLE_DEVICES=0,1` shows two.
+
+## Why it costs GPU time
+
+NCCL refuses two ranks on one device, and the rank beyond the last one finds no device at all: the job fails after it has
+waited for its GPUs, its image and its data, and does so at each restart.
+
+## When it stays silent
+
+- a count that can't be resolved, or a set of counts that includes one that fits;
+- signs that processes share devices or use none: the gloo backend, a CPU switch, CUDA's multi-process service;
+- jobs without GPUs, MIG slices and shared GPUs;
+- commands that run only after a failure.
+
+For mpirun, whose ranks need not use a GPU each, it only warns.
+
+## Change
+
+Start as many processes as there are GPUs, or request more GPUs.
+
+## References
+
+- NVIDIA NCCL documentation, "Using multiple NCCL communicators": one rank per device
+- PyTorch documentation, "torchrun (Elastic Launch)": `LOCAL_RANK` selects the device
+"""
+
+from collections.abc import Iterator
+
+from stoker.models.finding import Problem
+from stoker.models.rule import Rule
+from stoker.models.vocabulary import Action, Category, Confidence, Severity, Source
+from stoker.subjects.launch_plan import Launch, Launcher, LaunchPlan
+from stoker.subjects.reading import COUNTING_LAUNCHERS, PER_DEVICE_LAUNCHERS, counted, quoted, texts, with_number
+from stoker.subjects.submission import Submission
+
+SHARED_OR_NONE = ("gloo", "no_cuda", "no-cuda", "use_cpu", "use-cpu", "device=cpu", "device cpu", "--cpu", "mps")
+"""Words in a launch that say that its processes share GPUs or use none."""
+
+
+def check(submission: Submission) -> Iterator[Problem]:
+    """Report each launch whose smallest possible count is above the devices that it sees."""
+    plan = submission.plan
+    if plan is None or submission.gpus_per_node < 1 or not submission.counts_devices or _multi_process_service(plan):
+        return
+    for launch in plan.launches:
+        count, devices = launch.processes_per_node, _visible(launch, submission)
+        if (
+            launch.launcher not in COUNTING_LAUNCHERS
+            or launch.invocation.after_failure
+            or count.minimum is None
+            or count.minimum <= devices
+            or _shares_or_needs_none(launch)
+            or (launch.launcher in {Launcher.MPIRUN, Launcher.HOROVODRUN} and submission.nodes > 1)
+        ):
+            continue
+        certain = (
+            launch.launcher in PER_DEVICE_LAUNCHERS
+            and launch.one_device_per_process
+            and launch.invocation.certain
+            and plan.script.complete
+        )
+        given = launch.total if launch.total.words or not count.words else count
+        least = "" if count.value is not None else "at least "
+        subject = quoted(given) or launch.launcher.value
+        total = given is launch.total and submission.nodes > 1 and given.value is not None
+        number = given.value if total and given.value is not None else count.minimum
+        room = f"{submission.gpus} GPUs" if total else _room(submission, devices)
+        changed = with_number(given, submission.gpus if total else devices)
+        change = f"Start {devices} on each node" if changed is None else f"Change it to {changed}"
+        more = (
+            f", or set {submission.paths.gpus_per_node}: {count.minimum}"
+            if devices == submission.gpus_per_node and count.minimum <= 16
+            else ""
+        )
+        yield Problem(
+            detail=f"{subject} starts {least}{counted(number, 'process')} on {room}.",
+            evidence=f"{launch.launcher} starts {counted(count.minimum, 'process')} on each node, each with a device of its"
+            f" own; {submission.paths.gpus_per_node} is {submission.gpus_per_node}.",
+            fix=f"{change}{more}.",
+            confidence=submission.surely if certain else Confidence.LIKELY,
+            location=submission.locate_count(launch, given),
+            sources=(Source.SCRIPT, Source.MANIFEST),
+        )
+
+
+def _visible(launch: Launch, submission: Submission) -> int:
+    """How many devices the launch sees: the node's, or those that CUDA_VISIBLE_DEVICES leaves of them."""
+    devices = launch.devices
+    if devices is None or devices.count is None or launch.launcher is Launcher.DEEPSPEED or not devices.count:
+        return submission.gpus_per_node
+    return min(devices.count, submission.gpus_per_node)
+
+
+def _room(submission: Submission, devices: int) -> str:
+    if devices < submission.gpus_per_node:
+        return f"the {counted(devices, 'GPU')} that CUDA_VISIBLE_DEVICES leaves of {submission.gpus_per_node}"
+    each = " of each node" if submission.nodes > 1 else ""
+    return f"{counted(devices, 'GPU')}{each}"
+
+
+def _shares_or_needs_none(launch: Launch) -> bool:
+    arguments = " ".join([*texts(launch), *(word.text or "" for word in launch.invocation.argv)]).lower()
+    backend = launch.invocation.environment.get("BACKEND")
+    return any(word in arguments for word in SHARED_OR_NONE) or (backend is not None and backend.text == "gloo")
+
+
+def _multi_process_service(plan: LaunchPlan) -> bool:
+    return any((command.invocation.name or "").startswith("nvidia-cuda-mps") for command in plan.commands) or any(
+        "CUDA_MPS_PIPE_DIRECTORY" in launch.invocation.environment for launch in plan.launches
+    )
+
+
+RULE = Rule[Submission](
+    id="A102",
+    name="launcher-too-many",
+    category=Category.API_MISUSE,
+    severity=Severity.ERROR,
+    summary="The launcher starts more processes than there are GPUs.",
+    fix="Start one process for each GPU, or request more GPUs.",
+    check=check,
+    action=Action.DENY,
+)

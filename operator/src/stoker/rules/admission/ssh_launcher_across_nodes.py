@@ -1,0 +1,78 @@
+"""A launcher that needs ssh, on several nodes.
+
+## What it flags
+
+mpirun, horovodrun or deepspeed (without `--no_ssh`) in a job with several nodes. These start their processes on the other
+nodes by ssh from one of them, but a DLJob's script runs in every pod, and there is neither an ssh server nor a key.
+
+## Why it costs GPU time
+
+Each pod starts the launcher for itself. Told of other hosts, it fails or waits for a connection; told of none, it trains
+the same model once a pod.
+
+## When it stays silent
+
+- one node;
+- the script starts an ssh server, or only some ranks run the launcher: it then brings its own connections;
+- `deepspeed --no_ssh`, whose launcher is started once a node as torchrun's is;
+- commands that run only after a failure.
+
+## Change
+
+Start the program with torchrun, which the operator tells everything it needs: `torchrun train.py`. DeepSpeed programs run
+under torchrun unchanged.
+
+## References
+
+- Open MPI documentation, "Launching with SSH"; Horovod documentation, "Run Horovod"
+- DeepSpeed documentation, "Launching without passwordless SSH" (`--no_ssh`)
+"""
+
+from collections.abc import Iterator
+
+from stoker.models.finding import Problem
+from stoker.models.rule import Rule
+from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from stoker.subjects.launch_plan import Launcher
+from stoker.subjects.submission import Submission
+
+BY_SSH = frozenset({Launcher.MPIRUN, Launcher.HOROVODRUN, Launcher.DEEPSPEED})
+
+
+def check(submission: Submission) -> Iterator[Problem]:
+    """Report the first launch that would need ssh."""
+    plan = submission.plan
+    if plan is None or submission.nodes < 2 or submission.gpus_per_node < 1:
+        return
+    if any(command.invocation.name in {"sshd", "ssh"} or command.tool == "sshd" for command in plan.commands):
+        return
+    for launch in plan.launches:
+        options = {word.text for word in launch.invocation.argv}
+        if (
+            launch.launcher not in BY_SSH
+            or launch.invocation.rank_dependent
+            or launch.invocation.after_failure
+            or options & {"--no_ssh", "--no-ssh"}
+            or any(word.many for word in launch.invocation.argv)
+        ):
+            continue
+        yield Problem(
+            detail=f"{launch.launcher} reaches other nodes by ssh; in this job every one of the {submission.nodes} pods would"
+            " start it, and none runs an ssh server.",
+            evidence=f"{submission.paths.nodes} is {submission.nodes}.",
+            confidence=Confidence.LIKELY,
+            location=submission.locate(launch.invocation, launch.invocation.argv[:1]),
+            sources=(Source.SCRIPT, Source.MANIFEST),
+        )
+        return
+
+
+RULE = Rule[Submission](
+    id="A105",
+    name="ssh-launcher-across-nodes",
+    category=Category.DUPLICATE_TRAINING,
+    severity=Severity.WARNING,
+    summary="A launcher that needs ssh is started in every pod of a job with several nodes.",
+    fix="Start the program with torchrun, which needs no ssh and no options here: torchrun train.py.",
+    check=check,
+)

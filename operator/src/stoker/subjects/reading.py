@@ -1,0 +1,146 @@
+"""What several rules ask of a launch plan: which launches count, what runs beside them, what comes after them."""
+
+import re
+from collections.abc import Iterable
+
+from stoker.subjects.launch_plan import Command, Count, Launch, Launcher, LaunchPlan, Role
+
+PER_DEVICE_LAUNCHERS = frozenset(
+    {
+        Launcher.TORCHRUN,
+        Launcher.TORCH_DISTRIBUTED_LAUNCH,
+        Launcher.HOROVODRUN,
+        Launcher.ACCELERATE,
+        Launcher.DEEPSPEED,
+    }
+)
+"""Launchers whose processes each take the device of their local rank (their own documentation)."""
+
+COUNTING_LAUNCHERS = PER_DEVICE_LAUNCHERS | {Launcher.MPIRUN, Launcher.COMPOSER, Launcher.PADDLE}
+"""Launchers that are told how many processes to start."""
+
+SERVERS = frozenset({Launcher.VLLM, Launcher.SGLANG, Launcher.TGI, Launcher.TRITON})
+"""Launchers that serve until they are stopped."""
+
+MONITORS = frozenset(
+    {
+        "dcgmi",
+        "dstat",
+        "gpustat",
+        "htop",
+        "iostat",
+        "mlflow",
+        "nvidia-smi",
+        "nvitop",
+        "redis-server",
+        "sshd",
+        "tail",
+        "tensorboard",
+        "top",
+        "vmstat",
+        "wandb",
+        "watch",
+    }
+)
+"""Programs that run beside a training and take no GPU from it."""
+
+WORKING_ROLES = (Role.LAUNCH, Role.NON_DL, Role.OPAQUE, Role.OTHER)
+"""Roles of commands that may do the job's work."""
+
+
+def working(plan: LaunchPlan) -> list[Command]:
+    """The commands that may do the job's work, known monitors and captured output left out."""
+    return [
+        command
+        for command in plan.of(*WORKING_ROLES)
+        if not command.invocation.captured and command.invocation.name not in MONITORS
+    ]
+
+
+def side_by_side(plan: LaunchPlan) -> bool:
+    """Whether several commands may share the GPUs at the same time: then none is judged by its own count."""
+    commands = working(plan)
+    backgrounds = [command for command in commands if command.invocation.background]
+    if len(commands) > 1:
+        return bool(backgrounds) or sum(command.invocation.piped for command in commands if command.launch) > 1
+    return any(command.invocation.in_loop for command in backgrounds)
+
+
+def is_alone(plan: LaunchPlan, launch: Launch) -> bool:
+    """Whether a launch is the only work of the job, on every path, with nothing in sight that can't be read."""
+    return (
+        [command.launch for command in working(plan)] == [launch]
+        and plan.readable
+        and launch.invocation.certain
+        and not launch.invocation.in_loop
+    )
+
+
+def quoted(count: Count) -> str:
+    """The count as the user wrote it, for a message: `"--nproc_per_node=4"`, `PET_NPROC_PER_NODE=4`; "" for a default."""
+    if count.text:
+        return f'"{count.text}"'
+    if count.variable is not None and count.value is not None:
+        return f"{count.variable}={count.value}"
+    return ""
+
+
+def with_number(count: Count, number: int) -> str | None:
+    """What the user wrote, with another number: `--nproc_per_node=8`; None where it doesn't end in its number."""
+    text = quoted(count).strip('"')
+    if count.value is None or re.search(rf"(?<!\d){count.value}$", text) is None:
+        return None
+    return f"{text[: -len(str(count.value))]}{number}"
+
+
+def last(commands: Iterable[Command]) -> Command | None:
+    """The last of some commands."""
+    found = None
+    for found in commands:
+        pass
+    return found
+
+
+def comes_before(plan: LaunchPlan, earlier: Command, later: Command) -> bool:
+    """Whether some run reaches `later` after `earlier` has been started."""
+    order = list(plan.commands)
+    return order.index(earlier) < order.index(later) and not earlier.invocation.excludes(later.invocation)
+
+
+def texts(launch: Launch) -> list[str]:
+    """The program and its arguments, as far as they are known."""
+    return [word.text if word.text is not None else word.prefix for word in (*launch.program, *launch.arguments)]
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 process`, `8 processes`."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}es" if noun.endswith("s") else f"{number} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    """A duration in words that suit its size: `90 s`, `15 min`, `24 h`."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size or (seconds >= size and seconds % size == 0):
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+__all__ = [
+    "COUNTING_LAUNCHERS",
+    "MONITORS",
+    "PER_DEVICE_LAUNCHERS",
+    "SERVERS",
+    "WORKING_ROLES",
+    "comes_before",
+    "counted",
+    "duration",
+    "is_alone",
+    "last",
+    "quoted",
+    "side_by_side",
+    "texts",
+    "with_number",
+    "working",
+]
