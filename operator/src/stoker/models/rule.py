@@ -46,19 +46,23 @@ class Rule(Generic[Subject]):
     def findings(self, subject: Subject) -> Iterator[Finding]:
         """Run the check and sign what it reports with the rule's own facts."""
         for problem in self.check(subject):
-            yield Finding(
-                rule=self.name,
-                category=self.category,
-                severity=problem.severity or self.severity,
-                confidence=problem.confidence,
-                detail=problem.detail,
-                evidence=problem.evidence,
-                fix=self.fix if problem.fix is None else problem.fix,
-                docs=self.docs,
-                sources=problem.sources,
-                location=problem.location,
-                since=problem.since,
-                until=problem.until,
-                gpu_hours_idle=problem.gpu_hours_idle,
-                alternatives=problem.alternatives,
-            )
+            yield self.sign(problem)
+
+    def sign(self, problem: Problem) -> Finding:
+        """The finding that a problem becomes under this rule's name."""
+        return Finding(
+            rule=self.name,
+            category=self.category,
+            severity=problem.severity or self.severity,
+            confidence=problem.confidence,
+            detail=problem.detail,
+            evidence=problem.evidence,
+            fix=self.fix if problem.fix is None else problem.fix,
+            docs=self.docs,
+            sources=problem.sources,
+            location=problem.location,
+            since=problem.since,
+            until=problem.until,
+            gpu_hours_idle=problem.gpu_hours_idle,
+            alternatives=problem.alternatives,
+        )

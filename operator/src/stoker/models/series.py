@@ -50,7 +50,8 @@ class PodSignal(StrEnum):
 class PodFacts:
     """One pod of a job, from its status.
 
-    `started_at` and `finished_at` are the trainer container's; a pod's creation time is never a start. `gpus` is what it was granted.
+    `started_at` and `finished_at` are the trainer container's; a pod's creation time is never a start. `gpus` is what
+    it was granted.
     """
 
     name: str
@@ -98,11 +99,17 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSeries:
-    """One GPU of one pod: arrays of the grid's length, NaN where there is no sample. A missing signal is absent."""
+    """One GPU of one pod: arrays of the grid's length, NaN where there is no sample. A missing signal is absent.
+
+    `gpu` identifies the device, `index` is its number on the node. `context_idle_watts` is what its model draws with a
+    CUDA context and no work, where the model is known.
+    """
 
     pod: str
     gpu: str
     signals: Mapping[GpuSignal, FloatArray]
+    index: str | None = None
+    context_idle_watts: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +124,9 @@ class PodSeries:
 class JobSeries:
     """A job's series on a regular grid.
 
-    `times` are seconds since the epoch, `step` apart; every array has their length. Each series is clipped to its pod's container
-    start and finish. `complete` is False when the source said that its answer was partial.
+    `times` are seconds since the epoch, `step` apart; every array has their length. The value at a time is that of the
+    step before it. Each series is clipped to its pod's container start and finish. `complete` is False when the source
+    said that its answer was partial.
     """
 
     times: FloatArray

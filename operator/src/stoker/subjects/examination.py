@@ -1,0 +1,422 @@
+"""What diagnosis rules look at: one job's series, read once into use, work, idleness, stages and what its pods did
+meanwhile.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+
+import numpy as np
+
+from stoker.models.diagnosis import DiagnosisThresholds
+from stoker.models.finding import Problem
+from stoker.models.series import FloatArray, GpuSeries, GpuSignal, JobFacts, JobSeries, PodFacts, PodSignal
+from stoker.models.vocabulary import Stage
+from stoker.subjects.activity import ACTIVITY_SIGNALS, PROFILING_SIGNALS, idle_ceiling
+from stoker.subjects.grid import BoolArray, life
+from stoker.subjects.stages import Span, runs, stages
+from stoker.subjects.wording import ranges
+
+ALLOCATED_MIB = 64.0
+"""Memory counts as allocated from this far over the device's baseline: the driver's own share swings by less."""
+STUCK_UTIL_PERCENT = 50.0
+STUCK_SAMPLES = 3
+"""The graphics engine at 0 while utilization stands over 50 % for three samples: profiling is broken on that GPU."""
+ALIASED_JUMP_POINTS = 50.0
+ALIASED_SHARE = 0.25
+"""Utilization without the interval means of profiling, jumping by 50 points between a quarter of neighbouring samples,
+was sampled more slowly than it changes: its mean may be anything between its extremes.
+"""
+POD_COVERAGE = 0.5
+"""A pod's mean over a stretch needs samples in half of its steps."""
+LEARNED_SAMPLES = 20
+"""Steps without work from which a GPU's own context-idle power is learned (its lowest tenth)."""
+LEARNED_REACH = 1.5
+"""How far over its model's figure the learned one is believed: boards of one name differ by less."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim(Problem):
+    """A problem with the GPU time that it explains: one row a GPU of the examination, one column a step."""
+
+    explains: BoolArray = field(compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """One GPU. Arrays have one element a step.
+
+    use: percent, NaN where unknown: the graphics engine's interval mean where it can be trusted, else utilization.
+    busy: some signal says that it works. idle: sampled, and none does. life: its container ran.
+    memory: percent of the device, NaN where unknown. allocated: memory stands over the device's baseline.
+    """
+
+    pod: PodFacts
+    series: GpuSeries
+    life: BoolArray
+    use: FloatArray
+    busy: BoolArray
+    idle: BoolArray
+    memory: FloatArray
+    allocated: BoolArray
+    trusted: bool
+    aliased: bool
+
+    @property
+    def known(self) -> BoolArray:
+        """The steps in which something can be said of it."""
+        return self.busy | self.idle
+
+    @property
+    def label(self) -> str:
+        """Its number on the node, or its identity where the number isn't known."""
+        return self.series.index if self.series.index is not None else self.series.gpu
+
+    @property
+    def capacity_mib(self) -> float | None:
+        """Its memory; None where unknown."""
+        used, free = self.signal(GpuSignal.MEMORY_USED), self.signal(GpuSignal.MEMORY_FREE)
+        if used is None or free is None:
+            return None
+        total = used + free
+        return float(np.nanmax(total)) if np.isfinite(total).any() else None
+
+    def signal(self, signal: GpuSignal) -> FloatArray | None:
+        """A signal, unless it is absent or can't be trusted."""
+        if signal in PROFILING_SIGNALS and not self.trusted:
+            return None
+        return self.series.signals.get(signal)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examination:
+    """A job's facts and series, with what every rule asks of them."""
+
+    facts: JobFacts
+    series: JobSeries
+    thresholds: DiagnosisThresholds
+    now: datetime
+    devices: tuple[Device, ...]
+
+    # ------------------------------------------------------------------------------------------------------ time
+
+    @property
+    def step(self) -> float:
+        """Seconds a step."""
+        return self.series.step
+
+    @cached_property
+    def life(self) -> BoolArray:
+        """The steps in which any of the job's containers ran."""
+        alive = np.zeros(len(self.series.times), dtype=np.bool_)
+        for pod in self.facts.pods:
+            alive |= life(pod, self.series.times, self.step)
+        return alive
+
+    @cached_property
+    def running(self) -> bool:
+        """A container of the job still runs."""
+        return any(pod.started_at is not None and pod.finished_at is None for pod in self.facts.pods)
+
+    def time(self, boundary: int) -> datetime:
+        """The start of a step; the length of the grid gives its end."""
+        return datetime.fromtimestamp(float(self.series.times[0]) + (boundary - 1) * self.step, tz=UTC)
+
+    def until(self, boundary: int) -> datetime | None:
+        """The end of a stretch that ends before this step; None while it lasts: it reaches the end of a job that still
+        runs.
+        """
+        alive = np.flatnonzero(self.life)
+        if self.running and len(alive) and boundary > alive[-1]:
+            return None
+        return self.time(boundary)
+
+    @cached_property
+    def life_seconds(self) -> float:
+        """How long the job has run."""
+        return float(self.life.sum()) * self.step
+
+    # ------------------------------------------------------------------------------------------------------ GPUs
+
+    @cached_property
+    def use(self) -> FloatArray:
+        """Percent, one row a device."""
+        return np.array([device.use for device in self.devices], dtype=np.float64).reshape(self._shape)
+
+    @cached_property
+    def busy(self) -> BoolArray:
+        """One row a device."""
+        return self._rows(device.busy for device in self.devices)
+
+    @cached_property
+    def idle(self) -> BoolArray:
+        """One row a device."""
+        return self._rows(device.idle for device in self.devices)
+
+    @cached_property
+    def any_busy(self) -> BoolArray:
+        """The steps in which any GPU works."""
+        return np.asarray(self.busy.any(axis=0), dtype=np.bool_)
+
+    @cached_property
+    def all_idle(self) -> BoolArray:
+        """The steps in which every GPU that the job requested is sampled and idle."""
+        if not self.every_gpu_seen:
+            return np.zeros(len(self.series.times), dtype=np.bool_)
+        return np.asarray(self.idle.all(axis=0), dtype=np.bool_)
+
+    @property
+    def every_gpu_seen(self) -> bool:
+        """Each GPU that the job requested has samples."""
+        return 0 < self.facts.gpus <= len(self.devices)
+
+    @cached_property
+    def covered(self) -> bool:
+        """Every GPU that the job requested has its share of samples over its own life: enough to say of one that it
+        never worked.
+        """
+        share = self.thresholds.min_coverage_percent / 100
+        return self.every_gpu_seen and all(
+            device.life.any() and (device.known & device.life).sum() >= share * device.life.sum()
+            for device in self.devices
+        )
+
+    # ------------------------------------------------------------------------------------------------ the study's U
+
+    @cached_property
+    def expected_steps(self) -> int:
+        """GPU steps that the job's life holds, over all GPUs requested, also those without a pod or a sample."""
+        total = sum(int(life(pod, self.series.times, self.step).sum()) * pod.gpus for pod in self.facts.pods)
+        unseen = self.facts.gpus - sum(pod.gpus for pod in self.facts.pods)
+        return total + max(unseen, 0) * int(self.life.sum())
+
+    @cached_property
+    def coverage_percent(self) -> float:
+        """Share of the expected GPU steps that hold a value of use."""
+        if not self.expected_steps:
+            return 0.0
+        return min(100.0 * float(np.isfinite(self.use).sum()) / self.expected_steps, 100.0)
+
+    @cached_property
+    def bounds(self) -> tuple[float, float]:
+        """Between which percentages the life utilization lies: what is unknown may have been anything."""
+        if not self.expected_steps:
+            return (0.0, 100.0)
+        low = high = 0.0
+        for device in self.devices:
+            known = device.use[np.isfinite(device.use)]
+            if not len(known):
+                continue
+            if device.aliased:
+                low += float(np.percentile(known, 10)) * len(known)
+                high += float(np.percentile(known, 90)) * len(known)
+            else:
+                low += float(known.sum())
+                high += float(known.sum())
+        missing = max(self.expected_steps - int(np.isfinite(self.use).sum()), 0)
+        return (low / self.expected_steps, min((high + 100.0 * missing) / self.expected_steps, 100.0))
+
+    @cached_property
+    def average(self) -> float | None:
+        """Life utilization U in percent, time-weighted over all GPUs requested; None where it can only be bounded.
+
+        With coverage at the policy's bound or over it, the steps without a sample are taken to be like the others.
+        """
+        if self.coverage_percent < self.thresholds.min_coverage_percent or any(
+            device.aliased for device in self.devices
+        ):
+            return None
+        return float(np.nanmean(self.use))
+
+    @cached_property
+    def is_low(self) -> bool:
+        """Life utilization is at or under the policy's bound, as the study has it, whatever the unknown was."""
+        highest = self.bounds[1] if self.average is None else self.average
+        return highest <= self.thresholds.low_percent
+
+    # ---------------------------------------------------------------------------------------------------- stages
+
+    @cached_property
+    def stages(self) -> tuple[Span, ...]:
+        """Initialization, Active and Tail, as far as there are."""
+        allocated = self._rows(device.allocated for device in self.devices)
+        return stages(self.life, np.asarray(allocated.any(axis=0), dtype=np.bool_), self.any_busy, self.step)
+
+    def stage(self, stage: Stage) -> Span | None:
+        """The stage's span, if the job has it."""
+        return next((span for span in self.stages if span.stage is stage), None)
+
+    @cached_property
+    def bursts(self) -> list[tuple[int, int]]:
+        """Stretches of work, as half-open ranges of steps, where only idle steps count as a pause."""
+        joined: list[tuple[int, int]] = []
+        for first, last in runs(self.any_busy):
+            if joined and not self.all_idle[joined[-1][1] : first].any():
+                joined[-1] = (joined[-1][0], last)
+            else:
+                joined.append((first, last))
+        return joined
+
+    # ------------------------------------------------------------------------------------------------------ pods
+
+    def pod_means(self, signal: PodSignal, mask: BoolArray) -> Mapping[str, float] | None:
+        """Each pod's mean of a signal over the steps of the mask in which it ran; None unless every one of them has
+        enough samples.
+
+        The network of a pod on the host's network is the node's, and no evidence.
+        """
+        means: dict[str, float] = {}
+        recorded = {pod.pod: pod.signals for pod in self.series.pods}
+        for pod in self.facts.pods:
+            steps = mask & life(pod, self.series.times, self.step)
+            values = recorded.get(pod.name, {}).get(signal)
+            if not steps.any():
+                continue
+            if values is None or (pod.host_network and signal in (PodSignal.NET_RX, PodSignal.NET_TX)):
+                return None
+            known = values[steps & np.isfinite(values)]
+            if len(known) < POD_COVERAGE * steps.sum():
+                return None
+            means[pod.name] = float(known.mean())
+        return means or None
+
+    def pod_peak(self, signal: PodSignal, mask: BoolArray) -> float | None:
+        """The largest of the pods' means; None where not every pod has enough samples."""
+        means = self.pod_means(signal, mask)
+        return None if means is None else max(means.values())
+
+    def device_mean(self, signal: GpuSignal, mask: BoolArray) -> float | None:
+        """The mean of a GPU signal over the devices and the steps of the mask; None where none has samples."""
+        values = [
+            found[mask & device.life & np.isfinite(found)]
+            for device in self.devices
+            if (found := device.signal(signal)) is not None
+        ]
+        joined = np.concatenate(values) if values else np.empty(0)
+        return float(joined.mean()) if len(joined) else None
+
+    # ---------------------------------------------------------------------------------------------------- claims
+
+    def steps(self, first: int, last: int) -> BoolArray:
+        """A mask of the steps `first` up to, not including, `last`."""
+        mask = np.zeros(len(self.series.times), dtype=np.bool_)
+        mask[first:last] = True
+        return mask
+
+    def explains(self, mask: BoolArray, devices: Iterable[Device] | None = None) -> BoolArray:
+        """The GPU time of the given devices (all by default) within the steps of the mask."""
+        chosen = {id(device) for device in (self.devices if devices is None else devices)}
+        return self._rows(mask & device.life & (id(device) in chosen) for device in self.devices)
+
+    def idle_hours(self, claimed: BoolArray) -> float:
+        """The idle GPU-hours within claimed GPU time: the sum of (1 - u) dt over the steps where u is known."""
+        lost = np.where(np.isfinite(self.use) & claimed, 1 - np.clip(self.use, 0, 100) / 100, 0.0)
+        return float(lost.sum()) * self.step / 3600
+
+    def names(self, devices: Iterable[Device]) -> str:
+        """The devices as people say them: `GPU 4-7`, or per pod where the job has several."""
+        by_pod: dict[str, list[str]] = {}
+        for device in devices:
+            by_pod.setdefault(device.pod.name, []).append(device.label)
+        if self.facts.nodes == 1:
+            return "; ".join(f"GPU {ranges(labels)}" for labels in by_pod.values())
+        ranks = {pod.name: pod.rank for pod in self.facts.pods}
+        ordered = sorted(by_pod.items(), key=lambda item: ranks[item[0]])
+        return "; ".join(f"GPU {ranges(labels)} of {self.facts.name}-{ranks[pod]}" for pod, labels in ordered)
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        return (len(self.devices), len(self.series.times))
+
+    def _rows(self, rows: Iterable[BoolArray]) -> BoolArray:
+        return np.array(list(rows), dtype=np.bool_).reshape(self._shape)
+
+
+def examine(facts: JobFacts, series: JobSeries, thresholds: DiagnosisThresholds, now: datetime) -> Examination:
+    """Read a job's series."""
+    pods = {pod.name: pod for pod in facts.pods}
+    devices = tuple(
+        _device(pods[gpu.pod], gpu, series, thresholds.idle_percent) for gpu in series.gpus if gpu.pod in pods
+    )
+    return Examination(facts=facts, series=series, thresholds=thresholds, now=now, devices=devices)
+
+
+def _device(pod: PodFacts, gpu: GpuSeries, series: JobSeries, idle_percent: float) -> Device:
+    empty = np.full(len(series.times), np.nan)
+    alive = life(pod, series.times, series.step)
+    util = gpu.signals.get(GpuSignal.UTIL, empty)
+    graphics = gpu.signals.get(GpuSignal.GRAPHICS, empty)
+    trusted = not _stuck(util, graphics)
+    use = np.where(np.isfinite(graphics), graphics, util) if trusted else util
+    memory, allocated = _memory(gpu, empty)
+    watts = _context_idle_watts(gpu, util, allocated)
+    busy = np.zeros(len(series.times), dtype=np.bool_)
+    for signal in ACTIVITY_SIGNALS:
+        if signal in PROFILING_SIGNALS and not trusted:
+            continue
+        ceiling = idle_ceiling(signal, idle_percent, watts)
+        values = gpu.signals.get(signal)
+        if ceiling is not None and values is not None:
+            busy |= np.nan_to_num(_rate(signal, values), nan=-np.inf) > ceiling
+    return Device(
+        pod=pod,
+        series=gpu,
+        life=alive,
+        use=np.where(alive, np.clip(use, 0, 100), np.nan),
+        busy=busy & alive,
+        idle=np.isfinite(use) & ~busy & alive,
+        memory=memory,
+        allocated=allocated & alive,
+        trusted=trusted,
+        aliased=not np.isfinite(graphics).any() and _aliased(util),
+    )
+
+
+def _rate(signal: GpuSignal, values: FloatArray) -> FloatArray:
+    """NVLink is published as a rate or as a counter under one name: only a change says that something moved."""
+    if signal is not GpuSignal.NVLINK:
+        return values
+    return np.abs(np.diff(values, prepend=values[:1]))
+
+
+def _stuck(util: FloatArray, graphics: FloatArray) -> bool:
+    """The graphics engine reads 0 while utilization stands high, too often to be chance."""
+    with np.errstate(invalid="ignore"):
+        contradiction = (util > STUCK_UTIL_PERCENT) & (graphics == 0)
+    return any(last - first >= STUCK_SAMPLES for first, last in runs(contradiction))
+
+
+def _aliased(util: FloatArray) -> bool:
+    known = util[np.isfinite(util)]
+    if len(known) < 4:
+        return False
+    return float((np.abs(np.diff(known)) >= ALIASED_JUMP_POINTS).mean()) >= ALIASED_SHARE
+
+
+def _memory(gpu: GpuSeries, empty: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Percent of the device's memory in use, and where it stands over the device's own baseline."""
+    used = gpu.signals.get(GpuSignal.MEMORY_USED, empty)
+    free = gpu.signals.get(GpuSignal.MEMORY_FREE, empty)
+    total = used + free
+    with np.errstate(invalid="ignore", divide="ignore"):
+        percent = np.where(total > 0, 100 * used / total, np.nan)
+    if not np.isfinite(used).any():
+        return percent, np.zeros(len(used), dtype=np.bool_)
+    return percent, np.nan_to_num(used, nan=-np.inf) >= np.nanmin(used) + ALLOCATED_MIB
+
+
+def _context_idle_watts(gpu: GpuSeries, util: FloatArray, allocated: BoolArray) -> float | None:
+    """What the GPU draws with a context and no work: its own lowest tenth at rest, within reach of its model's
+    figure.
+    """
+    known = gpu.context_idle_watts
+    power = gpu.signals.get(GpuSignal.POWER)
+    if power is None:
+        return known
+    resting = power[(util == 0) & allocated & np.isfinite(power)]
+    if len(resting) < LEARNED_SAMPLES:
+        return known
+    learned = float(np.percentile(resting, 10))
+    # A utilization stuck at 0 must not teach that full power is rest.
+    return learned if known is None else min(max(learned, known), LEARNED_REACH * known)

@@ -1,0 +1,121 @@
+"""Samples onto one regular grid: missing stays missing, and nothing from outside a container's life."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.models.series import FloatArray, GpuSeries, GpuSignal, JobFacts, JobSeries, PodFacts, PodSeries, PodSignal
+
+BoolArray = npt.NDArray[np.bool_]
+Signal = TypeVar("Signal", GpuSignal, PodSignal)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """Samples of one signal as a source delivers them: (seconds since the epoch, value), in the signal's unit.
+
+    `gpu` and what follows it are set for a GPU's signal.
+    """
+
+    signal: GpuSignal | PodSignal
+    pod: str
+    points: Sequence[tuple[float, float]]
+    gpu: str | None = None
+    index: str | None = None
+    context_idle_watts: float | None = None
+
+
+def job_series(
+    facts: JobFacts,
+    traces: Iterable[Trace],
+    *,
+    start: datetime,
+    end: datetime,
+    step: timedelta,
+    complete: bool = True,
+) -> JobSeries:
+    """Place the traces of a job's pods onto the grid of `step` that begins at `start`.
+
+    Several samples in one step are averaged, so a value that was scraped twice counts once. Pods that the job doesn't
+    have are left out. Raises ValueError for naive times or a step that isn't positive.
+    """
+    if start.tzinfo is None or end.tzinfo is None:
+        raise ValueError("start and end need a time zone")
+    if step <= timedelta(0):
+        raise ValueError(f"the step must be positive, not {step}")
+    seconds = step.total_seconds()
+    origin = start.timestamp()
+    cells = max(int((end.timestamp() - origin) / seconds + 1e-6), 0)
+    times = origin + seconds * np.arange(1, cells + 1, dtype=np.float64)
+    lives = {pod.name: life(pod, times, seconds) for pod in facts.pods}
+
+    devices: dict[tuple[str, str], dict[GpuSignal, FloatArray]] = {}
+    identities: dict[tuple[str, str], Trace] = {}
+    pods: dict[str, dict[PodSignal, FloatArray]] = {}
+    for trace in traces:
+        if trace.pod not in lives:
+            continue
+        values = np.where(lives[trace.pod], _place(trace.points, origin, seconds, cells), np.nan)
+        if isinstance(trace.signal, PodSignal):
+            _merge(pods.setdefault(trace.pod, {}), trace.signal, values)
+        elif trace.gpu is not None:
+            key = (trace.pod, trace.gpu)
+            identities.setdefault(key, trace)
+            _merge(devices.setdefault(key, {}), trace.signal, values)
+
+    return JobSeries(
+        times=times,
+        step=seconds,
+        gpus=tuple(
+            GpuSeries(
+                pod=pod,
+                gpu=gpu,
+                signals=devices[pod, gpu],
+                index=identities[pod, gpu].index,
+                context_idle_watts=identities[pod, gpu].context_idle_watts,
+            )
+            for pod, gpu in sorted(devices, key=lambda key: (key[0], _order(identities[key].index), key[1]))
+        ),
+        pods=tuple(PodSeries(pod=pod, signals=signals) for pod, signals in sorted(pods.items())),
+        complete=complete,
+    )
+
+
+def life(pod: PodFacts, times: FloatArray, step: float) -> BoolArray:
+    """The steps of the grid in which the pod's container ran for at least half of the step."""
+    middles = times - step / 2
+    if pod.started_at is None:
+        return np.zeros(len(times), dtype=np.bool_)
+    alive = middles >= pod.started_at.timestamp()
+    if pod.finished_at is not None:
+        alive &= middles < pod.finished_at.timestamp()
+    return alive
+
+
+def _place(points: Sequence[tuple[float, float]], origin: float, step: float, cells: int) -> FloatArray:
+    """The mean of each step's samples; NaN for a step without a finite one. A step holds its end, not its start."""
+    sums = np.zeros(cells)
+    counts = np.zeros(cells)
+    for time, value in points:
+        cell = math.ceil((time - origin) / step - 1e-6) - 1
+        if 0 <= cell < cells and math.isfinite(value):
+            sums[cell] += value
+            counts[cell] += 1
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(counts > 0, sums / counts, np.nan)
+
+
+def _merge(signals: dict[Signal, FloatArray], signal: Signal, values: FloatArray) -> None:
+    """Add a trace's steps to those the signal has: the same device under changed labels continues its own series."""
+    known = signals.get(signal)
+    signals[signal] = values if known is None else np.where(np.isnan(known), values, known)
+
+
+def _order(index: str | None) -> tuple[int, str]:
+    """GPU 10 comes after GPU 9."""
+    return (int(index), "") if index is not None and index.isdecimal() else (1 << 30, index or "")
