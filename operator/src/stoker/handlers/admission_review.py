@@ -5,14 +5,16 @@ gets HTTP 400, so that the webhook's failurePolicy decides about it. It is never
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import orjson
+from pydantic import ValidationError
 
 from stoker.admission.messages import Cause
+from stoker.models.schema import Violation, explain
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
@@ -23,6 +25,8 @@ MAX_ANNOTATION_BYTES = 1024
 # The API server writes the fields of the review in the order of its Go type: the uid comes first, long before the
 # objects.
 _LEADING_UID = re.compile(rb'"request"\s*:\s*\{\s*"uid"\s*:\s*"([0-9A-Za-z-]{1,64})"')
+
+_LEADING_PATH = re.compile(r"(?P<path>(?:spec|metadata)[^\s:]*): (?P<rest>.+)", re.DOTALL)
 
 
 class Operation(StrEnum):
@@ -139,6 +143,39 @@ class Answer:
 
 
 ALLOWED = Answer(allowed=True)
+
+
+def unreadable(
+    request: AdmissionRequest, error: ValidationError, read: Callable[[Mapping[str, Any]], object]
+) -> Answer:
+    """The refusal of an object that breaks its schema, with one cause to each violation that the request introduces.
+
+    A stored object that can't be read any more, because the schema got stricter, can still be labelled, suspended and
+    deleted.
+    """
+    wrong = explain(error)
+    if request.old_object is not None:
+        try:
+            read(request.old_object)
+        except ValidationError as before:
+            known = set(explain(before))
+            wrong = [violation for violation in wrong if violation not in known]
+    if not wrong:
+        return ALLOWED
+    causes = [_cause(violation) for violation in wrong]
+    message = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
+    return Answer(allowed=False, message=message, causes=causes)
+
+
+def _cause(violation: Violation) -> Cause:
+    """A rule about several fields stands at none of them; its message then begins with the path of one."""
+    field_path, message = violation.field_path, violation.message
+    if not field_path:
+        named = _LEADING_PATH.fullmatch(message)
+        field_path, message = (named["path"], named["rest"]) if named else ("spec", message)
+    reason: Literal["FieldValueRequired", "FieldValueInvalid"]
+    reason = "FieldValueRequired" if message == "required" else "FieldValueInvalid"
+    return Cause(reason=reason, field=field_path, message=message)
 
 
 def refuse_unread(start: bytes, message: str) -> bytes | None:

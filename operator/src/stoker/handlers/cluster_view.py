@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,6 @@ logger = logging.getLogger(__name__)
 
 NAMESPACE_PATIENCE = 0.25
 """Seconds that a review waits to hear of its namespace: `kubectl apply` may create the two within milliseconds."""
-_GLANCE = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,16 +29,15 @@ class ClusterView:
     """The policies and namespaces, followed by a watch and checked against lists; no review asks the API server."""
 
     def __init__(self) -> None:
-        self.policies = Mirror("UtilizationPolicies", _read_policy, self._forget_scopes)
-        self.namespaces = Mirror("Namespaces", _read_labels, self._forget_scopes)
+        self.policies = Mirror("UtilizationPolicies", _read_policy, self._changed)
+        self.namespaces = Mirror("Namespaces", _read_labels, self._changed)
         self._scopes: dict[str, Scope] = {}
+        self._change = asyncio.Event()
 
     async def scope(self, namespace: str) -> Scope:
         """What holds in a namespace. One that is still unknown after a moment has no labels but its name."""
         if self.namespaces.get(namespace) is None:
-            deadline = asyncio.get_running_loop().time() + NAMESPACE_PATIENCE
-            while self.namespaces.get(namespace) is None and asyncio.get_running_loop().time() < deadline:
-                await asyncio.sleep(_GLANCE)
+            await self._glance(namespace)
         scope = self._scopes.get(namespace)
         if scope is None:
             labels = self.namespaces.get(namespace)
@@ -46,6 +45,12 @@ class ClusterView:
             if labels is not None:
                 self._scopes[namespace] = scope
         return scope
+
+    async def _glance(self, namespace: str) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(NAMESPACE_PATIENCE):
+                while self.namespaces.get(namespace) is None:
+                    await self._change.wait()
 
     async def list_all(self, api: KubernetesApi) -> None:
         """Compare with what the API server lists now. Raises ApiError."""
@@ -80,8 +85,10 @@ class ClusterView:
         """Which watch has fallen silent, or None."""
         return self.policies.stalled() or self.namespaces.stalled()
 
-    def _forget_scopes(self) -> None:
+    def _changed(self) -> None:
         self._scopes.clear()
+        self._change.set()
+        self._change = asyncio.Event()
 
 
 def _read_policy(obj: Mapping[str, Any]) -> UtilizationPolicy:

@@ -1,0 +1,195 @@
+"""The admission process: kopf watches the policies and the namespaces and runs our server, which answers the reviews.
+
+It is a process of its own, since the controller's pauses must not hold up reviews. Any number of replicas serve side
+by side: nothing is written to the cluster, and the webhook's configuration is the chart's alone.
+"""
+
+import asyncio
+import gc
+import logging
+import os
+from collections.abc import Coroutine, Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import kopf
+
+from stoker.adapters.kubernetes import Kubernetes
+from stoker.catalogue import all_rules
+from stoker.handlers.admission_review import AdmissionRequest, Operation
+from stoker.handlers.cluster_view import ClusterView, Scope
+from stoker.handlers.health import HealthServer
+from stoker.handlers.job_review import JobReviewer, judge
+from stoker.handlers.policy_review import PolicyReviewer
+from stoker.handlers.review_pool import ReviewPool
+from stoker.handlers.server import AdmissionServer, Route, ServerSettings
+from stoker.models import dljob, policy
+from stoker.models.meta import API_VERSION, GROUP, VERSION
+from stoker.models.policy import BUILT_IN
+
+logger = logging.getLogger(__name__)
+
+JOBS_PATH = "/validate/dljobs"
+POLICIES_PATH = "/validate/utilizationpolicies"
+"""The paths that the chart's webhook configuration names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionSettings:
+    """How the admission process runs. Times in seconds.
+
+    `list_interval`: how often the watched policies and namespaces are compared with a list. `exit_timeout`: how long
+    stopping may take before the process kills itself; below the pod's terminationGracePeriodSeconds, above the
+    server's delay and timeout.
+    """
+
+    server: ServerSettings
+    health_port: int = 8081
+    review_threads: int = field(default_factory=lambda: min(4, os.cpu_count() or 1))
+    list_interval: float = 120.0
+    list_retry: float = 2.0
+    exit_timeout: float = 25.0
+
+
+def run(settings: AdmissionSettings) -> None:
+    """Answer reviews until SIGTERM or SIGINT. Credentials are found as kubectl finds them.
+
+    Raises CredentialsError without credentials, and OSError for a port that is taken.
+    """
+    with suppress(asyncio.CancelledError):
+        asyncio.run(serve(settings))
+
+
+async def serve(settings: AdmissionSettings) -> None:
+    """The whole process; see `run`."""
+    view = ClusterView()
+    pool = ReviewPool(settings.review_threads)
+    rules = [rule.name for rule in all_rules()]
+    jobs = JobReviewer(view, pool, _now)
+    policies = PolicyReviewer(view.policies, rules, _now)
+    server = AdmissionServer(
+        settings.server,
+        [
+            Route(path=JOBS_PATH, group=GROUP, resource=dljob.PLURAL, reviewer=jobs),
+            Route(path=POLICIES_PATH, group=GROUP, resource=policy.PLURAL, reviewer=policies),
+        ],
+    )
+    warm_up()
+    async with AsyncExitStack() as stack:
+        stack.callback(pool.close)
+        await stack.enter_async_context(
+            HealthServer(
+                address=settings.server.address,
+                port=settings.health_port,
+                live={"watch": view.stalled, "reviews": pool.stuck},
+                ready={"cluster": view.not_listed, "server": server.not_ready},
+            )
+        )
+        api = await stack.enter_async_context(await Kubernetes.connect())
+        listing = view.keep_listed(api, interval=settings.list_interval, retry=settings.list_retry)
+        await _until_one_ends(listing, _watch(view, server, settings))
+
+
+async def _until_one_ends(*forever: Coroutine[Any, Any, None]) -> None:
+    """Run all until one ends or fails, then none: half an admission process would look alive."""
+    tasks = [asyncio.create_task(one) for one in forever]
+    try:
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in ended:
+        task.result()
+
+
+async def _watch(view: ClusterView, server: AdmissionServer, settings: AdmissionSettings) -> None:
+    """Kopf: ends on SIGTERM and SIGINT, after the server has been drained."""
+    await kopf.operator(
+        registry=watching(view), settings=kopf_settings(settings, server), clusterwide=True, standalone=True
+    )
+
+
+def watching(view: ClusterView) -> kopf.OperatorRegistry:
+    """The handlers: each event of the watches goes into the view. They are coroutines: others kopf runs in threads."""
+    registry = kopf.OperatorRegistry()
+
+    @kopf.on.login(registry=registry)
+    def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
+        if os.environ.get("KUBECONFIG"):
+            return kopf.login_with_kubeconfig(**kwargs)
+        return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+
+    @kopf.on.event(GROUP, VERSION, policy.PLURAL, registry=registry)
+    async def policy_changed(event: kopf.RawEvent, **_: Any) -> None:
+        view.policies.watched(event["type"], event["object"])
+
+    @kopf.on.event("", "v1", "namespaces", registry=registry)
+    async def namespace_changed(event: kopf.RawEvent, **_: Any) -> None:
+        view.namespaces.watched(event["type"], event["object"])
+
+    return registry
+
+
+def kopf_settings(settings: AdmissionSettings, server: AdmissionServer) -> kopf.OperatorSettings:
+    """Watch only: no peering, no events, no finalizers, no webhook configuration of kopf's own."""
+    kopfs = kopf.OperatorSettings()
+    kopfs.peering.standalone = True
+    kopfs.admission.server = server
+    kopfs.admission.managed = None
+    kopfs.scanning.disabled = True
+    kopfs.posting.enabled = False
+    kopfs.watching.chunk_size = 500
+    kopfs.watching.server_timeout = 300
+    kopfs.watching.client_timeout = 310
+    kopfs.watching.inactivity_timeout = 70
+    kopfs.networking.connect_timeout = 5
+    kopfs.networking.request_timeout = 30
+    kopfs.queueing.idle_timeout = 0.5
+    kopfs.persistence.finalizer = f"{GROUP}/finalizer"
+    kopfs.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
+    kopfs.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
+    kopfs.execution.max_workers = 2
+    kopfs.process.ultimate_exiting_timeout = settings.exit_timeout
+    return kopfs
+
+
+WARM_UP: Mapping[str, Any] = {
+    "apiVersion": API_VERSION,
+    "kind": dljob.KIND,
+    "metadata": {"name": "warm-up"},
+    "spec": {"gpusPerNode": 8, "image": "warm-up:1", "script": "pip install x\ntorchrun --nproc_per_node=4 train.py\n"},
+}
+
+
+def warm_up() -> None:
+    """Review once, then take what is there by then out of the garbage collector's sight.
+
+    Everything is imported and compiled after one review. A full collection walks all that is alive, which stops the
+    loop for tens of milliseconds, and what was there before the first review stays for ever.
+    """
+    request = AdmissionRequest(
+        uid="warm-up",
+        operation=Operation.CREATE,
+        group=GROUP,
+        kind=dljob.KIND,
+        resource=dljob.PLURAL,
+        subresource="",
+        name="warm-up",
+        namespace="default",
+        new_object=WARM_UP,
+        old_object=None,
+        dry_run=True,
+    )
+    judge(request, Scope(policy=BUILT_IN, namespace_labels={}), _now())
+    gc.collect()
+    gc.freeze()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+__all__ = ["AdmissionSettings", "JOBS_PATH", "POLICIES_PATH", "ServerSettings", "run", "serve"]
