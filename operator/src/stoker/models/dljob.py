@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema, field_va
 from pydantic_core import PydanticCustomError
 
 from stoker.models.duration import Between, parse_duration
-from stoker.models.environment import RESERVED_PREFIXES
+from stoker.models.environment import RESERVED_NAMES, RESERVED_PREFIXES
 from stoker.models.meta import (
     Boolean,
     Conditions,
@@ -150,19 +150,146 @@ class JobReclaim(ApiModel):
     """How long all GPUs must be idle before the job counts as idle, from 10m to 24h. Default: the policy's idleAfter."""
 
 
-def _immutable(field: str, *, always_set: bool) -> Validation:
+SPELLED = ("gpuResource", "gpuProduct", "image", "framework", "jobType", "successPolicy")
+"""Short texts, which an error may repeat."""
+COUNTED = ("nodes", "gpusPerNode", "maxRestarts")
+UNSPOKEN = ("script", "command", "args", "env", "resources", "sources", "podTemplate")
+"""What may be long, or hold what should not be repeated."""
+ALWAYS_SET = frozenset({"nodes", "gpusPerNode", "gpuResource", "image", "successPolicy"})
+
+
+def _immutable(field: str) -> Validation:
     """The transition rule that keeps a field of the spec as it was created.
 
     It stands at the spec, because a rule at the field itself misses its being added or removed.
     """
     same = f"self.{field} == oldSelf.{field}"
-    rule = same if always_set else f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || {same})"
-    return Validation(
-        rule=rule,
-        message=f"spec.{field} is immutable: delete the DLJob and create it anew, or create one of another name;"
-        f" only {', '.join(MUTABLE)} may change",
-        field_path=f".{field}",
+    rule = (
+        same if field in ALWAYS_SET else f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || {same})"
     )
+    remedy = f"delete the DLJob and create it anew, or under another name (only {', '.join(MUTABLE)} may change)"
+    expression = None
+    if field not in UNSPOKEN:
+        value, absent = ("%d", "-1") if field in COUNTED else ("%s", "'(absent)'")
+        new, old = (
+            of if field in ALWAYS_SET else f"has({of}) ? {of} : {absent}"
+            for of in (f"self.{field}", f"oldSelf.{field}")
+        )
+        expression = f"'{value} cannot replace {value}, the field is immutable: {remedy}'.format([{new}, {old}])"
+    return Validation(
+        rule=rule, message=f"the field is immutable: {remedy}", message_expression=expression, field_path=f".{field}"
+    )
+
+
+COMPLETION_LABELS = (
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-completion-index",
+    "batch.kubernetes.io/job-name",
+    "controller-uid",
+    "job-name",
+)
+"""Labels by which the Job controller finds its pods."""
+
+OPERATORS_POD_FIELDS = {
+    "restartPolicy": "set spec.maxRestarts instead",
+    "hostname": "it carries the pod's rank, by which the other pods find it",
+    "subdomain": "it is the job's Service, by which the pods find one another",
+}
+OPERATORS_CONTAINER_FIELDS = {"image": "spec.image", "command": "spec.command", "args": "spec.args"}
+
+_STRING = {"type": "string"}
+_STRINGS = {"type": "array", "items": _STRING, "maxItems": 1024}
+_STRING_MAP = {"type": "object", "additionalProperties": _STRING, "maxProperties": 128}
+_QUANTITY_MAP = {
+    "type": "object",
+    "additionalProperties": {INT_OR_STRING: True, "pattern": QUANTITY_PATTERN},
+    "maxProperties": 64,
+}
+_OPEN: dict[str, Any] = {"type": "object", PRESERVE_UNKNOWN: True}
+_CONTAINERS = {
+    "type": "array",
+    "maxItems": 32,
+    "items": {
+        **_OPEN,
+        "required": ["name"],
+        "properties": {
+            "name": {"type": "string", "maxLength": 63},
+            "image": _STRING,
+            "command": _STRINGS,
+            "args": _STRINGS,
+            "env": {
+                "type": "array",
+                "maxItems": 256,
+                "items": {**_OPEN, "required": ["name"], "properties": {"name": {"type": "string", "maxLength": 253}}},
+            },
+            "resources": {**_OPEN, "properties": {"limits": _QUANTITY_MAP, "requests": _QUANTITY_MAP}},
+        },
+    },
+}
+POD_TEMPLATE_SCHEMA: dict[str, Any] = {
+    **_OPEN,
+    "properties": {
+        "metadata": {**_OPEN, "properties": {"labels": _STRING_MAP, "annotations": _STRING_MAP}},
+        "spec": {
+            **_OPEN,
+            "properties": {
+                **dict.fromkeys(OPERATORS_POD_FIELDS, _STRING),
+                "containers": _CONTAINERS,
+                "initContainers": _CONTAINERS,
+            },
+        },
+    },
+}
+"""The part of a PodTemplateSpec that rules must read, since CEL can't look into what the schema leaves open. All else is kept as it is
+and judged by the API server when the Job is created."""
+
+
+def _absent(root: str, *path: str) -> str:
+    """CEL: whether a part of the path below `root` is absent. Optional fields (`?.`) would hide the sizes that bound a rule's cost."""
+    steps = (".".join((root, *path[: depth + 1])) for depth in range(len(path)))
+    return " || ".join(f"!has({step})" for step in steps)
+
+
+def _pod_template_rules() -> Iterator[Validation]:
+    at = "spec.podTemplate"
+    labels = f"[{', '.join(repr(label) for label in COMPLETION_LABELS)}]"
+    yield Validation(
+        rule=f"{_absent('self', 'podTemplate', 'metadata', 'labels')}"
+        f" || {labels}.all(label, !(label in self.podTemplate.metadata.labels))",
+        message=f"the labels {', '.join(COMPLETION_LABELS)} belong to the Job controller: remove them",
+        field_path=".podTemplate.metadata.labels",
+    )
+    for field, reason in OPERATORS_POD_FIELDS.items():
+        yield Validation(
+            rule=_absent("self", "podTemplate", "spec", field),
+            message=f"{at}.spec.{field} is the operator's: {reason}",
+            field_path=f".podTemplate.spec.{field}",
+        )
+    for group in ("containers", "initContainers"):
+        containers = f"{_absent('self', 'podTemplate', 'spec', group)} || self.podTemplate.spec.{group}"
+        path = f".podTemplate.spec.{group}"
+        reserved = " || ".join(f"e.name.startsWith('{prefix}')" for prefix in RESERVED_PREFIXES)
+        yield Validation(
+            rule=f"{containers}.all(c, !has(c.env) || c.env.all(e, !({reserved})))",
+            message=f"variables named {RESERVED_NAMES} are injected by the operator: remove them",
+            field_path=path,
+        )
+        if group != "containers":
+            continue
+        for field, instead in OPERATORS_CONTAINER_FIELDS.items():
+            yield Validation(
+                rule=f"{containers}.all(c, c.name != '{TRAINER}' || !has(c.{field}))",
+                message=f"the {field} of container {TRAINER} is the operator's: set {instead} instead",
+                field_path=path,
+            )
+        limits, requests = (
+            f"(self.gpuResource in c.?resources.?{kind}.orValue({{}}))" for kind in ("limits", "requests")
+        )
+        yield Validation(
+            rule=f"{containers}.all(c, c.name != '{TRAINER}' || !({limits} || {requests}))",
+            message=f"the GPUs of container {TRAINER} are the operator's: set spec.gpusPerNode instead",
+            field_path=path,
+        )
 
 
 SPEC_RULES = (
@@ -174,34 +301,14 @@ SPEC_RULES = (
     Validation(
         rule="!has(self.gpuProduct) || "
         + " || ".join(f"self.gpuResource.startsWith('{prefix}/')" for prefix in GPU_PRODUCT_LABELS),
-        message=f"spec.gpuProduct needs a spec.gpuResource of {' or '.join(GPU_PRODUCT_LABELS)}: for another vendor's GPUs"
-        " write the node selector in spec.podTemplate.spec.nodeSelector",
-        message_expression="'spec.gpuProduct has no known node label for spec.gpuResource %s (allowed prefixes: "
+        message="no node label is known for this gpuResource",
+        message_expression="'no node label is known for spec.gpuResource %s (known: "
         + ", ".join(f"{prefix}/" for prefix in GPU_PRODUCT_LABELS)
         + "): write the node selector in spec.podTemplate.spec.nodeSelector'.format([self.gpuResource])",
         field_path=".gpuProduct",
     ),
-    *(
-        _immutable(field, always_set=field in {"nodes", "gpusPerNode", "gpuResource", "image", "successPolicy"})
-        for field in (
-            "nodes",
-            "gpusPerNode",
-            "gpuResource",
-            "gpuProduct",
-            "image",
-            "script",
-            "command",
-            "args",
-            "env",
-            "resources",
-            "sources",
-            "framework",
-            "jobType",
-            "maxRestarts",
-            "successPolicy",
-            "podTemplate",
-        )
-    ),
+    *_pod_template_rules(),
+    *(_immutable(field) for field in (*COUNTED, *SPELLED, *UNSPOKEN)),
 )
 
 
@@ -261,7 +368,7 @@ class DLJobSpec(ApiModel):
     rejoin the others). Pods lost to disruptions are replaced anyway."""
     success_policy: SuccessPolicy = SuccessPolicy.ALL
     """When the job has succeeded: All its pods have, or its Leader (the pod with rank 0) has, which ends the others."""
-    pod_template: Annotated[dict[str, Any], Field(json_schema_extra={PRESERVE_UNKNOWN: True})] | None = None
+    pod_template: Annotated[dict[str, Any], WithJsonSchema(POD_TEMPLATE_SCHEMA)] | None = None
     """A partial PodTemplateSpec, merged by name onto the operator's: tolerations, volumes, sidecars, security context. Refused in it: the
     trainer's image, command, args and GPUs, variables named STOKER_*, PET_* or MASTER_*, restartPolicy, hostname, subdomain and the
     labels of job completion."""
@@ -337,16 +444,6 @@ class DLJobSpec(ApiModel):
         return {GPU_PRODUCT_LABELS[self.gpu_resource.partition("/")[0]]: self.gpu_product}
 
 
-COMPLETION_LABELS = (
-    "batch.kubernetes.io/controller-uid",
-    "batch.kubernetes.io/job-completion-index",
-    "batch.kubernetes.io/job-name",
-    "controller-uid",
-    "job-name",
-)
-"""Labels by which the Job controller finds its pods."""
-
-
 def pod_template_refusals(template: Mapping[str, Any], *, gpu_resource: str) -> Iterator[str]:
     """What a pod template may not set, each with its field path and what to use instead."""
     at = "spec.podTemplate"
@@ -354,29 +451,25 @@ def pod_template_refusals(template: Mapping[str, Any], *, gpu_resource: str) -> 
     for label in COMPLETION_LABELS:
         if label in _mapping(metadata.get("labels")):
             yield f"{at}.metadata.labels[{label}] belongs to the Job controller: remove it"
-    for field, instead in (
-        ("restartPolicy", "set spec.maxRestarts"),
-        ("hostname", "it is the pod's rank by which the others find it: remove it"),
-        ("subdomain", "it is the job's Service by which the pods find one another: remove it"),
-    ):
+    for field, reason in OPERATORS_POD_FIELDS.items():
         if field in spec:
-            yield f"{at}.spec.{field} is the operator's: {instead}"
+            yield f"{at}.spec.{field} is the operator's: {reason}"
     for group in ("containers", "initContainers"):
         for container in _mappings(spec.get(group)):
             name = container.get("name")
             path = f"{at}.spec.{group}[{name}]"
             for variable in _mappings(container.get("env")):
                 if str(variable.get("name", "")).startswith(RESERVED_PREFIXES):
-                    yield f"{path}.env[{variable['name']}]: variables named STOKER_*, PET_* and MASTER_* are injected: remove it"
+                    yield f"{path}.env[{variable['name']}]: {RESERVED_NAMES} are injected by the operator: remove it"
             if group != "containers" or name != TRAINER:
                 continue
-            for field, instead in (("image", "spec.image"), ("command", "spec.command"), ("args", "spec.args")):
+            for field, instead in OPERATORS_CONTAINER_FIELDS.items():
                 if field in container:
-                    yield f"{path}.{field} is the operator's: set {instead}"
+                    yield f"{path}.{field} is the operator's: set {instead} instead"
             resources = _mapping(container.get("resources"))
             for kind in ("limits", "requests"):
                 if gpu_resource in _mapping(resources.get(kind)):
-                    yield f"{path}.resources.{kind}[{gpu_resource}] is the operator's: set spec.gpusPerNode"
+                    yield f"{path}.resources.{kind}[{gpu_resource}] is the operator's: set spec.gpusPerNode instead"
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ MASTER_PORT = 29500
 
 RESERVED_PREFIXES = ("STOKER_", "PET_", "MASTER_")
 """Names that belong to the operator: a pod template may not set them."""
+RESERVED_NAMES = ", ".join(f"{prefix}*" for prefix in RESERVED_PREFIXES)
 
 
 def master_address(nodes: int, name: str, namespace: str) -> str:

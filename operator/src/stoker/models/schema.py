@@ -159,9 +159,6 @@ class _Converter:
         if INT_OR_STRING in schema:
             schema.pop("type", None)
             return schema
-        if PRESERVE_UNKNOWN in schema:
-            schema.setdefault("type", "object")
-            return schema
         match schema.get("type"):
             case "object":
                 self._convert_object(node, schema, path, inside)
@@ -184,7 +181,7 @@ class _Converter:
             schema["additionalProperties"] = self.convert(
                 node["additionalProperties"], path=f"{path}[*]", inside=inside
             )
-        else:
+        elif PRESERVE_UNKNOWN not in schema:
             msg = f"{path}: an object needs properties, or {PRESERVE_UNKNOWN}"
             raise TypeError(msg)
 
