@@ -1,12 +1,24 @@
-"""Whether a job as a whole is idle, by the safety rules of reclaim: missing is never idle, and a contradiction means
+"""Whether a job as a whole is idle, by the rules of a safe reclaim: missing is never idle, a contradiction means
 active.
 """
 
+import math
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from stoker.models.diagnosis import Idleness
-from stoker.models.screen import Screen
-from stoker.models.series import JobFacts
+from stoker.models.diagnosis import Idleness, IdlenessState
+from stoker.models.screen import GpuWindow, Screen
+from stoker.models.series import GpuSignal, JobFacts, PodFacts
+from stoker.models.vocabulary import UnknownReason
+from stoker.subjects.activity import ACTIVITY_SIGNALS, idle_ceiling
+from stoker.subjects.wording import clock, count, minutes, percent
+
+STALE_AFTER = timedelta(minutes=3)
+"""A GPU whose last sample is older says nothing about now. dcgm-exporter collects each 30 s; scrapes of 60 s are
+common.
+"""
+CLOCK_TOLERANCE = timedelta(minutes=1)
+"""How far a screen may lie ahead of the caller's clock."""
 
 
 def idleness(
@@ -20,7 +32,125 @@ def idleness(
 ) -> Idleness:
     """Judge one job by the cluster's screen.
 
-    `window` is how long the job must have been idle (the policy's or the job's `idleAfter`); the screen must cover at
-    least that.
+    `window` is how long the job must have been idle (the policy's or the job's `idleAfter`): the screen must cover at
+    least that. A job whose latest container start lies within the window is not idle yet, however quiet: its state is
+    Active. `idle_percent` is the policy's: a GPU at or under it is idle.
     """
-    raise NotImplementedError
+    answer = Idleness(
+        state=IdlenessState.UNKNOWN, observed_at=screen.at, pod_uids=frozenset(pod.uid for pod in facts.pods)
+    )
+    if waiting := _waiting(facts):
+        return replace(answer, state=IdlenessState.WAITING, message=waiting)
+
+    held = [(pod, gpu) for pod in facts.pods for gpu in screen.gpus.get((facts.namespace, pod.name), ())]
+    for pod, gpu in held:
+        if gpu.shared:
+            message = f"{_name(pod, gpu)} is shared by several pods: its metrics can't be told apart"
+            return replace(answer, reason=UnknownReason.PARTIAL, message=message)
+    for pod, gpu in held:
+        if activity := _activity(gpu, idle_percent):
+            return replace(answer, state=IdlenessState.ACTIVE, message=f"{_name(pod, gpu)}: {activity}")
+
+    if fault := _screen_fault(screen, window, now) or _sample_fault(facts, screen):
+        reason, message = fault
+        return replace(answer, reason=reason, message=message)
+
+    started = max(pod.started_at for pod in facts.pods if pod.started_at is not None)
+    if screen.at - started < window:
+        message = (
+            f"started {minutes(max((screen.at - started).total_seconds(), 0))} ago, "
+            f"the idle window is {minutes(window.total_seconds())}"
+        )
+        return replace(answer, state=IdlenessState.ACTIVE, message=message)
+
+    coverage = min(gpu.coverage_percent if math.isfinite(gpu.coverage_percent) else 0.0 for _, gpu in held)
+    answer = replace(answer, coverage_percent=math.floor(coverage))
+    if coverage < min_coverage_percent:
+        message = (
+            f"samples cover {coverage:.0f} % of the last {minutes(screen.window.total_seconds())}, "
+            f"{min_coverage_percent:.0f} % are needed"
+        )
+        return replace(answer, reason=UnknownReason.PARTIAL, message=message)
+
+    opened = screen.at - screen.window
+    since = max(started, *(min(gpu.quiet_since or opened, opened) for _, gpu in held))
+    message = f"{count(facts.gpus, 'GPU')} idle since {clock(since)}"
+    return replace(answer, state=IdlenessState.IDLE, message=message, since=since)
+
+
+Fault = tuple[UnknownReason, str]
+
+
+def _screen_fault(screen: Screen, window: timedelta, now: datetime) -> Fault | None:
+    """Why the screen as a whole proves no idleness."""
+    if not screen.complete:
+        return UnknownReason.PARTIAL, screen.message or "the metrics' source gave a partial answer"
+    if screen.window < window:
+        looked, needed = minutes(screen.window.total_seconds()), minutes(window.total_seconds())
+        return UnknownReason.PARTIAL, f"the metrics were looked at over {looked}, {needed} are needed"
+    if not -CLOCK_TOLERANCE <= now - screen.at <= STALE_AFTER:
+        return UnknownReason.STALE, f"the last look at the metrics was at {clock(screen.at)}"
+    return None
+
+
+def _sample_fault(facts: JobFacts, screen: Screen) -> Fault | None:
+    """Why the samples of the job's GPUs prove no idleness: each GPU of each pod must speak, and lately."""
+    if facts.gpus <= 0 or not facts.pods:
+        return UnknownReason.NO_SAMPLES, "the job holds no GPUs"
+    for pod in facts.pods:
+        windows = screen.gpus.get((facts.namespace, pod.name), ())
+        speaking = {gpu.gpu for gpu in windows if _speaks(gpu)}
+        expected = max(pod.gpus, facts.gpus_per_node, len(windows))
+        if len(speaking) < expected:
+            found = f"{len(speaking)} of {count(expected, 'GPU')} of pod {pod.name}"
+            return UnknownReason.NO_SAMPLES, f"utilization samples for {found}"
+        for gpu in windows:
+            if gpu.last_sample_at is None or screen.at - gpu.last_sample_at > STALE_AFTER:
+                last = "is too old" if gpu.last_sample_at is None else f"was at {clock(gpu.last_sample_at)}"
+                return UnknownReason.STALE, f"the last sample of {_name(pod, gpu)} {last}"
+    return None
+
+
+def _waiting(facts: JobFacts) -> str | None:
+    """Why the job waits instead of idling; None when all its pods run."""
+    if len(facts.pods) < facts.nodes:
+        return f"{len(facts.pods)} of {count(facts.nodes, 'pod')} exist"
+    for pod in facts.pods:
+        if pod.terminating:
+            return f"pod {pod.name} is terminating"
+        if pod.finished_at is not None:
+            return f"the trainer of pod {pod.name} has ended"
+        if pod.started_at is None:
+            return f"the trainer of pod {pod.name} has not started"
+        if not pod.ready:
+            return f"pod {pod.name} is not ready"
+    return None
+
+
+def _activity(gpu: GpuWindow, idle_percent: float) -> str | None:
+    """The first signal that says that the GPU worked within the window; None when none does."""
+    for signal in ACTIVITY_SIGNALS:
+        ceiling = idle_ceiling(signal, idle_percent, gpu.context_idle_watts)
+        peak = gpu.peaks.get(signal)
+        # A NaN compares as not greater: it is no evidence of work, and `_speaks` takes it for no evidence of rest
+        # either.
+        if ceiling is not None and peak is not None and peak > ceiling:
+            return f"{signal} reached {_quantity(signal, peak)}"
+    return None
+
+
+def _quantity(signal: GpuSignal, value: float) -> str:
+    if signal is GpuSignal.POWER:
+        return f"{value:.0f} W"
+    if signal in (GpuSignal.PCIE_RX, GpuSignal.PCIE_TX, GpuSignal.NVLINK):
+        return f"{value / 1e6:.0f} MB/s"
+    return percent(value)
+
+
+def _speaks(gpu: GpuWindow) -> bool:
+    """Utilization or the graphics engine has a value: without either, silence of the rest proves nothing."""
+    return any(math.isfinite(gpu.peaks.get(signal, math.nan)) for signal in (GpuSignal.UTIL, GpuSignal.GRAPHICS))
+
+
+def _name(pod: PodFacts, gpu: GpuWindow) -> str:
+    return f"GPU {gpu.index if gpu.index is not None else gpu.gpu} of pod {pod.name}"

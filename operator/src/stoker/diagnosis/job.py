@@ -1,11 +1,19 @@
 """The diagnosis of one job."""
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime
 
+from stoker.catalogue import diagnosis_rules
+from stoker.diagnosis.merge import Claimed, merge
+from stoker.diagnosis.utilization import utilization
 from stoker.models.diagnosis import Diagnosis, DiagnosisThresholds
 from stoker.models.finding import Finding
 from stoker.models.series import JobFacts, JobSeries
+from stoker.models.vocabulary import UnknownReason
+from stoker.subjects.examination import Claim, Examination, examine
+
+LOG = logging.getLogger(__name__)
 
 
 def diagnose(
@@ -15,9 +23,40 @@ def diagnose(
     thresholds: DiagnosisThresholds,
     now: datetime,
 ) -> Diagnosis:
-    """Conclude a job's utilization and the causes that its series show, the most idle GPU-hours first.
+    """Conclude a job's utilization and its causes, the most idle GPU-hours first.
 
-    A static finding of the same category as a runtime one is merged into it and raises its confidence; the others are
-    not returned.
+    `findings` holds all that stands of the job: those that its series show, joined with the static ones of the same
+    category (with a higher confidence), then the static ones that the series don't speak of. `unknown` says why the
+    series show nothing; of a partial answer nothing is concluded but the utilization's bounds.
     """
-    raise NotImplementedError
+    exam = examine(facts, series, thresholds, now)
+    if not series.complete:
+        return Diagnosis(utilization=utilization(exam), unknown=UnknownReason.PARTIAL, findings=tuple(static_findings))
+    if not exam.busy.any() and not exam.idle.any():
+        return Diagnosis(
+            utilization=utilization(exam), unknown=UnknownReason.NO_SAMPLES, findings=tuple(static_findings)
+        )
+    unknown = None
+    if exam.coverage_percent < thresholds.min_coverage_percent:
+        unknown = UnknownReason.PARTIAL if exam.every_gpu_seen else UnknownReason.NO_SAMPLES
+    return Diagnosis(
+        utilization=utilization(exam),
+        unknown=unknown,
+        findings=merge(exam, _claims(exam), static_findings),
+    )
+
+
+def _claims(exam: Examination) -> list[Claimed]:
+    """What each rule reports. A rule that fails is a fault of ours: it is logged, and the others stand."""
+    claimed: list[Claimed] = []
+    for rule in diagnosis_rules():
+        try:
+            problems = list(rule.check(exam))
+        except Exception:
+            LOG.exception("rule %s failed on %s/%s", rule.name, exam.facts.namespace, exam.facts.name)
+            continue
+        for problem in problems:
+            if not isinstance(problem, Claim):
+                raise TypeError(f"rule {rule.name} reports a problem that claims no GPU time")
+            claimed.append(Claimed(finding=rule.sign(problem), claim=problem))
+    return claimed

@@ -1,10 +1,83 @@
 """Utilization in the words and units of a DLJob's status."""
 
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
-from stoker.models.diagnosis import Utilization
+from stoker.models.diagnosis import StageSpan, Utilization
+from stoker.models.finding import rfc3339
+
+MAX_STAGES = 32
+MAX_NODES = 32
 
 
 def to_status(utilization: Utilization) -> dict[str, Any]:
     """`status.utilization`: whole percents within 0..100, GPU-hours as strings, absent values omitted."""
-    raise NotImplementedError
+    entry: dict[str, Any] = {
+        "averagePercent": whole_percent(utilization.average_percent),
+        "averagePercentRange": None,
+        "recentPercent": whole_percent(utilization.recent_percent),
+        "peakMemoryPercent": whole_percent(utilization.peak_memory_percent),
+        "coveragePercent": _floor_percent(utilization.coverage_percent),
+        "gpuHours": f"{utilization.gpu_hours:.1f}",
+        "gpuHoursIdle": None if utilization.gpu_hours_idle is None else f"{utilization.gpu_hours_idle:.1f}",
+        "asOf": rfc3339(utilization.as_of),
+        "stages": list(stage_lines(utilization.stages, utilization.as_of)) or None,
+        "nodes": list(utilization.nodes[:MAX_NODES]) or None,
+    }
+    if utilization.average_percent is None and utilization.average_percent_range is not None:
+        low, high = utilization.average_percent_range
+        entry["averagePercentRange"] = [_floor_percent(low), _ceil_percent(high)]
+    return {key: value for key, value in entry.items() if value is not None}
+
+
+def whole_percent(value: float | None) -> int | None:
+    """The nearest whole percent within 0..100; None stays None, and what is no number becomes None."""
+    if value is None or not math.isfinite(value):
+        return None
+    return min(max(math.floor(value + 0.5), 0), 100)
+
+
+def stage_lines(stages: Sequence[StageSpan], as_of: datetime) -> tuple[str, ...]:
+    """`Initialization  05:40-05:52   0 %`, one line a stage, in columns. Times are UTC, with the day where it isn't
+    `as_of`'s.
+    """
+    stages = stages[-MAX_STAGES:]
+    if not stages:
+        return ()
+    times = [_span(stage, as_of) for stage in stages]
+    name_width = max(len(stage.stage.value) for stage in stages)
+    time_width = max(map(len, times))
+    return tuple(
+        f"{stage.stage.value:<{name_width}}  {time:<{time_width}}  {_figure(stage.average_percent):>3} %"
+        for stage, time in zip(stages, times, strict=True)
+    )
+
+
+def node_line(name: str, node: str | None, uses: Sequence[float | None]) -> str:
+    """`bert-large-0 on gpu-1:  31 30 33 31 %`; `?` stands for a GPU without samples."""
+    where = f"{name} on {node}" if node else name
+    return f"{where}:  {' '.join(_figure(use) for use in uses)} %"
+
+
+def _figure(value: float | None) -> str:
+    rounded = whole_percent(value)
+    return "?" if rounded is None else str(rounded)
+
+
+def _span(stage: StageSpan, as_of: datetime) -> str:
+    return f"{_moment(stage.start, as_of)}-{'' if stage.end is None else _moment(stage.end, as_of)}"
+
+
+def _moment(time: datetime, as_of: datetime) -> str:
+    time = time.astimezone(UTC)
+    return f"{time:%H:%M}" if time.date() == as_of.astimezone(UTC).date() else f"{time:%m-%d %H:%M}"
+
+
+def _floor_percent(value: float) -> int:
+    return min(max(math.floor(value), 0), 100)
+
+
+def _ceil_percent(value: float) -> int:
+    return min(max(math.ceil(value), 0), 100)

@@ -1,0 +1,79 @@
+"""From the rules' problems to a job's findings: no GPU time counted twice, source and series joined, the most costly
+first.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from stoker.models.finding import Finding
+from stoker.models.vocabulary import Confidence, Severity
+from stoker.subjects.examination import Claim, Examination
+
+CONFIDENCES = (Confidence.POSSIBLE, Confidence.LIKELY, Confidence.CERTAIN)
+SEVERITIES = (Severity.ADVICE, Severity.WARNING, Severity.ERROR)
+STANDS_ALONE = 0.1
+"""A weaker cause whose GPU time is explained by stronger ones to more than nine tenths is not reported beside them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """A signed finding and the GPU time that it claims."""
+
+    finding: Finding
+    claim: Claim
+
+
+def merge(exam: Examination, claimed: Iterable[Claimed], static_findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Join what the series show with what the source showed before the job ran.
+
+    Each idle GPU-hour goes to one cause: the better supported first, then the one that explains more. A static finding
+    of the same category joins a runtime one; one of a category that a runtime finding named as its alternative decides
+    for that category. What remains of the static findings follows.
+    """
+    joined = [(_join(entry.finding, static_findings), entry.claim) for entry in claimed]
+    joined.sort(
+        key=lambda pair: (-CONFIDENCES.index(pair[0].confidence), -exam.idle_hours(pair[1].explains), pair[0].rule)
+    )
+
+    free = np.ones((len(exam.devices), len(exam.series.times)), dtype=np.bool_)
+    findings: list[Finding] = []
+    for finding, claim in joined:
+        hours = exam.idle_hours(claim.explains & free)
+        if findings and hours < STANDS_ALONE * exam.idle_hours(claim.explains):
+            continue
+        free &= ~claim.explains
+        findings.append(replace(finding, gpu_hours_idle=hours))
+    findings.sort(key=lambda finding: (-(finding.gpu_hours_idle or 0.0), finding.rule))
+
+    explained = {finding.category for finding in findings}
+    return (*findings, *(static for static in static_findings if static.category not in explained))
+
+
+def _join(finding: Finding, static_findings: Sequence[Finding]) -> Finding:
+    same = next((static for static in static_findings if static.category is finding.category), None)
+    if same is None:
+        same = next((static for static in static_findings if static.category in finding.alternatives), None)
+    if same is None:
+        return finding
+    others = tuple(
+        category
+        for category in dict.fromkeys((finding.category, *finding.alternatives))
+        if category is not same.category
+    )
+    return replace(
+        finding,
+        category=same.category,
+        alternatives=() if same.category is finding.category else others,
+        confidence=_raised(finding.confidence),
+        severity=max(finding.severity, same.severity, key=SEVERITIES.index),
+        evidence="; ".join(text for text in (finding.evidence, same.detail) if text),
+        fix=same.fix or finding.fix,
+        location=same.location or finding.location,
+        sources=tuple(dict.fromkeys((*same.sources, *finding.sources))),
+    )
+
+
+def _raised(confidence: Confidence) -> Confidence:
+    return CONFIDENCES[min(CONFIDENCES.index(confidence) + 1, len(CONFIDENCES) - 1)]

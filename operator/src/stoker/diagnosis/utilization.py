@@ -1,0 +1,86 @@
+"""A job's utilization by the study's definition, from its examination."""
+
+from datetime import timedelta
+
+import numpy as np
+
+from stoker.diagnosis.words import MAX_NODES, node_line
+from stoker.models.diagnosis import StageSpan, Utilization
+from stoker.models.series import FloatArray
+from stoker.subjects.examination import Device, Examination
+from stoker.subjects.grid import BoolArray, life
+
+RECENT = timedelta(minutes=10)
+
+
+def utilization(exam: Examination) -> Utilization | None:
+    """The job's utilization; None for a job that has not run yet."""
+    if not exam.life.any():
+        return None
+    known = bool(np.isfinite(exam.use).any())
+    everything = exam.explains(exam.life)
+    memory = _memory_peak(exam)
+    return Utilization(
+        average_percent=exam.average,
+        average_percent_range=exam.bounds if exam.average is None else None,
+        recent_percent=_recent(exam),
+        peak_memory_percent=memory,
+        coverage_percent=exam.coverage_percent,
+        gpu_hours=exam.expected_steps * exam.step / 3600,
+        gpu_hours_idle=exam.idle_hours(everything) if known else None,
+        as_of=exam.now,
+        stages=tuple(
+            StageSpan(
+                stage=span.stage,
+                start=exam.time(span.first),
+                end=exam.until(span.last),
+                average_percent=_mean(exam, exam.steps(span.first, span.last)),
+            )
+            for span in exam.stages
+        ),
+        nodes=_nodes(exam),
+    )
+
+
+def _mean(exam: Examination, mask: BoolArray) -> float | None:
+    """Mean use over the steps of the mask; None below the policy's coverage."""
+    values = exam.use[:, mask]
+    expected = max(exam.facts.gpus, len(exam.devices)) * int((mask & exam.life).sum())
+    known = int(np.isfinite(values).sum())
+    if not expected or 100 * known < exam.thresholds.min_coverage_percent * expected:
+        return None
+    return float(np.nanmean(values))
+
+
+def _recent(exam: Examination) -> float | None:
+    if not exam.running:
+        return None
+    latest = exam.life & (exam.series.times > exam.now.timestamp() - RECENT.total_seconds())
+    return _mean(exam, latest) if latest.any() else None
+
+
+def _memory_peak(exam: Examination) -> float | None:
+    peaks = [float(np.nanmax(device.memory)) for device in exam.devices if np.isfinite(device.memory).any()]
+    return max(peaks) if peaks else None
+
+
+def _nodes(exam: Examination) -> tuple[str, ...]:
+    """One line a pod, the worst first; a pod that can't be judged stands before all."""
+    by_pod: dict[str, list[Device]] = {pod.name: [] for pod in exam.facts.pods}
+    for device in exam.devices:
+        by_pod[device.pod.name].append(device)
+    lines: list[tuple[float, int, str]] = []
+    for pod in exam.facts.pods:
+        alive = life(pod, exam.series.times, exam.step)
+        if not alive.any():
+            continue
+        uses: list[float | None] = [_device_mean(device.use) for device in by_pod[pod.name]]
+        uses += [None] * (pod.gpus - len(uses))
+        known = [use for use in uses if use is not None]
+        worst = sum(known) / len(known) if len(known) == len(uses) and known else -1.0
+        lines.append((worst, pod.rank, node_line(f"{exam.facts.name}-{pod.rank}", pod.node, uses)))
+    return tuple(line for _, _, line in sorted(lines)[:MAX_NODES])
+
+
+def _device_mean(use: FloatArray) -> float | None:
+    return float(np.nanmean(use)) if np.isfinite(use).any() else None
