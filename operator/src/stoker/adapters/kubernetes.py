@@ -1,8 +1,10 @@
-"""The Kubernetes API as plain dictionaries: one small asynchronous client for everything the controller and the CLI ask.
+"""The Kubernetes API as plain dictionaries: one small asynchronous client for everything the controller and the CLI
+ask.
 
-Credentials are found as kubectl finds them; a service account's token is read anew as the kubelet rotates it. Every request has a
-timeout. An error's text carries the verb, the object and the API's reason, but never the API's message, because messages of refused
-writes echo the whole object with its environment: what is logged, or written to a status or an event, must not hold it.
+Credentials are found as kubectl finds them; a service account's token is read anew as the kubelet rotates it. Every
+request has a timeout. An error's text carries the verb, the object and the API's reason, but never the API's message,
+because messages of refused writes echo the whole object with its environment: what is logged, or written to a status or
+an event, must not hold it.
 """
 
 import asyncio
@@ -69,7 +71,9 @@ WORKLOADS = Resource("kueue.x-k8s.io", "v1beta1", "workloads")
 
 
 class ApiError(Exception):
-    """A request that the API server did not fulfil. `answer` is the server's own message: for a person at a terminal only."""
+    """A request that the API server did not fulfil. `answer` is the server's own message: for a person at a terminal
+    only.
+    """
 
     def __init__(self, request: str, *, code: int | None, reason: str, answer: str = "") -> None:
         super().__init__(f"{request}: {reason}" if code is None else f"{request}: {code} {reason}")
@@ -166,7 +170,8 @@ class Kubernetes:
 
     @classmethod
     async def connect(cls, *, kubeconfig: str | None = None, context: str | None = None) -> Self:
-        """Find credentials as kubectl does: the given kubeconfig, $KUBECONFIG, the pod's service account, ~/.kube/config.
+        """Find credentials as kubectl does: the given kubeconfig, $KUBECONFIG, the pod's service account,
+        ~/.kube/config.
 
         Raises CredentialsError when there are none.
         """
@@ -308,9 +313,9 @@ def error_of(request: str, code: int, content: bytes) -> ApiError:
             kind = AlreadyExistsError
         case 409, _:
             kind = ConflictError
-        case (401 | 403), _:
+        case ((401 | 403), _):
             kind = ForbiddenError
-        case (400 | 422), _:
+        case ((400 | 422), _):
             kind = InvalidError
         case _ if code == 429 or code >= 500:
             kind = UnavailableError

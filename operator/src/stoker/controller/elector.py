@@ -1,0 +1,152 @@
+"""Leader election over a Lease: at most one controller acts.
+
+A Lease is taken and renewed by compare-and-swap on its resource version. The holder trusts it only until its own
+monotonic deadline, counted from before the request that renewed it, and a request never outlives that deadline. Others
+take the Lease over when it has not changed for its whole duration by their own monotonic clock: the times written in it
+are for people, so skewed clocks do no harm.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import UTC
+from typing import Any
+
+from stoker.adapters.clock import Clock
+from stoker.adapters.kubernetes import (
+    LEASES,
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    KubernetesApi,
+    NotFoundError,
+    Object,
+)
+
+logger = logging.getLogger(__name__)
+
+DURATION = 15.0
+"""Seconds that a Lease holds after its last change."""
+RENEW_DEADLINE = 10.0
+"""Seconds after which the holder stops trusting a Lease that it could not renew; below the duration by more than a
+request takes.
+"""
+RETRY = 2.0
+REQUEST_TIMEOUT = 4.0
+
+
+class LeadershipLostError(Exception):
+    """Another process may lead from now on: stop at once."""
+
+
+class Elector:
+    """One candidate for one Lease."""
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        clock: Clock,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._sleep = sleep
+        self._lease: Object | None = None
+        self._seen: tuple[str, float] | None = None
+        """The resource version of the other's Lease, and since when it has stood, by our clock."""
+        self._trusted_until = 0.0
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this process may act now."""
+        return self._lease is not None and self._clock.monotonic() < self._trusted_until
+
+    async def acquire(self) -> None:
+        """Wait until this process leads."""
+        while not await self._try():
+            await self._sleep(RETRY)
+        logger.info("leading as %s", self._identity)
+
+    async def hold(self) -> None:
+        """Renew for ever. Raises LeadershipLostError as soon as the Lease can't be trusted any more."""
+        while True:
+            await self._sleep(RETRY)
+            await self._try()
+            if not self.is_leader:
+                self._lease = None
+                msg = f"{self._identity} no longer leads"
+                raise LeadershipLostError(msg)
+
+    async def release(self) -> None:
+        """Give the Lease back, so that the next one need not wait; quietly, as the process is ending."""
+        lease, self._lease = self._lease, None
+        if lease is None:
+            return
+        body = self._body(lease, holder="", duration=1)
+        try:
+            await self._api.replace(LEASES, self._namespace, self._name, body, timeout=REQUEST_TIMEOUT)
+        except ApiError as error:
+            logger.info("lease not released: %s", error)
+
+    async def _try(self) -> bool:
+        """One attempt to take or renew; whether this process leads after it."""
+        started = self._clock.monotonic()
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT):
+                self._lease = await self._swap()
+        except (ConflictError, AlreadyExistsError):
+            logger.info("another candidate wrote the lease first")
+            self._lease, self._trusted_until = None, 0.0
+        except (ApiError, TimeoutError) as error:
+            # Not knowing is not losing: the Lease is ours until its deadline.
+            logger.warning("lease not renewed: %s", error)
+            return self.is_leader
+        if self._lease is None:
+            self._trusted_until = 0.0
+            return False
+        self._trusted_until = started + RENEW_DEADLINE
+        return self.is_leader
+
+    async def _swap(self) -> Object | None:
+        if self._lease is not None:
+            body = self._body(self._lease, holder=self._identity)
+            return await self._api.replace(LEASES, self._namespace, self._name, body, timeout=REQUEST_TIMEOUT)
+        try:
+            found = await self._api.get(LEASES, self._namespace, self._name)
+        except NotFoundError:
+            fresh = {"metadata": {"name": self._name, "namespace": self._namespace}, "spec": {"leaseTransitions": -1}}
+            return await self._api.create(LEASES, self._namespace, self._body(fresh, holder=self._identity))
+        if self._is_held(found):
+            return None
+        body = self._body(found, holder=self._identity)
+        return await self._api.replace(LEASES, self._namespace, self._name, body, timeout=REQUEST_TIMEOUT)
+
+    def _is_held(self, lease: Object) -> bool:
+        spec = lease.get("spec", {})
+        if not spec.get("holderIdentity") or spec["holderIdentity"] == self._identity:
+            return False
+        version, now = lease["metadata"]["resourceVersion"], self._clock.monotonic()
+        if self._seen is None or self._seen[0] != version:
+            self._seen = (version, now)
+        return now < self._seen[1] + float(spec.get("leaseDurationSeconds") or DURATION)
+
+    def _body(self, lease: Object, *, holder: str, duration: float = DURATION) -> dict[str, Any]:
+        spec = dict(lease.get("spec", {}))
+        now = self._clock.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        if spec.get("holderIdentity") != holder and holder:
+            spec["acquireTime"] = now
+            spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
+        spec |= {"holderIdentity": holder, "leaseDurationSeconds": int(duration), "renewTime": now}
+        return {
+            "apiVersion": LEASES.api_version,
+            "kind": "Lease",
+            "metadata": lease["metadata"],
+            "spec": spec,
+        }

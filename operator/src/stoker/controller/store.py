@@ -1,0 +1,147 @@
+"""The cluster's objects as last seen: fed by watches and checked against lists; read by reconcile, never waited for."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from stoker.adapters.kubernetes import DLJOBS, JOBS, NAMESPACES, PODS, POLICIES, Object, Resource
+from stoker.workload.manifest import DLJOB_LABEL
+
+
+class Key(NamedTuple):
+    """A DLJob's namespace and name; cluster-scoped objects have an empty namespace."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def key_of(obj: Mapping[str, Any]) -> Key:
+    """An object's own namespace and name."""
+    return Key(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+
+
+def owner_key(obj: Mapping[str, Any]) -> Key | None:
+    """The DLJob that a labelled child names."""
+    name = obj["metadata"].get("labels", {}).get(DLJOB_LABEL)
+    return None if name is None else Key(obj["metadata"].get("namespace", ""), name)
+
+
+@dataclass(slots=True)
+class Collection:
+    """The objects of one resource. The newest resource version wins, whichever way it came; a deletion is remembered
+    until a list taken after it, so that neither a late event nor a late answer brings an object back.
+    """
+
+    objects: dict[Key, Object] = field(default_factory=dict)
+    deleted: dict[Key, int] = field(default_factory=dict)
+    group: Callable[[Mapping[str, Any]], Key | None] | None = None
+    """By what objects are looked up together."""
+    groups: dict[Key, dict[Key, Object]] = field(default_factory=lambda: defaultdict(dict))
+
+    def __iter__(self) -> Iterator[Object]:
+        return iter(self.objects.values())
+
+    def __len__(self) -> int:
+        return len(self.objects)
+
+    def get(self, key: Key) -> Object | None:
+        """The object of that name."""
+        return self.objects.get(key)
+
+    def members(self, key: Key) -> list[Object]:
+        """The objects of one group."""
+        return list(self.groups.get(key, {}).values())
+
+    def put(self, obj: Object) -> bool:
+        """Take a version of an object; False when what is known is as new."""
+        key, version = key_of(obj), version_of(obj)
+        known = self.objects.get(key)
+        if self.deleted.get(key, -1) >= version or (known is not None and version_of(known) >= version):
+            return False
+        self.deleted.pop(key, None)
+        self._forget(key)
+        obj["metadata"].pop("managedFields", None)  # nobody reads it, and it is half of every object
+        self.objects[key] = obj
+        if self.group is not None and (group := self.group(obj)) is not None:
+            self.groups[group][key] = obj
+        return True
+
+    def remove(self, obj: Mapping[str, Any]) -> bool:
+        """Take the end of an object; False when a newer one of that name is known."""
+        key, version = key_of(obj), version_of(obj)
+        self.deleted[key] = max(version, self.deleted.get(key, -1))
+        known = self.objects.get(key)
+        if known is None or version_of(known) > version:
+            return False
+        self._forget(key)
+        return True
+
+    def compare(self, objects: Iterable[Object], version: int) -> list[Object]:
+        """Take a complete list as of resource version `version`; what differed from it, which the watch had missed."""
+        listed = {key_of(obj): obj for obj in objects}
+        gone = [known for key, known in self.objects.items() if key not in listed and version_of(known) <= version]
+        for known in gone:
+            self._forget(key_of(known))
+        changed = [obj for obj in listed.values() if self.put(obj)]
+        self.deleted = {key: at for key, at in self.deleted.items() if at > version}
+        return gone + changed
+
+    def _forget(self, key: Key) -> None:
+        known = self.objects.pop(key, None)
+        if known is not None and self.group is not None and (group := self.group(known)) is not None:
+            self.groups[group].pop(key, None)
+            if not self.groups[group]:
+                del self.groups[group]
+
+
+class Store:
+    """All collections that the controller reads."""
+
+    def __init__(self) -> None:
+        self.dljobs = Collection()
+        self.jobs = Collection()
+        self.pods = Collection(group=owner_key)
+        self.policies = Collection()
+        self.namespaces = Collection()
+        self._by_resource = {
+            DLJOBS: self.dljobs,
+            JOBS: self.jobs,
+            PODS: self.pods,
+            POLICIES: self.policies,
+            NAMESPACES: self.namespaces,
+        }
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """What is watched."""
+        return tuple(self._by_resource)
+
+    def collection(self, resource: Resource) -> Collection:
+        """The objects of a watched resource."""
+        return self._by_resource[resource]
+
+    def pods_of(self, key: Key, job_uid: str) -> list[Object]:
+        """The pods that a Job made for a DLJob, by rank; not those of an earlier Job of the same name."""
+        return [
+            pod
+            for pod in self.pods.members(key)
+            if any(owner.get("uid") == job_uid for owner in pod["metadata"].get("ownerReferences", ()))
+        ]
+
+
+def version_of(obj: Mapping[str, Any]) -> int:
+    """An object's resource version. They are decimal numbers and grow with every change in the cluster (Kubernetes 1.35
+    documents it).
+    """
+    return int(obj["metadata"]["resourceVersion"])
+
+
+def concerned(resource: Resource, obj: Mapping[str, Any]) -> Key | None:
+    """The DLJob to look at when the object changed; None for policies and namespaces, which the next scan reads."""
+    if resource == DLJOBS:
+        return key_of(obj)
+    return owner_key(obj) if resource in {JOBS, PODS} else None

@@ -1,0 +1,55 @@
+"""Conditions as reconcile computes them, before they have a time and a generation."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from stoker.models.finding import rfc3339, single_line
+from stoker.models.vocabulary import ConditionType
+
+TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
+MAX_MESSAGE = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """One condition: what holds, why in one CamelCase word, and the same for people."""
+
+    type: ConditionType
+    status: str
+    reason: str
+    message: str = ""
+
+
+def written(
+    facts: Iterable[Fact], before: Iterable[Mapping[str, Any]], *, generation: int, now: datetime
+) -> list[dict[str, Any]]:
+    """The list for status: every condition speaks of this generation, or `kubectl wait` hangs on one that lags; a
+    transition's time is kept while the status stays. A condition that `facts` does not mention stays as it was.
+    """
+    old = {condition["type"]: condition for condition in before}
+    new = {fact.type.value: _written(fact, old.get(fact.type.value), generation, now) for fact in facts}
+    kept = {name: {**condition, "observedGeneration": generation} for name, condition in old.items()}
+    order = [condition.value for condition in ConditionType]
+    merged = {**kept, **new}
+    return sorted(merged.values(), key=lambda one: order.index(one["type"]) if one["type"] in order else len(order))
+
+
+def _written(fact: Fact, old: Mapping[str, Any] | None, generation: int, now: datetime) -> dict[str, Any]:
+    same = old is not None and old["status"] == fact.status
+    since = old["lastTransitionTime"] if old is not None and same else rfc3339(now)
+    return {
+        "type": fact.type.value,
+        "status": fact.status,
+        "observedGeneration": generation,
+        "lastTransitionTime": since,
+        "reason": fact.reason,
+        "message": clamp(fact.message),
+    }
+
+
+def clamp(text: str, limit: int = MAX_MESSAGE) -> str:
+    """One line of at most `limit` characters: a single value that is too long makes the server refuse the whole status."""
+    line = single_line(text)
+    return line if len(line) <= limit else f"{line[: limit - 3]}..."

@@ -1,0 +1,231 @@
+"""What has become of a DLJob, from its Job, its pods and what kept pods from being made; pure."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from stoker.models.dljob import DLJob
+from stoker.models.finding import parse_time
+from stoker.models.vocabulary import ConditionType, Phase
+from stoker.workload import pods as pod_status
+from stoker.workload.conditions import FALSE, TRUE, Fact
+from stoker.workload.pods import Obstacle
+
+SUSPENDED_BY = "stoker.dev/suspended-by"
+"""On the Job: who had Stoker suspend it (`user` or `reclaim`), written with the suspension. Only what carries it is
+resumed.
+"""
+BY_USER, BY_RECLAIM = "user", "reclaim"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """The part of the status that follows from the children."""
+
+    phase: Phase
+    ready: str
+    restarts: int
+    start_time: datetime | None
+    completion_time: datetime | None
+    facts: tuple[Fact, ...]
+
+
+def observe(
+    job: DLJob,
+    child: Mapping[str, Any] | None,
+    pods: Sequence[Mapping[str, Any]],
+    *,
+    obstacle: Obstacle | None = None,
+    reclaimed: bool = False,
+) -> Observation:
+    """`child` is the DLJob's own Job, None before it is created; `pods` are the Job's. `obstacle` is why pods could not
+    be made. `reclaimed`: reclaim asked for the suspension.
+    """
+    nodes = job.spec.nodes
+    live = [pod for pod in pods if not pod_status.is_finished(pod)]
+    ready = sum(pod_status.is_ready(pod) for pod in live)
+    status = child.get("status", {}) if child is not None else {}
+    starts = [start for pod in pods if (start := pod_status.started_at(pod)) is not None]
+    if job.status is not None and job.status.start_time is not None:
+        starts.append(job.status.start_time)
+    phase, facts, completion = _state(job, child, live, ready, obstacle, reclaimed=reclaimed, pods=pods)
+    return Observation(
+        phase=phase,
+        ready=f"{ready}/{nodes}",
+        restarts=max(status.get("failed", 0) - _count_indexes(status.get("failedIndexes", "")), 0),
+        start_time=min(starts, default=None),
+        completion_time=completion,
+        facts=facts,
+    )
+
+
+def _state(
+    job: DLJob,
+    child: Mapping[str, Any] | None,
+    live: Sequence[Mapping[str, Any]],
+    ready: int,
+    obstacle: Obstacle | None,
+    *,
+    reclaimed: bool,
+    pods: Sequence[Mapping[str, Any]],
+) -> tuple[Phase, tuple[Fact, ...], datetime | None]:
+    wanted_away = bool(job.spec.suspend) or reclaimed
+    if child is None:
+        if wanted_away:
+            phase = Phase.RECLAIMED if reclaimed else Phase.SUSPENDED
+            return phase, (*_running(), *_suspended(live, reclaimed=reclaimed)), None
+        if obstacle is not None:
+            return Phase.PENDING, (*_running(), _not_suspended(), _not_ready(obstacle)), None
+        return Phase.PENDING, (*_running(), _not_suspended(), _waiting("Pending", "the Job is not created yet")), None
+    if (end := finished(child)) is not None:
+        return _ended(end, child, pods)
+    if child["spec"].get("suspend"):
+        if child["metadata"].get("annotations", {}).get(SUSPENDED_BY) is not None:
+            phase = Phase.RECLAIMED if reclaimed else Phase.SUSPENDED
+            return phase, (*_running(), *_suspended(live, reclaimed=reclaimed)), None
+        # Not our doing: Kueue, or whoever else manages the Job, will start it.
+        queued = _waiting("Queued", "the Job is suspended by its queue or another manager, which starts it")
+        return Phase.QUEUED, (*_running(), _not_suspended(), queued), None
+    succeeded = child.get("status", {}).get("succeeded", 0)
+    nodes = job.spec.nodes
+    if ready + succeeded >= nodes:
+        message = f"{ready} of {nodes} pods are ready" + (f", {succeeded} have succeeded" if succeeded else "")
+        facts = (Fact(type=ConditionType.PODS_READY, status=TRUE, reason="PodsReady", message=message),)
+        return Phase.RUNNING, (*_running(), _not_suspended(), *facts), None
+    reason = obstacle or next((found for pod in live if (found := pod_status.obstacle(pod)) is not None), None)
+    phase = Phase.STARTING if any(pod_status.is_scheduled(pod) for pod in live) else Phase.PENDING
+    if ready:
+        # Some run and wait for the others: nobody works.
+        missing = f": {reason.reason}: {reason.message}" if reason is not None else ""
+        fact = _waiting("WaitingForPods", f"{ready} of {nodes} pods are ready and wait for the others{missing}")
+    elif reason is not None:
+        fact = _not_ready(reason)
+    elif phase is Phase.STARTING:
+        fact = _waiting("Starting", f"0 of {nodes} pods are ready")
+    else:
+        fact = _waiting("Pending", f"0 of {nodes} pods have a node")
+    return phase, (*_running(), _not_suspended(), fact), None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """How a Job ended."""
+
+    succeeded: bool
+    reason: str
+    at: datetime | None
+
+
+def finished(child: Mapping[str, Any]) -> End | None:
+    """Whether the Job has a final condition, and which; None while it may still do something."""
+    for condition in child.get("status", {}).get("conditions", ()):
+        if condition["status"] == "True" and condition["type"] in {"Complete", "Failed"}:
+            return End(
+                succeeded=condition["type"] == "Complete",
+                reason=condition.get("reason") or condition["type"],
+                at=parse_time(condition.get("lastTransitionTime")),
+            )
+    return None
+
+
+def is_ending(child: Mapping[str, Any]) -> bool:
+    """Whether the Job has been decided upon, though its pods may still be ending: nothing is done to it any more."""
+    return any(
+        condition["status"] == "True"
+        and condition["type"] in {"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"}
+        for condition in child.get("status", {}).get("conditions", ())
+    )
+
+
+def _ended(
+    end: End, child: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]
+) -> tuple[Phase, tuple[Fact, ...], datetime | None]:
+    if end.succeeded:
+        facts = (
+            Fact(type=ConditionType.PODS_READY, status=FALSE, reason="Succeeded", message="the job has succeeded"),
+            _not_suspended(),
+            Fact(type=ConditionType.COMPLETE, status=TRUE, reason=end.reason, message="the job has succeeded"),
+            Fact(type=ConditionType.FAILED, status=FALSE, reason="Succeeded"),
+        )
+        return Phase.SUCCEEDED, facts, end.at
+    return Phase.FAILED, failure(end.reason, _why_failed(end, child, pods)), end.at
+
+
+def failure(reason: str, message: str) -> tuple[Fact, ...]:
+    """The conditions of a job that has failed for good."""
+    return (
+        Fact(type=ConditionType.PODS_READY, status=FALSE, reason="Failed", message=message),
+        _not_suspended(),
+        Fact(type=ConditionType.COMPLETE, status=FALSE, reason="Failed"),
+        Fact(type=ConditionType.FAILED, status=TRUE, reason=reason, message=message),
+    )
+
+
+def _why_failed(end: End, child: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
+    if end.reason == "DeadlineExceeded":
+        return f"the job ran longer than activeDeadlineSeconds ({child['spec'].get('activeDeadlineSeconds')} s)"
+    ended = sorted((pod for pod in pods if pod_status.phase(pod) == "Failed"), key=pod_status.rank)
+    words = [f"{pod_status.name(pod)}: {how}" for pod in ended if (how := pod_status.exit_words(pod)) is not None]
+    what = {
+        "FailedIndexes": "a pod failed more often than maxRestarts allows",
+        "MaxFailedIndexesExceeded": "a pod failed more often than maxRestarts allows",
+        "BackoffLimitExceeded": "its pods failed more often than allowed",
+        "PodFailurePolicy": "a pod failed in a way that a restart does not mend",
+    }.get(end.reason, "the Job has failed")
+    return f"{what} ({'; '.join(words[:3])}{'; ...' if len(words) > 3 else ''})" if words else what
+
+
+def job_deleted() -> tuple[Fact, ...]:
+    """The conditions of a job whose Job somebody else deleted: it is not brought back."""
+    return failure("JobDeleted", "the Job was deleted by hand; a DLJob is run once: create it anew to run it again")
+
+
+def creation_obstacle(message: str, job_name: str) -> Obstacle:
+    """Why the Job controller could not make pods, from the message of its FailedCreate event.
+
+    The message is the API server's and may hold anything that a pod's spec holds, so only the parts with a known form
+    are quoted.
+    """
+    if (quota := re.search(r"(exceeded quota: [^\n]{1,600})", message)) is not None:
+        return Obstacle(reason="QuotaExceeded", message=quota[1])
+    if (security := re.search(r"(violates PodSecurity [^\n]{1,600})", message)) is not None:
+        return Obstacle(reason="PodSecurity", message=security[1])
+    return Obstacle(reason="PodsNotCreated", message=f"the pods can't be created: see kubectl describe job {job_name}")
+
+
+def _running() -> tuple[Fact, ...]:
+    return (
+        Fact(type=ConditionType.COMPLETE, status=FALSE, reason="NotFinished"),
+        Fact(type=ConditionType.FAILED, status=FALSE, reason="NotFinished"),
+    )
+
+
+def _suspended(live: Sequence[Mapping[str, Any]], *, reclaimed: bool) -> tuple[Fact, ...]:
+    """Suspended is true once the GPUs are free: a terminating pod still holds its own."""
+    reason = "Reclaimed" if reclaimed else "Requested"
+    by = "its idle GPUs were reclaimed" if reclaimed else "spec.suspend is true"
+    waiting = _waiting("Suspended", f"the job is suspended: {by}")
+    if live:
+        message = f"{by}; {len(live)} pods are still terminating and hold their GPUs"
+        return waiting, Fact(type=ConditionType.SUSPENDED, status=FALSE, reason="Terminating", message=message)
+    return waiting, Fact(type=ConditionType.SUSPENDED, status=TRUE, reason=reason, message=f"{by}; its GPUs are free")
+
+
+def _not_suspended() -> Fact:
+    return Fact(type=ConditionType.SUSPENDED, status=FALSE, reason="NotSuspended")
+
+
+def _not_ready(obstacle: Obstacle) -> Fact:
+    return _waiting(obstacle.reason, obstacle.message)
+
+
+def _waiting(reason: str, message: str) -> Fact:
+    return Fact(type=ConditionType.PODS_READY, status=FALSE, reason=reason, message=message)
+
+
+def _count_indexes(text: str) -> int:
+    """How many indexes `1,3-5` names (the Job's own notation)."""
+    spans = [part.partition("-") for part in text.split(",") if part]
+    return sum(int(last or first) - int(first) + 1 for first, _, last in spans)

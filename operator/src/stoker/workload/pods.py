@@ -1,0 +1,114 @@
+"""What a pod's status says: whether it is ready, and if not, the true reason."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from stoker.models.dljob import TRAINER
+from stoker.models.finding import parse_time
+
+INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
+PULL_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obstacle:
+    """Why a pod is not running: a condition's reason, and a sentence."""
+
+    reason: str
+    message: str
+
+
+def name(pod: Mapping[str, Any]) -> str:
+    """The pod's name."""
+    return str(pod["metadata"]["name"])
+
+
+def uid(pod: Mapping[str, Any]) -> str:
+    """The pod's uid."""
+    return str(pod["metadata"]["uid"])
+
+
+def rank(pod: Mapping[str, Any]) -> int:
+    """The pod's completion index."""
+    return int(pod["metadata"].get("annotations", {}).get(INDEX_ANNOTATION, 0))
+
+
+def phase(pod: Mapping[str, Any]) -> str:
+    """Pending, Running, Succeeded, Failed or Unknown."""
+    return str(pod.get("status", {}).get("phase", "Pending"))
+
+
+def is_terminating(pod: Mapping[str, Any]) -> bool:
+    """Whether its deletion was asked for; it still holds its GPUs."""
+    return "deletionTimestamp" in pod["metadata"]
+
+
+def is_finished(pod: Mapping[str, Any]) -> bool:
+    """Whether it has ended and holds nothing any more."""
+    return phase(pod) in {"Succeeded", "Failed"}
+
+
+def is_ready(pod: Mapping[str, Any]) -> bool:
+    """Whether all its containers run."""
+    return not is_terminating(pod) and any(
+        condition["type"] == "Ready" and condition["status"] == "True"
+        for condition in pod.get("status", {}).get("conditions", ())
+    )
+
+
+def is_scheduled(pod: Mapping[str, Any]) -> bool:
+    """Whether it has a node, and thereby GPUs."""
+    return bool(pod["spec"].get("nodeName"))
+
+
+def trainer_status(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The status of the trainer container; empty before the kubelet has written one."""
+    statuses = pod.get("status", {}).get("containerStatuses", ())
+    return next((status for status in statuses if status["name"] == TRAINER), {})
+
+
+def started_at(pod: Mapping[str, Any]) -> datetime | None:
+    """When the trainer started last. The pod's creation is never a start."""
+    state = trainer_status(pod).get("state", {})
+    return parse_time((state.get("running") or state.get("terminated") or {}).get("startedAt"))
+
+
+def finished_at(pod: Mapping[str, Any]) -> datetime | None:
+    """When the trainer ended; None while it runs."""
+    return parse_time(trainer_status(pod).get("state", {}).get("terminated", {}).get("finishedAt"))
+
+
+def exit_words(pod: Mapping[str, Any]) -> str | None:
+    """How the trainer ended, such as `exit code 137 (OOMKilled)`; None while it runs."""
+    ended = trainer_status(pod).get("state", {}).get("terminated")
+    if ended is None:
+        return None
+    reason = ended.get("reason")
+    return f"exit code {ended.get('exitCode')}" + (f" ({reason})" if reason and reason != "Error" else "")
+
+
+def obstacle(pod: Mapping[str, Any]) -> Obstacle | None:
+    """Why the pod is not running, where its status says so."""
+    status = pod.get("status", {})
+    for condition in status.get("conditions", ()):
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            if condition.get("reason") == "SchedulingGated":
+                return Obstacle(reason="SchedulingGated", message=f"pod {name(pod)} is held back by a scheduling gate")
+            return Obstacle(
+                reason="Unschedulable", message=f"pod {name(pod)} has no node: {condition.get('message', '')}"
+            )
+    for container in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
+        waiting = container.get("state", {}).get("waiting", {}).get("reason")
+        where = f"container {container['name']} of pod {name(pod)}"
+        if waiting in PULL_REASONS:
+            return Obstacle(
+                reason="ImagePull", message=f"{where} can't pull image {container.get('image', '')} ({waiting})"
+            )
+        if waiting in CONFIG_REASONS:
+            return Obstacle(
+                reason="ContainerConfig", message=f"{where} can't start ({waiting}): see kubectl describe pod"
+            )
+    return None
