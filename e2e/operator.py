@@ -1,0 +1,112 @@
+"""The operator in a scratch cluster: the chart's objects, installed by helm, and its two processes beside them.
+
+Simulated nodes run no containers, so the chart's two Deployments stay at no replicas, and the same two commands run here as
+processes. Each has a token of its own ServiceAccount: what it may do is what the chart's RBAC allows, nothing more.
+"""
+
+import base64
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+from e2e.cluster.provider import Cluster
+
+CHART = Path(__file__).parent.parent / "charts" / "stoker"
+NAMESPACE = "stoker-system"
+RELEASE = "stoker"
+SERVICE = "stoker-admission"
+ADMISSION = "stoker-admission"
+CONTROLLER = "stoker-controller"
+
+
+class Operator:
+    """Stoker installed in one cluster. Processes are named ADMISSION and CONTROLLER at the cluster's supervisor."""
+
+    def __init__(self, cluster: Cluster, *, values: Mapping[str, Any] | None = None) -> None:
+        self.cluster = cluster
+        self._port = cluster.reserve_port()
+        self._certificates = cluster.folder / "admission-certificate"
+        self._values = dict(values or {})
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The chart's values that fit this cluster, the caller's laid over them."""
+        admission = {
+            "replicas": 0,
+            "caBundle": base64.b64encode(self.cluster.ca_pem.encode()).decode(),
+            "service": {"port": self._port},
+        }
+        return _laid_over({"admission": admission, "controller": {"replicas": 0}}, self._values)
+
+    def install(self) -> None:
+        """`helm upgrade --install` of the chart with `values`, and the webhook's Service led to this machine."""
+        values = self.cluster.folder / "values.json"
+        values.write_text(json.dumps(self.values))
+        self.cluster.helm(
+            "upgrade",
+            "--install",
+            RELEASE,
+            str(CHART),
+            f"--namespace={NAMESPACE}",
+            "--create-namespace",
+            f"--values={values}",
+        )
+        self.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        self.cluster.expose_webhook(NAMESPACE, SERVICE, self._port)
+
+    def start_admission(self) -> None:
+        """Start the admission process; return when it is ready to review."""
+        names = (f"{SERVICE}.{NAMESPACE}.svc", "localhost", "127.0.0.1")
+        self.cluster.issue_certificate(*names, folder=self._certificates)
+        self._start(
+            ADMISSION,
+            "admission",
+            f"--address={self.cluster.webhook_host}",
+            f"--port={self._port}",
+            f"--certificate-folder={self._certificates}",
+        )
+
+    def start_controller(
+        self, *, prometheus_url: str | None = None, scan_interval: str = "2s", minimum_warning_grace: str = "1m"
+    ) -> None:
+        """Start the controller; return when it leads and has listed its objects. Prometheus need not run yet."""
+        self._start(
+            CONTROLLER,
+            "controller",
+            f"--namespace={NAMESPACE}",
+            f"--prometheus-url={prometheus_url or self.cluster.prometheus_url}",
+            f"--scan-interval={scan_interval}",
+            f"--minimum-warning-grace={minimum_warning_grace}",
+        )
+
+    def start(self, **controller: str) -> None:
+        """Install the chart and start both processes."""
+        self.install()
+        self.start_admission()
+        self.start_controller(**controller)
+
+    def _start(self, name: str, role: str, *options: str) -> None:
+        health = self.cluster.reserve_port()
+        kubeconfig = self.cluster.service_account_kubeconfig(NAMESPACE, name)
+        self.cluster.start_process(
+            name,
+            [sys.executable, "-m", "stoker", "run", role, *options, f"--health-port={health}"],
+            env={"KUBECONFIG": str(kubeconfig)},
+            ready=lambda: _answers(f"http://127.0.0.1:{health}/readyz"),
+        )
+
+
+def _answers(url: str) -> bool:
+    with urlopen(url, timeout=1) as response:
+        return bool(response.status == 200)
+
+
+def _laid_over(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        below = merged.get(key)
+        merged[key] = _laid_over(below, value) if isinstance(below, dict) and isinstance(value, Mapping) else value
+    return merged
