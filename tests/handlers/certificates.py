@@ -2,7 +2,6 @@
 
 import datetime as dt
 import ipaddress
-import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +31,7 @@ class Authority:
         return cls(key, certificate)
 
     def issue(self, folder: Path, common_name: str = "localhost") -> int:
-        """Put tls.crt and tls.key into `folder`, the way a Secret's volume is updated: with one move each. The serial number."""
+        """Put tls.crt and tls.key into `folder`, each with one move, and return the certificate's serial number."""
         key = ec.generate_private_key(ec.SECP256R1())
         names = x509.SubjectAlternativeName(
             [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
@@ -51,7 +50,7 @@ class Authority:
             "tls.crt": certificate.public_bytes(serialization.Encoding.PEM),
         }.items():
             (folder / f".{file}").write_bytes(content)
-            os.replace(folder / f".{file}", folder / file)
+            (folder / f".{file}").replace(folder / file)
         return certificate.serial_number
 
     def client_context(self) -> ssl.SSLContext:

@@ -5,7 +5,7 @@ import aiohttp
 import pytest
 
 from stoker.handlers.admission_review import ALLOWED, AdmissionRequest, Answer
-from stoker.handlers.server import AdmissionServer, Route, Reviewer, ServerSettings
+from stoker.handlers.server import AdmissionServer, Reviewer, Route, ServerSettings
 from tests.handlers.certificates import Authority
 
 

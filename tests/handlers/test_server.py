@@ -3,6 +3,7 @@ import io
 import logging
 import re
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
@@ -31,7 +32,7 @@ async def test_a_review_is_read_and_its_answer_carries_the_uid(
 
     async def reviewer(request: AdmissionRequest) -> Answer:
         seen.append(request)
-        return Answer(allowed=True, warnings=["image-tag: no tag"], annotations={"rules": "image-tag"})
+        return Answer(allowed=True, warnings=("image-tag: no tag",), annotations={"rules": "image-tag"})
 
     async with serving(settings, reviewer) as server:
         url = f"https://localhost:{server.port}/validate/dljobs?timeout=3s"
@@ -56,7 +57,7 @@ async def test_a_denial_is_a_422_with_its_causes_beside_the_message(
 ) -> None:
     async def reviewer(_: AdmissionRequest) -> Answer:
         cause = Cause(field="spec.script", message="line 1: wrong", reason="FieldValueInvalid")
-        return Answer(allowed=False, message="spec.script: line 1: wrong", causes=[cause])
+        return Answer(allowed=False, message="spec.script: line 1: wrong", causes=(cause,))
 
     async with serving(settings, reviewer) as server:
         url = f"https://localhost:{server.port}/validate/dljobs"
@@ -170,7 +171,8 @@ async def test_a_body_that_does_not_arrive_is_given_up(settings: ServerSettings,
     async with serving(impatient) as server:
         reader, writer = await asyncio.open_connection("localhost", server.port, ssl=authority.client_context())
         writer.write(
-            b"POST /validate/dljobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+            b"POST /validate/dljobs HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
         )
         assert (await reader.readline()).startswith(b"HTTP/1.1 408")
         writer.close()
@@ -280,8 +282,6 @@ async def serial_served(port: int, authority: Authority) -> int:
     _, writer = await asyncio.open_connection("localhost", port, ssl=context)
     shown = writer.get_extra_info("ssl_object").getpeercert()
     writer.close()
-    try:
+    with suppress(ssl.SSLError, ConnectionError):
         await writer.wait_closed()
-    except (ssl.SSLError, ConnectionError):
-        pass
     return int(shown["serialNumber"], 16)

@@ -5,7 +5,7 @@ gets HTTP 400, so that the webhook's failurePolicy decides about it. It is never
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Self
@@ -110,8 +110,8 @@ class Answer:
 
     allowed: bool
     message: str = ""
-    causes: Sequence[Cause] = ()
-    warnings: Sequence[str] = ()
+    causes: tuple[Cause, ...] = ()
+    warnings: tuple[str, ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, request: AdmissionRequest) -> bytes:
@@ -162,7 +162,7 @@ def unreadable(
             wrong = [violation for violation in wrong if violation not in known]
     if not wrong:
         return ALLOWED
-    causes = [_cause(violation) for violation in wrong]
+    causes = tuple(_cause(violation) for violation in wrong)
     message = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
     return Answer(allowed=False, message=message, causes=causes)
 

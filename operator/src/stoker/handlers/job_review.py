@@ -44,7 +44,7 @@ class JobReviewer:
             return not_analysed(scope.policy.analysis.on_not_analysed, f"within {budget.total_seconds():g} s")
         except Exception:
             logger.exception("The review of %s failed.", described(request))
-            return Answer(allowed=True, warnings=["stoker could not analyse this job: an internal error, logged"])
+            return Answer(allowed=True, warnings=("stoker could not analyse this job: an internal error, logged",))
 
 
 def judge(request: AdmissionRequest, scope: Scope, now: datetime) -> Answer:
@@ -70,8 +70,8 @@ def not_analysed(action: Action, why: str) -> Answer:
     message = f"stoker could not analyse this job {why}"
     if action is Action.DENY:
         cause = messages.Cause(reason="FieldValueInvalid", field="spec", message=f"{message}; this policy then denies")
-        return Answer(allowed=False, message=f"{cause.field}: {cause.message}", causes=[cause])
-    warnings = [f"{message}: it is created unchecked"] if action is Action.WARN else []
+        return Answer(allowed=False, message=f"{cause.field}: {cause.message}", causes=(cause,))
+    warnings = (f"{message}: it passes unchecked",) if action is Action.WARN else ()
     return Answer(allowed=True, warnings=warnings, annotations={"not-analysed": why})
 
 
@@ -97,9 +97,9 @@ def _review(job: DLJob, scope: Scope, now: datetime, request: AdmissionRequest) 
 
 
 def _answer(job: DLJob, verdict: Verdict) -> Answer:
-    warnings = messages.warnings(verdict)
+    warnings = tuple(messages.warnings(verdict))
     if verdict.unfinished:
-        warnings.append(f"stoker could not analyse this job with {', '.join(verdict.unfinished)}: skipped, see its log")
+        warnings += (f"stoker could not analyse this job with {', '.join(verdict.unfinished)}; its log says why",)
     annotations = {"findings": " ".join(sorted({finding.rule for finding in verdict.findings}))}
     if not verdict.denied:
         return Answer(allowed=True, warnings=warnings, annotations=annotations if verdict.findings else {})

@@ -35,7 +35,7 @@ class PolicyReviewer:
             policy = UtilizationPolicy.model_validate(request.new_object)
         except ValidationError as error:
             return unreadable(request, error, UtilizationPolicy.model_validate)
-        warnings = [*self._unknown_rules(policy), *self._expired(policy), *self._ties(policy)]
+        warnings = (*self._unknown_rules(policy), *self._expired(policy), *self._ties(policy))
         return Answer(allowed=True, warnings=warnings)
 
     def _unknown_rules(self, policy: UtilizationPolicy) -> Iterator[str]:

@@ -94,7 +94,11 @@ class AdmissionServer:
     async def __aenter__(self) -> Self:
         await self._certificate.available(self._settings.certificate_interval)
         runner = web.AppRunner(
-            self._app, access_log=None, handle_signals=False, shutdown_timeout=self._settings.shutdown_timeout
+            self._app,
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=self._settings.shutdown_timeout,
+            lingering_time=1.0,
         )
         await runner.setup()
         try:
