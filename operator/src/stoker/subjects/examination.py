@@ -82,6 +82,12 @@ class Device:
         total = used + free
         return float(np.nanmax(total)) if np.isfinite(total).any() else None
 
+    @property
+    def memory_mib(self) -> FloatArray:
+        """Memory in use in MiB, NaN where unknown."""
+        used = self.signal(GpuSignal.MEMORY_USED)
+        return np.full(len(self.life), np.nan) if used is None else used
+
     def signal(self, signal: GpuSignal) -> FloatArray | None:
         """A signal, unless it is absent or can't be trusted."""
         if signal in PROFILING_SIGNALS and not self.trusted:
@@ -180,6 +186,16 @@ class Examination:
         return self.every_gpu_seen and all(
             device.life.any() and (device.known & device.life).sum() >= share * device.life.sum()
             for device in self.devices
+        )
+
+    def covered_idle(self, mask: BoolArray) -> bool:
+        """Every GPU that the job requested idles throughout the mask: none works, and each has its share of samples."""
+        share = self.thresholds.min_coverage_percent / 100
+        return (
+            self.every_gpu_seen
+            and bool(mask.any())
+            and not self.any_busy[mask].any()
+            and all((device.idle & mask).sum() >= share * (device.life & mask).sum() > 0 for device in self.devices)
         )
 
     # ------------------------------------------------------------------------------------------------ the study's U

@@ -50,9 +50,9 @@ def interval(since: datetime, until: datetime | None) -> str:
     return f"{begin:%Y-%m-%d %H:%M}-{second} UTC"
 
 
-def count(number: int, noun: str) -> str:
+def count(number: int, noun: str, plural: str | None = None) -> str:
     """`1 GPU`, `4 GPUs`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def ranges(indices: Iterable[str]) -> str:

@@ -1,0 +1,86 @@
+"""GPUs held for somebody who is mostly not using them.
+
+## What it flags
+
+A job that uses under 5 % of its GPUs over its life and either
+
+- works in bursts at irregular times, at least three, with pauses whose lengths differ more than their mean; or
+- was submitted with an interactive program as its last command, or as an interactive job.
+
+## Why it costs GPU time
+
+Between two cells of a notebook or two runs under a debugger the GPUs wait for a person. The study's example held four
+GPUs for 251.8 minutes and used less than 1 % of them.
+
+## When it stays silent
+
+- regular work, however rare: a job that evaluates each hour is no person;
+- in the first half hour of a job;
+- where any GPU has too few samples, and for serving jobs;
+- fewer than three bursts without an interactive entry point: too little to call irregular.
+
+## Change
+
+Run notebooks on the interactive class, which is preemptible and stops when idle, or submit the script that the
+notebook became.
+
+## References
+
+- An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.1, Interactive Job
+"""
+
+from collections.abc import Iterator
+
+from stoker.models.rule import Rule
+from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
+from stoker.subjects.examination import Claim, Examination
+from stoker.subjects.pattern import INTERACTIVE_USE_PERCENT, irregular_bursts
+from stoker.subjects.wording import count, gpu_hours, interval, minutes, percent
+
+LEAST_LIFE_SECONDS = 1800.0
+"""Half an hour, the policy's own default for the start-up grace: installing and loading look the same before."""
+
+
+def check(exam: Examination) -> Iterator[Claim]:
+    """Look for very low use with a person's irregularity, or with an interactive entry."""
+    if exam.facts.job_type is JobType.SERVING or exam.life_seconds < LEAST_LIFE_SECONDS or not exam.covered:
+        return
+    declared = exam.facts.interactive_entry or exam.facts.job_type is JobType.INTERACTIVE
+    bursts = irregular_bursts(exam)
+    if exam.bounds[1] >= INTERACTIVE_USE_PERCENT or not (declared or bursts):
+        return
+    explains = exam.explains(exam.life)
+    span = [boundary for stage in exam.stages for boundary in (stage.first, stage.last)]
+    since, until = exam.time(span[0]), exam.until(span[-1])
+    use = exam.bounds[0] if exam.average is None else exam.average
+    pattern = (
+        f"{count(bursts, 'burst')} of work at irregular times"
+        if bursts
+        else "an interactive program as the job's last command"
+        if exam.facts.interactive_entry
+        else "submitted as an interactive job"
+    )
+    yield Claim(
+        detail=(
+            f"{percent(use)} of {count(exam.facts.gpus, 'GPU')} used over {minutes(exam.life_seconds)}; "
+            f"{gpu_hours(exam.idle_hours(explains))} idle."
+        ),
+        evidence=f"{interval(since, until)}; {pattern}",
+        severity=Severity.ADVICE if exam.facts.job_type is JobType.INTERACTIVE else None,
+        confidence=Confidence.LIKELY,
+        sources=(Source.METRICS, Source.MANIFEST) if declared else (Source.METRICS,),
+        since=since,
+        until=until,
+        explains=explains,
+    )
+
+
+RULE = Rule(
+    id="D102",
+    name="interactive-job",
+    category=Category.INTERACTIVE_JOB,
+    severity=Severity.WARNING,
+    summary="The GPUs are held for interactive work that hardly uses them.",
+    fix="Use the interactive class (preemptible, stops when idle), or submit the finished script as a job.",
+    check=check,
+)
