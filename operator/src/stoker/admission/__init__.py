@@ -1,4 +1,4 @@
-"""The review of a submitted job against a policy; pure: the webhook, the controller and `stoker lint` all ask this function."""
+"""The review of a submitted job against a policy; pure: webhook, controller and `stoker lint` ask the same function."""
 
 from stoker.admission.review import introduced, review
 

@@ -3,14 +3,22 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from stoker.models.finding import Finding, single_line
 from stoker.models.verdict import Verdict
+
+MAX_WARNINGS = 3
+"""People read three warnings; the rest is in the status and in `stoker lint`."""
+MAX_WARNING_LENGTH = 240
+"""The API server cuts warnings to 256 bytes when they are many (k8s.io/apiserver, pkg/endpoints/filters/warning.go)."""
+
+Reason = Literal["FieldValueInvalid", "FieldValueRequired"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
     """One entry of a Status' `details.causes`; the API's names."""
 
-    reason: Literal["FieldValueInvalid", "FieldValueRequired"]
+    reason: Reason
     field: str
     message: str
 
@@ -24,13 +32,40 @@ class Denial:
 
 
 def denial(name: str, verdict: Verdict, *, kind: str = "DLJob") -> Denial:
-    """The refusal of a denied verdict; several lines with the offending line of the script and the change."""
-    raise NotImplementedError
+    """The refusal of a denied verdict; several lines with the offending line of the script and the change.
+
+    kubectl prints `The DLJob "bert" is invalid: ` and then the one cause, or each of several as `* field: message`.
+    """
+    causes = tuple(_cause(finding) for finding in verdict.denied)
+    said = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
+    return Denial(message=f'{kind}.stoker.dev "{name}" is invalid: {said}', causes=causes)
 
 
 def warnings(verdict: Verdict) -> list[str]:
     """At most three single lines of at most 240 characters, the most costly first, then how many more there are."""
-    raise NotImplementedError
+    lines = [_warning(finding) for finding in verdict.warned[:MAX_WARNINGS]]
+    more = len(verdict.warned) - len(lines)
+    return [*lines, f"and {more} more (stoker lint shows them)"] if more else lines
 
 
-__all__ = ["Cause", "Denial", "denial", "warnings"]
+def _cause(finding: Finding) -> Cause:
+    location = finding.location
+    where = f"line {location.line}: " if location is not None and location.line is not None else ""
+    lines = [f"{where}{finding.detail.rstrip('.')} ({finding.rule})."]
+    if location is not None and location.excerpt:
+        lines += [f"    {line}" for line in location.excerpt.splitlines()]
+    lines.append(f"  {finding.fix}")
+    return Cause(
+        reason="FieldValueRequired" if finding.rule == "image-missing" else "FieldValueInvalid",
+        field=location.field_path if location is not None else "spec",
+        message="\n".join(lines),
+    )
+
+
+def _warning(finding: Finding) -> str:
+    where = f"{finding.location}: " if finding.location is not None else ""
+    line = single_line(f"{finding.rule}: {where}{finding.detail} {finding.fix}")
+    return line if len(line) <= MAX_WARNING_LENGTH else f"{line[: MAX_WARNING_LENGTH - 3].rstrip()}..."
+
+
+__all__ = ["MAX_WARNINGS", "MAX_WARNING_LENGTH", "Cause", "Denial", "denial", "warnings"]

@@ -1,31 +1,129 @@
 """Runs every rule over a submission and sorts what they find by what the policy does with it."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime
 
+from stoker.catalogue import admission_rules
 from stoker.models.dljob import DLJob
+from stoker.models.finding import Finding
 from stoker.models.policy import EffectivePolicy
+from stoker.models.rule import Rule
 from stoker.models.verdict import Verdict
+from stoker.models.vocabulary import Action, Category, Confidence, Maturity, Severity
+from stoker.subjects.submission import Submission
+
+SUBMISSION = "submission"
+"""What `Verdict.unfinished` names when the job itself could not be read; no rule has this name."""
+
+COST = (
+    Category.NON_DL_JOB,
+    Category.GPU_OVERSUBSCRIPTION,
+    Category.API_MISUSE,
+    Category.DUPLICATE_TRAINING,
+    Category.INTERACTIVE_JOB,
+    Category.UNRELEASED_JOB,
+    Category.LONG_LIBRARY_INSTALLATION,
+    Category.EXTERNAL_DATA_USAGE,
+    Category.DATA_PREPROCESSING,
+    Category.STARTUP_HOLD,
+)
+"""Causes that show before a job runs, the most costly first: GPUs idle for its whole life, its tail, its start."""
+
+SEVERITIES = tuple(Severity)
+CONFIDENCES = tuple(Confidence)
 
 
 def review(
     job: DLJob,
     policy: EffectivePolicy,
     *,
-    namespace_labels: Mapping[str, str] | None = None,
     now: datetime,
+    rules: Iterable[Rule[Submission]] | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Verdict:
-    """Judge a job. Pure; never raises: a rule that fails or runs out of time is named in `Verdict.unfinished`.
+    """Judge a job under the policy of its namespace. Never raises, and changes nothing.
 
-    The exceptions of rules that failed are in `Verdict.failures`; the caller logs them.
-    namespace_labels: the labels of the job's namespace, for exemptions; None = unknown, then none that selects by them applies.
+    A rule that raises, or that the policy's `analysis.reviewBudget` leaves no time for, is named in
+    `Verdict.unfinished`; the exceptions are in `Verdict.failures`, for the caller's log. `now` is what exemptions end
+    by; `rules` are the catalogue's and `clock` a monotonic one unless a test says otherwise.
     """
-    raise NotImplementedError
+    deadline = clock() + policy.analysis.review_budget.total_seconds()
+    labels = job.metadata.labels
+    try:
+        submission = Submission.from_dljob(job, job_type_trusted=policy.trusted_job_types)
+    except Exception as failure:  # a fault of ours must not decide about a job
+        return Verdict(unfinished=(SUBMISSION,), failures=((SUBMISSION, failure),))
+
+    sorted_out: dict[Action, list[Finding]] = {action: [] for action in Action}
+    unfinished: list[str] = []
+    failures: list[tuple[str, Exception]] = []
+    for rule in admission_rules() if rules is None else rules:
+        action = policy.action(rule.name, rule.action)
+        if action is Action.OFF or policy.exemption(rule.name, labels, now) is not None:
+            continue
+        if clock() >= deadline:
+            unfinished.append(rule.name)
+            continue
+        try:
+            found = list(rule.findings(submission))
+        except Exception as failure:  # one broken rule must not take the others with it
+            unfinished.append(rule.name)
+            failures.append((rule.name, failure))
+            continue
+        explicit = rule.name in policy.rules and policy.rules[rule.name].action is not None
+        for finding in found:
+            sorted_out[_taken(action, rule, finding, explicit=explicit)].append(finding)
+    return Verdict(
+        denied=_by_cost(sorted_out[Action.DENY]),
+        warned=_by_cost(sorted_out[Action.WARN]),
+        audited=_by_cost(sorted_out[Action.AUDIT]),
+        unfinished=tuple(unfinished),
+        failures=tuple(failures),
+    )
 
 
 def introduced(old: Verdict, new: Verdict) -> Verdict:
-    """The verdict on an update: what the old object was already guilty of is warned of, not denied."""
-    raise NotImplementedError
+    """The verdict on an update: what the old object was already guilty of is warned of, not denied.
+
+    Else a policy made stricter would lock the jobs that are there, their suspension and their labels included.
+    """
+    known = {_identity(finding) for finding in old.findings}
+    unsure = set(old.unfinished)  # a rule that did not judge the old object can't tell what is new
+    denied: list[Finding] = []
+    let_pass: list[Finding] = []
+    for finding in new.denied:
+        old_fault = _identity(finding) in known or bool(unsure & {finding.rule, SUBMISSION})
+        (let_pass if old_fault else denied).append(finding)
+    return replace(new, denied=tuple(denied), warned=_by_cost([*let_pass, *new.warned]))
 
 
-__all__ = ["introduced", "review"]
+def _taken(action: Action, rule: Rule[Submission], finding: Finding, *, explicit: bool) -> Action:
+    """What is done with a finding: a preview rule never denies, a stable one only what is certain unless a policy asks."""
+    if action is not Action.DENY:
+        return action
+    enough = {Confidence.CERTAIN, Confidence.LIKELY} if explicit else {Confidence.CERTAIN}
+    return Action.DENY if rule.maturity is Maturity.STABLE and finding.confidence in enough else Action.WARN
+
+
+def _by_cost(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The most costly first: by severity, confidence and cause; findings of equal cost keep their rules' order."""
+    return tuple(
+        sorted(
+            findings,
+            key=lambda finding: (
+                SEVERITIES.index(finding.severity),
+                COST.index(finding.category) if finding.category in COST else len(COST),
+                CONFIDENCES.index(finding.confidence),
+            ),
+        )
+    )
+
+
+def _identity(finding: Finding) -> tuple[str, str, str]:
+    """What makes two findings the same one across an update: line numbers may move."""
+    return finding.rule, finding.location.field_path if finding.location is not None else "", finding.detail
+
+
+__all__ = ["SUBMISSION", "introduced", "review"]

@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -10,13 +11,17 @@ from pydantic import ValidationError
 
 from stoker.admission import introduced, messages, review
 from stoker.handlers.admission_review import ALLOWED, AdmissionRequest, Answer, Operation, unreadable
-from stoker.handlers.cluster_view import ClusterView, Scope
+from stoker.handlers.cluster_view import ClusterView
 from stoker.handlers.review_pool import ReviewPool
 from stoker.models.dljob import DLJob
+from stoker.models.policy import EffectivePolicy
 from stoker.models.verdict import Verdict
 from stoker.models.vocabulary import Action
 
 logger = logging.getLogger(__name__)
+
+OVERTIME = timedelta(seconds=0.25)
+FAULT = "stoker could not analyse this job completely: an internal error, which its log explains"
 
 
 class JobReviewer:
@@ -35,44 +40,53 @@ class JobReviewer:
     async def __call__(self, request: AdmissionRequest) -> Answer:
         if request.subresource or request.operation not in {Operation.CREATE, Operation.UPDATE}:
             return ALLOWED  # nothing of the spec can change: neither status nor deletion waits for a review
-        scope = await self._view.scope(request.namespace or "")
-        budget = scope.policy.analysis.review_budget
+        policy = await self._view.policy(request.namespace or "")
         try:
-            return await self._pool.run(partial(judge, request, scope, self._now()), budget)
+            # The rules watch their budget themselves and then answer in part; what is here stops waiting for them.
+            return await self._pool.run(
+                partial(judge, request, policy, self._now()), policy.analysis.review_budget + OVERTIME
+            )
         except TimeoutError:
-            logger.warning("The review of %s did not end within %g s.", described(request), budget.total_seconds())
-            return not_analysed(scope.policy.analysis.on_not_analysed, f"within {budget.total_seconds():g} s")
+            logger.warning("The review of %s did not end in time.", described(request))
+            return not_analysed(policy, "in time")
         except Exception:
             logger.exception("The review of %s failed.", described(request))
-            return Answer(allowed=True, warnings=("stoker could not analyse this job: an internal error, logged",))
+            return Answer(allowed=True, warnings=(FAULT,))
 
 
-def judge(request: AdmissionRequest, scope: Scope, now: datetime) -> Answer:
+def judge(request: AdmissionRequest, policy: EffectivePolicy, now: datetime) -> Answer:
     """The answer to the creation or update of a DLJob; computes, and logs the failures of rules."""
     assert request.new_object is not None
     try:
         job = _read(request.new_object, request)
     except ValidationError as error:
         return unreadable(request, error, partial(_read, request=request))
-    verdict = _review(job, scope, now, request)
-    if request.old_object is not None and verdict.findings:
+    verdict = review(job, policy, now=now)
+    if request.old_object is not None and verdict.denied:
         try:
             old = _read(request.old_object, request)
         except ValidationError:
             pass  # then nothing is known to have been wrong before
         else:
-            verdict = introduced(_review(old, scope, now, request), verdict)
-    return _answer(job, verdict)
+            verdict = introduced(review(old, policy, now=now), verdict)
+    for rule, failure in verdict.failures:
+        logger.error("Rule %s failed on %s.", rule, described(request), exc_info=failure)
+    return _answer(job, verdict, policy)
 
 
-def not_analysed(action: Action, why: str) -> Answer:
-    """The answer for a job of which nothing is known."""
-    message = f"stoker could not analyse this job {why}"
-    if action is Action.DENY:
-        cause = messages.Cause(reason="FieldValueInvalid", field="spec", message=f"{message}; this policy then denies")
-        return Answer(allowed=False, message=f"{cause.field}: {cause.message}", causes=(cause,))
-    warnings = (f"{message}: it passes unchecked",) if action is Action.WARN else ()
-    return Answer(allowed=True, warnings=warnings, annotations={"not-analysed": why})
+def not_analysed(policy: EffectivePolicy, what: str) -> Answer:
+    """The answer for a job that could not be analysed `what` ("in time"), as the policy has it."""
+    message = f"stoker could not analyse this job {what}"
+    match policy.analysis.on_not_analysed:
+        case Action.DENY:
+            cause = messages.Cause(
+                reason="FieldValueInvalid", field="spec", message=f"{message}, and the policy's onNotAnalysed is Deny"
+            )
+            return Answer(allowed=False, message=f"{cause.field}: {cause.message}", causes=(cause,))
+        case Action.WARN:
+            return Answer(allowed=True, warnings=(f"{message}: it passes unchecked",))
+        case _:
+            return ALLOWED
 
 
 def described(request: AdmissionRequest) -> str:
@@ -89,21 +103,20 @@ def _read(document: Mapping[str, Any], request: AdmissionRequest) -> DLJob:
     return DLJob.model_validate(document)
 
 
-def _review(job: DLJob, scope: Scope, now: datetime, request: AdmissionRequest) -> Verdict:
-    verdict = review(job, scope.policy, namespace_labels=scope.namespace_labels, now=now)
-    for rule, failure in verdict.failures:
-        logger.error("Rule %s failed on %s.", rule, described(request), exc_info=failure)
-    return verdict
-
-
-def _answer(job: DLJob, verdict: Verdict) -> Answer:
-    warnings = tuple(messages.warnings(verdict))
-    if verdict.unfinished:
-        warnings += (f"stoker could not analyse this job with {', '.join(verdict.unfinished)}; its log says why",)
+def _answer(job: DLJob, verdict: Verdict, policy: EffectivePolicy) -> Answer:
     annotations = {"findings": " ".join(sorted({finding.rule for finding in verdict.findings}))}
-    if not verdict.denied:
-        return Answer(allowed=True, warnings=warnings, annotations=annotations if verdict.findings else {})
-    denial = messages.denial(job.name, verdict)
-    return Answer(
-        allowed=False, message=denial.message, causes=denial.causes, warnings=warnings, annotations=annotations
+    answer = Answer(
+        allowed=True,
+        warnings=tuple(messages.warnings(verdict)),
+        annotations=annotations if verdict.findings else {},
     )
+    if verdict.denied:
+        denial = messages.denial(job.name, verdict)
+        return replace(answer, allowed=False, message=denial.message, causes=denial.causes)
+    failed = {rule for rule, _ in verdict.failures}
+    if late := [rule for rule in verdict.unfinished if rule not in failed]:
+        partly = not_analysed(policy, f"in time with {', '.join(late)}")
+        answer = replace(partly, warnings=(*answer.warnings, *partly.warnings), annotations=answer.annotations)
+    if failed:
+        answer = replace(answer, warnings=(*answer.warnings, FAULT))
+    return answer

@@ -1,4 +1,4 @@
-"""What an installation costs: frameworks, packages that are built from source, and how a container file would hold them."""
+"""What an installation costs: frameworks, what is built from source, and how a container file would hold them."""
 
 import re
 import shlex
@@ -23,7 +23,7 @@ FRAMEWORKS: Mapping[str, str] = {
     "paddlepaddle-gpu": "PaddlePaddle",
     "mxnet": "MXNet",
 }
-"""Packages that are a deep-learning framework, and which. Each brings CUDA libraries of 1 to 3 GB (sizes on PyPI, 2026)."""
+"""Packages that are a deep-learning framework, and which. Each brings CUDA libraries of 1 to 3 GB (sizes on PyPI)."""
 
 NEEDS_TORCH = frozenset(
     {
@@ -81,7 +81,7 @@ BUILDS = frozenset({"cmake", "make", "ninja", "bazel"})
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """One package that an installation names: its normalized name, its version when pinned, and the word it stands in."""
+    """One package that an installation names: its normalized name, its version when pinned, and its word."""
 
     name: str
     version: str | None
@@ -141,7 +141,7 @@ def command_line(command: Command) -> str | None:
 def build_command(base: str, commands: Iterable[Command]) -> str:
     """One line that builds an image with these installations on a base image.
 
-    Installations with unknown words, and what they read from files, are left to the reader as a comment in the container file.
+    Installations with unknown words are left to the reader, as a comment in the container file.
     """
     lines = [f"FROM {base}"]
     context = "-"

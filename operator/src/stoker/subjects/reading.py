@@ -77,7 +77,7 @@ def is_alone(plan: LaunchPlan, launch: Launch) -> bool:
 
 
 def quoted(count: Count) -> str:
-    """The count as the user wrote it, for a message: `"--nproc_per_node=4"`, `PET_NPROC_PER_NODE=4`; "" for a default."""
+    """The count as the user wrote it: `"--nproc_per_node=4"`, `PET_NPROC_PER_NODE=4`; "" for a default."""
     if count.text:
         return f'"{count.text}"'
     if count.variable is not None and count.value is not None:
@@ -94,11 +94,8 @@ def with_number(count: Count, number: int) -> str | None:
 
 
 def last(commands: Iterable[Command]) -> Command | None:
-    """The last of some commands."""
-    found = None
-    for found in commands:
-        pass
-    return found
+    """The last of some commands; None of none."""
+    return next(reversed(list(commands)), None)
 
 
 def comes_before(plan: LaunchPlan, earlier: Command, later: Command) -> bool:

@@ -48,6 +48,7 @@ class Paths:
     env: str = "spec.env"
     nodes: str = "spec.nodes"
     gpus_per_node: str = "spec.gpusPerNode"
+    job_type: str = "spec.jobType"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

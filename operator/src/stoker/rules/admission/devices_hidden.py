@@ -2,13 +2,14 @@
 
 ## What it flags
 
-`CUDA_VISIBLE_DEVICES` set to nothing, to `-1`, or to an index that the pod does not have as its first entry, for everything
-that the job launches. In a pod the indices start again at 0, whatever they are on the node: `CUDA_VISIBLE_DEVICES=4` on one
-GPU hides it.
+`CUDA_VISIBLE_DEVICES` set to nothing, to `-1`, or to an index that the pod does not have as its first entry, for
+everything that the job launches. In a pod the indices start again at 0, whatever they are on the node:
+`CUDA_VISIBLE_DEVICES=4` on one GPU hides it.
 
 ## Why it costs GPU time
 
-The program runs on CPUs, a hundred times slower, while its GPUs are bound. The study saw such a job for 481 minutes.
+The program runs on CPUs, a hundred times slower, while its GPUs are bound. The study saw such a job for 481
+minutes.
 
 ## When it stays silent
 

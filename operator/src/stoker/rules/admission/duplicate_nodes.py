@@ -2,8 +2,8 @@
 
 ## What it flags
 
-A launcher on several nodes that is told of one node only and of no rendezvous: `torchrun --standalone`,
-`torchrun --nnodes=1`, `accelerate launch` without `--num_machines`. A frequent cause is a variable of another platform,
+A launcher on several nodes that is told of one node only and of no rendezvous: `torchrun --standalone`, `torchrun
+--nnodes=1`, `accelerate launch` without `--num_machines`. A frequent cause is a variable of another platform,
 `--nnodes=${WORLD_SIZE:-1}`, that nobody sets here.
 
 ## Why it costs GPU time
@@ -12,14 +12,17 @@ Each pod trains the whole model from the start, with the same data in the same o
 
 ## When it stays silent
 
-- the command or its arguments depend on the rank, or on anything that can't be resolved: a sweep or a sharded inference;
+- the command or its arguments depend on the rank, or on anything that can't be resolved: a sweep or a sharded
+  inference;
 - programs named after evaluation, inference, sweeps, tuning or serving, and jobs of these types;
-- a rendezvous, a hosts file, a configuration file that can't be seen, plain `python` (the program may connect by itself);
+- a rendezvous, a hosts file, a configuration file that can't be seen, plain `python` (the program may connect by
+  itself);
 - commands that run only after a failure.
 
 ## Change
 
-Leave the number of nodes out: `torchrun train.py` reads `PET_NNODES` and the rendezvous from the injected variables.
+Leave the number of nodes out: `torchrun train.py` reads `PET_NNODES` and the rendezvous from the injected
+variables.
 
 ## References
 
@@ -52,7 +55,10 @@ def check(submission: Submission) -> Iterator[Problem]:
     plan = submission.plan
     if plan is None or submission.nodes < 2 or submission.gpus_per_node < 1 or side_by_side(plan):
         return
-    if submission.job_type in {JobType.EVALUATION, JobType.SERVING} or submission.environment.get("MASTER_ADDR") is None:
+    if (
+        submission.job_type in {JobType.EVALUATION, JobType.SERVING}
+        or submission.environment.get("MASTER_ADDR") is None
+    ):
         return
     for launch in plan.launches:
         if not _alone(launch):
@@ -97,7 +103,10 @@ def _fix(submission: Submission, launch: Launch) -> str:
             " --machine_rank $STOKER_NODE_RANK --main_process_ip $MASTER_ADDR --main_process_port $MASTER_PORT."
         )
     option = "--standalone" if launch.standalone else quoted(launch.nodes).strip('"') or "--nnodes"
-    return f"Leave {option} out: torchrun reads the {submission.nodes} nodes from PET_NNODES; or set {submission.paths.nodes}: 1."
+    return (
+        f"Leave {option} out: torchrun reads the {submission.nodes} nodes from PET_NNODES;"
+        f" or set {submission.paths.nodes}: 1."
+    )
 
 
 RULE = Rule[Submission](

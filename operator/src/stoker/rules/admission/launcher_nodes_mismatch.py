@@ -7,8 +7,8 @@ A number of nodes given to the launcher that contradicts the job's: `torchrun --
 
 ## Why it costs GPU time
 
-A rendezvous of more nodes than there are waits until it times out, all GPUs bound and idle. With fewer, the nodes beyond
-the number are refused and fail, or wait as well.
+A rendezvous of more nodes than there are waits until it times out, all GPUs bound and idle. With fewer, the nodes
+beyond the number are refused and fail, or wait as well.
 
 ## When it stays silent
 
@@ -68,9 +68,7 @@ def check(submission: Submission) -> Iterator[Problem]:
             f" {submission.nodes}.",
             evidence=f"{submission.paths.nodes} is {submission.nodes}.",
             fix=f"{change}, or set {submission.paths.nodes}: {asked}.",
-            confidence=submission.surely
-            if told.value is not None and is_alone(plan, launch)
-            else Confidence.LIKELY,
+            confidence=submission.surely if told.value is not None and is_alone(plan, launch) else Confidence.LIKELY,
             location=submission.locate_count(launch, told),
             sources=(Source.SCRIPT, Source.MANIFEST),
         )

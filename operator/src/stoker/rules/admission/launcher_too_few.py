@@ -2,13 +2,13 @@
 
 ## What it flags
 
-A launcher that is told to start fewer processes on each node than the node has GPUs, although each process uses one GPU:
-`torchrun --nproc_per_node=4` on 8 GPUs, `deepspeed --num_gpus 4`, `accelerate launch --num_processes 8` on two nodes of 8
-(there the number is the total of all nodes).
+A launcher that is told to start fewer processes on each node than the node has GPUs, although each process uses one
+GPU: `torchrun --nproc_per_node=4` on 8 GPUs, `deepspeed --num_gpus 4`, `accelerate launch --num_processes 8` on two
+nodes of 8 (there the number is the total of all nodes).
 
-It denies where one GPU per process is the launcher's own rule (torchrun, torch.distributed.launch, horovodrun, accelerate
-with several processes, deepspeed) and the launch is the only thing that the job runs. It warns for mpirun and its kin and
-wherever other commands or branches are in sight.
+It denies where one GPU per process is the launcher's own rule (torchrun, torch.distributed.launch, horovodrun,
+accelerate with several processes, deepspeed) and the launch is the only thing that the job runs. It warns for
+mpirun and its kin and wherever other commands or branches are in sight.
 
 ## Why it costs GPU time
 
@@ -18,15 +18,15 @@ A GPU without a process is idle for the whole life of the job, and nobody else m
 
 - a count that can't be resolved, or a set of counts that includes enough of them;
 - another launch that uses all GPUs, or several commands that run side by side and may share them;
-- tensor, pipeline or any other model parallelism, or a device map, in the program's arguments: a process then drives
-  several GPUs;
+- tensor, pipeline or any other model parallelism, or a device map, in the program's arguments: a process then
+  drives several GPUs;
 - MIG slices and shared GPUs, whose number says nothing about devices;
 - commands that run only after a failure.
 
 ## Change
 
-Start as many processes as there are GPUs, or request fewer GPUs. The operator sets `PET_NPROC_PER_NODE`, so that a bare
-`torchrun train.py` starts one process for each GPU.
+Start as many processes as there are GPUs, or request fewer GPUs. The operator sets `PET_NPROC_PER_NODE`, so that a
+bare `torchrun train.py` starts one process for each GPU.
 
 ## References
 

@@ -2,13 +2,14 @@
 
 ## What it flags
 
-A launcher that is told to start more processes on each node than it can see GPUs, although each process takes the GPU of its
-local rank: `torchrun --nproc_per_node=8` on 4 GPUs, or on 8 GPUs of which `CUDA_VISIBLE_DEVICES=0,1` shows two.
+A launcher that is told to start more processes on each node than it can see GPUs, although each process takes the
+GPU of its local rank: `torchrun --nproc_per_node=8` on 4 GPUs, or on 8 GPUs of which `CUDA_VISIBLE_DEVICES=0,1`
+shows two.
 
 ## Why it costs GPU time
 
-NCCL refuses two ranks on one device, and the rank beyond the last one finds no device at all: the job fails after it has
-waited for its GPUs, its image and its data, and does so at each restart.
+NCCL refuses two ranks on one device, and the rank beyond the last one finds no device at all: the job fails after
+it has waited for its GPUs, its image and its data, and does so at each restart.
 
 ## When it stays silent
 
@@ -79,8 +80,8 @@ def check(submission: Submission) -> Iterator[Problem]:
         )
         yield Problem(
             detail=f"{subject} starts {least}{counted(number, 'process')} on {room}.",
-            evidence=f"{launch.launcher} starts {counted(count.minimum, 'process')} on each node, each with a device of its"
-            f" own; {submission.paths.gpus_per_node} is {submission.gpus_per_node}.",
+            evidence=f"{launch.launcher} starts {counted(count.minimum, 'process')} on each node, each with a device of"
+            f" its own; {submission.paths.gpus_per_node} is {submission.gpus_per_node}.",
             fix=f"{change}{more}.",
             confidence=submission.surely if certain else Confidence.LIKELY,
             location=submission.locate_count(launch, given),

@@ -2,13 +2,14 @@
 
 ## What it flags
 
-mpirun, horovodrun or deepspeed (without `--no_ssh`) in a job with several nodes. These start their processes on the other
-nodes by ssh from one of them, but a DLJob's script runs in every pod, and there is neither an ssh server nor a key.
+mpirun, horovodrun or deepspeed (without `--no_ssh`) in a job with several nodes. These start their processes on the
+other nodes by ssh from one of them, but a DLJob's script runs in every pod, and there is neither an ssh server nor
+a key.
 
 ## Why it costs GPU time
 
-Each pod starts the launcher for itself. Told of other hosts, it fails or waits for a connection; told of none, it trains
-the same model once a pod.
+Each pod starts the launcher for itself. Told of other hosts, it fails or waits for a connection; told of none, it
+trains the same model once a pod.
 
 ## When it stays silent
 
@@ -19,8 +20,8 @@ the same model once a pod.
 
 ## Change
 
-Start the program with torchrun, which the operator tells everything it needs: `torchrun train.py`. DeepSpeed programs run
-under torchrun unchanged.
+Start the program with torchrun, which the operator tells everything it needs: `torchrun train.py`. DeepSpeed
+programs run under torchrun unchanged.
 
 ## References
 
@@ -57,8 +58,8 @@ def check(submission: Submission) -> Iterator[Problem]:
         ):
             continue
         yield Problem(
-            detail=f"{launch.launcher} reaches other nodes by ssh; in this job every one of the {submission.nodes} pods would"
-            " start it, and none runs an ssh server.",
+            detail=f"{launch.launcher} reaches other nodes by ssh; here each of the {submission.nodes} pods would start it, and"
+            " none runs an ssh server.",
             evidence=f"{submission.paths.nodes} is {submission.nodes}.",
             confidence=Confidence.LIKELY,
             location=submission.locate(launch.invocation, launch.invocation.argv[:1]),

@@ -2,9 +2,10 @@
 
 ## What it flags
 
-torchrun (or `python -m torch.distributed.run` and `.launch`) without `--nproc-per-node` where `PET_NPROC_PER_NODE` is not in
-force, so that its default of one process applies on several GPUs. In a DLJob the operator sets the variable, and a bare
-`torchrun train.py` is right; the rule fires where the script takes the variable away again (`unset`, `env -i`).
+torchrun (or `python -m torch.distributed.run` and `.launch`) without `--nproc-per-node` where `PET_NPROC_PER_NODE`
+is not in force, so that its default of one process applies on several GPUs. In a DLJob the operator sets the
+variable, and a bare `torchrun train.py` is right; the rule fires where the script takes the variable away again
+(`unset`, `env -i`).
 
 ## Why it costs GPU time
 

@@ -1,0 +1,133 @@
+"""The script installs what takes minutes.
+
+## What it flags
+
+Installations in the startup script that download gigabytes or compile: frameworks, flash-attn, apex, whole conda
+environments, projects built with cmake or make.
+
+## Why it costs GPU time
+
+Every pod installs it anew at every start, all GPUs bound and idle. The study counts ten minutes and more as an
+issue of its own.
+
+## When it stays silent
+
+- small packages: `pip install einops wandb` is a matter of seconds;
+- requirement files and packages that can't be seen;
+- installations from files in the image (`--no-index`), editable installs without dependencies (`--no-deps -e .`);
+- installations in a branch, such as after a test whether the package is there;
+- a framework without a pinned version in an image that holds it or may hold it: pip finds it installed;
+- a framework on a base image without one: `image-installs-framework` reports the whole of it;
+- jobs without GPUs.
+
+## Change
+
+Build an image once, with these very commands.
+
+## References
+
+- An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.4, Long Library
+  Installation
+- FlashAttention's installation instructions: 3 to 5 minutes on 64 cores, hours without ninja
+"""
+
+from collections.abc import Iterator
+
+from stoker.models.finding import Problem
+from stoker.models.rule import Rule
+from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from stoker.subjects.image_reference import ImageKind
+from stoker.subjects.launch_plan import Command, LaunchPlan, Role
+from stoker.subjects.packages import (
+    BUILDS,
+    FRAMEWORKS,
+    HEAVY,
+    NEEDS_TORCH,
+    Package,
+    build_command,
+    offline,
+    packages,
+    upgrades,
+)
+from stoker.subjects.shell_model import Word
+from stoker.subjects.submission import Submission
+
+
+def check(submission: Submission) -> Iterator[Problem]:
+    """Report all heavy installations of the script as one problem, at the first of them."""
+    plan = submission.plan
+    if plan is None or submission.gpus < 1:
+        return
+    installs = [command for command in plan.of(Role.INSTALL) if command.invocation.certain and not offline(command)]
+    if _framework_onto_base(submission, installs):
+        return
+    heavy = [(command, *_weight(command, submission)) for command in installs]
+    found = [(command, words, why) for command, words, why in heavy if why]
+    if not found:
+        return
+    command, words, why = found[0]
+    more = f" ({len(found) - 1} more like it)" if len(found) > 1 else ""
+    waiting = f"{submission.gpus} GPUs wait" if submission.gpus > 1 else "the GPU waits"
+    yield Problem(
+        detail=f"{why}{more}, in every pod at every start, while {waiting}.",
+        evidence=f"It runs before {_next(plan, command)}.",
+        fix=f"Build an image once and set {submission.paths.image} to it:"
+        f" {build_command(submission.image.text, [command for command, _, _ in found])}",
+        confidence=Confidence.LIKELY,
+        location=submission.locate(command.invocation, words),
+        sources=(Source.SCRIPT,),
+    )
+
+
+def _framework_onto_base(submission: Submission, installs: list[Command]) -> bool:
+    """Whether the script brings a framework onto a base without one, which is another rule's finding."""
+    return submission.image.family.kind in {ImageKind.GENERIC, ImageKind.CUDA} and any(
+        package.name in FRAMEWORKS or package.name in NEEDS_TORCH
+        for command in installs
+        for package in packages(command)
+    )
+
+
+def _weight(command: Command, submission: Submission) -> tuple[tuple[Word, ...], str]:
+    """The words that name something heavy, and why it is; an empty reason for a light installation."""
+    heavy = [package for package in packages(command) if _takes_minutes(package, command, submission)]
+    if heavy:
+        names = ", ".join(str(package.word) for package in heavy[:3])
+        return tuple(package.word for package in heavy[:1]), f"{names} {HEAVY[heavy[0].name]}"
+    texts = [word.text for word in command.invocation.argv if word.text]
+    if command.tool in {"conda", "mamba", "micromamba"} and "env" in texts and {"create", "update"} & set(texts):
+        return command.invocation.argv[:1], f"{command.tool} builds a whole environment"
+    if command.tool in BUILDS:
+        return command.invocation.argv[:1], f"{command.tool} compiles a project"
+    return (), ""
+
+
+def _takes_minutes(package: Package, command: Command, submission: Submission) -> bool:
+    if package.name not in HEAVY:
+        return False
+    if package.name not in FRAMEWORKS or upgrades(command):
+        return True
+    if submission.image.family.kind in {ImageKind.GENERIC, ImageKind.CUDA, ImageKind.NON_DL, ImageKind.CPU_ONLY}:
+        return True
+    reference = submission.image.reference
+    tag = (reference.tag if reference is not None else None) or ""
+    known = submission.image.family.kind is ImageKind.FRAMEWORK
+    return known and package.version is not None and tag[:1].isdigit() and not tag.startswith(package.version)
+
+
+def _next(plan: LaunchPlan, command: Command) -> str:
+    order = list(plan.commands)
+    later = (one for one in order[order.index(command) + 1 :] if one.launch is not None)
+    launch = next(later, None)
+    return "the job's program" if launch is None or launch.launch is None else str(launch.launch.launcher)
+
+
+RULE = Rule[Submission](
+    id="A401",
+    name="heavy-install",
+    category=Category.LONG_LIBRARY_INSTALLATION,
+    severity=Severity.WARNING,
+    summary="The startup script installs what takes minutes.",
+    fix="Build an image that holds it.",
+    check=check,
+)

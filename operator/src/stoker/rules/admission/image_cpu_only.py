@@ -1,0 +1,63 @@
+"""The image holds a CPU build of the framework.
+
+## What it flags
+
+An image that is known to hold a deep-learning framework built without CUDA or ROCm, for a job with GPUs.
+
+## Why it costs GPU time
+
+The program runs on CPUs while its GPUs are bound: `torch.cuda.is_available()` is false, and most programs fall back
+silently.
+
+## When it stays silent
+
+- an image that nobody knows;
+- the script installs packages: it may bring a GPU build;
+- jobs without GPUs.
+
+## Change
+
+Use the GPU variant of the same image, or request no GPUs.
+
+## References
+
+- An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.4, API Misuse
+"""
+
+from collections.abc import Iterator
+
+from stoker.models.finding import Problem
+from stoker.models.rule import Rule
+from stoker.models.vocabulary import Category, Confidence, Severity
+from stoker.subjects.image_reference import ImageKind
+from stoker.subjects.launch_plan import Role
+from stoker.subjects.reading import counted
+from stoker.subjects.submission import Submission
+
+
+def check(submission: Submission) -> Iterator[Problem]:
+    """Report a known CPU build."""
+    family, plan = submission.image.family, submission.plan
+    if family.kind is not ImageKind.CPU_ONLY or submission.gpus < 1:
+        return
+    if plan is not None and plan.of(Role.INSTALL):
+        return
+    instead = f"Use {family.gpu_variant}" if family.gpu_variant else "Use a GPU build of it"
+    name = f" of {family.name}" if family.name else ""
+    yield Problem(
+        detail=f"{submission.image.text} is a CPU build{name}: it leaves {counted(submission.gpus, 'GPU')} idle.",
+        fix=f"{instead}, or set {submission.paths.gpus_per_node}: 0.",
+        confidence=Confidence.CERTAIN if plan is None or plan.readable else Confidence.LIKELY,
+        location=submission.locate_image(),
+    )
+
+
+RULE = Rule[Submission](
+    id="A204",
+    name="image-cpu-only",
+    category=Category.API_MISUSE,
+    severity=Severity.WARNING,
+    summary="The image holds a CPU build of the framework.",
+    fix="Use the GPU variant of the image.",
+    check=check,
+)

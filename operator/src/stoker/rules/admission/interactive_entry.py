@@ -1,0 +1,98 @@
+"""The job waits for somebody to use it.
+
+## What it flags
+
+A job whose last command is interactive: Jupyter, an ssh server, code-server, a bare shell, IPython, a debugger that
+waits for a client; or that runs nothing but `sleep infinity`, `tail -f /dev/null` or a sleep of ten minutes and
+more.
+
+## Why it costs GPU time
+
+Between two commands of its user, and all night, the GPUs are idle. The study's example kept four GPUs for 251.8
+minutes at under 1 %.
+
+## When it stays silent
+
+- `jobType: Interactive` (where the policy does not trust it, `job-type-untrusted` says so);
+- several nodes of which some only serve the others: ssh servers and sleeps in rank branches, Ray;
+- a script that can't be read to its end, or that runs unknown programs before it waits (see `endless-tail`);
+- jobs without GPUs.
+
+## Change
+
+Declare `spec.jobType: Interactive` where interactive jobs are allowed, or submit the script itself.
+
+## References
+
+- An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.1, Interactive Job
+"""
+
+from collections.abc import Iterator
+
+from stoker.models.finding import Problem
+from stoker.models.rule import Rule
+from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
+from stoker.subjects.launch_plan import Command, LaunchPlan, Role
+from stoker.subjects.reading import counted, last, working
+from stoker.subjects.submission import Submission
+
+PLACEHOLDER_SECONDS = 600.0
+"""A job that only sleeps for this long waits for somebody."""
+
+
+def check(submission: Submission) -> Iterator[Problem]:
+    """Report the command that waits for a user."""
+    plan = submission.plan
+    if plan is None or submission.gpus < 1 or submission.job_type is JobType.INTERACTIVE:
+        return
+    command = _entry(plan)
+    if command is None or command.invocation.rank_dependent or command.invocation.after_failure:
+        return
+    if submission.nodes > 1 and (command.tool == "sshd" or command.role is not Role.INTERACTIVE):
+        return  # a worker that waits for its head
+    name = command.tool or command.invocation.name or "the command"
+    if command.role is Role.INTERACTIVE:
+        detail = f"{name} waits for a user: {counted(submission.gpus, 'GPU')} will be idle most of the time."
+    else:
+        line = " ".join(str(word) for word in command.invocation.argv)
+        detail = (
+            f'The job only waits ("{line}"): {counted(submission.gpus, "GPU")} will be idle until somebody uses them.'
+        )
+    yield Problem(
+        detail=detail,
+        evidence="The job ends with it." if working(plan) else "Nothing else in the job works.",
+        confidence=Confidence.CERTAIN if command.invocation.certain and plan.script.complete else Confidence.LIKELY,
+        location=submission.locate(command.invocation),
+        sources=(Source.SCRIPT,),
+    )
+
+
+def _entry(plan: LaunchPlan) -> Command | None:
+    """The interactive or waiting command that the job ends with; None where it does something else, or may."""
+    work = working(plan)
+    interactive = last(command for command in plan.of(Role.INTERACTIVE) if not command.invocation.captured)
+    if interactive is not None:
+        order = list(plan.commands)
+        later = [command for command in work if order.index(command) > order.index(interactive)]
+        if not later and not (interactive.invocation.background and work):
+            return interactive
+        return None
+    if work:
+        return None
+    waits = [
+        command
+        for command in plan.of(Role.ENDLESS, Role.SLEEP)
+        if command.role is Role.ENDLESS or (command.seconds or 0) >= PLACEHOLDER_SECONDS
+    ]
+    return waits[-1] if waits and plan.script.complete else None
+
+
+RULE = Rule[Submission](
+    id="A302",
+    name="interactive-entry",
+    category=Category.INTERACTIVE_JOB,
+    severity=Severity.WARNING,
+    summary="The job waits for somebody to use it.",
+    fix="Submit the script that is to run, or declare spec.jobType: Interactive where interactive jobs are allowed.",
+    check=check,
+)

@@ -1,0 +1,205 @@
+"""The script downloads from a public site.
+
+## What it flags
+
+`wget`, `curl` and their kin with an address of a known public site of models and data sets, and `huggingface-cli
+download`, `hf download`, `kaggle`, `gdown` and `git lfs` from such a site, in the startup script.
+
+## Why it costs GPU time
+
+The GPUs wait for the Internet, in every pod and at every restart, and the job fails with the site.
+
+## When it stays silent
+
+- hosts that may be the company's own, addresses that can't be resolved;
+- files that are small by nature: scripts, texts, configuration (`.sh`, `.py`, `.txt`, `.json`, `.yaml`, ...);
+- a mirror (`HF_ENDPOINT`), offline mode (`HF_HUB_OFFLINE=1`), a cache or a target on a volume that outlives the
+  pod;
+- downloads in the background, and in a branch, such as after a test whether the file is there;
+- jobs without GPUs.
+
+## Change
+
+Put the data into the cluster's storage once and mount it; set `HF_HOME` to a cache on a volume.
+
+## References
+
+- An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.3, External Data Usage
+- Hugging Face Hub documentation, "Environment variables": `HF_HOME`, `HF_HUB_OFFLINE`, `HF_ENDPOINT`
+"""
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from urllib.parse import urlsplit
+
+from stoker.models.finding import Problem
+from stoker.models.rule import Rule
+from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from stoker.subjects.launch_plan import Command, Role
+from stoker.subjects.shell_model import Word
+from stoker.subjects.submission import Submission
+
+PUBLIC_SITES = (
+    "ai.stanford.edu",
+    "archive.org",
+    "bitbucket.org",
+    "cocodataset.org",
+    "commoncrawl.org",
+    "cs.toronto.edu",
+    "data.vision.ee.ethz.ch",
+    "dl.fbaipublicfiles.com",
+    "docs.google.com",
+    "download.pytorch.org",
+    "drive.google.com",
+    "dropbox.com",
+    "figshare.com",
+    "github.com",
+    "githubusercontent.com",
+    "gitlab.com",
+    "gutenberg.org",
+    "hf.co",
+    "host.robots.ox.ac.uk",
+    "huggingface.co",
+    "image-net.org",
+    "kaggle.com",
+    "mattmahoney.net",
+    "modelscope.cn",
+    "ngc.nvidia.com",
+    "nlp.stanford.edu",
+    "openaipublic.azureedge.net",
+    "openaipublic.blob.core.windows.net",
+    "openslr.org",
+    "robots.ox.ac.uk",
+    "rajpurkar.github.io",
+    "sourceforge.net",
+    "storage.googleapis.com/tensorflow",
+    "thor.robots.ox.ac.uk",
+    "wikimedia.org",
+    "yann.lecun.com",
+    "zenodo.org",
+)
+"""Public sites of models and data sets; a host that ends in one, or an address that begins with one, is public."""
+
+SMALL_FILES = frozenset(
+    {
+        ".cfg",
+        ".css",
+        ".csv",
+        ".deb",
+        ".env",
+        ".html",
+        ".ini",
+        ".json",
+        ".md",
+        ".py",
+        ".sh",
+        ".toml",
+        ".txt",
+        ".xml",
+        ".yaml",
+    }
+    | {".yml", ".whl", ".model"}
+)
+"""Endings of files that are small more often than not; big tables and texts come compressed."""
+
+HUB_TOOLS = frozenset({"huggingface-cli", "hf", "kaggle", "gdown", "git-lfs", "modelscope"})
+"""Tools whose downloads come from a public site unless they are told otherwise."""
+
+TARGET_OPTIONS = frozenset(
+    {"--local-dir", "--cache-dir", "-P", "--directory-prefix", "-O", "-o", "--output", "-d", "--dir"}
+)
+
+
+def check(submission: Submission) -> Iterator[Problem]:
+    """Report the first download from a public site in the foreground."""
+    plan = submission.plan
+    if plan is None or submission.gpus < 1:
+        return
+    for command in plan.of(Role.DOWNLOAD):
+        invocation = command.invocation
+        if not invocation.certain or invocation.background or invocation.captured or invocation.rank_dependent:
+            continue
+        if _kept(command, submission):
+            continue
+        place = _public_address(command) or _hub(command)
+        if place is None:
+            continue
+        word, site = place
+        waiting = f"{submission.gpus} GPUs wait" if submission.gpus > 1 else "the GPU waits"
+        tool = command.tool or invocation.name or "The script"
+        yield Problem(
+            detail=f"{tool} downloads from {site} in every pod at every start, while {waiting}.",
+            evidence=f"{word} is on a public site." if word is not None else f"{tool} takes it from {site}.",
+            fix=_fix(command),
+            confidence=Confidence.LIKELY,
+            location=submission.locate(invocation, () if word is None else (word,)),
+            sources=(Source.SCRIPT,),
+        )
+        return
+
+
+def _public_address(command: Command) -> tuple[Word, str] | None:
+    """The first address on a public site of a file that may be big, and the site."""
+    for word in command.urls:
+        if not word.text:
+            continue
+        try:
+            parts = urlsplit(word.text if "://" in word.text else f"https://{word.text}")
+            host = (parts.hostname or "").lower()
+        except ValueError:
+            continue
+        address = f"{host}{parts.path}"
+        public = any(
+            host == site or host.endswith(f".{site}") or address.startswith(f"{site}") for site in PUBLIC_SITES
+        )
+        if public and PurePosixPath(parts.path).suffix.lower() not in SMALL_FILES and parts.path.strip("/"):
+            return word, host
+    return None
+
+
+def _hub(command: Command) -> tuple[None, str] | None:
+    """The site behind a tool that has one of its own."""
+    if command.tool not in HUB_TOOLS or command.tool == "git-lfs":
+        return None
+    environment = command.invocation.environment
+    for name in ("HF_ENDPOINT", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        if name in environment and environment[name].text not in {"", "0"}:
+            return None
+    words = command.invocation.argv
+    if any(word.text is None for word in words):
+        return None
+    if command.tool in {"huggingface-cli", "hf", "modelscope"} and "download" not in {word.text for word in words}:
+        return None
+    sites = {"kaggle": "kaggle.com", "gdown": "drive.google.com", "modelscope": "modelscope.cn"}
+    return None, sites.get(command.tool, "huggingface.co")
+
+
+def _kept(command: Command, submission: Submission) -> bool:
+    """Whether the download goes to a volume that outlives the pod, where it is done once, or may."""
+    if not submission.pod.kept:
+        return False
+    environment = command.invocation.environment
+    cached = [environment[name].text for name in ("HF_HOME", "HF_HUB_CACHE", "TORCH_HOME") if name in environment]
+    words = [word.text for word in command.invocation.argv]
+    texts = [text for text in (*cached, *words) if text is not None]
+    targets = [text.partition("=")[2] or text for text in texts]
+    on_volume = any(target.startswith(path) for target in targets for path in submission.pod.kept)
+    absolute = any(target.startswith("/") for target in targets)
+    return on_volume or not absolute or None in words
+
+
+def _fix(command: Command) -> str:
+    if command.tool in {"huggingface-cli", "hf"}:
+        return "Download it once to a volume, mount that, and set HF_HOME to it and HF_HUB_OFFLINE=1."
+    return "Copy it once to the cluster's storage, mount that in spec.podTemplate, and read it from there."
+
+
+RULE = Rule[Submission](
+    id="A402",
+    name="public-download",
+    category=Category.EXTERNAL_DATA_USAGE,
+    severity=Severity.WARNING,
+    summary="The startup script downloads from a public site.",
+    fix="Copy the data to the cluster's storage once.",
+    check=check,
+)

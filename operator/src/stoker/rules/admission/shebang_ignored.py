@@ -1,0 +1,85 @@
+"""The script's first line has no effect.
+
+## What it flags
+
+A first line (`#!...`) of `spec.script` that names another interpreter than the shell (`#!/usr/bin/env python`), or
+passes it options (`#!/bin/bash -e`). The operator runs the script by bash, or by sh where there is no bash, and
+reads no such line.
+
+## Why it costs GPU time
+
+A Python program run by bash fails at once. Without the `-e` that its author counts on, a script goes on after a
+failed download or installation and trains on nothing.
+
+## When it stays silent
+
+A shell without options: it changes nothing.
+
+## Change
+
+Write `set -e` as a command of its own, or start the interpreter: `python - <<'EOF'`.
+
+## References
+
+- `kubectl explain dljob.spec.script`
+- GNU Bash manual, "The Set Builtin"
+"""
+
+from collections.abc import Iterator
+
+from stoker.models.finding import Location, Problem
+from stoker.models.rule import Rule
+from stoker.models.vocabulary import Category, Severity, Source
+from stoker.subjects.submission import Submission
+
+SHELLS = frozenset({"bash", "sh", "dash", "ash", "ksh", "zsh"})
+
+
+def check(submission: Submission) -> Iterator[Problem]:
+    """Report a first line that means something else than "run me by a shell"."""
+    script = submission.script
+    if script is None or submission.script_field != submission.paths.script or not script.source.startswith("#!"):
+        return
+    line = script.source.split("\n", 1)[0].rstrip()
+    words = line[2:].split()
+    if words and words[0].endswith("/env"):
+        words = [word for word in words[1:] if word != "-S"]
+    if not words:
+        return
+    interpreter, options = words[0].rsplit("/", 1)[-1], words[1:]
+    if interpreter in SHELLS and not options:
+        return
+    location = Location(
+        field_path=submission.script_field,
+        line=1,
+        column=1,
+        end_column=len(line) + 1,
+        excerpt=f"{line}\n{'^' * len(line)}",
+    )
+    if interpreter not in SHELLS:
+        yield Problem(
+            detail=f'"{line}" is ignored: the script is run by bash, not by {interpreter}.',
+            fix=f"Start it as a command: {interpreter} train.py, or {interpreter} - <<'END' ... END.",
+            severity=Severity.ERROR,
+            location=location,
+            sources=(Source.SCRIPT,),
+        )
+    elif any(option.startswith(("-", "+")) for option in options):
+        given = " ".join(options)
+        yield Problem(
+            detail=f'"{line}" is ignored, and with it "{given}".',
+            fix=f"Write it as a command: set {given}.",
+            location=location,
+            sources=(Source.SCRIPT,),
+        )
+
+
+RULE = Rule[Submission](
+    id="A601",
+    name="shebang-ignored",
+    category=Category.API_MISUSE,
+    severity=Severity.WARNING,
+    summary="The script's #! line has no effect.",
+    fix="Write what it asks for as a command.",
+    check=check,
+)
