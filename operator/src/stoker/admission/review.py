@@ -100,7 +100,7 @@ def introduced(old: Verdict, new: Verdict) -> Verdict:
 
 
 def _taken(action: Action, rule: Rule[Submission], finding: Finding, *, explicit: bool) -> Action:
-    """What is done with a finding: a preview rule never denies, a stable one only what is certain unless a policy asks."""
+    """What is done with a finding: a preview rule never denies, a stable one what is certain unless a policy asks."""
     if action is not Action.DENY:
         return action
     enough = {Confidence.CERTAIN, Confidence.LIKELY} if explicit else {Confidence.CERTAIN}

@@ -83,7 +83,7 @@ def _location(submission: Submission, launch: Launch) -> Location:
     return submission.locate(launch.invocation, () if word.span is None else (word,))
 
 
-RULE = Rule[Submission](
+RULE: Rule[Submission] = Rule(
     id="A107",
     name="devices-hidden",
     category=Category.API_MISUSE,

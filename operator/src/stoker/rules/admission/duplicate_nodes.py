@@ -109,7 +109,7 @@ def _fix(submission: Submission, launch: Launch) -> str:
     )
 
 
-RULE = Rule[Submission](
+RULE: Rule[Submission] = Rule(
     id="A106",
     name="duplicate-nodes",
     category=Category.DUPLICATE_TRAINING,

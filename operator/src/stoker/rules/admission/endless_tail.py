@@ -80,7 +80,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         return
 
 
-RULE = Rule[Submission](
+RULE: Rule[Submission] = Rule(
     id="A502",
     name="endless-tail",
     category=Category.UNRELEASED_JOB,

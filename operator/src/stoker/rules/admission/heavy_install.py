@@ -122,7 +122,7 @@ def _next(plan: LaunchPlan, command: Command) -> str:
     return "the job's program" if launch is None or launch.launch is None else str(launch.launch.launcher)
 
 
-RULE = Rule[Submission](
+RULE: Rule[Submission] = Rule(
     id="A401",
     name="heavy-install",
     category=Category.LONG_LIBRARY_INSTALLATION,

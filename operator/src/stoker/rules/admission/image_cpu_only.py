@@ -52,7 +52,7 @@ def check(submission: Submission) -> Iterator[Problem]:
     )
 
 
-RULE = Rule[Submission](
+RULE: Rule[Submission] = Rule(
     id="A204",
     name="image-cpu-only",
     category=Category.API_MISUSE,

@@ -51,8 +51,8 @@ def check(submission: Submission) -> Iterator[Problem]:
         pods = f"the {submission.nodes} pods" if submission.nodes > 1 else "the pod"
         waiting = f"{submission.gpus} GPUs wait" if submission.gpus > 1 else "the GPU waits"
         yield Problem(
-            detail=f"{command.tool or 'The script'} installs {framework.word} onto {image.text} in {pods}, at every start,"
-            f" while {waiting}.",
+            detail=f"{command.tool or 'The script'} installs {framework.word} onto {image.text} in {pods},"
+            f" at every start, while {waiting}.",
             evidence=f"{framework.name} brings {_brings(framework)} with its CUDA libraries, gigabytes of them.",
             fix=f"Build the image once and set {submission.paths.image} to it: {build_command(image.text, installs)}",
             confidence=Confidence.LIKELY,
@@ -71,7 +71,7 @@ def _brings(package: Package) -> str | None:
     return FRAMEWORKS.get(package.name, "PyTorch" if package.name in NEEDS_TORCH else None)
 
 
-RULE = Rule[Submission](
+RULE: Rule[Submission] = Rule(
     id="A206",
     name="image-installs-framework",
     category=Category.LONG_LIBRARY_INSTALLATION,

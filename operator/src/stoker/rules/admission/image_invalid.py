@@ -42,7 +42,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         )
 
 
-RULE = Rule[Submission](
+RULE: Rule[Submission] = Rule(
     id="A202",
     name="image-invalid",
     category=Category.STARTUP_HOLD,

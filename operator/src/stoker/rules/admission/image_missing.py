@@ -39,7 +39,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         )
 
 
-RULE = Rule[Submission](
+RULE: Rule[Submission] = Rule(
     id="A201",
     name="image-missing",
     category=Category.STARTUP_HOLD,

@@ -42,7 +42,7 @@ def check(submission: Submission) -> Iterator[Problem]:
     )
 
 
-RULE = Rule[Submission](
+RULE: Rule[Submission] = Rule(
     id="A203",
     name="image-unpinned",
     category=Category.STARTUP_HOLD,

@@ -54,7 +54,7 @@ def check(submission: Submission) -> Iterator[Problem]:
     )
 
 
-RULE = Rule[Submission](
+RULE: Rule[Submission] = Rule(
     id="A205",
     name="image-without-framework",
     category=Category.NON_DL_JOB,

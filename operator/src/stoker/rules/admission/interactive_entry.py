@@ -87,7 +87,7 @@ def _entry(plan: LaunchPlan) -> Command | None:
     return waits[-1] if waits and plan.script.complete else None
 
 
-RULE = Rule[Submission](
+RULE: Rule[Submission] = Rule(
     id="A302",
     name="interactive-entry",
     category=Category.INTERACTIVE_JOB,

@@ -44,7 +44,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         )
 
 
-RULE = Rule[Submission](
+RULE: Rule[Submission] = Rule(
     id="A303",
     name="job-type-untrusted",
     category=Category.INTERACTIVE_JOB,

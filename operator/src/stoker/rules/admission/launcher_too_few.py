@@ -122,7 +122,7 @@ def _fix(submission: Submission, launch: Launch, processes: int) -> str:
     return f"{change}, or set {submission.paths.gpus_per_node}: {processes}."
 
 
-RULE = Rule[Submission](
+RULE: Rule[Submission] = Rule(
     id="A101",
     name="launcher-too-few",
     category=Category.GPU_OVERSUBSCRIPTION,

@@ -116,7 +116,7 @@ def _multi_process_service(plan: LaunchPlan) -> bool:
     )
 
 
-RULE = Rule[Submission](
+RULE: Rule[Submission] = Rule(
     id="A102",
     name="launcher-too-many",
     category=Category.API_MISUSE,

@@ -85,7 +85,7 @@ def _own_environment(submission: Submission) -> list[str]:
     return [f"{name}={submission.environment.get(name) or ''}" for name in submission.environment_fields]
 
 
-RULE = Rule[Submission](
+RULE: Rule[Submission] = Rule(
     id="A301",
     name="non-dl-command",
     category=Category.NON_DL_JOB,

@@ -194,7 +194,7 @@ def _fix(command: Command) -> str:
     return "Copy it once to the cluster's storage, mount that in spec.podTemplate, and read it from there."
 
 
-RULE = Rule[Submission](
+RULE: Rule[Submission] = Rule(
     id="A402",
     name="public-download",
     category=Category.EXTERNAL_DATA_USAGE,

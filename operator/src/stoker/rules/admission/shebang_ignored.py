@@ -74,7 +74,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         )
 
 
-RULE = Rule[Submission](
+RULE: Rule[Submission] = Rule(
     id="A601",
     name="shebang-ignored",
     category=Category.API_MISUSE,

@@ -58,8 +58,8 @@ def check(submission: Submission) -> Iterator[Problem]:
         ):
             continue
         yield Problem(
-            detail=f"{launch.launcher} reaches other nodes by ssh; here each of the {submission.nodes} pods would start it, and"
-            " none runs an ssh server.",
+            detail=f"{launch.launcher} reaches other nodes by ssh; here each of the {submission.nodes} pods would"
+            " start it, and none runs an ssh server.",
             evidence=f"{submission.paths.nodes} is {submission.nodes}.",
             confidence=Confidence.LIKELY,
             location=submission.locate(launch.invocation, launch.invocation.argv[:1]),
@@ -68,7 +68,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         return
 
 
-RULE = Rule[Submission](
+RULE: Rule[Submission] = Rule(
     id="A105",
     name="ssh-launcher-across-nodes",
     category=Category.DUPLICATE_TRAINING,

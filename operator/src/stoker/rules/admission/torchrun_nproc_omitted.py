@@ -63,7 +63,7 @@ def check(submission: Submission) -> Iterator[Problem]:
             )
 
 
-RULE = Rule[Submission](
+RULE: Rule[Submission] = Rule(
     id="A103",
     name="torchrun-nproc-omitted",
     category=Category.GPU_OVERSUBSCRIPTION,

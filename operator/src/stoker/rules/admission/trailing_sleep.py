@@ -95,7 +95,7 @@ def _last_work(plan: LaunchPlan, sleep: Command) -> Command | None:
     return before[-1] if before else None
 
 
-RULE = Rule[Submission](
+RULE: Rule[Submission] = Rule(
     id="A501",
     name="trailing-sleep",
     category=Category.UNRELEASED_JOB,
