@@ -25,6 +25,9 @@ def action(rule: str, chosen: Action) -> dict[str, Any]:
     return {"rules": {rule: {"action": chosen.value}}}
 
 
+STRICT = {"namespaceSelector": {"matchLabels": {"tier": "prod"}}, **action("launcher-too-few", Action.DENY)}
+
+
 class Lists:
     """An API server that only lists; None stands for one that doesn't answer."""
 
@@ -45,7 +48,7 @@ class Lists:
 
 
 async def own_action(view: ClusterView, where: str, rule: str = "launcher-too-few") -> Action:
-    return (await view.scope(where)).policy.action(rule, Action.OFF)
+    return (await view.policy(where)).action(rule, Action.OFF)
 
 
 async def test_a_policy_change_holds_for_the_next_review() -> None:
@@ -70,29 +73,29 @@ async def test_an_invalid_policy_leaves_the_last_good_one_in_force() -> None:
 
 async def test_a_namespaces_label_decides_which_policy_holds_and_may_change() -> None:
     view = ClusterView()
-    strict = {"namespaceSelector": {"matchLabels": {"tier": "prod"}}, **action("launcher-too-few", Action.DENY)}
-    view.policies.watched(None, policy("strict", 1, strict))
+    view.policies.watched(None, policy("strict", 1, STRICT))
     view.namespaces.watched(None, namespace("team", 2))
     assert await own_action(view, "team") is Action.OFF
     view.namespaces.watched("MODIFIED", namespace("team", 3, tier="prod"))
     assert await own_action(view, "team") is Action.DENY
-    assert (await view.scope("team")).namespace_labels == {"tier": "prod"}
 
 
 async def test_a_review_waits_a_moment_for_a_namespace_that_was_just_created() -> None:
     view = ClusterView()
-    scope = asyncio.create_task(view.scope("new"))
+    view.policies.watched(None, policy("strict", 1, STRICT))
+    waiting = asyncio.create_task(own_action(view, "new"))
     await asyncio.sleep(0)
-    assert not scope.done()
+    assert not waiting.done()
     view.namespaces.watched("ADDED", namespace("new", 2, tier="prod"))
-    assert (await scope).namespace_labels == {"tier": "prod"}
+    assert await waiting is Action.DENY
 
 
 async def test_an_unknown_namespace_is_not_remembered_as_one_without_labels() -> None:
     view = ClusterView()
-    assert (await view.scope("late")).namespace_labels == {}
+    view.policies.watched(None, policy("strict", 1, STRICT))
+    assert await own_action(view, "late") is Action.OFF
     view.namespaces.watched("ADDED", namespace("late", 2, tier="prod"))
-    assert (await view.scope("late")).namespace_labels == {"tier": "prod"}
+    assert await own_action(view, "late") is Action.DENY
 
 
 async def test_it_is_listed_once_policies_and_namespaces_are() -> None:
@@ -101,7 +104,7 @@ async def test_it_is_listed_once_policies_and_namespaces_are() -> None:
     lists.answers = {"namespaces": [namespace("team", 1, tier="prod")]}
     await view.list_all(lists.api)
     assert view.not_listed() is None
-    assert (await view.scope("team")).namespace_labels == {"tier": "prod"}
+    assert view.namespaces.get("team") == {"tier": "prod"}
 
 
 async def test_listing_goes_on_after_the_api_server_was_away(caplog: pytest.LogCaptureFixture) -> None:

@@ -19,7 +19,7 @@ import kopf
 from stoker.adapters.kubernetes import Kubernetes
 from stoker.catalogue import all_rules
 from stoker.handlers.admission_review import AdmissionRequest, Operation
-from stoker.handlers.cluster_view import ClusterView, Scope
+from stoker.handlers.cluster_view import ClusterView
 from stoker.handlers.health import HealthServer
 from stoker.handlers.job_review import JobReviewer, judge
 from stoker.handlers.policy_review import PolicyReviewer
@@ -183,7 +183,7 @@ def warm_up() -> None:
         old_object=None,
         dry_run=True,
     )
-    judge(request, Scope(policy=BUILT_IN, namespace_labels={}), _now())
+    judge(request, BUILT_IN, _now())
     gc.collect()
     gc.freeze()
 

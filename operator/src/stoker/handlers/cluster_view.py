@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from stoker.adapters.kubernetes import NAMESPACES, POLICIES, ApiError, KubernetesApi
@@ -17,34 +16,26 @@ NAMESPACE_PATIENCE = 0.25
 """Seconds that a review waits to hear of its namespace: `kubectl apply` may create the two within milliseconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
-    """What holds for the jobs of one namespace."""
-
-    policy: EffectivePolicy
-    namespace_labels: Mapping[str, str]
-
-
 class ClusterView:
     """The policies and namespaces, followed by a watch and checked against lists; no review asks the API server."""
 
     def __init__(self) -> None:
         self.policies = Mirror("UtilizationPolicies", _read_policy, self._changed)
         self.namespaces = Mirror("Namespaces", _read_labels, self._changed)
-        self._scopes: dict[str, Scope] = {}
+        self._resolved: dict[str, EffectivePolicy] = {}
         self._change = asyncio.Event()
 
-    async def scope(self, namespace: str) -> Scope:
+    async def policy(self, namespace: str) -> EffectivePolicy:
         """What holds in a namespace. One that is still unknown after a moment has no labels but its name."""
         if self.namespaces.get(namespace) is None:
             await self._glance(namespace)
-        scope = self._scopes.get(namespace)
-        if scope is None:
+        policy = self._resolved.get(namespace)
+        if policy is None:
             labels = self.namespaces.get(namespace)
-            scope = Scope(policy=resolve(self.policies, namespace, labels or {}), namespace_labels=labels or {})
+            policy = resolve(self.policies, namespace, labels or {})
             if labels is not None:
-                self._scopes[namespace] = scope
-        return scope
+                self._resolved[namespace] = policy
+        return policy
 
     async def _glance(self, namespace: str) -> None:
         with suppress(TimeoutError):
@@ -86,7 +77,7 @@ class ClusterView:
         return self.policies.stalled() or self.namespaces.stalled()
 
     def _changed(self) -> None:
-        self._scopes.clear()
+        self._resolved.clear()
         self._change.set()
         self._change = asyncio.Event()
 
