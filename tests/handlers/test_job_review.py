@@ -1,0 +1,266 @@
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from stoker.handlers import job_review
+from stoker.handlers.admission_review import ALLOWED, AdmissionRequest, Answer, Operation
+from stoker.handlers.cluster_view import ClusterView
+from stoker.handlers.job_review import FAULT, JobReviewer
+from stoker.handlers.review_pool import ReviewPool
+from stoker.models.dljob import DLJob
+from stoker.models.finding import Finding, Location
+from stoker.models.policy import EffectivePolicy
+from stoker.models.verdict import Verdict
+from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from tests.handlers.malformed_reviews import OBJECT
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+Judge = Callable[[DLJob], Verdict]
+
+
+def finding(rule: str, detail: str = "8 GPUs, 4 processes.") -> Finding:
+    return Finding(
+        rule=rule,
+        category=Category.GPU_OVERSUBSCRIPTION,
+        severity=Severity.ERROR,
+        confidence=Confidence.CERTAIN,
+        detail=detail,
+        evidence="",
+        fix="Change it to 8.",
+        docs="",
+        sources=(Source.SCRIPT,),
+        location=Location(field_path="spec.script", line=3, excerpt="torchrun x\n^^^"),
+    )
+
+
+@pytest.fixture
+def view() -> ClusterView:
+    view = ClusterView()
+    view.namespaces.watched(None, {"metadata": {"name": "team", "resourceVersion": "1"}})
+    return view
+
+
+@pytest.fixture
+def reviewer(view: ClusterView) -> Iterator[JobReviewer]:
+    pool = ReviewPool(2)
+    yield JobReviewer(view, pool, lambda: NOW)
+    pool.close()
+
+
+@pytest.fixture
+def verdicts(monkeypatch: pytest.MonkeyPatch) -> Callable[[Judge], None]:
+    """Let a function of the job judge, in place of the catalogue's rules."""
+
+    def use(judge: Judge) -> None:
+        def review(job: DLJob, policy: EffectivePolicy, *, now: datetime) -> Verdict:
+            assert now == NOW
+            return judge(job)
+
+        monkeypatch.setattr(job_review, "review", review)
+
+    return use
+
+
+def request(
+    operation: Operation = Operation.CREATE,
+    new: Any = OBJECT,
+    old: Any = None,
+    name: str = "bert",
+    subresource: str = "",
+) -> AdmissionRequest:
+    return AdmissionRequest(
+        uid="1",
+        operation=operation,
+        group="stoker.dev",
+        kind="DLJob",
+        resource="dljobs",
+        subresource=subresource,
+        name=name,
+        namespace="team",
+        new_object=new,
+        old_object=old,
+        dry_run=False,
+    )
+
+
+def on_not_analysed(view: ClusterView, action: str) -> None:
+    metadata = {"name": "default", "resourceVersion": "2"}
+    view.policies.watched("ADDED", {"metadata": metadata, "spec": {"analysis": {"onNotAnalysed": action}}})
+
+
+async def test_a_denial_carries_the_causes_and_the_warnings_beside_them(
+    reviewer: JobReviewer, verdicts: Callable[[Judge], None]
+) -> None:
+    verdicts(lambda _: Verdict(denied=(finding("launcher-too-few"),), warned=(finding("image-unpinned"),)))
+    answer = await reviewer(request())
+    assert not answer.allowed
+    assert [(cause.field, cause.message.splitlines()[0]) for cause in answer.causes] == [
+        ("spec.script", "line 3: 8 GPUs, 4 processes (launcher-too-few).")
+    ]
+    assert "launcher-too-few" in answer.message
+    assert [warning.partition(":")[0] for warning in answer.warnings] == ["image-unpinned"]
+    assert answer.annotations == {"findings": "image-unpinned launcher-too-few"}
+
+
+async def test_a_warned_job_is_allowed(reviewer: JobReviewer, verdicts: Callable[[Judge], None]) -> None:
+    verdicts(lambda _: Verdict(warned=(finding("image-unpinned"),)))
+    answer = await reviewer(request())
+    assert answer.allowed
+    assert len(answer.warnings) == 1
+
+
+async def test_a_clean_job_is_allowed_in_silence(reviewer: JobReviewer, verdicts: Callable[[Judge], None]) -> None:
+    verdicts(lambda _: Verdict())
+    assert await reviewer(request()) == ALLOWED
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        request(Operation.DELETE, None, OBJECT),
+        request(Operation.CONNECT, None, None),
+        request(Operation.UPDATE, OBJECT, OBJECT, subresource="status"),
+    ],
+    ids=["delete", "connect", "status"],
+)
+async def test_what_can_not_change_the_spec_is_not_reviewed(
+    asked: AdmissionRequest, reviewer: JobReviewer, verdicts: Callable[[Judge], None]
+) -> None:
+    verdicts(lambda _: Verdict(denied=(finding("any"),)))
+    assert await reviewer(asked) == ALLOWED
+
+
+async def test_an_update_is_denied_only_for_what_it_introduces(
+    reviewer: JobReviewer, verdicts: Callable[[Judge], None]
+) -> None:
+    def judge(job: DLJob) -> Verdict:
+        return Verdict(denied=tuple(finding(f"rule-{label}") for label in sorted(job.metadata.labels.values())))
+
+    verdicts(judge)
+    old = OBJECT | {"metadata": {"name": "bert", "labels": {"x": "old"}}}
+    new = OBJECT | {"metadata": {"name": "bert", "labels": {"x": "old", "y": "new"}}}
+    assert (await reviewer(request(Operation.UPDATE, old, old))).allowed
+    answer = await reviewer(request(Operation.UPDATE, new, old))
+    assert not answer.allowed
+    assert ["rule-new" in cause.message for cause in answer.causes] == [True]
+
+
+@pytest.mark.parametrize(
+    "broken, field",
+    [
+        ({"spec": {"image": "x:1"}}, "spec.gpusPerNode"),
+        ({"spec": OBJECT["spec"] | {"gpusPerNode": "8"}}, "spec.gpusPerNode"),
+        ({"spec": OBJECT["spec"] | {"gpusPerNode": 65}}, "spec.gpusPerNode"),
+        ({"spec": OBJECT["spec"] | {"env": [{"value": "x"}]}}, "spec.env[0].name"),
+        ({"spec": OBJECT["spec"] | {"script": "é" * 40_000}}, "spec.script"),
+        ({"spec": []}, "spec"),
+        ({"spec": None}, "spec"),
+        ({"metadata": "bert"}, "metadata"),
+        ({"metadata": {"name": "bert", "labels": {"a": 1}}}, "metadata.labels.a"),
+        ({"kind": "Job"}, "kind"),
+    ],
+)
+async def test_an_object_that_breaks_its_schema_is_denied_with_the_field_and_no_traceback(
+    broken: dict[str, Any], field: str, reviewer: JobReviewer, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = await reviewer(request(new=OBJECT | broken))
+    assert not answer.allowed
+    assert [cause.field for cause in answer.causes] == [field]
+    assert answer.message.startswith(f"{field}: ")
+    assert "\n" not in answer.message
+    assert len(answer.message) < 400
+    assert caplog.records == []
+
+
+async def test_a_stored_job_that_breaks_a_stricter_schema_can_still_be_suspended(reviewer: JobReviewer) -> None:
+    stored = OBJECT | {"spec": OBJECT["spec"] | {"gpusPerNode": 65}}
+    suspended = stored | {"spec": stored["spec"] | {"suspend": True}}
+    assert (await reviewer(request(Operation.UPDATE, suspended, stored))).allowed
+
+
+async def test_a_name_that_is_still_to_be_generated_is_no_fault(
+    reviewer: JobReviewer, verdicts: Callable[[Judge], None]
+) -> None:
+    seen: list[tuple[str, str]] = []
+
+    def judge(job: DLJob) -> Verdict:
+        seen.append((job.name, job.namespace))
+        return Verdict()
+
+    verdicts(judge)
+    await reviewer(request(new=OBJECT | {"metadata": {"generateName": "bert-"}}, name=""))
+    assert seen == [("bert-", "team")]
+
+
+async def test_a_review_that_exceeds_its_budget_lets_the_job_pass_with_a_warning(
+    reviewer: JobReviewer, verdicts: Callable[[Judge], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = threading.Event()
+
+    def judge(_: DLJob) -> Verdict:
+        release.wait(20)
+        return Verdict(denied=(finding("late"),))
+
+    verdicts(judge)
+    monkeypatch.setattr(job_review, "OVERTIME", -0.99 * EffectivePolicy().analysis.review_budget)
+    answer = await reviewer(request())
+    release.set()
+    assert answer == Answer(allowed=True, warnings=("stoker could not analyse this job in time: it passes unchecked",))
+
+
+@pytest.mark.parametrize(
+    "action, allowed, warnings", [("Deny", False, 0), ("Warn", True, 1), ("Audit", True, 0), ("Off", True, 0)]
+)
+async def test_the_policy_says_what_happens_to_a_job_that_was_not_analysed_in_time(
+    action: str,
+    allowed: bool,
+    warnings: int,
+    view: ClusterView,
+    reviewer: JobReviewer,
+    verdicts: Callable[[Judge], None],
+) -> None:
+    on_not_analysed(view, action)
+    verdicts(lambda _: Verdict(unfinished=("image-unpinned",)))
+    answer = await reviewer(request())
+    assert (answer.allowed, len(answer.warnings)) == (allowed, warnings)
+    assert all("could not analyse this job in time with image-unpinned" in warning for warning in answer.warnings)
+
+
+@pytest.mark.parametrize("action", ["Deny", "Warn"])
+async def test_a_rule_that_fails_is_logged_and_never_denies(
+    action: str,
+    view: ClusterView,
+    reviewer: JobReviewer,
+    verdicts: Callable[[Judge], None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    on_not_analysed(view, action)
+    failure = ZeroDivisionError("fault")
+    verdicts(lambda _: Verdict(warned=(finding("other"),), unfinished=("broken",), failures=(("broken", failure),)))
+    answer = await reviewer(request())
+    assert answer.allowed
+    assert len(answer.warnings) == 2
+    assert answer.warnings[1] == FAULT
+    assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [failure]
+
+
+async def test_a_fault_of_the_review_itself_is_logged_and_never_denies(
+    reviewer: JobReviewer, verdicts: Callable[[Judge], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    def judge(_: DLJob) -> Verdict:
+        raise RecursionError("too deep")
+
+    verdicts(judge)
+    assert await reviewer(request()) == Answer(allowed=True, warnings=(FAULT,))
+    assert [record.levelno for record in caplog.records if record.exc_info] == [logging.ERROR]
+
+
+async def test_what_is_denied_stays_denied_when_another_rule_fails(
+    reviewer: JobReviewer, verdicts: Callable[[Judge], None]
+) -> None:
+    verdicts(lambda _: Verdict(denied=(finding("any"),), unfinished=("broken",), failures=(("broken", ValueError()),)))
+    assert not (await reviewer(request())).allowed
