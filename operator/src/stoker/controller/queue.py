@@ -61,7 +61,7 @@ class WorkQueue(Generic[K]):
         self.add(key)
 
     async def run(self, handle: Callable[[K], Awaitable[float | None]], *, workers: int) -> None:
-        """Work on keys for ever, `workers` at a time. `handle` returns after how many seconds to look again, or None."""
+        """Work on keys for ever. `handle` returns after how many seconds to look again, or None."""
         async with asyncio.TaskGroup() as group:
             for _ in range(workers):
                 group.create_task(self._work(handle))

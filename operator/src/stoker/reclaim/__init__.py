@@ -1,1 +1,18 @@
 """The decision whether an idle job's GPUs are taken back; pure."""
+
+from stoker.reclaim.decision import Candidate, Decision, Notice, NoticeReason, Step, decide, idle_after
+from stoker.reclaim.record import Record
+from stoker.reclaim.resumption import Resumption, resumed
+
+__all__ = [
+    "Candidate",
+    "Decision",
+    "Notice",
+    "NoticeReason",
+    "Record",
+    "Resumption",
+    "Step",
+    "decide",
+    "idle_after",
+    "resumed",
+]

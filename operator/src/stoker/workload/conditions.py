@@ -50,6 +50,6 @@ def _written(fact: Fact, old: Mapping[str, Any] | None, generation: int, now: da
 
 
 def clamp(text: str, limit: int = MAX_MESSAGE) -> str:
-    """One line of at most `limit` characters: a single value that is too long makes the server refuse the whole status."""
+    """One line of at most `limit` characters: one value that is too long, and the server refuses the whole status."""
     line = single_line(text)
     return line if len(line) <= limit else f"{line[: limit - 3]}..."

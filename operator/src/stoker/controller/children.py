@@ -1,0 +1,126 @@
+"""The DLJob's Job and Service in the cluster: found, created once, suspended and resumed by single fields."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stoker.adapters.kubernetes import (
+    EVENTS,
+    JOBS,
+    SERVICES,
+    AlreadyExistsError,
+    ApiError,
+    KubernetesApi,
+    NotFoundError,
+    Object,
+    Resource,
+)
+from stoker.controller.store import Store, key_of
+from stoker.models.dljob import DLJob
+from stoker.workload.manifest import is_ours, job_manifest, service_manifest
+from stoker.workload.observation import SUSPENDED_BY, creation_obstacle
+from stoker.workload.pods import Obstacle
+
+logger = logging.getLogger(__name__)
+
+
+class NameConflictError(Exception):
+    """An object of the child's name exists and is not ours; nothing of it is touched."""
+
+
+class Children:
+    """All writes to children. Each is a create, or a merge patch of single fields with the resource version read."""
+
+    def __init__(self, api: KubernetesApi, store: Store) -> None:
+        self._api = api
+        self._store = store
+
+    async def find(self, job: DLJob) -> Object | None:
+        """The DLJob's own Job. Where the store has none though one was created, the API server is asked."""
+        key = key_of({"metadata": {"namespace": job.namespace, "name": job.name}})
+        known = self._store.jobs.get(key)
+        if known is not None and is_ours(known, job.uid):
+            return known
+        if job.status is None or job.status.job_uid is None:
+            return None
+        try:
+            found = await self._api.get(JOBS, job.namespace, job.name)
+        except NotFoundError:
+            return None
+        if not is_ours(found, job.uid):
+            return None
+        self._store.jobs.put(found)
+        return found
+
+    async def create(self, job: DLJob) -> Object:
+        """Create the Service, then the Job, or find those of an earlier, interrupted attempt.
+
+        Raises NameConflictError, or ApiError.
+        """
+        service = service_manifest(job)
+        if service is not None:
+            await self._create(SERVICES, job, service)
+        child = await self._create(JOBS, job, job_manifest(job))
+        self._store.jobs.put(child)
+        return child
+
+    async def _create(self, resource: Resource, job: DLJob, manifest: Mapping[str, Any]) -> Object:
+        try:
+            return await self._api.create(resource, job.namespace, manifest)
+        except AlreadyExistsError:
+            found = await self._api.get(resource, job.namespace, job.name)
+        if is_ours(found, job.uid):
+            return found
+        msg = f"a {manifest['kind']} named {job.name} exists and does not belong to this DLJob: delete it, or choose
+        another name" raise NameConflictError(msg)
+
+    async def suspend(self, child: Mapping[str, Any], by: str) -> Object:
+        """Take the Job's pods away; refused (ConflictError) when the Job has changed since it was read."""
+        return await self._patch(child, {"spec": {"suspend": True}}, {SUSPENDED_BY: by})
+
+    async def resume(self, child: Mapping[str, Any]) -> Object:
+        """Undo `suspend`."""
+        return await self._patch(child, {"spec": {"suspend": False}}, {SUSPENDED_BY: None})
+
+    async def set_deadline(self, child: Mapping[str, Any], seconds: int | None) -> Object:
+        """Set the Job's activeDeadlineSeconds; None removes it."""
+        return await self._patch(child, {"spec": {"activeDeadlineSeconds": seconds}}, {})
+
+    async def delete(self, child: Mapping[str, Any]) -> None:
+        """Delete exactly this version of the Job, and its pods after it."""
+        metadata = child["metadata"]
+        await self._api.delete(
+            JOBS,
+            metadata["namespace"],
+            metadata["name"],
+            uid=metadata["uid"],
+            resource_version=metadata["resourceVersion"],
+        )
+
+    async def _patch(
+        self, child: Mapping[str, Any], fields: Mapping[str, Any], annotations: Mapping[str, str | None]
+    ) -> Object:
+        metadata = child["metadata"]
+        fence: dict[str, Any] = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+        if annotations:
+            fence["annotations"] = dict(annotations)
+        patched = await self._api.patch(JOBS, metadata["namespace"], metadata["name"], {"metadata": fence, **fields})
+        self._store.jobs.put(patched)
+        return patched
+
+    async def obstacle(self, child: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> Obstacle | None:
+        """Why the Job controller could not make all pods, from its latest FailedCreate event; None where it could."""
+        spec, status = child["spec"], child.get("status", {})
+        missing = spec.get("parallelism", 0) - len(pods)
+        if spec.get("suspend") or missing <= 0 or status.get("active", 0) >= spec.get("parallelism", 0):
+            return None
+        selector = f"regarding.uid={child['metadata']['uid']},reason=FailedCreate"
+        try:
+            events, _ = await self._api.list(EVENTS, child["metadata"]["namespace"], fields=selector)
+        except ApiError as error:
+            logger.info("events of Job %s not read: %s", child["metadata"]["name"], error)
+            return None
+        if not events:
+            return None
+        latest = max(events, key=lambda event: int(event["metadata"]["resourceVersion"]))
+        return creation_obstacle(latest.get("note", ""), child["metadata"]["name"])

@@ -1,0 +1,94 @@
+"""What is remembered of a job on its way to being reclaimed: `status.reclaim`, the only memory there is."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from stoker.models.dljob import MAX_HISTORY, ReclaimStatus
+from stoker.models.finding import rfc3339, single_line
+from stoker.models.vocabulary import ReclaimMode, ReclaimState
+
+MAX_REASON = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """The fields of `status.reclaim`, as models.dljob.ReclaimStatus describes them. `state` None: never looked at."""
+
+    state: ReclaimState | None = None
+    reason: str = ""
+    rule: str | None = None
+    handled_resume: str | None = None
+    handled_snooze: str | None = None
+    idle_since: datetime | None = None
+    warned_at: datetime | None = None
+    deadline: datetime | None = None
+    action: ReclaimMode | None = None
+    job_uid: str | None = None
+    pod_uids: frozenset[str] = frozenset()
+    reclaimed_at: datetime | None = None
+    resumed_at: datetime | None = None
+    snoozed_until: datetime | None = None
+    history: tuple[str, ...] = ()
+
+    @property
+    def has_warning(self) -> bool:
+        """Whether a recorded warning is in force."""
+        return self.warned_at is not None and self.deadline is not None
+
+    def without_warning(self) -> "Record":
+        """The same with no warning in force."""
+        return replace(self, rule=None, warned_at=None, deadline=None, job_uid=None, pod_uids=frozenset())
+
+    def remembering(self, now: datetime, words: str) -> "Record":
+        """The same with one more line of history; the oldest falls out."""
+        line = f"{rfc3339(now)} {single_line(words)}"
+        return replace(self, history=(*self.history, line)[-MAX_HISTORY:])
+
+    @classmethod
+    def from_status(cls, status: ReclaimStatus | None) -> "Record":
+        """Read `status.reclaim`."""
+        if status is None:
+            return cls()
+        return cls(
+            state=status.state,
+            reason=status.reason or "",
+            rule=status.rule,
+            handled_resume=status.handled_resume,
+            handled_snooze=status.handled_snooze,
+            idle_since=status.idle_since,
+            warned_at=status.warned_at,
+            deadline=status.deadline,
+            action=None if status.action is None else ReclaimMode(status.action),
+            job_uid=status.job_uid,
+            pod_uids=frozenset(status.pod_uids),
+            reclaimed_at=status.reclaimed_at,
+            resumed_at=status.resumed_at,
+            snoozed_until=status.snoozed_until,
+            history=status.history,
+        )
+
+    def to_status(self) -> dict[str, Any]:
+        """`status.reclaim`, absent values omitted."""
+        entry: dict[str, Any] = {
+            "state": self.state.value if self.state is not None else None,
+            "reason": single_line(self.reason)[:MAX_REASON],
+            "rule": self.rule,
+            "handledResume": self.handled_resume,
+            "handledSnooze": self.handled_snooze,
+            "idleSince": _time(self.idle_since),
+            "warnedAt": _time(self.warned_at),
+            "deadline": _time(self.deadline),
+            "action": self.action.value if self.action is not None else None,
+            "jobUID": self.job_uid,
+            "podUIDs": sorted(self.pod_uids),
+            "reclaimedAt": _time(self.reclaimed_at),
+            "resumedAt": _time(self.resumed_at),
+            "snoozedUntil": _time(self.snoozed_until),
+            "history": list(self.history),
+        }
+        return {key: value for key, value in entry.items() if value not in (None, "", [])}
+
+
+def _time(time: datetime | None) -> str | None:
+    return None if time is None else rfc3339(time)

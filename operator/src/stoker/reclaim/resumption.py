@@ -1,0 +1,54 @@
+"""What brings a reclaimed job back: its owner's word, by annotation or by an edge of spec.suspend. Both are read as
+levels against what status remembers, so that neither is lost or taken twice over a restart.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from stoker.models.finding import rfc3339
+from stoker.models.vocabulary import ReclaimMode, ReclaimState
+from stoker.reclaim.decision import Notice, NoticeReason
+from stoker.reclaim.record import Record
+
+ON_THE_WAY = frozenset({ReclaimState.WARNED, ReclaimState.RECLAIMING, ReclaimState.RECLAIMED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumption:
+    """The record after the owner's word, and what to tell."""
+
+    record: Record
+    notices: tuple[Notice, ...] = ()
+
+
+def resumed(
+    record: Record, *, annotation: str | None, suspend: bool, observed_suspend: bool | None, now: datetime
+) -> Resumption:
+    """Take a new resume annotation, or spec.suspend's change from true to false, into the record.
+
+    Such a word ends a warning as well, and starts the policy's cooldown. A job whose Job was deleted stays as it is.
+    """
+    asked = annotation is not None and annotation != record.handled_resume
+    edge = observed_suspend is True and not suspend
+    if asked:
+        record = replace(record, handled_resume=annotation)
+    for_good = record.state is ReclaimState.RECLAIMED and record.action is ReclaimMode.DELETE
+    if not (asked or edge) or record.state not in ON_THE_WAY or for_good:
+        return Resumption(record=record)
+    how = "annotation stoker.dev/resume" if asked else "spec.suspend set from true to false"
+    was = record.state
+    record = replace(
+        record.without_warning(),
+        state=ReclaimState.ACTIVE,
+        reason=f"resumed at {rfc3339(now)} ({how})",
+        idle_since=None,
+        action=None,
+        resumed_at=now,
+    ).remembering(now, f"resumed: {how}")
+    message = (
+        "The job is resumed; its script starts anew." if was is ReclaimState.RECLAIMED else "The job is not reclaimed."
+    )
+    return Resumption(
+        record=record,
+        notices=(Notice(reason=NoticeReason.RESUMED, message=message, episode=annotation or rfc3339(now)),),
+    )
