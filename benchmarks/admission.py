@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=8)
     parser.add_argument("--threads", type=int, default=2, help="review threads of the server")
     options = parser.parse_args()
-    authority = Authority.create()
+    authority = Authority()
     with tempfile.TemporaryDirectory() as folder:
         authority.issue(Path(folder))
         here, there = multiprocessing.Pipe()

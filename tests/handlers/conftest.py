@@ -11,7 +11,7 @@ from tests.handlers.certificates import Authority
 
 @pytest.fixture(scope="session")
 def authority() -> Authority:
-    return Authority.create()
+    return Authority()
 
 
 @pytest.fixture

@@ -201,7 +201,7 @@ async def test_files_that_do_not_fit_leave_the_old_certificate_in_use(
 ) -> None:
     async with serving(settings) as server:
         before = await serial_served(server.port, authority)
-        other = Authority.create()
+        other = Authority()
         other.issue(tmp_path / "other")
         (tmp_path / "other" / "tls.key").replace(settings.certificate_folder / "tls.key")
         async with asyncio.timeout(10):
