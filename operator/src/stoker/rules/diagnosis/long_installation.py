@@ -69,10 +69,10 @@ def check(exam: Examination) -> Iterator[Claim]:
     confidence, alternatives, activity = judged
     explains = exam.explains(mask)
     since, until = exam.time(start.first), exam.until(start.last)
-    gpus = count(exam.facts.gpus, "GPU")
+    gpus, its = count(exam.facts.gpus, "GPU"), "its" if exam.facts.gpus == 1 else "their"
     yield Claim(
         detail=(
-            f"{gpus} idle for the first {minutes(len(start) * exam.step)}, before any of their memory was allocated; "
+            f"{gpus} idle for the first {minutes(len(start) * exam.step)}, before any of {its} memory was allocated; "
             f"{gpu_hours(exam.idle_hours(explains))} lost."
         ),
         evidence=f"{interval(since, until)}, {gpus}; meanwhile {activity}",

@@ -70,17 +70,17 @@ def check(exam: Examination) -> Iterator[Claim]:
     explains = exam.explains(tail)
     since = exam.time(first)
     until = exam.until(last)
-    gpus = count(exam.facts.gpus, "GPU")
-    cores = "no CPU samples" if cpu is None else f"CPU at most {cpu:.2f} cores a pod"
+    number = exam.facts.gpus
+    whole = {1: "The GPU", 2: "Both GPUs"}.get(number, f"All {number} GPUs")
+    meanwhile = "no CPU samples" if cpu is None else f"at most {cpu:.2f} CPU cores a pod"
     yield Claim(
         detail=(
-            f"{'All ' if exam.facts.gpus > 1 else 'The only '}{gpus.removeprefix('1 ')} idle "
-            f"{'since' if until is None else 'from'} {clock(since)}, {minutes(tail.sum() * exam.step)} "
+            f"{whole} idle {'since' if until is None else 'from'} {clock(since)}, {minutes(tail.sum() * exam.step)} "
             f"{'so far' if until is None else 'until the end'}; {gpu_hours(exam.idle_hours(explains))} lost."
         ),
         evidence=(
-            f"worked for {minutes(len(worked) * exam.step)} before; "
-            f"idle {interval(since, until)}, {gpus}, {cores}, no traffic"
+            f"{minutes(len(worked) * exam.step)} of work before; idle {interval(since, until)}, "
+            f"{count(number, 'GPU')}, {meanwhile}{', no traffic' if exam.pod_peak(PodSignal.NET_TX, tail) is not None else ''}"
         ),
         confidence=Confidence.POSSIBLE if cpu is None else Confidence.LIKELY,
         sources=(Source.METRICS,),

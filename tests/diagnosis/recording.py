@@ -1,0 +1,197 @@
+"""Compact recordings of jobs: what the tests and the fixtures of diagnosis rules feed to `diagnose`.
+
+A series is written as value x samples, such as `"95x20 0x40"`; `_` is a missing sample, `10..40x60` wanders between two
+values (the same way each time), and a parenthesis repeats: `"(90x3 0x1)x15"`. Shorter series end in missing samples.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from stoker.models.duration import parse_duration
+from stoker.models.series import GpuSignal, JobFacts, JobSeries, PodFacts, PodSignal
+from stoker.models.vocabulary import Framework, JobType
+from stoker.subjects.grid import Trace, job_series
+
+START = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
+ITEM = re.compile(r"\((?P<group>[^()]*)\)x(?P<times>\d+)|(?P<value>[^\sx]+)x(?P<samples>\d+)")
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """The built-in thresholds."""
+
+    low_percent: float = 50
+    idle_percent: float = 0
+    min_coverage_percent: float = 90
+
+
+def parse_series(text: str) -> list[float]:
+    """Samples of a compact series; a missing one is NaN. Raises ValueError for what is none."""
+    samples: list[float] = []
+    end = 0
+    for match in ITEM.finditer(text):
+        if text[end : match.start()].strip():
+            raise ValueError(f"{text[end : match.start()]!r} in {text!r}")
+        end = match.end()
+        if match["group"] is not None:
+            samples += parse_series(match["group"]) * int(match["times"])
+        else:
+            samples += _values(match["value"], int(match["samples"]))
+    if text[end:].strip() or not samples:
+        raise ValueError(f"{text[end:]!r} in {text!r}")
+    return samples
+
+
+def _values(value: str, samples: int) -> list[float]:
+    if value == "_":
+        return [float("nan")] * samples
+    if ".." in value:
+        low, high = map(float, value.split(".."))
+        return list(np.random.default_rng(7).uniform(low, high, samples))
+    return [float(value)] * samples
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recording:
+    """A job with the samples of its whole recorded life."""
+
+    facts: JobFacts
+    step: timedelta
+    gpus: tuple[Mapping[GpuSignal, list[float]], ...]
+    pods: tuple[Mapping[PodSignal, list[float]], ...] = ()
+    context_idle_watts: float | None = None
+    fires: int | None = None
+    """The number of steps after which the rule speaks first."""
+    finished: bool = False
+    raw: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def length(self) -> int:
+        """Steps of the recording."""
+        recorded = [samples for signals in self.gpus for samples in signals.values()]
+        recorded += [samples for signals in self.pods for samples in signals.values()]
+        return max(map(len, recorded))
+
+    def at(self, steps: int) -> tuple[JobFacts, JobSeries, datetime]:
+        """The job's facts, its series and the time after so many steps."""
+        now = START + steps * self.step
+        ended = now if self.finished and steps == self.length else None
+        facts = replace(
+            self.facts,
+            pods=tuple(replace(pod, finished_at=ended, ready=ended is None) for pod in self.facts.pods),
+        )
+        whole = self._whole
+        return (
+            facts,
+            replace(
+                whole,
+                times=whole.times[:steps],
+                gpus=tuple(
+                    replace(gpu, signals={signal: values[:steps] for signal, values in gpu.signals.items()})
+                    for gpu in whole.gpus
+                ),
+                pods=tuple(
+                    replace(pod, signals={signal: values[:steps] for signal, values in pod.signals.items()})
+                    for pod in whole.pods
+                ),
+            ),
+            now,
+        )
+
+    @cached_property
+    def _whole(self) -> JobSeries:
+        end = START + self.length * self.step
+        return job_series(self.facts, self._traces(), start=START, end=end, step=self.step)
+
+    def _traces(self) -> Iterator[Trace]:
+        seconds = self.step.total_seconds()
+
+        def points(samples: list[float]) -> list[tuple[float, float]]:
+            return [
+                (START.timestamp() + (k + 1) * seconds, value) for k, value in enumerate(samples) if not np.isnan(value)
+            ]
+
+        per_node = self.facts.gpus_per_node
+        for number, signals in enumerate(self.gpus):
+            for signal, samples in signals.items():
+                yield Trace(
+                    signal=signal,
+                    pod=self.facts.pods[number // per_node].name,
+                    gpu=f"GPU-{number}",
+                    index=str(number % per_node),
+                    context_idle_watts=self.context_idle_watts,
+                    points=points(samples),
+                )
+        for number, pod_signals in enumerate(self.pods):
+            for pod_signal, samples in pod_signals.items():
+                yield Trace(signal=pod_signal, pod=self.facts.pods[number].name, points=points(samples))
+
+
+def load(path: Path) -> Recording:
+    """Read a recording from a fixture."""
+    return from_dict(yaml.safe_load(path.read_text()))
+
+
+def from_dict(raw: Mapping[str, Any]) -> Recording:
+    """Build a recording; the keys of `job` are those of a DLJob's spec and of JobFacts, in camel case.
+
+    `gpus` is a list of entries with the numbers that each stands for (`of: 0-3`; all by default); `pods` likewise.
+    """
+    job = dict(raw.get("job", {}))
+    nodes, per_node = int(job.get("nodes", 1)), int(job.get("gpusPerNode", 1))
+    cpu_limit = job.get("cpuLimit")
+    facts = JobFacts(
+        namespace="team",
+        name="bert",
+        uid="job-uid",
+        nodes=nodes,
+        gpus_per_node=per_node,
+        gpu_resource=job.get("gpuResource", "nvidia.com/gpu"),
+        job_type=JobType(job.get("jobType", "Training")),
+        framework=Framework(job["framework"]) if "framework" in job else None,
+        interactive_entry=bool(job.get("interactiveEntry", False)),
+        processes_per_node=job.get("processesPerNode"),
+        batch_size=job.get("batchSize"),
+        pods=tuple(
+            PodFacts(
+                name=f"bert-{rank}-x7k2p",
+                uid=f"pod-{rank}",
+                rank=rank,
+                node=f"gpu-{rank + 1}",
+                gpus=per_node,
+                started_at=START,
+                ready=True,
+                cpu_limit=None if cpu_limit is None else float(cpu_limit),
+                host_network=bool(job.get("hostNetwork", False)),
+            )
+            for rank in range(nodes)
+        ),
+    )
+    return Recording(
+        facts=facts,
+        step=parse_duration(raw.get("step", "30s")),
+        gpus=tuple({GpuSignal(k): v for k, v in signals.items()} for signals in _spread(raw["gpus"], nodes * per_node)),
+        pods=tuple({PodSignal(k): v for k, v in signals.items()} for signals in _spread(raw.get("pods", []), nodes)),
+        context_idle_watts=job.get("contextIdleWatts"),
+        fires=raw.get("fires"),
+        finished=bool(job.get("finished", False)),
+        raw=raw,
+    )
+
+
+def _spread(entries: list[Mapping[str, Any]], number: int) -> list[dict[str, list[float]]]:
+    """Each member's series, from entries that stand for several."""
+    members: list[dict[str, list[float]]] = [{} for _ in range(number)]
+    for entry in entries:
+        first, _, last = str(entry.get("of", f"0-{number - 1}")).partition("-")
+        for member in members[int(first) : int(last or first) + 1]:
+            member.update({key: parse_series(text) for key, text in entry.items() if key != "of"})
+    return members

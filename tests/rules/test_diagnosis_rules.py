@@ -1,0 +1,74 @@
+"""Every diagnosis rule on its fixtures: silent just before its threshold, exact words at it, silent on look-alikes."""
+
+from pathlib import Path
+
+import pytest
+
+from stoker.catalogue import diagnosis_rules
+from stoker.diagnosis import diagnose
+from stoker.models.finding import Finding
+from tests.diagnosis.recording import Recording, Thresholds, load
+
+FIXTURES = Path(__file__).parent / "diagnosis"
+BAD = sorted(FIXTURES.glob("*/bad_*.yaml"))
+GOOD = sorted(FIXTURES.glob("*/good_*.yaml"))
+
+
+def name(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem}"
+
+
+def found(recording: Recording, steps: int) -> list[Finding]:
+    facts, series, now = recording.at(steps)
+    return list(diagnose(facts, series, (), Thresholds(), now).findings)
+
+
+def by(rule: str, findings: list[Finding]) -> list[Finding]:
+    return [finding for finding in findings if finding.rule == rule]
+
+
+@pytest.mark.parametrize("path", BAD, ids=name)
+def test_a_rule_is_silent_just_before_its_threshold_and_speaks_at_it(path: Path) -> None:
+    recording = load(path)
+    assert recording.fires is not None, "a bad fixture says after how many steps the rule fires"
+    rule = path.parent.name
+    silent = [steps for steps in range(1, recording.fires) if by(rule, found(recording, steps))]
+    assert silent == []
+    assert by(rule, found(recording, recording.fires))
+
+
+@pytest.mark.parametrize("path", GOOD, ids=name)
+def test_a_rule_is_silent_on_look_alikes_at_every_moment(path: Path) -> None:
+    recording = load(path)
+    rule = path.parent.name
+    spoke = {steps: by(rule, found(recording, steps)) for steps in range(1, recording.length + 1)}
+    assert {steps: findings[0].detail for steps, findings in spoke.items() if findings} == {}
+
+
+@pytest.mark.parametrize("rule", [rule.name for rule in diagnosis_rules()])
+def test_findings_are_worded_exactly(rule: str) -> None:
+    """All that `diagnose` finds at the end of each bad fixture, whichever rule finds it."""
+    lines: list[str] = []
+    for path in sorted((FIXTURES / rule).glob("bad_*.yaml")):
+        recording = load(path)
+        lines += [path.name, *(line for finding in found(recording, recording.length) for line in show(finding)), ""]
+    assert "\n".join(lines) == (FIXTURES / rule / "expected.txt").read_text()
+
+
+@pytest.mark.parametrize("rule", [rule.name for rule in diagnosis_rules()])
+def test_every_rule_has_fixtures_both_ways(rule: str) -> None:
+    assert list((FIXTURES / rule).glob("bad_*.yaml"))
+    assert list((FIXTURES / rule).glob("good_*.yaml"))
+    assert list((FIXTURES / rule).glob("good_undecidable_*.yaml"))
+
+
+def show(finding: Finding) -> list[str]:
+    until = "" if finding.until is None else f"{finding.until:%H:%M}"
+    alternatives = "".join(f", or {category}" for category in finding.alternatives)
+    graded = f"{finding.category} ({finding.severity}, {finding.confidence}{alternatives})"
+    return [
+        f"  {finding.rule}: {graded}, {finding.since:%H:%M}-{until}, {finding.gpu_hours_idle:.1f} GPU-hours",
+        f"    {finding.detail}",
+        f"    {finding.evidence}",
+        f"    {finding.fix}",
+    ]
