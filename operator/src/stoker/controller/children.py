@@ -71,8 +71,9 @@ class Children:
             found = await self._api.get(resource, job.namespace, job.name)
         if is_ours(found, job.uid):
             return found
-        msg = f"a {manifest['kind']} named {job.name} exists and does not belong to this DLJob: delete it, or choose
-        another name" raise NameConflictError(msg)
+        kind = manifest["kind"]
+        msg = f"a {kind} named {job.name} exists and is not this DLJob's: delete it, or choose another name"
+        raise NameConflictError(msg)
 
     async def suspend(self, child: Mapping[str, Any], by: str) -> Object:
         """Take the Job's pods away; refused (ConflictError) when the Job has changed since it was read."""

@@ -19,9 +19,11 @@ class Policies:
         self._resolved: dict[str, tuple[tuple[str, ...], EffectivePolicy]] = {}
 
     def of(self, namespace: str) -> EffectivePolicy:
-        """What holds in a namespace.""" scope = self._store.namespaces.get(Key("", namespace)) labels =
-        scope["metadata"].get("labels", {}) if scope is not None else {} versions = tuple(sorted(one["metadata"]["uid"]
-        + one["metadata"]["resourceVersion"] for one in self._store.policies))
+        """What holds in a namespace."""
+        scope = self._store.namespaces.get(Key("", namespace))
+        labels = scope["metadata"].get("labels", {}) if scope is not None else {}
+        known_as = (one["metadata"] for one in self._store.policies)
+        versions = sorted(f"{metadata['uid']}/{metadata['resourceVersion']}" for metadata in known_as)
         state = (*versions, scope["metadata"]["resourceVersion"] if scope is not None else "")
         known = self._resolved.get(namespace)
         if known is not None and known[0] == state:
