@@ -73,6 +73,7 @@ def check(exam: Examination) -> Iterator[Claim]:
     number = exam.facts.gpus
     whole = {1: "The GPU", 2: "Both GPUs"}.get(number, f"All {number} GPUs")
     meanwhile = "no CPU samples" if cpu is None else f"at most {cpu:.2f} CPU cores a pod"
+    quiet = ", no traffic" if exam.pod_peak(PodSignal.NET_TX, tail) is not None else ""
     yield Claim(
         detail=(
             f"{whole} idle {'since' if until is None else 'from'} {clock(since)}, {minutes(tail.sum() * exam.step)} "
@@ -80,7 +81,7 @@ def check(exam: Examination) -> Iterator[Claim]:
         ),
         evidence=(
             f"{minutes(len(worked) * exam.step)} of work before; idle {interval(since, until)}, "
-            f"{count(number, 'GPU')}, {meanwhile}{', no traffic' if exam.pod_peak(PodSignal.NET_TX, tail) is not None else ''}"
+            f"{count(number, 'GPU')}, {meanwhile}{quiet}"
         ),
         confidence=Confidence.POSSIBLE if cpu is None else Confidence.LIKELY,
         sources=(Source.METRICS,),
