@@ -3,8 +3,8 @@
     python hack/generate.py           write what is stale
     python hack/generate.py --check   change nothing, name what is stale, exit 1 if anything is
 
-A generator returns the texts of its files by their paths under the repository's root. A generator that owns a whole folder's files
-of one kind lists it in `OWNED`, so that a file which nothing generates any more is found as well.
+A generator returns the texts of its files by their paths under the repository's root. A generator that owns a whole
+folder's files of one kind lists it in `OWNED`, so that a file which nothing generates any more is found as well.
 """
 
 import argparse
@@ -24,7 +24,9 @@ Generator = Callable[[], Mapping[str, str]]
 
 
 def crds() -> dict[str, str]:
-    """The CustomResourceDefinitions, for kubectl (crds/) and for the chart (its templates, so that upgrades reach them)."""
+    """The CustomResourceDefinitions, for kubectl (crds/) and for the chart (its templates, so that upgrades reach
+    them).
+    """
     files: dict[str, str] = {}
     for plural, definition in definitions().items():
         files[f"crds/{plural}.yaml"] = HEADER + to_yaml(definition)

@@ -11,20 +11,20 @@ from stoker.models.schema import VALIDATIONS, Validation, structural_schema
 
 NAME_RULE = Validation(
     rule=f"size(self.metadata.name) <= {dljob.MAX_NAME_LENGTH} && self.metadata.name.matches('{dljob.NAME_PATTERN}')",
-    message=f"must have at most {dljob.MAX_NAME_LENGTH} characters, lower-case letters, digits and '-', and begin with a letter:"
-    " <name>-<rank> becomes a host name",
-    message_expression=f'\'metadata.name "%s" has %d characters: allowed are at most {dljob.MAX_NAME_LENGTH}, lower-case letters,'
-    ' digits and "-", the first one a letter (<name>-<rank> becomes a host name)\''
+    message=f"allowed are at most {dljob.MAX_NAME_LENGTH} characters, lower-case letters, digits and -, a letter first",
+    message_expression=f"'%s has %d characters: allowed are at most {dljob.MAX_NAME_LENGTH}, lower-case letters, digits"
+    " and -, a letter first (<name>-<rank> becomes a host name)'"
     ".format([self.metadata.name, size(self.metadata.name)])",
     field_path=".metadata.name",
 )
-"""The only rule at the root of a DLJob: rules there are checked at every write, status included, so that tightening one would lock
-what is stored."""
+"""The only rule at the root of a DLJob: rules there are checked at every write, status included, so that tightening one
+would lock what is stored.
+"""
 
 BASE_RULE = Validation(
     rule=f"(self.metadata.name == '{policy.BASE}') != (has(self.spec) && has(self.spec.namespaceSelector))",
-    message=f'spec.namespaceSelector: absent in the policy "{policy.BASE}", which is the base of all namespaces; required in every'
-    " other one ({} selects all namespaces)",
+    message=f'absent in the policy "{policy.BASE}", which is the base of all namespaces; required in every other one'
+    " ({} selects all namespaces)",
     field_path=".spec.namespaceSelector",
 )
 

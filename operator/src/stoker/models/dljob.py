@@ -38,6 +38,7 @@ TRAINER = "trainer"
 MAX_NAME_LENGTH = 58
 """`<name>-<index>` is a host name of at most 63 characters, and an index has up to four digits."""
 MAX_SCRIPT_BYTES = 65_536
+SCRIPT_REMEDY = "put the program into the image or into spec.sources"
 MAX_FINDINGS = 32
 MAX_ADVICE = 4
 MAX_NODE_LINES = 32
@@ -45,7 +46,9 @@ MAX_HISTORY = 10
 
 DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
 GPU_PRODUCT_LABELS: Mapping[str, str] = {"nvidia.com": "nvidia.com/gpu.product", "amd.com": "amd.com/gpu.product-name"}
-"""The node label that names the GPU's product, by the prefix of the GPU resource (NVIDIA's GPU feature discovery, AMD's node labeller)."""
+"""The node label that names the GPU's product, by the prefix of the GPU resource (NVIDIA's GPU feature discovery, AMD's
+node labeller).
+"""
 
 NAME_PATTERN = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 RESOURCE_PATTERN = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
@@ -120,7 +123,7 @@ class EnvVar(ApiModel):
     """An environment variable of the trainer."""
 
     name: Annotated[str, Field(min_length=1, max_length=253)]
-    """Name of the variable. STOKER_*, PET_* and MASTER_* belong to the operator."""
+    """Name of the variable. One that is injected (STOKER_*, PET_*, MASTER_*) is overridden."""
     value: Annotated[str, Field(max_length=131_071)] | None = None
     """The value; $(OTHER) is replaced by the kubelet. Default: empty."""
     value_from: EnvVarSource | None = None
@@ -140,14 +143,16 @@ class Sources(ApiModel):
     """The job's program, mounted at /workspace."""
 
     config_map: Name
-    """A ConfigMap of the job's namespace; each key becomes a file in /workspace, which is then the working directory."""
+    """A ConfigMap of the job's namespace; each key becomes a file in /workspace, which is then the working directory.
+    """
 
 
 class JobReclaim(ApiModel):
     """What the job itself asks of reclaim; it counts only within the UtilizationPolicy's bounds."""
 
     idle_after: Annotated[str, Between("10m", "24h")] | None = None
-    """How long all GPUs must be idle before the job counts as idle, from 10m to 24h. Default: the policy's idleAfter."""
+    """How long all GPUs must be idle before the job counts as idle, from 10m to 24h. Default: the policy's idleAfter.
+    """
 
 
 SPELLED = ("gpuResource", "gpuProduct", "image", "framework", "jobType", "successPolicy")
@@ -240,12 +245,15 @@ POD_TEMPLATE_SCHEMA: dict[str, Any] = {
         },
     },
 }
-"""The part of a PodTemplateSpec that rules must read, since CEL can't look into what the schema leaves open. All else is kept as it is
-and judged by the API server when the Job is created."""
+"""The part of a PodTemplateSpec that rules must read, since CEL can't look into what the schema leaves open. All else
+is kept as it is and judged by the API server when the Job is created.
+"""
 
 
 def _absent(root: str, *path: str) -> str:
-    """CEL: whether a part of the path below `root` is absent. Optional fields (`?.`) would hide the sizes that bound a rule's cost."""
+    """CEL: whether a part of the path below `root` is absent. Optional fields (`?.`) would hide the sizes that bound a
+    rule's cost.
+    """
     steps = (".".join((root, *path[: depth + 1])) for depth in range(len(path)))
     return " || ".join(f"!has({step})" for step in steps)
 
@@ -313,20 +321,23 @@ SPEC_RULES = (
 
 
 class DLJobSpec(ApiModel):
-    """What to run, on which GPUs. Immutable except suspend, reclaim, activeDeadlineSeconds and ttlSecondsAfterFinished."""
+    """What to run, on which GPUs; immutable but for suspend, reclaim and the two time limits."""
 
     model_config = ConfigDict(json_schema_extra=validations(*SPEC_RULES))
 
     nodes: Annotated[Integer, Field(ge=1, le=1024, json_schema_extra={"format": "int32"})] = 1
-    """Number of pods, each with the same GPUs, from 1 to 1024."""
+    """Number of pods, each with the same GPUs, from 1 to 1024. Default: 1."""
     gpus_per_node: Annotated[Integer, Field(ge=0, le=64, json_schema_extra={"format": "int32"})]
     """GPUs of each pod, from 0 to 64. The launcher learns it from PET_NPROC_PER_NODE and STOKER_GPUS_PER_NODE."""
     gpu_resource: Annotated[str, Field(pattern=RESOURCE_PATTERN, max_length=317)] = DEFAULT_GPU_RESOURCE
-    """The resource that counts the GPUs, such as nvidia.com/gpu, amd.com/gpu or nvidia.com/mig-1g.10gb."""
+    """The resource that counts the GPUs, such as amd.com/gpu or nvidia.com/mig-1g.10gb. Default: nvidia.com/gpu."""
     gpu_product: Annotated[str, Field(pattern=LABEL_VALUE_PATTERN, max_length=63)] | None = None
-    """The product that the nodes' GPUs must be, such as NVIDIA-A100-SXM4-80GB; becomes a node selector on the vendor's product label."""
+    """The product that the nodes' GPUs must be, such as NVIDIA-A100-SXM4-80GB; becomes a node selector on the vendor's
+    product label.
+    """
     image: Annotated[str, Field(min_length=1, max_length=1024)]
-    """The container image, best with a tag or digest that never moves, such as registry.example.com/nlp/bert:2026.11."""
+    """The container image, best with a tag or digest that never moves, such as registry.example.com/nlp/bert:2026.11.
+    """
     script: (
         Annotated[
             str,
@@ -336,17 +347,18 @@ class DLJobSpec(ApiModel):
                 json_schema_extra=validations(
                     Validation(
                         rule=f"size(bytes(self)) <= {MAX_SCRIPT_BYTES}",
-                        message=f"spec.script may have at most {MAX_SCRIPT_BYTES} bytes: put the program into the image or"
-                        " into spec.sources",
-                        message_expression=f"'spec.script has %d bytes, at most {MAX_SCRIPT_BYTES} are allowed: put the program into"
-                        " the image or into spec.sources'.format([size(bytes(self))])",
+                        message=f"at most {MAX_SCRIPT_BYTES} bytes are allowed: {SCRIPT_REMEDY}",
+                        message_expression=f"'%d bytes, at most {MAX_SCRIPT_BYTES} are allowed: {SCRIPT_REMEDY}'"
+                        ".format([size(bytes(self))])",
                     )
                 ),
             ),
         ]
         | None
     ) = None
-    """Start-up shell script, at most 65,536 bytes, run in every pod by bash (sh where the image has no bash). Excludes command and args."""
+    """Start-up shell script, at most 65,536 bytes, run in every pod by bash (sh where the image has no bash). Excludes
+    command and args.
+    """
     command: (
         Annotated[tuple[Annotated[str, Field(max_length=131_071)], ...], Field(min_length=1, max_length=256)] | None
     ) = None
@@ -362,18 +374,24 @@ class DLJobSpec(ApiModel):
     framework: Framework | None = None
     """The deep-learning framework. Inferred when absent."""
     job_type: JobType | None = None
-    """What kind of job it is; absent means Training. Interactive and Serving count only where the UtilizationPolicy trusts them."""
+    """What kind of job it is; absent means Training. Interactive and Serving count only where the UtilizationPolicy
+    trusts them.
+    """
     max_restarts: Annotated[Integer, Field(ge=0, le=100, json_schema_extra={"format": "int32"})] | None = None
-    """How often each pod may be restarted after a failure, from 0 to 100. Default: 3 at one node, 0 on several (a restarted rank can't
-    rejoin the others). Pods lost to disruptions are replaced anyway."""
+    """How often each pod may be restarted after a failure, from 0 to 100. Default: 3 at one node, 0 on several (a
+    restarted rank can't rejoin the others). Pods lost to disruptions are replaced anyway.
+    """
     success_policy: SuccessPolicy = SuccessPolicy.ALL
-    """When the job has succeeded: All its pods have, or its Leader (the pod with rank 0) has, which ends the others."""
+    """When the job has succeeded: All its pods have, or its Leader (rank 0) has, which ends the others. Default: All."""
     pod_template: Annotated[dict[str, Any], WithJsonSchema(POD_TEMPLATE_SCHEMA)] | None = None
-    """A partial PodTemplateSpec, merged by name onto the operator's: tolerations, volumes, sidecars, security context. Refused in it: the
-    trainer's image, command, args and GPUs, variables named STOKER_*, PET_* or MASTER_*, restartPolicy, hostname, subdomain and the
-    labels of job completion."""
+    """A partial PodTemplateSpec, merged by name onto the operator's: tolerations, volumes, sidecars, security context.
+    Refused in it: the trainer's image, command, args and GPUs, variables named STOKER_*, PET_* or MASTER_*,
+    restartPolicy, hostname, subdomain and the labels of job completion.
+    """
     suspend: Boolean | None = None
-    """Whether the job's pods are taken away and its GPUs given back until this is false again. The script then starts anew."""
+    """Whether the job's pods are taken away and its GPUs given back until this is false again. The script then starts
+    anew.
+    """
     reclaim: JobReclaim | None = None
     """What the job itself asks of reclaim; it counts only within the UtilizationPolicy's bounds."""
     active_deadline_seconds: Annotated[Integer, Field(ge=1, json_schema_extra={"format": "int64"})] | None = None
@@ -388,8 +406,8 @@ class DLJobSpec(ApiModel):
         if size > MAX_SCRIPT_BYTES:
             raise PydanticCustomError(
                 "script_bytes",
-                "has {size} bytes, at most {limit} are allowed: put the program into the image or into spec.sources",
-                {"size": size, "limit": MAX_SCRIPT_BYTES},
+                "{size} bytes, at most {limit} are allowed: {remedy}",
+                {"size": size, "limit": MAX_SCRIPT_BYTES, "remedy": SCRIPT_REMEDY},
             )
         return script
 
@@ -409,9 +427,9 @@ class DLJobSpec(ApiModel):
         if product is not None and resource.partition("/")[0] not in GPU_PRODUCT_LABELS:
             raise PydanticCustomError(
                 "gpu_product",
-                "has no known node label for spec.gpuResource {resource} (allowed prefixes: {prefixes}): write the node selector"
-                " in spec.podTemplate.spec.nodeSelector",
-                {"resource": resource, "prefixes": ", ".join(GPU_PRODUCT_LABELS)},
+                "no node label is known for spec.gpuResource {resource} (known: {prefixes}): write the node selector in"
+                " spec.podTemplate.spec.nodeSelector",
+                {"resource": resource, "prefixes": ", ".join(f"{prefix}/" for prefix in GPU_PRODUCT_LABELS)},
             )
         return product
 
@@ -431,7 +449,7 @@ class DLJobSpec(ApiModel):
 
     @property
     def effective_max_restarts(self) -> int:
-        """Restarts of each pod: as asked for, else 3 at one node and 0 on several, where a restarted rank can't rejoin."""
+        """Restarts of each pod: as asked for, else 3 at one node and 0 on several (a restarted rank can't rejoin)."""
         if self.max_restarts is not None:
             return self.max_restarts
         return 3 if self.nodes == 1 else 0
@@ -528,13 +546,16 @@ class ReclaimStatus(ApiModel):
     """Where the job stands on the way to being reclaimed."""
 
     state: ReclaimState | None = None
-    """Active, Idle, Warned, Reclaiming, Reclaimed, Snoozed, Exempt, or Unknown when nothing can be said about its GPUs."""
+    """Active, Idle, Warned, Reclaiming, Reclaimed, Snoozed, Exempt, or Unknown when nothing can be said about its GPUs.
+    """
     reason: str | None = None
     """Why it is in this state, in one sentence."""
     rule: str | None = None
     """The rule of the finding that makes it reclaimable."""
     handled_resume: str | None = None
     """The last value of the annotation stoker.dev/resume that was acted upon."""
+    handled_snooze: str | None = None
+    """The last value of the annotation stoker.dev/snooze-until that was taken into snoozedUntil."""
     idle_since: Time | None = None
     """When all its GPUs became idle."""
     warned_at: Time | None = None
@@ -558,12 +579,15 @@ class ReclaimStatus(ApiModel):
 
 
 class UtilizationStatus(ApiModel):
-    """How busy the job's GPUs are: the time-weighted mean over the job's whole life and all GPUs requested. Unknown is absent, never 0."""
+    """How busy the job's GPUs are: the time-weighted mean over the job's whole life and all GPUs requested. Unknown is
+    absent, never 0.
+    """
 
     average_percent: Percent | None = Field(default=None, json_schema_extra={"format": "int32"})
     """Mean utilization over the job's life and all its GPUs, in percent."""
     average_percent_range: Annotated[tuple[Percent, ...], Field(max_length=2)] | None = None
-    """The interval that the mean lies in, lowest and highest, where samples are missing and it can't be known better."""
+    """The interval that the mean lies in, lowest and highest, where samples are missing and it can't be known better.
+    """
     recent_percent: Percent | None = Field(default=None, json_schema_extra={"format": "int32"})
     """Mean utilization over the last ten minutes, in percent."""
     peak_memory_percent: Percent | None = Field(default=None, json_schema_extra={"format": "int32"})
@@ -618,7 +642,9 @@ class DLJobStatus(ApiModel):
 
 
 class DLJob(ApiModel):
-    """A deep-learning job: one or more pods with the same GPUs each, checked before it starts and watched while it runs."""
+    """A deep-learning job: one or more pods with the same GPUs each, checked before it starts and watched while it
+    runs.
+    """
 
     api_version: Literal["stoker.dev/v1alpha1"] = "stoker.dev/v1alpha1"
     kind: Literal["DLJob"] = "DLJob"

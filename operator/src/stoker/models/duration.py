@@ -33,7 +33,9 @@ def format_duration(duration: timedelta) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Marks a string as a duration within two bounds, both included: in Python by a validator, in the cluster by a CEL rule."""
+    """Marks a string as a duration within two bounds, both included: in Python by a validator, in the cluster by a CEL
+    rule.
+    """
 
     shortest: str
     longest: str

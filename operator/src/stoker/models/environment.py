@@ -16,9 +16,10 @@ def master_address(nodes: int, name: str, namespace: str) -> str:
 def injected(nodes: int, gpus_per_node: int, name: str, namespace: str) -> dict[str, str | None]:
     """The injected variables of a job; None stands for a value that differs from pod to pod (the rank).
 
-    The `PET_*` names are torchrun's own (torch.distributed.argparse_util.env: the flag's name after `PET_`), so that a bare
-    `torchrun train.py` starts one process for each GPU of each node. Without GPUs it starts one process, torchrun's default.
-    `WORLD_SIZE`, `RANK` and `LOCAL_RANK` are never set: scripts mean different things by them, and launchers set them themselves.
+    The `PET_*` names are torchrun's own (torch.distributed.argparse_util.env: the flag's name after `PET_`), so that a
+    bare `torchrun train.py` starts one process for each GPU of each node. Without GPUs it starts one process,
+    torchrun's default. `WORLD_SIZE`, `RANK` and `LOCAL_RANK` are never set: scripts mean different things by them, and
+    launchers set them themselves.
     """
     rank = "0" if nodes == 1 else None
     address = master_address(nodes, name, namespace)

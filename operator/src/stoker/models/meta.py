@@ -110,7 +110,9 @@ class SelectorRequirement(ApiModel):
 
 
 class LabelSelector(ApiModel):
-    """Selects by labels, as everywhere in Kubernetes: all requirements must hold, and an empty selector selects everything."""
+    """Selects by labels, as everywhere in Kubernetes: all requirements must hold, and an empty selector selects
+    everything.
+    """
 
     model_config = ConfigDict(json_schema_extra={MAP_TYPE: "atomic"})
 

@@ -44,8 +44,9 @@ class RuleSetting(ApiModel):
     """What a policy says about one rule."""
 
     action: Action | None = None
-    """What is done with the rule's findings at admission: Deny, Warn, Audit (recorded in status only) or Off. Deny takes effect only for
-    findings that are Certain. Default: the rule's own action."""
+    """What is done with the rule's findings at admission: Deny, Warn, Audit (recorded in status only) or Off. Deny
+    takes effect only for findings that are Certain. Default: the rule's own action.
+    """
     parameters: Annotated[dict[str, Any], Field(json_schema_extra={PRESERVE_UNKNOWN: True})] | None = None
     """The rule's parameters, as its page lists them. Default: none."""
 
@@ -96,8 +97,9 @@ class TrustedJobTypes(ApiModel):
     """Where a job's own word about its type is taken."""
 
     namespace_selector: LabelSelector | None = None
-    """Labels of the namespaces in which jobType Interactive or Serving is honoured; elsewhere it draws a warning and counts as Training.
-    Default: {}, all namespaces."""
+    """Labels of the namespaces in which jobType Interactive or Serving is honoured; elsewhere it draws a warning and
+    counts as Training. Default: {}, all namespaces.
+    """
 
 
 class Thresholds(ApiModel):
@@ -171,10 +173,13 @@ class Reclaim(ApiModel):
     """Whether, when and how much idle jobs are reclaimed."""
 
     mode: ReclaimMode | None = None
-    """Observe only reports; Suspend takes the pods of an idle job away and can be undone; Delete deletes its Job and keeps the DLJob as
-    the record. Default: Observe."""
+    """Observe only reports; Suspend takes the pods of an idle job away and can be undone; Delete deletes its Job and
+    keeps the DLJob as the record. Default: Observe.
+    """
     idle_after: Annotated[str, Between("10m", "168h")] | None = None
-    """How long all GPUs of a job must be idle, from 10m to 168h; a job may ask for another time within 10m to 24h. Default: 60m."""
+    """How long all GPUs of a job must be idle, from 10m to 168h; a job may ask for another time within 10m to 24h.
+    Default: 60m.
+    """
     startup_grace: Annotated[str, Between("0s", "24h")] | None = None
     """How long after its last container started a job is left alone, from 0s to 24h. Default: 30m."""
     warning_grace: Annotated[str, Between("1m", "24h")] | None = None
@@ -187,7 +192,9 @@ class Reclaim(ApiModel):
     max_gpu_percent_per_window: Annotated[Integer, Field(ge=1, le=100), Int32] | None = Field(
         default=None, alias="maxGPUPercentPerWindow"
     )
-    """The largest share of the cluster's GPUs reclaimed within the window, from 1 to 100; one job always may be. Default: 10."""
+    """The largest share of the cluster's GPUs reclaimed within the window, from 1 to 100; one job always may be.
+    Default: 10.
+    """
     mass_idle_brake: MassIdleBrake | None = None
     """When reclaim stops because so much turns idle at once within the window."""
     cooldown_after_resume: Annotated[str, Between("0s", "168h")] | None = None
@@ -197,7 +204,9 @@ class Reclaim(ApiModel):
     on_pressure_only: Boolean | None = None
     """Whether a job is reclaimed only while a pending job would then fit. Default: false."""
     schedule: Annotated[tuple[ScheduleWindow, ...], Field(max_length=32)] | None = None
-    """Windows outside which the job types they name are not reclaimed. Default: none, so that reclaim may happen at any time."""
+    """Windows outside which the job types they name are not reclaimed. Default: none, so that reclaim may happen at any
+    time.
+    """
 
 
 class Analysis(ApiModel):
@@ -222,10 +231,13 @@ class UtilizationPolicySpec(ApiModel):
     """What the policy says. What it leaves out is taken from the policy "default", and then from the built-in defaults."""
 
     priority: Annotated[Integer, Field(ge=-1_000_000, le=1_000_000), Int32] | None = None
-    """Among the policies that select a namespace the one with the highest priority counts, alone; of equals the one whose name comes
-    first. Default: 0."""
+    """Among the policies that select a namespace the one with the highest priority counts, alone; of equals the one
+    whose name comes first. Default: 0.
+    """
     namespace_selector: LabelSelector | None = None
-    """Labels of the namespaces that the policy is for; {} stands for all. Absent in the policy "default", required in all others."""
+    """Labels of the namespaces that the policy is for; {} stands for all. Absent in the policy "default", required in
+    all others.
+    """
     rules: Annotated[dict[str, RuleSetting], Field(max_length=128)] | None = None
     """What is done about each rule, by the rule's name. Default: each rule's own action."""
     exemptions: Annotated[tuple[Exemption, ...], Field(max_length=64)] | None = None
@@ -275,7 +287,7 @@ class UtilizationPolicy(ApiModel):
     kind: Literal["UtilizationPolicy"] = "UtilizationPolicy"
     metadata: ObjectMeta
     spec: UtilizationPolicySpec = UtilizationPolicySpec()
-    """What the policy says. What it leaves out is taken from the policy "default", and then from the built-in defaults."""
+    """What the policy says; what it leaves out the policy "default" says, and then the built-in defaults."""
     status: UtilizationPolicyStatus | None = None
     """What the operator has found out about the policy and done under it."""
 
@@ -332,7 +344,9 @@ class EffectiveReclaim:
     schedule: tuple[ScheduleWindow, ...] = ()
 
     def open_at(self, now: datetime, job_type: JobType) -> bool:
-        """Whether the schedule lets a job of this type be reclaimed now: no window is for its type, or one that is contains `now`."""
+        """Whether the schedule lets a job of this type be reclaimed now: no window is for its type, or one that is
+        contains `now`.
+        """
         windows = [window for window in self.schedule if window.applies_to(job_type)]
         return not windows or any(window.contains(now) for window in windows)
 
@@ -349,9 +363,9 @@ class EffectiveAnalysis:
 class EffectivePolicy:
     """What holds in one namespace, every field concrete; the field defaults are the built-in ones.
 
-    `rules` holds the settings that differ from the rules' own; `exemptions` are those whose namespaceSelector selects the namespace.
-    `trusted_job_types`: whether a self-declared Interactive or Serving is honoured in the namespace. `sources` names the policies that
-    it was made of, the base first.
+    `rules` holds the settings that differ from the rules' own; `exemptions` are those whose namespaceSelector selects
+    the namespace. `trusted_job_types`: whether a self-declared Interactive or Serving is honoured in the namespace.
+    `sources` names the policies that it was made of, the base first.
     """
 
     rules: Mapping[str, RuleSetting] = field(default_factory=dict)
@@ -375,7 +389,9 @@ class EffectivePolicy:
         return {} if setting is None or setting.parameters is None else setting.parameters
 
     def exemption(self, rule: str, job_labels: Mapping[str, str], now: datetime) -> Exemption | None:
-        """The exemption that lets a job with these labels pass a rule at `now`; the rule "*" asks for one from everything."""
+        """The exemption that lets a job with these labels pass a rule at `now`; the rule "*" asks for one from
+        everything.
+        """
         return next((one for one in self.exemptions if one.covers(rule, job_labels, now)), None)
 
 
@@ -394,7 +410,8 @@ def resolve(
 ) -> EffectivePolicy:
     """What holds in a namespace: the winning override, laid over the policy `default`, laid over the built-in defaults.
 
-    The layering goes field by field, into nested objects and into the entries of `rules`; lists and selectors are replaced whole.
+    The layering goes field by field, into nested objects and into the entries of `rules`; lists and selectors are
+    replaced whole.
     """
     labels = {NAMESPACE_LABEL: namespace, **namespace_labels}
     policies = tuple(policies)

@@ -16,9 +16,11 @@ VALIDATIONS = "x-kubernetes-validations"
 
 
 class ApiModel(BaseModel):
-    """A part of a Kubernetes object: camelCase outside, snake_case inside, its attributes' docstrings are its `kubectl explain`.
+    """A part of a Kubernetes object: camelCase outside, snake_case inside, its attributes' docstrings are its `kubectl
+    explain`.
 
-    Unknown fields are ignored, as an older operator must read a newer object; `model_validate(..., extra="forbid")` reports them.
+    Unknown fields are ignored, as an older operator must read a newer object; `model_validate(..., extra="forbid")`
+    reports them.
     """
 
     model_config = ConfigDict(
@@ -34,7 +36,9 @@ class ApiModel(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One place where an object breaks its schema: its field path (`spec.env[0].name`, empty for the object) and what is allowed."""
+    """One place where an object breaks its schema: its field path (`spec.env[0].name`, empty for the object) and what
+    is allowed.
+    """
 
     field_path: str
     message: str
@@ -53,7 +57,9 @@ def violations(model: type[BaseModel], document: Mapping[str, Any]) -> list[Viol
 
 
 def explain(error: ValidationError) -> list[Violation]:
-    """A validation error in words for the document's author: field paths as Kubernetes writes them, the value, what is allowed."""
+    """A validation error in words for the document's author: field paths as Kubernetes writes them, the value, what is
+    allowed.
+    """
     found: dict[Violation, None] = {}
     for detail in error.errors(include_url=False):
         message = detail["msg"]
@@ -83,8 +89,8 @@ def _shortened(value: object, limit: int = 64) -> str:
 class Validation:
     """One CEL rule of a schema (`x-kubernetes-validations`).
 
-    `field_path` is relative to where the rule stands and is what the error names; `message_expression` wins over `message`, which
-    is shown where the expression fails.
+    `field_path` is relative to where the rule stands and is what the error names; `message_expression` wins over
+    `message`, which is shown where the expression fails.
     """
 
     rule: str
