@@ -62,7 +62,9 @@ MUTABLE = ("suspend", "reclaim", "activeDeadlineSeconds", "ttlSecondsAfterFinish
 
 
 def _quantity(value: object) -> int | str:
-    if (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, str) and _QUANTITY.match(value)):
+    if (isinstance(value, int) and not isinstance(value, bool)) or (
+        isinstance(value, str) and _QUANTITY.fullmatch(value)
+    ):
         return value
     raise PydanticCustomError("quantity", "must be a quantity such as 8, 500m or 64Gi")
 
@@ -382,7 +384,7 @@ class DLJobSpec(ApiModel):
     restarted rank can't rejoin the others). Pods lost to disruptions are replaced anyway.
     """
     success_policy: SuccessPolicy = SuccessPolicy.ALL
-    """When the job has succeeded: All its pods have, or its Leader (rank 0) has, which ends the others. Default: All."""
+    """When the job has succeeded: All its pods have, or its Leader (rank 0) has, ending the others. Default: All."""
     pod_template: Annotated[dict[str, Any], WithJsonSchema(POD_TEMPLATE_SCHEMA)] | None = None
     """A partial PodTemplateSpec, merged by name onto the operator's: tolerations, volumes, sidecars, security context.
     Refused in it: the trainer's image, command, args and GPUs, variables named STOKER_*, PET_* or MASTER_*,

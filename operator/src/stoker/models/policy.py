@@ -228,7 +228,7 @@ class Labels(ApiModel):
 
 
 class UtilizationPolicySpec(ApiModel):
-    """What the policy says. What it leaves out is taken from the policy "default", and then from the built-in defaults."""
+    """What the policy says; what it leaves out the policy "default" says, and then the built-in defaults."""
 
     priority: Annotated[Integer, Field(ge=-1_000_000, le=1_000_000), Int32] | None = None
     """Among the policies that select a namespace the one with the highest priority counts, alone; of equals the one
@@ -320,7 +320,7 @@ class EffectiveThresholds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveBrake:
-    """When reclaim stops: at least `min_jobs` jobs with more than `gpu_percent` percent of the active GPUs turned idle."""
+    """When reclaim stops: `min_jobs` or more, with over `gpu_percent` percent of the active GPUs, turned idle."""
 
     min_jobs: int = 5
     gpu_percent: int = 50

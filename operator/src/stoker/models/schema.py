@@ -14,6 +14,9 @@ LIST_MAP_KEYS = "x-kubernetes-list-map-keys"
 MAP_TYPE = "x-kubernetes-map-type"
 VALIDATIONS = "x-kubernetes-validations"
 
+MAX_VALUE = 64
+"""An error repeats a value of at most so many characters."""
+
 
 class ApiModel(BaseModel):
     """A part of a Kubernetes object: camelCase outside, snake_case inside, its attributes' docstrings are its `kubectl
@@ -69,8 +72,8 @@ def explain(error: ValidationError) -> list[Violation]:
             message = "required"
         elif detail["type"] == "string_too_short":
             message = "must not be empty"
-        elif isinstance(detail["input"], str | int | float) and str(detail["input"]) not in message:
-            message = f"{_shortened(detail['input'])}: {message[:1].lower()}{message[1:]}"
+        elif isinstance(detail["input"], str | int | float) and len(value := repr(detail["input"])) <= MAX_VALUE:
+            message = message if str(detail["input"]) in message else f"{value}: {message[:1].lower()}{message[1:]}"
         found[Violation(field_path=_field_path(detail["loc"]), message=message)] = None
     return list(found)
 
@@ -78,11 +81,6 @@ def explain(error: ValidationError) -> list[Violation]:
 def _field_path(location: tuple[int | str, ...]) -> str:
     """`('spec', 'env', 0, 'name')` as `spec.env[0].name`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).removeprefix(".")
-
-
-def _shortened(value: object, limit: int = 64) -> str:
-    text = repr(value)
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
