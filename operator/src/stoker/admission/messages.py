@@ -42,7 +42,7 @@ def denial(name: str, verdict: Verdict, *, kind: str = "DLJob") -> Denial:
 
 
 def warnings(verdict: Verdict) -> list[str]:
-    """At most three single lines of at most 240 characters, the most costly first, then how many more there are."""
+    """At most three single lines of at most 240 bytes, the most costly first, then how many more there are."""
     lines = [_warning(finding) for finding in verdict.warned[:MAX_WARNINGS]]
     more = len(verdict.warned) - len(lines)
     return [*lines, f"and {more} more (stoker lint shows them)"] if more else lines
@@ -65,7 +65,10 @@ def _cause(finding: Finding) -> Cause:
 def _warning(finding: Finding) -> str:
     where = f"{finding.location}: " if finding.location is not None else ""
     line = single_line(f"{finding.rule}: {where}{finding.detail} {finding.fix}")
-    return line if len(line) <= MAX_WARNING_LENGTH else f"{line[: MAX_WARNING_LENGTH - 3].rstrip()}..."
+    if len(line.encode()) <= MAX_WARNING_LENGTH:
+        return line
+    cut = line.encode()[: MAX_WARNING_LENGTH - 3].decode(errors="ignore")
+    return f"{cut.rstrip()}..."
 
 
 __all__ = ["MAX_WARNINGS", "MAX_WARNING_LENGTH", "Cause", "Denial", "denial", "warnings"]

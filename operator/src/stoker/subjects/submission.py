@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from stoker.models.dljob import TRAINER, DLJob, EnvVar
@@ -17,7 +18,7 @@ from stoker.subjects.image_reference import (
     parse,
 )
 from stoker.subjects.launch_plan import Count, Launch, LaunchPlan, plan
-from stoker.subjects.shell_model import Invocation, ShellScript, Word
+from stoker.subjects.shell_model import Invocation, ShellScript, Span, Word
 from stoker.subjects.shell_script import expand_kubernetes, interpret, interpret_argv
 
 WHOLE_GPU_RESOURCES = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
@@ -171,11 +172,9 @@ class Submission:
 
     def locate(self, invocation: Invocation, words: Sequence[Word] = ()) -> Location:
         """Where some words of a command stand; the whole command without words."""
-        spans = [word.span for word in words if word.span is not None] or [invocation.span]
-        span = spans[0]
+        spans = [word.span for word in words if word.span is not None]
+        span = reduce(Span.to, spans) if spans else invocation.span
         if self.script is not None and self.script_field and span is not None:
-            for other in spans[1:]:
-                span = span if other is None else span.to(other)
             excerpt = self.script.excerpt(span)
             return Location(
                 field_path=self.script_field,
@@ -193,7 +192,7 @@ class Submission:
 
     def locate_count(self, launch: Launch, count: Count) -> Location:
         """Where a launcher's count was given: an option, a variable of the manifest, or the launch itself."""
-        if not count.words and count.variable in self.environment_fields:
+        if not count.words and count.variable is not None and count.variable in self.environment_fields:
             return self.locate_variable(count.variable)
         return self.locate(launch.invocation, count.words)
 

@@ -1,0 +1,53 @@
+"""The rules' pages: each rule's docstring under its name and facts, and an index of all."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from stoker.catalogue import admission_rules, diagnosis_rules
+from stoker.models.rule import Rule
+
+
+def page(rule: Rule[Any]) -> str:
+    """A rule's page in Markdown."""
+    title, _, body = rule.page.strip().partition("\n")
+    facts = [
+        ("Category", rule.category.value),
+        ("Severity", rule.severity.value),
+        *([("At admission", rule.action.value)] if rule in admission_rules() else [("Seen in", "metrics")]),
+        ("Maturity", rule.maturity.value),
+        ("Id", rule.id),
+    ]
+    table = "\n".join(["|  |  |", "|---|---|", *(f"| {name} | {value} |" for name, value in facts)])
+    return f"# {rule.name}\n\n{title}\n\n{table}\n\n{body.strip()}\n"
+
+
+def pages() -> Mapping[str, str]:
+    """All pages by file name, `README.md` (the index) first; what `docs/rules/` holds."""
+    admission, diagnosis = admission_rules(), diagnosis_rules()
+    index = "\n".join(
+        [
+            "# Rules",
+            "",
+            "Generated from the rules' docstrings. `stoker rules show RULE` prints a page.",
+            "",
+            "## Before a job runs: `stoker lint` and admission",
+            "",
+            "By default Deny applies to what is certain; what is only likely is warned of.",
+            "",
+            "| Rule | Category | Action | What it says |",
+            "|---|---|---|---|",
+            *(f"| [{r.name}]({r.name}.md) | {r.category} | {r.action} | {r.summary} |" for r in admission),
+            "",
+            "## While a job runs: diagnosis",
+            "",
+            "| Rule | Category | What it says |",
+            "|---|---|---|",
+            *(f"| [{r.name}]({r.name}.md) | {r.category} | {r.summary} |" for r in diagnosis),
+            "",
+        ]
+    )
+    every: Iterable[Rule[Any]] = (*admission, *diagnosis)
+    return {"README.md": index, **{f"{rule.name}.md": page(rule) for rule in every}}
+
+
+__all__ = ["page", "pages"]

@@ -1,0 +1,46 @@
+"""`stoker rules`: the catalogue and its pages."""
+
+import click
+
+
+@click.group(short_help="List the rules and show their pages.")
+def rules() -> None:
+    """List the rules and show their pages."""
+
+
+@rules.command("list")
+def list_rules() -> None:
+    """Print every rule: its name, its category, what it does by default, and what it says."""
+    from stoker.catalogue import admission_rules, diagnosis_rules
+
+    named = [("admission", rule) for rule in admission_rules()] + [("diagnosis", rule) for rule in diagnosis_rules()]
+    rows = [
+        (rule.name, door, rule.category.value, rule.action.value if door == "admission" else "-", rule.summary)
+        for door, rule in named
+    ]
+    header = ("RULE", "DOOR", "CATEGORY", "ACTION", "SUMMARY")
+    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(4)]
+    for row in (header, *rows):
+        click.echo("   ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]))
+
+
+@rules.command("show")
+@click.argument("name", metavar="RULE")
+@click.pass_context
+def show_rule(context: click.Context, name: str) -> None:
+    """Print a rule's page."""
+    from difflib import get_close_matches
+
+    from stoker.catalogue import all_rules
+    from stoker.catalogue.pages import page
+
+    known = {rule.name: rule for rule in all_rules()}
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
+        meant = f": did you mean {near[0]}?" if near else ": see stoker rules list"
+        click.echo(f'stoker: there is no rule "{name}"{meant}', err=True)
+        context.exit(2)
+    click.echo(page(known[name]), nl=False)
+
+
+__all__ = ["rules"]

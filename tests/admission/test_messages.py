@@ -1,0 +1,95 @@
+"""What users read at `kubectl apply`."""
+
+from stoker.admission.messages import MAX_WARNING_LENGTH, Cause, denial, warnings
+from stoker.models.finding import Finding, Location
+from stoker.models.verdict import Verdict
+from stoker.models.vocabulary import Category, Confidence, Severity, Source
+
+
+def finding(rule: str, detail: str, *, fix: str = "Mend it.", location: Location | None = None) -> Finding:
+    return Finding(
+        rule=rule,
+        category=Category.GPU_OVERSUBSCRIPTION,
+        severity=Severity.ERROR,
+        confidence=Confidence.CERTAIN,
+        detail=detail,
+        evidence="",
+        fix=fix,
+        docs="",
+        sources=(Source.SCRIPT,),
+        location=location or Location(field_path="spec.image"),
+    )
+
+
+FEW = finding(
+    "launcher-too-few",
+    '"--nproc_per_node=4" starts 4 processes on 8 GPUs.',
+    fix="Change it to --nproc_per_node=8, or set spec.gpusPerNode: 4.",
+    location=Location(
+        field_path="spec.script",
+        line=3,
+        column=10,
+        end_column=28,
+        excerpt="torchrun --nproc_per_node=4 train.py\n         ^^^^^^^^^^^^^^^^^^",
+    ),
+)
+
+
+def test_a_refusal_has_the_place_the_numbers_the_line_and_the_change() -> None:
+    refused = denial("bert", Verdict(denied=(FEW,)))
+    assert refused.causes == (
+        Cause(
+            reason="FieldValueInvalid",
+            field="spec.script",
+            message='line 3: "--nproc_per_node=4" starts 4 processes on 8 GPUs (launcher-too-few).\n'
+            "    torchrun --nproc_per_node=4 train.py\n"
+            "             ^^^^^^^^^^^^^^^^^^\n"
+            "  Change it to --nproc_per_node=8, or set spec.gpusPerNode: 4.",
+        ),
+    )
+    assert refused.message.startswith('DLJob.stoker.dev "bert" is invalid: spec.script: line 3: "--nproc_per_node=4"')
+
+
+def test_every_denied_finding_is_a_cause_of_its_own() -> None:
+    missing = finding("image-missing", "spec.image is empty.")
+    refused = denial("bert", Verdict(denied=(FEW, missing)))
+    assert [(cause.field, cause.reason) for cause in refused.causes] == [
+        ("spec.script", "FieldValueInvalid"),
+        ("spec.image", "FieldValueRequired"),
+    ]
+    assert "spec.image: spec.image is empty (image-missing)." in refused.message
+
+
+def test_a_warning_is_one_line_that_begins_with_its_rule() -> None:
+    (line,) = warnings(Verdict(warned=(FEW,)))
+    assert line == (
+        'launcher-too-few: spec.script:3: "--nproc_per_node=4" starts 4 processes on 8 GPUs.'
+        " Change it to --nproc_per_node=8, or set spec.gpusPerNode: 4."
+    )
+
+
+def test_line_breaks_and_tabs_which_hide_a_warning_in_kubectl_are_gone() -> None:
+    (line,) = warnings(Verdict(warned=(finding("r", "a\nb\tc."),)))
+    assert line == "r: spec.image: a b c. Mend it."
+
+
+def test_a_long_warning_is_cut_to_what_the_server_lets_pass() -> None:
+    (line,) = warnings(Verdict(warned=(finding("r", "very " * 100 + "long."),)))
+    assert MAX_WARNING_LENGTH - 5 <= len(line) <= MAX_WARNING_LENGTH
+    assert line.endswith("...")
+
+
+def test_the_cut_counts_bytes_where_letters_have_more_than_one() -> None:
+    (line,) = warnings(Verdict(warned=(finding("r", "ü" * 300),)))
+    assert len(line.encode()) <= MAX_WARNING_LENGTH
+
+
+def test_three_warnings_are_shown_and_the_rest_is_counted() -> None:
+    many = Verdict(warned=tuple(finding(f"rule-{n}", "Bad.") for n in range(5)))
+    lines = warnings(many)
+    assert [line.partition(":")[0] for line in lines[:3]] == ["rule-0", "rule-1", "rule-2"]
+    assert lines[3:] == ["and 2 more (stoker lint shows them)"]
+
+
+def test_what_is_audited_or_denied_is_no_warning() -> None:
+    assert warnings(Verdict(denied=(FEW,), audited=(FEW,))) == []

@@ -1,0 +1,191 @@
+"""What `review` does with what the rules find."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from stoker.admission import introduced, review
+from stoker.models.dljob import DLJob
+from stoker.models.finding import Problem
+from stoker.models.policy import BUILT_IN, EffectivePolicy, UtilizationPolicy, resolve
+from stoker.models.rule import Rule
+from stoker.models.verdict import Verdict
+from stoker.models.vocabulary import Action, Category, Confidence, Maturity, Outcome, Severity
+from stoker.subjects.submission import Submission
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def job(labels: dict[str, str] | None = None, **spec: Any) -> DLJob:
+    return DLJob.model_validate(
+        {
+            "metadata": {"name": "bert", "namespace": "nlp", "labels": labels or {}},
+            "spec": {"gpusPerNode": 8, "image": "registry.example.com/nlp/bert:1", "script": "python train.py", **spec},
+        }
+    )
+
+
+def rule(
+    name: str = "fault",
+    *confidences: Confidence,
+    action: Action = Action.WARN,
+    maturity: Maturity = Maturity.STABLE,
+    severity: Severity = Severity.WARNING,
+    category: Category = Category.API_MISUSE,
+) -> Rule[Submission]:
+    found = [Problem(detail=f"{name}.", confidence=one) for one in confidences or (Confidence.CERTAIN,)]
+
+    def check(_: Submission) -> Iterable[Problem]:
+        return found
+
+    return Rule(
+        id=name,
+        name=name,
+        category=category,
+        severity=severity,
+        summary="A fault.",
+        fix="Mend it.",
+        check=check,
+        action=action,
+        maturity=maturity,
+    )
+
+
+def policy(**spec: Any) -> EffectivePolicy:
+    return resolve([UtilizationPolicy.model_validate({"metadata": {"name": "default"}, "spec": spec})], "nlp", {})
+
+
+def judge(*rules: Rule[Submission], by: EffectivePolicy = BUILT_IN, of: DLJob | None = None) -> Verdict:
+    return review(of or job(), by, now=NOW, rules=rules)
+
+
+def names(verdict: Verdict) -> dict[str, list[str]]:
+    parts = {"denied": verdict.denied, "warned": verdict.warned, "audited": verdict.audited}
+    return {part: [finding.rule for finding in findings] for part, findings in parts.items() if findings}
+
+
+def test_a_job_without_findings_is_allowed() -> None:
+    assert judge().outcome is Outcome.ALLOW
+
+
+def test_by_default_only_what_is_certain_is_denied() -> None:
+    verdict = judge(rule("f", Confidence.CERTAIN, Confidence.LIKELY, Confidence.POSSIBLE, action=Action.DENY))
+    assert [finding.confidence for finding in verdict.denied] == [Confidence.CERTAIN]
+    assert [finding.confidence for finding in verdict.warned] == [Confidence.LIKELY, Confidence.POSSIBLE]
+
+
+def test_a_policy_that_says_deny_denies_what_is_likely_but_never_what_is_only_possible() -> None:
+    verdict = judge(rule("f", Confidence.LIKELY, Confidence.POSSIBLE), by=policy(rules={"f": {"action": "Deny"}}))
+    assert [finding.confidence for finding in verdict.denied] == [Confidence.LIKELY]
+    assert [finding.confidence for finding in verdict.warned] == [Confidence.POSSIBLE]
+
+
+def test_parameters_alone_leave_the_rules_own_action() -> None:
+    own = rule("f", Confidence.LIKELY, action=Action.DENY)
+    assert names(judge(own, by=policy(rules={"f": {"parameters": {"a": 1}}}))) == {"warned": ["f"]}
+
+
+def test_a_preview_rule_never_denies() -> None:
+    preview = rule("f", action=Action.DENY, maturity=Maturity.PREVIEW)
+    assert names(judge(preview, by=policy(rules={"f": {"action": "Deny"}}))) == {"warned": ["f"]}
+
+
+@pytest.mark.parametrize(
+    "action,expected", [("Warn", {"warned": ["f"]}), ("Audit", {"audited": ["f"]}), ("Off", {})], ids=str
+)
+def test_a_policy_lowers_a_denial(action: str, expected: dict[str, list[str]]) -> None:
+    lowered = policy(rules={"f": {"action": action}})
+    assert names(judge(rule("f", action=Action.DENY), by=lowered)) == expected
+
+
+def test_what_is_audited_only_is_allowed() -> None:
+    assert judge(rule("f"), by=policy(rules={"f": {"action": "Audit"}})).outcome is Outcome.ALLOW
+
+
+@pytest.mark.parametrize(
+    "exemption,expected",
+    [
+        ({"rules": ["f"], "jobSelector": {"matchLabels": {"team": "a"}}}, {"warned": ["g"]}),
+        ({"rules": ["*"], "jobSelector": {"matchLabels": {"team": "a"}}}, {}),
+        ({"rules": ["f"], "jobSelector": {"matchLabels": {"team": "b"}}}, {"warned": ["f", "g"]}),
+        ({"namespaceSelector": {}, "until": "2026-11-21T13:00:00Z"}, {}),
+        ({"namespaceSelector": {}, "until": "2026-11-21T12:00:00Z"}, {"warned": ["f", "g"]}),
+        ({"namespaceSelector": {"matchLabels": {"tier": "research"}}}, {"warned": ["f", "g"]}),
+    ],
+    ids=["one-rule", "all-rules", "another-team", "in-force", "expired", "another-namespace"],
+)
+def test_an_exemption_lets_its_jobs_pass_its_rules(exemption: dict[str, Any], expected: dict[str, list[str]]) -> None:
+    exempting = policy(exemptions=[{"reason": "agreed", **exemption}])
+    assert names(judge(rule("f"), rule("g"), by=exempting, of=job({"team": "a"}))) == expected
+
+
+def test_a_rule_that_raises_is_named_and_stops_neither_the_others_nor_the_job() -> None:
+    broken = rule("broken", action=Action.DENY)
+
+    def check(_: Submission) -> Iterable[Problem]:
+        yield Problem(detail="half.")
+        raise RecursionError("deep")
+
+    object.__setattr__(broken, "check", check)
+    verdict = judge(broken, rule("f"))
+    assert names(verdict) == {"warned": ["f"]}
+    assert verdict.unfinished == ("broken",)
+    assert [(name, str(failure)) for name, failure in verdict.failures] == [("broken", "deep")]
+
+
+def test_a_job_that_cannot_be_read_is_allowed_and_the_fault_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(*_: Any, **__: Any) -> Submission:
+        raise ValueError("ours")
+
+    monkeypatch.setattr(Submission, "from_dljob", unreadable)
+    verdict = judge(rule("f", action=Action.DENY))
+    assert verdict.outcome is Outcome.ALLOW
+    assert verdict.unfinished == ("submission",)
+
+
+def test_rules_beyond_the_time_budget_are_named_as_unfinished() -> None:
+    elapsed = iter([0.0, 0.5, 1.0, 1.0])
+    verdict = review(job(), BUILT_IN, now=NOW, rules=[rule("a"), rule("b"), rule("c")], clock=lambda: next(elapsed))
+    assert names(verdict) == {"warned": ["a"]}
+    assert verdict.unfinished == ("b", "c")
+    assert BUILT_IN.analysis.review_budget == timedelta(seconds=1)
+
+
+def test_findings_are_ordered_by_severity_then_by_the_cost_of_their_cause() -> None:
+    verdict = judge(
+        rule("download", category=Category.EXTERNAL_DATA_USAGE),
+        rule("tail", category=Category.UNRELEASED_JOB),
+        rule("advice", category=Category.NON_DL_JOB, severity=Severity.ADVICE),
+        rule("half", category=Category.GPU_OVERSUBSCRIPTION),
+        rule("error", category=Category.STARTUP_HOLD, severity=Severity.ERROR),
+    )
+    assert names(verdict)["warned"] == ["error", "half", "tail", "download", "advice"]
+
+
+def test_a_job_type_counts_only_where_the_policy_trusts_it() -> None:
+    untrusting = policy(trustedJobTypes={"namespaceSelector": {"matchLabels": {"jobs": "trusted"}}})
+    notebook = job(script="jupyter lab", jobType="Interactive")
+    assert "job-type-untrusted" in {f.rule for f in review(notebook, untrusting, now=NOW).warned}
+    assert review(notebook, BUILT_IN, now=NOW).outcome is Outcome.ALLOW
+
+
+def test_an_update_is_denied_only_for_what_it_introduces() -> None:
+    old = judge(rule("a", action=Action.DENY))
+    new = judge(rule("a", action=Action.DENY), rule("b", action=Action.DENY))
+    assert names(introduced(old, new)) == {"denied": ["b"], "warned": ["a"]}
+    assert names(introduced(new, new)) == {"warned": ["a", "b"]}
+
+
+def test_an_update_that_only_meets_a_stricter_policy_is_let_pass() -> None:
+    """The old object is reviewed under the policy of now, too."""
+    strict = policy(rules={"f": {"action": "Deny"}})
+    assert introduced(judge(rule("f"), by=strict), judge(rule("f"), by=strict)).outcome is Outcome.WARN
+
+
+def test_where_the_old_object_could_not_be_judged_nothing_counts_as_introduced() -> None:
+    new = judge(rule("a", action=Action.DENY))
+    assert introduced(Verdict(unfinished=("a",)), new).outcome is Outcome.WARN
+    assert introduced(Verdict(unfinished=("submission",)), new).outcome is Outcome.WARN
+    assert introduced(Verdict(unfinished=("b",)), new).outcome is Outcome.DENY

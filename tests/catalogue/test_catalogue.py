@@ -1,0 +1,104 @@
+"""What every rule owes its readers, whoever wrote it."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stoker.rules.admission
+import stoker.rules.diagnosis
+from stoker.catalogue import CatalogueError, admission_rules, all_rules, diagnosis_rules
+from stoker.catalogue.pages import page, pages
+from stoker.models.rule import Rule
+from stoker.models.vocabulary import Action, Category, Severity
+
+SECTIONS = ["What it flags", "Why it costs GPU time", "When it stays silent", "Change", "References"]
+RULES = all_rules()
+MODULES = [
+    path
+    for package in (stoker.rules.admission, stoker.rules.diagnosis)
+    for path in Path(package.__path__[0]).glob("*.py")
+    if path.name != "__init__.py"
+]
+
+
+def named(rule: Rule[object]) -> str:
+    return rule.name
+
+
+def test_every_module_of_the_two_packages_is_one_rule() -> None:
+    assert sorted(rule.name for rule in RULES) == sorted(path.stem.replace("_", "-") for path in MODULES)
+
+
+def test_ids_and_names_are_unique_across_both_packages() -> None:
+    """A page has one address, and a policy names a rule by its name alone."""
+    assert len({rule.id for rule in RULES}) == len({rule.name for rule in RULES}) == len(RULES)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=named)
+def test_a_rule_has_a_page_with_every_section_filled(rule: Rule[object]) -> None:
+    headings = re.findall(r"^## (.+)$", rule.page, re.MULTILINE)
+    assert headings == SECTIONS
+    bodies = re.split(r"^## .+$", rule.page, flags=re.MULTILINE)
+    assert all(body.strip() for body in bodies)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=named)
+def test_a_rule_names_its_fault_in_one_sentence_and_its_change(rule: Rule[object]) -> None:
+    assert re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", rule.name)
+    for text in (rule.summary, rule.fix):
+        assert "\n" not in text
+        assert text.endswith(".")
+
+
+@pytest.mark.parametrize("rule", [rule for rule in admission_rules() if rule.action is Action.DENY], ids=named)
+def test_what_denies_by_default_is_an_error(rule: Rule[object]) -> None:
+    assert rule.severity is Severity.ERROR
+
+
+def test_the_rules_of_both_doors_name_categories_of_the_one_vocabulary() -> None:
+    assert {rule.category for rule in RULES} <= set(Category)
+
+
+def test_pages_are_one_per_rule_and_an_index_that_links_them_all() -> None:
+    files = pages()
+    assert next(iter(files)) == "README.md"
+    assert set(files) == {"README.md", *(f"{rule.name}.md" for rule in RULES)}
+    assert all(f"({rule.name}.md)" in files["README.md"] for rule in RULES)
+
+
+def test_a_page_tells_the_rules_facts() -> None:
+    rule = next(rule for rule in admission_rules() if rule.name == "launcher-too-few")
+    text = page(rule)
+    assert text.startswith("# launcher-too-few\n")
+    assert "| Category | GPUOversubscription |" in text
+    assert "| At admission | Deny |" in text
+
+
+def test_a_module_without_a_rule_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "no_rule.py").write_text('"""Nothing."""\n')
+    monkeypatch.setattr(stoker.rules.admission, "__path__", [str(tmp_path)])
+    admission_rules.cache_clear()
+    try:
+        with pytest.raises(CatalogueError, match=r"no_rule defines no RULE"):
+            admission_rules()
+    finally:
+        admission_rules.cache_clear()
+        sys.modules.pop("stoker.rules.admission.no_rule", None)
+
+
+def test_the_rules_are_found_in_the_order_of_their_ids() -> None:
+    for rules in (admission_rules(), diagnosis_rules()):
+        assert [rule.id for rule in rules] == sorted(rule.id for rule in rules)
+
+
+def test_the_admission_rules_load_without_numpy_and_the_network() -> None:
+    """The webhook and `stoker lint` start without what diagnosis needs."""
+    program = (
+        "import sys; from stoker.catalogue import admission_rules; admission_rules();"
+        "print(*sorted({'numpy', 'kopf', 'kubernetes', 'aiohttp', 'prometheus_api_client'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
