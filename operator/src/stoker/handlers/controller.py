@@ -1,0 +1,138 @@
+"""The controller's process: watches, lists, the lease, and once it leads, the queue's workers and the metrics scan."""
+
+import asyncio
+import logging
+import os
+import socket
+import uuid
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import kopf
+
+from stoker.adapters.clock import SystemClock
+from stoker.adapters.events import EventWriter
+from stoker.adapters.kubernetes import Kubernetes
+from stoker.adapters.prometheus import PrometheusSource
+from stoker.controller.elector import Elector, LeadershipLostError
+from stoker.controller.looks import Looks
+from stoker.controller.queue import WorkQueue
+from stoker.controller.reconcile import Reconciler, Settings
+from stoker.controller.scan import Scanner
+from stoker.controller.store import Key, Store
+from stoker.handlers.health import HealthServer
+from stoker.handlers.watch import Resync, SilentWatchError, kopf_settings, watching
+
+logger = logging.getLogger(__name__)
+
+LEASE = "stoker-controller"
+WORKERS = 8
+RESYNC = 300.0
+RETRY = 2.0
+HEARTBEAT_LATE = 60.0
+"""Seconds without a metrics tick or a turn of the loop after which the process counts as hung."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSettings:
+    """How the controller runs. `namespace` is where its lease is; `exit_timeout` is below the pod's grace period."""
+
+    namespace: str
+    prometheus_url: str
+    scan_interval: timedelta = timedelta(seconds=30)
+    minimum_warning_grace: timedelta = timedelta(minutes=5)
+    leader_elect: bool = True
+    health_address: str = "0.0.0.0"  # noqa: S104 - the kubelet's probes come from outside the pod
+    health_port: int = 8081
+    exit_timeout: float = 20.0
+
+
+def run(settings: ControllerSettings) -> None:
+    """Control until SIGTERM or SIGINT.
+
+    Raises CredentialsError without credentials, OSError for a port that is taken, LeadershipLostError and
+    SilentWatchError when the process must be started anew.
+    """
+    with suppress(asyncio.CancelledError):
+        asyncio.run(serve(settings))
+
+
+async def serve(settings: ControllerSettings) -> None:
+    """The whole process; see `run`."""
+    clock = SystemClock()
+    identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
+    store, looks = Store(), Looks()
+    queue: WorkQueue[Key] = WorkQueue()
+    async with AsyncExitStack() as stack:
+        api = await stack.enter_async_context(await Kubernetes.connect())
+        metrics = await stack.enter_async_context(PrometheusSource(settings.prometheus_url))
+        resync = Resync(api, store, queue)
+        await stack.enter_async_context(
+            HealthServer(
+                address=settings.health_address,
+                port=settings.health_port,
+                live={},
+                ready={"cluster": resync.not_listed},
+            )
+        )
+        reconciler = Reconciler(
+            api,
+            store,
+            looks,
+            metrics,
+            EventWriter(api, clock, instance=identity),
+            clock,
+            Settings(minimum_warning_grace=settings.minimum_warning_grace),
+        )
+        scanner = Scanner(store, queue, looks, metrics, reconciler, clock, interval=settings.scan_interval)
+        elector = Elector(api, clock, namespace=settings.namespace, name=LEASE, identity=identity)
+
+        async def lead() -> None:
+            while not resync.is_done:
+                await asyncio.sleep(0.1)
+            if settings.leader_elect:
+                await elector.acquire()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(queue.run(reconciler.reconcile, workers=WORKERS))
+                group.create_task(scanner.run())
+                if settings.leader_elect:
+                    group.create_task(_hold(elector))
+
+        watch = kopf.operator(
+            registry=watching(store, queue),
+            settings=kopf_settings(exit_timeout=settings.exit_timeout),
+            clusterwide=True,
+            standalone=True,
+        )
+        try:
+            await _until_one_ends(watch, resync.run(interval=RESYNC, retry=RETRY), lead())
+        finally:
+            await elector.release()
+
+
+async def _hold(elector: Elector) -> None:
+    """Renew the lease. Without it another controller may act any moment: nothing is unwound, the process ends."""
+    try:
+        await elector.hold()
+    except LeadershipLostError as lost:
+        logger.critical("%s: exiting at once", lost)
+        os._exit(1)
+
+
+async def _until_one_ends(*forever: Coroutine[Any, Any, None]) -> None:
+    """Run all until one ends or fails, then none: half a controller would look alive."""
+    tasks = [asyncio.create_task(one) for one in forever]
+    try:
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in ended:
+        task.result()
+
+
+__all__ = ["ControllerSettings", "SilentWatchError", "run", "serve"]
