@@ -41,6 +41,10 @@ class Collection:
     group: Callable[[Mapping[str, Any]], Key | None] | None = None
     """By what objects are looked up together."""
     groups: dict[Key, dict[Key, Object]] = field(default_factory=lambda: defaultdict(dict))
+    untold: dict[Key, int] = field(default_factory=dict)
+    """Versions that a list has brought and the watch has not told of yet."""
+    overdue: int = 0
+    """Of these, the ones that the watch had not told of until the next list: it has fallen silent."""
 
     def __iter__(self) -> Iterator[Object]:
         return iter(self.objects.values())
@@ -56,6 +60,13 @@ class Collection:
         """The objects of one group."""
         return list(self.groups.get(key, {}).values())
 
+    def watched(self, kind: str | None, obj: Object) -> bool:
+        """Take an event of the watch: ADDED, MODIFIED, DELETED, or None for an object that the watch began with."""
+        key = key_of(obj)
+        if self.untold.get(key, version_of(obj) + 1) <= version_of(obj):
+            del self.untold[key]
+        return self.remove(obj) if kind == "DELETED" else self.put(obj)
+
     def put(self, obj: Object) -> bool:
         """Take a version of an object; False when what is known is as new."""
         key, version = key_of(obj), version_of(obj)
@@ -64,10 +75,11 @@ class Collection:
             return False
         self.deleted.pop(key, None)
         self._forget(key)
-        obj["metadata"].pop("managedFields", None)  # nobody reads it, and it is half of every object
-        self.objects[key] = obj
-        if self.group is not None and (group := self.group(obj)) is not None:
-            self.groups[group][key] = obj
+        # Nobody reads managedFields, and they are half of every object.
+        metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+        kept = self.objects[key] = {**obj, "metadata": metadata}
+        if self.group is not None and (group := self.group(kept)) is not None:
+            self.groups[group][key] = kept
         return True
 
     def remove(self, obj: Mapping[str, Any]) -> bool:
@@ -81,12 +93,14 @@ class Collection:
         return True
 
     def compare(self, objects: Iterable[Object], version: int) -> list[Object]:
-        """Take a complete list as of resource version `version`; what differed from it, which the watch had missed."""
+        """Take a complete list as of resource version `version`; what differed from it, which no event had told of."""
         listed = {key_of(obj): obj for obj in objects}
+        self.overdue = sum(key in self.objects for key in self.untold)
         gone = [known for key, known in self.objects.items() if key not in listed and version_of(known) <= version]
         for known in gone:
             self._forget(key_of(known))
         changed = [obj for obj in listed.values() if self.put(obj)]
+        self.untold = {key_of(obj): version_of(obj) for obj in changed}
         self.deleted = {key: at for key, at in self.deleted.items() if at > version}
         return gone + changed
 

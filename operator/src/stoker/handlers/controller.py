@@ -32,8 +32,6 @@ LEASE = "stoker-controller"
 WORKERS = 8
 RESYNC = 300.0
 RETRY = 2.0
-HEARTBEAT_LATE = 60.0
-"""Seconds without a metrics tick or a turn of the loop after which the process counts as hung."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +89,7 @@ async def serve(settings: ControllerSettings) -> None:
         elector = Elector(api, clock, namespace=settings.namespace, name=LEASE, identity=identity)
 
         async def lead() -> None:
-            while not resync.is_done:
-                await asyncio.sleep(0.1)
+            await resync.done.wait()
             if settings.leader_elect:
                 await elector.acquire()
             async with asyncio.TaskGroup() as group:

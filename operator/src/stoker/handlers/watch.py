@@ -64,7 +64,7 @@ def kopf_settings(*, exit_timeout: float) -> kopf.OperatorSettings:
     settings.watching.client_timeout = 310
     settings.watching.inactivity_timeout = 70
     for resource, selector in SELECTORS.items():
-        settings.watching.label_selectors[kopf.Selector(resource.group, resource.version, resource.plural)] = selector
+        settings.watching.label_selectors[resource.group, resource.version, resource.plural] = selector
     settings.networking.connect_timeout = 5
     settings.networking.request_timeout = 30
     settings.queueing.worker_limit = None
@@ -86,7 +86,7 @@ class Resync:
         self._api = api
         self._store = store
         self._queue = queue
-        self.is_done = False
+        self.done = asyncio.Event()
 
     async def once(self) -> None:
         """List everything and have every DLJob looked at. Raises ApiError, or SilentWatchError."""
@@ -101,7 +101,7 @@ class Resync:
                 self._queue.add(key)
         for key in self._store.dljobs.objects:
             self._queue.add(key)
-        self.is_done = True
+        self.done.set()
 
     async def run(self, *, interval: float, retry: float) -> None:
         """List at once and every `interval` seconds; after a failure every `retry` seconds."""
@@ -116,4 +116,4 @@ class Resync:
 
     def not_listed(self) -> str | None:
         """Why the store can't be relied on yet, or None."""
-        return None if self.is_done else "objects not listed yet"
+        return None if self.done.is_set() else "objects not listed yet"

@@ -1,0 +1,113 @@
+"""`stoker run`: the operator's two processes."""
+
+import logging
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from stoker.models.duration import parse_duration
+
+
+class Duration(click.ParamType[timedelta]):
+    """A duration such as 90s, 5m or 1h30m."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        if isinstance(value, timedelta):
+            return value
+        try:
+            return parse_duration(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+DURATION = Duration()
+
+
+@click.group()
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
+def run(log_level: str) -> None:
+    """Run a part of the operator in the cluster that $KUBECONFIG or the pod's service account leads to."""
+    logging.basicConfig(
+        level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
+    )
+    # kopf tells of every event of every object; what the controller does with it is told by the controller.
+    logging.getLogger("kopf").setLevel(max(logging.getLogger().level, logging.WARNING))
+
+
+@run.command()
+@click.option("--prometheus-url", required=True, help="Address of the Prometheus with the GPUs' metrics.")
+@click.option(
+    "--scan-interval", type=DURATION, default="30s", show_default=True, help="Time between two looks at them."
+)
+@click.option(
+    "--minimum-warning-grace",
+    type=DURATION,
+    default="5m",
+    show_default=True,
+    help="The least time between a warning and the reclaim, whatever a policy says.",
+)
+@click.option(
+    "--leader-elect/--no-leader-elect", default=True, show_default=True, help="Whether only one of several acts."
+)
+@click.option(
+    "--namespace", envvar="POD_NAMESPACE", default="stoker-system", show_default=True, help="Where the lease is."
+)
+@click.option(
+    "--health-port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="For /healthz, /readyz."
+)
+def controller(
+    prometheus_url: str,
+    scan_interval: timedelta,
+    minimum_warning_grace: timedelta,
+    leader_elect: bool,
+    namespace: str,
+    health_port: int,
+) -> None:
+    """Make Jobs of DLJobs, watch their GPUs, report, and reclaim what is idle where a policy says so."""
+    from stoker.adapters.kubernetes import CredentialsError
+    from stoker.handlers.controller import ControllerSettings, SilentWatchError
+    from stoker.handlers.controller import run as run_controller
+
+    if scan_interval <= timedelta(0):
+        raise click.BadParameter("must be longer than 0s", param_hint="--scan-interval")
+    settings = ControllerSettings(
+        namespace=namespace,
+        prometheus_url=prometheus_url,
+        scan_interval=scan_interval,
+        minimum_warning_grace=minimum_warning_grace,
+        leader_elect=leader_elect,
+        health_port=health_port,
+    )
+    try:
+        run_controller(settings)
+    except (CredentialsError, SilentWatchError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+@run.command()
+@click.option("--address", default="0.0.0.0", show_default=True, help="Address to listen on.")  # noqa: S104 - a pod's
+@click.option("--port", type=click.IntRange(0, 65535), default=9443, show_default=True, help="Port of the webhook.")
+@click.option(
+    "--certificate-folder",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Folder with tls.crt and tls.key, read again when they change.",
+)
+@click.option(
+    "--health-port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="For /healthz, /readyz."
+)
+def admission(address: str, port: int, certificate_folder: Path, health_port: int) -> None:
+    """Answer the API server's reviews of DLJobs and UtilizationPolicies."""
+    from stoker.adapters.kubernetes import CredentialsError
+    from stoker.handlers.admission import AdmissionSettings, ServerSettings
+    from stoker.handlers.admission import run as run_admission
+
+    server = ServerSettings(address=address, port=port, certificate_folder=certificate_folder)
+    try:
+        run_admission(AdmissionSettings(server=server, health_port=health_port))
+    except (CredentialsError, OSError) as error:
+        raise click.ClickException(str(error)) from error

@@ -1,0 +1,221 @@
+"""The metrics tick: one screen of the whole cluster, then a closer look at a few jobs in rotation.
+
+Its cost does not grow with one query a job: screening takes a fixed handful of queries for each idle window in use, and
+only EXAMINED jobs a tick are read in full, those that waited longest first.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pydantic import ValidationError
+
+from stoker.adapters.clock import Clock
+from stoker.controller.looks import Look, Looks
+from stoker.controller.queue import WorkQueue
+from stoker.controller.reconcile import FINAL, Reconciler, unknown
+from stoker.controller.store import Key, Store
+from stoker.diagnosis import diagnose, idleness
+from stoker.models.diagnosis import Diagnosis, Idleness
+from stoker.models.dljob import DLJob
+from stoker.models.policy import EffectivePolicy
+from stoker.models.screen import MetricsSource, MetricsUnavailable, Screen, step_for
+from stoker.models.series import JobFacts
+from stoker.models.vocabulary import Phase, UnknownReason
+from stoker.reclaim.decision import OWN_IDLE_AFTER
+from stoker.workload import job_facts
+from stoker.workload import pods as pod_status
+
+logger = logging.getLogger(__name__)
+
+WINDOWS = 4
+"""Idle windows screened in one tick. Jobs with another one are judged by the next longer: they count as idle later,
+never earlier.
+"""
+EXAMINED = 20
+"""Jobs examined in one tick."""
+SCREEN_TIMEOUT = 20.0
+EXAMINE_TIMEOUT = 20.0
+FINAL_LOOK = timedelta(hours=1)
+"""How long after its end a job may still get its final examination."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One job to be looked at in this tick."""
+
+    key: Key
+    job: DLJob
+    facts: JobFacts
+    policy: EffectivePolicy
+    window: timedelta
+    is_final: bool
+
+
+class Scanner:
+    """Looks at the metrics every `interval` and has the jobs looked at reconciled."""
+
+    def __init__(
+        self,
+        store: Store,
+        queue: WorkQueue[Key],
+        looks: Looks,
+        metrics: MetricsSource,
+        reconciler: Reconciler,
+        clock: Clock,
+        *,
+        interval: timedelta,
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._looks = looks
+        self._metrics = metrics
+        self._reconciler = reconciler
+        self._clock = clock
+        self._interval = interval
+        self._examined: dict[str, float] = {}
+        """Of each job: when it was examined last, by the steady clock."""
+
+    async def run(self) -> None:
+        """Tick for ever. A tick that fails is logged, and the next one comes."""
+        while True:
+            started = self._clock.monotonic()
+            try:
+                await self.tick()
+            except Exception:
+                logger.exception("the metrics tick failed")
+            await asyncio.sleep(max(self._interval.total_seconds() - (self._clock.monotonic() - started), 0.1))
+
+    async def tick(self) -> None:
+        """Look once at everything."""
+        uids = [raw["metadata"]["uid"] for raw in self._store.dljobs]
+        self._reconciler.keep_only(uids)
+        self._examined = {uid: when for uid, when in self._examined.items() if uid in set(uids)}
+        subjects = list(self._subjects())
+        if not subjects:
+            return
+        answers = await self._screen(subjects)
+        for subject in subjects:
+            known = self._looks.get(subject.job.uid)
+            diagnosis = known.diagnosis if known is not None else None
+            self._looks.put(subject.job.uid, Look(idleness=answers[subject.key], diagnosis=diagnosis))
+        if any(answer.reason is not UnknownReason.PROMETHEUS_UNAVAILABLE for answer in answers.values()):
+            await self._examine(subjects, answers)
+        for subject in subjects:
+            self._queue.add(subject.key)
+
+    def _subjects(self) -> Iterator[Subject]:
+        """The jobs that hold GPUs, and those that ended lately without a final look."""
+        now = self._clock.now()
+        for key, raw in list(self._store.dljobs.objects.items()):
+            status = raw.get("status", {})
+            phase = status.get("phase")
+            if phase not in {Phase.STARTING, Phase.RUNNING, *FINAL} or "deletionTimestamp" in raw["metadata"]:
+                continue
+            try:
+                job = DLJob.model_validate(raw)
+            except ValidationError:
+                continue
+            is_final = phase in FINAL
+            if job.gpus == 0 or (is_final and not _wants_final_look(job, now)):
+                continue
+            pods = self._store.pods_of(key, status.get("jobUID", ""))
+            if is_final and not pods:
+                continue
+            live = pods if is_final else [pod for pod in pods if not pod_status.is_finished(pod)]
+            policy = self._reconciler.policy(key.namespace)
+            yield Subject(
+                key=key,
+                job=job,
+                facts=job_facts(job, live, self._reconciler.program(job)),
+                policy=policy,
+                window=_window(job, policy),
+                is_final=is_final,
+            )
+
+    async def _screen(self, subjects: Sequence[Subject]) -> dict[Key, Idleness]:
+        """Whether each job is idle, by a screen over its window or a longer one."""
+        now = self._clock.now()
+        windows = _chosen({subject.window for subject in subjects})
+        screens: dict[timedelta, Screen | MetricsUnavailable] = {}
+        for window in windows:
+            try:
+                async with asyncio.timeout(SCREEN_TIMEOUT):
+                    screens[window] = await self._metrics.screen(window, now)
+            except MetricsUnavailable as unavailable:
+                logger.warning("no metrics: %s", unavailable.message)
+                screens[window] = unavailable
+        answers: dict[Key, Idleness] = {}
+        for subject in subjects:
+            screen = screens[next(window for window in windows if window >= subject.window)]
+            if isinstance(screen, MetricsUnavailable):
+                answers[subject.key] = unknown(screen, now)
+                continue
+            answers[subject.key] = idleness(
+                subject.facts,
+                screen,
+                window=subject.window,
+                min_coverage_percent=subject.policy.thresholds.min_coverage_percent,
+                idle_percent=subject.policy.thresholds.idle_percent,
+                now=self._clock.now(),
+            )
+        return answers
+
+    async def _examine(self, subjects: Sequence[Subject], answers: Mapping[Key, Idleness]) -> None:
+        """Read some jobs' series in full: final looks first, then whoever waited longest."""
+        never = -1.0
+        order = sorted(
+            (subject for subject in subjects if subject.facts.pods and _has_started(subject.facts)),
+            key=lambda subject: (not subject.is_final, self._examined.get(subject.job.uid, never)),
+        )
+        for subject in order[:EXAMINED]:
+            try:
+                diagnosis = await self._diagnose(subject)
+            except (MetricsUnavailable, TimeoutError) as error:
+                logger.warning("%s: not examined: %s", subject.key, error)
+                return
+            except Exception:
+                logger.exception("%s: the examination failed", subject.key)
+                continue
+            finally:
+                self._examined[subject.job.uid] = self._clock.monotonic()
+            self._looks.put(subject.job.uid, Look(idleness=answers[subject.key], diagnosis=diagnosis))
+
+    async def _diagnose(self, subject: Subject) -> Diagnosis:
+        facts, now = subject.facts, self._clock.now()
+        start = min(pod.started_at for pod in facts.pods if pod.started_at is not None)
+        ends = [pod.finished_at for pod in facts.pods]
+        end = max((end for end in ends if end is not None), default=now) if all(ends) else now
+        async with asyncio.timeout(EXAMINE_TIMEOUT):
+            series = await self._metrics.series(facts, start, max(end, start), step_for(end - start))
+        static = self._reconciler.static_findings(subject.job)
+        # Arithmetic over thousands of points would hold up the watches.
+        return await asyncio.to_thread(diagnose, facts, series, static, subject.policy.thresholds, now)
+
+
+def _wants_final_look(job: DLJob, now: datetime) -> bool:
+    """Whether a job that is over ended lately and has not been looked at since."""
+    status = job.status
+    if status is None or status.completion_time is None or now - status.completion_time > FINAL_LOOK:
+        return False
+    as_of = status.utilization.as_of if status.utilization is not None else None
+    return as_of is None or as_of < status.completion_time
+
+
+def _has_started(facts: JobFacts) -> bool:
+    return any(pod.started_at is not None for pod in facts.pods)
+
+
+def _window(job: DLJob, policy: EffectivePolicy) -> timedelta:
+    own = job.idle_after
+    return policy.reclaim.idle_after if own is None else min(max(own, OWN_IDLE_AFTER[0]), OWN_IDLE_AFTER[1])
+
+
+def _chosen(wanted: set[timedelta]) -> list[timedelta]:
+    """At most WINDOWS of the wanted windows, the longest among them, spread evenly."""
+    ordered = sorted(wanted)
+    if len(ordered) <= WINDOWS:
+        return ordered
+    return sorted({ordered[-1 - (place * len(ordered)) // WINDOWS] for place in range(WINDOWS)})
