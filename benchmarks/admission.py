@@ -12,7 +12,6 @@ import io
 import json
 import multiprocessing
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -124,4 +123,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

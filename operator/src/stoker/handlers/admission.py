@@ -58,7 +58,6 @@ def run(settings: AdmissionSettings) -> None:
 
     Raises CredentialsError without credentials, and OSError for a port that is taken.
     """
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # else a line for each event of the watches
     with suppress(asyncio.CancelledError):
         asyncio.run(serve(settings))
 
