@@ -51,6 +51,11 @@ def idleness(
         if activity := _activity(gpu, idle_percent):
             return replace(answer, state=IdlenessState.ACTIVE, message=f"{_name(pod, gpu)}: {activity}")
 
+    for pod, gpu in held:
+        if not gpu.examined:
+            message = f"{_name(pod, gpu)}: utilization was too high to look further"
+            return replace(answer, state=IdlenessState.ACTIVE, message=message)
+
     if fault := _screen_fault(screen, window, now) or _sample_fault(facts, screen):
         reason, message = fault
         return replace(answer, reason=reason, message=message)

@@ -38,6 +38,10 @@ class GpuWindow:
     """What this model draws with a CUDA context and no work; None for a model that is not known."""
     shared: bool = False
     """Several pods hold the device (time-slicing, MPS): its values can't be told apart."""
+    examined: bool = True
+    """Its signals beside utilization were looked at. False: its pod's utilization was too high for the question to
+    arise.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,155 @@
+"""What an exporter calls its metrics and labels: the profiles beside this module, read into types."""
+
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+
+from stoker.models.series import GpuSignal
+
+RATIO_LIMIT = 1.5
+"""A ratio is at most 1, rounding and a burst over the interval aside; a larger value is a percentage."""
+
+
+class Unit(StrEnum):
+    """Units of exporters."""
+
+    PERCENT = "percent"
+    RATIO = "ratio"
+    MEBIBYTES = "MiB"
+    BYTES = "bytes"
+    BYTES_PER_SECOND = "bytes/s"
+    MEGABYTES_PER_SECOND = "MB/s"
+    WATTS = "W"
+
+
+FACTORS = {
+    Unit.PERCENT: 1.0,
+    Unit.RATIO: 100.0,
+    Unit.MEBIBYTES: 1.0,
+    Unit.BYTES: 1 / (1024 * 1024),
+    Unit.BYTES_PER_SECOND: 1.0,
+    Unit.MEGABYTES_PER_SECOND: 1e6,
+    Unit.WATTS: 1.0,
+}
+"""To the unit of GpuSignal."""
+
+PLAUSIBLE = {
+    Unit.PERCENT: 110.0,
+    Unit.RATIO: 110.0,
+    Unit.MEBIBYTES: 16 * 1024 * 1024.0,
+    Unit.BYTES: 16 * 1024.0**4,
+    Unit.BYTES_PER_SECOND: 1e14,
+    Unit.MEGABYTES_PER_SECOND: 1e12,
+    Unit.WATTS: 1e5,
+}
+"""The largest value that can be one. DCGM writes its blanks as numbers near 2^63 or 2^47, and exporters have passed
+them on.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A metric on the wire."""
+
+    name: str
+    signal: GpuSignal
+    unit: Unit
+
+    def plausible(self, value: float) -> bool:
+        """Whether the value is one, and not an exporter's way of saying that it has none."""
+        return math.isfinite(value) and 0 <= value <= PLAUSIBLE[self.unit]
+
+    def factor(self, values: Iterable[float]) -> float:
+        """What turns the metric into its signal's unit. Ratios and percentages are told apart by their values.
+
+        `values` are as many as can be had, of all GPUs: a percentage that never exceeds 1 and has fractions is a ratio.
+        """
+        if self.unit not in (Unit.PERCENT, Unit.RATIO):
+            return FACTORS[self.unit]
+        known = [value for value in values if self.plausible(value)]
+        highest = max(known, default=0.0)
+        if highest > RATIO_LIMIT:
+            return FACTORS[Unit.PERCENT]
+        if self.unit is Unit.PERCENT and not any(0 < value < 1 for value in known):
+            return FACTORS[Unit.PERCENT]
+        return FACTORS[Unit.RATIO]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Whose sample it is: the pod, and the device that it holds."""
+
+    namespace: str
+    pod: str
+    gpu: str
+    index: str | None
+    model: str | None
+    shared: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricProfile:
+    """An exporter's metrics and labels; `labels` maps a role to the names that may have it, the first non-empty one
+    counts.
+    """
+
+    name: str
+    metrics: tuple[Metric, ...]
+    labels: Mapping[str, tuple[str, ...]]
+    context_idle_watts: Mapping[str, float]
+
+    @property
+    def grouping(self) -> tuple[str, ...]:
+        """Every label that tells one pod's device from another's."""
+        return tuple(sorted({name for names in self.labels.values() for name in names}))
+
+    def of(self, *signals: GpuSignal) -> tuple[Metric, ...]:
+        """The metrics of these signals."""
+        return tuple(metric for metric in self.metrics if metric.signal in signals)
+
+    def identity(self, labels: Mapping[str, str]) -> Identity | None:
+        """Whose sample it is; None for a device that no pod holds or that has no identity."""
+        pod, namespace = self._label(labels, "pod"), self._label(labels, "namespace")
+        device = self._label(labels, "device")
+        if not pod or not namespace or not device:
+            return None
+        instance = self._label(labels, "instance")
+        return Identity(
+            namespace=namespace,
+            pod=pod,
+            gpu=f"{device}/{instance}" if instance else device,
+            index=self._label(labels, "index") or None,
+            model=self._label(labels, "model") or None,
+            shared=bool(self._label(labels, "shared")),
+        )
+
+    def resting_watts(self, model: str | None) -> float | None:
+        """What a model draws with a context and no work; None for one that isn't known."""
+        if model is None:
+            return None
+        return next((watts for part, watts in self.context_idle_watts.items() if part in model), None)
+
+    def _label(self, labels: Mapping[str, str], role: str) -> str:
+        return next((value for name in self.labels[role] if (value := labels.get(name, ""))), "")
+
+
+@cache
+def profiles() -> Mapping[str, MetricProfile]:
+    """The profiles by name."""
+    raw = tomllib.loads(files(__package__).joinpath("metric_profiles.toml").read_text(encoding="utf-8"))
+    return {
+        name: MetricProfile(
+            name=name,
+            metrics=tuple(
+                Metric(name=entry["metric"], signal=GpuSignal(entry["signal"]), unit=Unit(entry["unit"]))
+                for entry in profile["metrics"]
+            ),
+            labels={role: tuple(names) for role, names in profile["labels"].items()},
+            context_idle_watts=profile["context_idle_watts"],
+        )
+        for name, profile in raw.items()
+    }

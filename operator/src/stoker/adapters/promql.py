@@ -1,0 +1,60 @@
+"""PromQL text: what is put together here is never put together elsewhere."""
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+
+ORIGIN = "stoker_origin"
+"""The label by which the rows of a combined query say which of its terms they answer."""
+
+
+def quote(value: str) -> str:
+    """A string literal: a label's value can't end it."""
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def selector(metric: str, matchers: Mapping[str, str] | None = None) -> str:
+    """`metric{label="value",...}`; a value from `any_of` is a regular expression."""
+    parts = []
+    for label, value in (matchers or {}).items():
+        operator = "=~" if isinstance(value, AnyOf) else "!=" if isinstance(value, Not) else "="
+        parts.append(f"{label}{operator}{quote(value)}")
+    return f"{metric}{{{','.join(parts)}}}" if parts else metric
+
+
+class AnyOf(str):
+    """A regular expression that matches exactly one of several values."""
+
+    __slots__ = ()
+
+
+class Not(str):
+    """A value that a label must not have."""
+
+    __slots__ = ()
+
+
+def any_of(values: Iterable[str]) -> AnyOf:
+    """Match exactly these values; RE2's special characters are escaped."""
+    return AnyOf("|".join(re.sub(r"([.+*?^${}()|\[\]\\])", r"\\\1", value) for value in values))
+
+
+def duration(time: timedelta) -> str:
+    """A duration in whole milliseconds, the finest that PromQL has."""
+    milliseconds = round(time.total_seconds() * 1000)
+    return f"{milliseconds // 1000}s" if milliseconds % 1000 == 0 else f"{milliseconds}ms"
+
+
+def named(origin: str, expression: str) -> str:
+    """Mark the rows of an expression."""
+    return f'label_replace({expression}, "{ORIGIN}", {quote(origin)}, "", "")'
+
+
+def union(terms: Iterable[str]) -> str:
+    """All rows of marked terms."""
+    return " or ".join(terms)
+
+
+def aggregate(operator: str, labels: Iterable[str], expression: str) -> str:
+    """`max by (labels) (expression)`."""
+    return f"{operator} by ({', '.join(labels)}) ({expression})"
