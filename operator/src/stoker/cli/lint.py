@@ -108,7 +108,7 @@ def report(manifest: "Manifest", policy: "EffectivePolicy", now: datetime) -> "R
         return blank(violations=wrong)
     verdict = review(job, policy, now=now)
     for rule, failure in verdict.failures:
-        logger.error("Rule %s failed on %s %s.", rule, manifest.path, name, exc_info=failure)
+        logger.debug("Rule %s failed on %s %s.", rule, manifest.path, name, exc_info=failure)
     entries: list[Entry] = []
     for taken, findings in (
         (Outcome.DENY, verdict.denied),

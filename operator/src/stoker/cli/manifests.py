@@ -11,6 +11,7 @@ import yaml
 
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 STDIN = "-"
+MAX_DEPTH = 200
 MAX_NODES = 1_000_000
 """Aliases expanded, a manifest has at most some thousand nodes; a bomb of aliases has billions."""
 
@@ -123,6 +124,7 @@ def parse(text: str, path: str) -> list[Manifest]:
     lines = text.splitlines()
     manifests: list[Manifest] = []
     try:
+        _refuse_depth(text, path)
         loader = _Loader(text)
         try:
             while loader.check_node():
@@ -138,11 +140,9 @@ def parse(text: str, path: str) -> list[Manifest]:
         raise InputError(f"{where}: not valid YAML: {error.problem or error}") from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise InputError(f"{path}:{line}: not valid YAML: the character {error.character!r} is not allowed") from error
+        raise InputError(f"{path}:{line}: not valid YAML: the character {_shown(error)} is not allowed") from error
     except (yaml.YAMLError, ValueError) as error:
         raise InputError(f"{path}: not valid YAML: {error}") from error
-    except RecursionError as error:
-        raise InputError(f"{path}: nested too deeply") from error
     return manifests
 
 
@@ -184,6 +184,24 @@ def _text(file: str) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(f"{file}:{line}: not UTF-8: byte {content[error.start]:#04x}") from error
+
+
+def _shown(error: yaml.reader.ReaderError) -> str:
+    """The character that the reader refuses; the C parser gives its number."""
+    return f"U+{error.character if isinstance(error.character, int) else ord(error.character):04X}"
+
+
+def _refuse_depth(text: str, path: str) -> None:
+    """Raises InputError for a nesting that no manifest has; composing it would overflow the C parser's stack."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                line = event.start_mark.line + 1 if event.start_mark is not None else 1
+                raise InputError(f"{path}:{line}: nested more than {MAX_DEPTH} levels deep")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
 def _check(node: yaml.Node, path: str) -> None:

@@ -145,7 +145,10 @@ def to_text(reports: Sequence[Report]) -> str:
         blocks += [_violation_text(report, violation) for violation in report.violations]
         blocks += [_entry_text(report, entry) for entry in report.entries]
         if report.unfinished:
-            blocks.append(f"{report.manifest.path}: not analysed by {', '.join(report.unfinished)}\n")
+            unable = ", ".join(report.unfinished)
+            blocks.append(
+                f"{report.manifest.path}: not analysed by {unable}: a fault of Stoker's, or too little time\n"
+            )
     return "\n".join([*blocks, _summary(reports)])
 
 
