@@ -120,6 +120,10 @@ class Webhook:
         assert certificate is not None
         return int(str(certificate["serialNumber"]), 16)
 
+    def serves(self, serial: int) -> bool:
+        """Whether the certificate with that serial number is shown."""
+        return self.serial_served() == serial
+
     def set_failure_policy(self, chosen: str) -> None:
         """What the chart's value admission.failurePolicy does."""
         patch = [

@@ -104,9 +104,7 @@ class AdmissionRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What is answered. `warnings` are single lines that kubectl prints; `annotations` go to the API server's audit
-    log.
-    """
+    """What is answered: `warnings` are lines that kubectl prints, `annotations` stand in the API server's audit log."""
 
     allowed: bool
     message: str = ""
@@ -179,9 +177,7 @@ def _cause(violation: Violation) -> Cause:
 
 
 def refuse_unread(start: bytes, message: str) -> bytes | None:
-    """Deny a review of which only the `start` was read, or None if its uid isn't there: an answer without it counts
-    for nothing.
-    """
+    """Deny a review of which only the `start` was read. None if its uid isn't there: no answer counts without it."""
     uid = _LEADING_UID.search(start)
     if uid is None:
         return None

@@ -50,9 +50,7 @@ class ClusterView:
             mirror.listed(objects, int(version))
 
     async def keep_listed(self, api: KubernetesApi, *, interval: float, retry: float) -> None:
-        """List again every `interval` seconds, for ever; after a failure, and until the first success, every `retry`
-        seconds.
-        """
+        """List again every `interval` seconds, for ever; after a failure already in `retry` seconds."""
         failing = False
         while True:
             try:

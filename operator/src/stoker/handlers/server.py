@@ -99,6 +99,9 @@ class AdmissionServer:
             handle_signals=False,
             shutdown_timeout=self._settings.shutdown_timeout,
             lingering_time=1.0,
+            # Longer than the API server keeps an idle connection (90 s): who closes first must not be us, or a review
+            # that is just being sent is lost.
+            keepalive_timeout=600.0,
         )
         await runner.setup()
         try:
@@ -128,9 +131,7 @@ class AdmissionServer:
             await self._runner.cleanup()
 
     async def __call__(self, dispatch: kopf.WebhookFn) -> AsyncIterator[kopf.WebhookClientConfig]:
-        """The protocol of kopf. The configuration is empty: the chart ships the webhook's, and nothing of ours rewrites
-        it.
-        """
+        """The protocol of kopf. What is yielded goes nowhere: the chart ships the webhook's configuration."""
         del dispatch
         yield kopf.WebhookClientConfig()
         await asyncio.Event().wait()
@@ -166,8 +167,9 @@ class AdmissionServer:
         return handle
 
     async def _read(self, request: web.Request) -> tuple[bytes, bool]:
-        """The body and whether that is all of it. What exceeds the limit is read and thrown away, so that the answer
-        is read.
+        """The body, and whether that is all of it.
+
+        What exceeds the limit is read and thrown away: a client that still sends does not listen.
         """
         body = bytearray()
         is_whole = True
@@ -192,9 +194,7 @@ class AdmissionServer:
     async def _frame(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """What holds for every request: our words for aiohttp's errors, no traceback to the client, no reuse while
-        draining.
-        """
+        """For every request: errors in our words, no traceback to the client, no reuse of connections at the end."""
         response: web.StreamResponse
         try:
             response = await handler(request)
