@@ -42,7 +42,7 @@ class Operator:
         return _laid_over({"admission": admission, "controller": {"replicas": 0}}, self._values)
 
     def install(self) -> None:
-        """`helm upgrade --install` of the chart with `values`, and the webhook's Service led to this machine."""
+        """`helm upgrade --install` of the chart with `values`, connected to this machine."""
         values = self.cluster.folder / "values.json"
         values.write_text(json.dumps(self.values))
         self.cluster.helm(
@@ -54,6 +54,10 @@ class Operator:
             "--create-namespace",
             f"--values={values}",
         )
+        self.connect()
+
+    def connect(self) -> None:
+        """After the chart's installation with `values`: wait for its kinds, and lead the webhook's Service to this machine."""
         self.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         self.cluster.expose_webhook(NAMESPACE, SERVICE, self._port)
 

@@ -1,0 +1,194 @@
+"""The story itself. Every claim is checked; the first that does not hold ends the demo with an error."""
+
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from e2e.cluster.base import SupervisedCluster
+from e2e.demo.narrator import Narrator
+from e2e.demo.programs import PROGRAMS, TRAINING_AGAIN
+from e2e.operator import CHART, NAMESPACE, Operator
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+SIMULATION = HERE.parent / "telemetry" / "simulation.yaml"
+
+
+def tell(cluster: SupervisedCluster) -> None:
+    """Tell it on a started cluster. Raises ExpectationError at the first claim that does not hold."""
+    Story(cluster).tell()
+
+
+class Story:
+    """One telling."""
+
+    def __init__(self, cluster: SupervisedCluster) -> None:
+        self.cluster = cluster
+        self.operator = Operator(cluster)
+        tools = cluster.folder / "bin"
+        tools.mkdir(exist_ok=True)
+        for name in ("kubectl", "helm"):
+            (tools / name).symlink_to(cluster.programs[name])
+        # the interpreter's own folder holds the `stoker` command
+        path = f"{tools}:{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
+        self.narrator = Narrator({"KUBECONFIG": str(cluster.kubeconfig), "PATH": path})
+
+    def tell(self) -> None:
+        """All chapters in order."""
+        self.cluster.apply(SIMULATION, HERE / "volumes.yaml")
+        self.install()
+        self.door()
+        self.submit()
+        self.look()
+        self.reclaim()
+        self.resume()
+
+    def install(self) -> None:
+        """The chart, by helm, and the operator's two processes."""
+        narrator = self.narrator
+        narrator.chapter("A cluster with 48 GPUs, and Stoker in it")
+        narrator.say(
+            "A real control plane (etcd, API server, controllers, scheduler, Prometheus); the GPUs and kubelets are simulated."
+        )
+        self.cluster.add_nodes(6, gpus=8)
+        values = self.cluster.folder / "values.json"
+        values.write_text(json.dumps(self.operator.values))
+        narrator.run(
+            f"helm install stoker {CHART.relative_to(ROOT)} --namespace {NAMESPACE} --create-namespace --values {values}",
+            show=lambda text: "\n".join(line for line in text.splitlines() if line.startswith(("NAME:", "STATUS:"))),
+        )
+        self.operator.connect()
+        self.operator.start_admission()
+        self.operator.start_controller(minimum_warning_grace="1m")
+        narrator.run("kubectl get nodes --label-columns nvidia.com/gpu.product")
+
+    def door(self) -> None:
+        """What is refused, what is warned of, and the same answer on a laptop."""
+        narrator = self.narrator
+        narrator.chapter("At the door: wrong jobs are refused, doubtful ones pass with a warning")
+        refused = narrator.run("kubectl apply -f examples/wrong/launcher-too-few.yaml")
+        narrator.expect(refused.code != 0 and "launcher-too-few" in refused.text, "8 GPUs with 4 processes: refused")
+        narrator.expect("--nproc_per_node=8" in refused.text, "the refusal names the change")
+        refused = narrator.run("kubectl apply -f examples/wrong/spark-on-gpus.yaml")
+        narrator.expect(refused.code != 0 and "non-dl-command" in refused.text, "Spark on GPUs: refused")
+        linted = narrator.run("stoker lint examples/wrong/launcher-too-few.yaml")
+        narrator.expect(
+            linted.code == 1 and "launcher-too-few" in linted.text, "`stoker lint` says the same, without a cluster"
+        )
+
+    def submit(self) -> None:
+        """The jobs that are admitted; they have a past, which is written into Prometheus."""
+        narrator = self.narrator
+        narrator.chapter("Six jobs are admitted; they have been running for hours")
+        self._simulate({name: program.manifest(name, datetime.now(UTC)) for name, program in PROGRAMS.items()})
+        for name in ("torchrun-two-nodes", "accelerate", "notebook"):
+            applied = narrator.run(f"kubectl apply -f examples/{name}.yaml")
+            narrator.expect(applied.code == 0 and "Warning" not in applied.text, f"examples/{name}.yaml: no complaint")
+        for name, rule in (
+            ("mpirun-too-few", "launcher-too-few"),
+            ("trailing-sleep", "trailing-sleep"),
+            ("latest-and-install", "heavy-install"),
+        ):
+            applied = narrator.run(f"kubectl apply -f examples/wrong/{name}.yaml")
+            narrator.expect(applied.code == 0 and f"Warning: {rule}" in applied.text, f"admitted, warned of by {rule}")
+        narrator.wait(
+            "all their pods run",
+            lambda: self._phases(set(PROGRAMS) - {"vit-large"}) == {"Running"},
+            timeout=30,
+        )
+        samples = self.cluster.backfill()
+        narrator.say(
+            f"Their past, {samples} samples of DCGM and cAdvisor metrics, is in Prometheus, which now scrapes them live."
+        )
+
+    def look(self) -> None:
+        """Utilization and causes in the status."""
+        narrator = self.narrator
+        narrator.chapter("Who uses the GPUs, and why not")
+        causes = {
+            "gpt-small": "ImproperBatchSize",
+            "ranker": "GPUOversubscription",
+            "video-encoder": "LongLibraryInstallation",
+            "notebook": "InteractiveJob",
+            "gpt-unreleased": "UnreleasedJob",
+        }
+        for name, cause in causes.items():
+            narrator.wait(f"{name}: {cause}", lambda name=name, cause=cause: cause in self._causes(name), timeout=40)
+        narrator.wait(
+            "llama-sft: above 85 %, no finding",
+            lambda: self._status("llama-sft").get("utilization", {}).get("averagePercent", 0) > 85,
+            timeout=40,
+        )
+        narrator.expect(not self._causes("llama-sft"), "and nothing is said of the healthy one")
+        narrator.run("kubectl get dljobs")
+        narrator.run("kubectl describe dljob gpt-small", show=_status_part)
+
+    def reclaim(self) -> None:
+        """Observed, warned, suspended; and who waited gets the GPUs."""
+        narrator = self.narrator
+        narrator.chapter("GPUs that nobody uses are given back")
+        narrator.run("kubectl apply -f examples/deepspeed-single-node.yaml")
+        narrator.wait("vit-large waits: 3 GPUs are free, it needs 4", lambda: self._waits("vit-large"), timeout=20)
+        state = self._status("gpt-unreleased").get("reclaim", {}).get("state")
+        narrator.expect(state == "Idle", "a fresh install only observes: gpt-unreleased is Idle, and left alone")
+        narrator.run(f"kubectl apply -f {(HERE / 'policy.yaml').relative_to(ROOT)}")
+        narrator.wait("gpt-unreleased is warned", lambda: self._reclaim_state("gpt-unreleased") == "Warned", timeout=30)
+        narrator.run(
+            'kubectl get dljob gpt-unreleased -o jsonpath=\'{range .status.conditions[?(@.type=="ReclaimPending")]}'
+            "{.reason}: {.message}{end}'"
+        )
+        narrator.say("A minute of grace: whoever still needs it may use it, or snooze it. Nobody does.")
+        narrator.wait(
+            "gpt-unreleased is suspended",
+            lambda: self._status("gpt-unreleased").get("phase") == "Reclaimed",
+            timeout=100,
+        )
+        narrator.wait(
+            "vit-large got the GPUs", lambda: self._phases({"vit-large"}) <= {"Running", "Succeeded"}, timeout=20
+        )
+        narrator.run("kubectl get dljobs")
+        narrator.run("kubectl events --for dljob/gpt-unreleased")
+        others = set(PROGRAMS) - {"gpt-unreleased", "vit-large", "notebook"}
+        narrator.expect(self._phases(others) == {"Running"}, "no job that uses its GPUs was touched")
+
+    def resume(self) -> None:
+        """One command brings the job back."""
+        narrator = self.narrator
+        narrator.chapter("And back with one command")
+        self._simulate({"gpt-unreleased": TRAINING_AGAIN.manifest("gpt-unreleased", datetime.now(UTC))})
+        narrator.wait("vit-large is done", lambda: self._phases({"vit-large"}) == {"Succeeded"}, timeout=30)
+        narrator.run("stoker resume gpt-unreleased")
+        narrator.wait("gpt-unreleased runs again", lambda: self._phases({"gpt-unreleased"}) == {"Running"}, timeout=40)
+        narrator.run("kubectl get dljobs")
+
+    def _simulate(self, programs: dict[str, dict[str, Any]]) -> None:
+        self.cluster.apply(*programs.values())
+
+    def _status(self, name: str) -> dict[str, Any]:
+        path = f"/apis/stoker.dev/v1alpha1/namespaces/default/dljobs/{name}"
+        status: dict[str, Any] = self.cluster.api("GET", path).get("status", {})
+        return status
+
+    def _phases(self, names: set[str]) -> set[str]:
+        return {self._status(name).get("phase", "") for name in names}
+
+    def _causes(self, name: str) -> set[str]:
+        findings = self._status(name).get("findings", [])
+        return {finding["category"] for finding in findings if "Metrics" in finding["sources"]}
+
+    def _reclaim_state(self, name: str) -> str | None:
+        state: str | None = self._status(name).get("reclaim", {}).get("state")
+        return state
+
+    def _waits(self, name: str) -> bool:
+        conditions = self._status(name).get("conditions", [])
+        return any(one["type"] == "PodsReady" and one["reason"] == "Unschedulable" for one in conditions)
+
+
+def _status_part(text: str) -> str:
+    """`kubectl describe` from its findings on: what stands above is the manifest."""
+    start = text.find("Status:")
+    return text[start:] if start >= 0 else text
