@@ -31,6 +31,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from e2e.cluster.api import ApiClient
+
 PROVIDERS = ("local", "kind")
 H100 = "NVIDIA-H100-80GB-HBM3"
 
@@ -93,7 +95,11 @@ class Cluster(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """End every process and remove the folder (unless kept). Safe to call twice."""
+        """End every process and remove the folder (unless it was given or kept). Safe to call twice."""
+
+    @abstractmethod
+    def detach(self) -> None:
+        """Leave the cluster up when this process ends; `python -m e2e down` stops it (e2e.cluster.registry)."""
 
     def __enter__(self) -> Self:
         try:
@@ -103,7 +109,9 @@ class Cluster(ABC):
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     # -------------------------------------------------------------------------------------------------------- API
@@ -153,8 +161,12 @@ class Cluster(ABC):
         """
 
     @abstractmethod
+    def client(self, kubeconfig: Path | None = None) -> ApiClient:
+        """A client with answers' warnings and watches, as the administrator or as `kubeconfig`."""
+
+    @abstractmethod
     def apply(self, *manifests: Mapping[str, Any] | str | Path) -> None:
-        """`kubectl apply --server-side` of objects, YAML text or files."""
+        """`kubectl apply --server-side` of objects, YAML text, files or folders, in this order."""
 
     @abstractmethod
     def create_namespace(self, prefix: str = "test", labels: Mapping[str, str] | None = None) -> str:
@@ -190,11 +202,15 @@ class Cluster(ABC):
         """The address of Prometheus, the same before it is started, while it is down and after a restart."""
 
     @abstractmethod
-    def start_prometheus(self, *, scrape_interval: float = 1.0, targets: bool = True) -> str:
+    def start_prometheus(
+        self, *, scrape_interval: float = 1.0, targets: bool = True, failing_remote_read: bool = False
+    ) -> str:
         """Start the telemetry exporter and Prometheus; return `prometheus_url` once it is ready.
 
-        `scrape_interval` is in seconds. Without `targets` Prometheus scrapes nothing: an empty data base that
-        answers. Calling it again restarts Prometheus with the new settings on the data it has.
+        `scrape_interval` is in seconds. Without `targets` Prometheus scrapes nothing more: on a new cluster that is
+        an empty data base that answers. With `failing_remote_read` it also asks a remote storage that is down, so
+        that its answers are partial and say so in `warnings`. Calling it again restarts Prometheus with the new
+        settings on the data it has.
         """
 
     @abstractmethod
@@ -202,7 +218,9 @@ class Cluster(ABC):
         """Prometheus down: connections are refused until `start_prometheus`. Its data stays."""
 
     @abstractmethod
-    def backfill(self, namespace: str | None = None, *, step: float = 30.0, scrape_interval: float | None = None) -> int:
+    def backfill(
+        self, namespace: str | None = None, *, step: float = 30.0, scrape_interval: float | None = None
+    ) -> int:
         """Write the past of running back-dated pods (in `namespace`, or all) into Prometheus; return the samples.
 
         Every pod with `e2e.stoker.dev/started-at` that has no history yet gets samples each `step` seconds from its
@@ -238,7 +256,7 @@ class Cluster(ABC):
         namespace: str = "stoker-system",
         values: Mapping[str, Any] | None = None,
     ) -> str:
-        """The chart's manifests (CRDs included) as YAML text, rendered with the cluster's own API versions."""
+        """The chart's manifests (CRDs included) as YAML text, rendered for the cluster's version."""
 
     # ----------------------------------------------------------------------------------- identities and processes
 
@@ -277,11 +295,14 @@ class Cluster(ABC):
         cwd: Path | None = None,
         ready: Callable[[], object] | None = None,
         timeout: float = 30.0,
+        grace: float = 0.0,
     ) -> int:
         """Start a process under the supervisor, its output in `logs/NAME.log` (appended); return its pid.
 
         `env` is added to this process' environment. With `ready` it returns once that gives something true (an
-        exception counts as "not yet"). Raises ClusterError with the log's tail when it ends before, or is late.
+        exception counts as "not yet"). `grace` is how many seconds it gets from SIGTERM to SIGKILL when the cluster
+        stops (default: SIGKILL at once). Raises ClusterError with the log's tail when it ends before it is ready, or
+        is late.
         """
 
     @abstractmethod

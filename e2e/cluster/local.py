@@ -1,0 +1,161 @@
+"""The default provider: a control plane of plain processes on loopback, without root and without Docker."""
+
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from e2e.cluster import binaries
+from e2e.cluster.api import kubeconfig_text
+from e2e.cluster.base import SupervisedCluster
+from e2e.cluster.pki import service_account_keys, write_private
+
+# What needs a cloud or an overlay network has nothing to do here.
+_CONTROLLERS = "*,-node-ipam-controller,-node-route-controller,-service-lb-controller,-cloud-node-lifecycle-controller"
+
+
+class LocalCluster(SupervisedCluster):
+    """etcd, kube-apiserver, kube-controller-manager and kube-scheduler; kwok is every node's kubelet.
+
+    There is no network between pods and no DNS: a webhook's Service becomes an ExternalName for localhost.
+    """
+
+    needs = binaries.LOCAL
+
+    def _start_control_plane(self) -> None:
+        etcd = self._start_etcd()
+        server = self._start_api_server(etcd)
+        kubeconfigs = {
+            name: self._write_kubeconfig(name, server, user)
+            for name, user in (
+                ("kube-controller-manager", "system:kube-controller-manager"),
+                ("kube-scheduler", "system:kube-scheduler"),
+            )
+        }
+        manager, scheduler = kubeconfigs["kube-controller-manager"], kubeconfigs["kube-scheduler"]
+        self.start_process(
+            "kube-controller-manager",
+            [
+                self.programs["kube-controller-manager"],
+                *_three_times(manager),
+                f"--service-account-private-key-file={self._pki / 'sa.key'}",
+                f"--root-ca-file={self._pki / 'ca.crt'}",
+                "--use-service-account-credentials",
+                "--bind-address=127.0.0.1",
+                f"--secure-port={self.reserve_port()}",
+                "--leader-elect=false",
+                "--kube-api-qps=200",  # at the default of 20 its controllers take 5 s to start
+                "--kube-api-burst=400",
+                f"--controllers={_CONTROLLERS}",
+            ],
+        )
+        self.start_process(
+            "kube-scheduler",
+            [
+                self.programs["kube-scheduler"],
+                *_three_times(scheduler),
+                "--bind-address=127.0.0.1",
+                f"--secure-port={self.reserve_port()}",
+                "--leader-elect=false",
+            ],
+        )
+        self._start_kwok(self.kubeconfig)
+
+    def expose_webhook(self, namespace: str, service: str, port: int) -> None:
+        path = f"/api/v1/namespaces/{namespace}/services"
+        # null removes what an ExternalName must not have
+        spec = {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}
+        spec |= dict.fromkeys(("clusterIP", "clusterIPs", "selector", "ipFamilies", "ipFamilyPolicy"))
+        existing = {item["metadata"]["name"] for item in self.api("GET", path)["items"]}
+        if service in existing:
+            self.api("PATCH", f"{path}/{service}", {"spec": spec}, "application/merge-patch+json")
+        else:
+            kept = {key: value for key, value in spec.items() if value is not None}
+            body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": service}, "spec": kept}
+            self.api("POST", path, body)
+
+    # ---------------------------------------------------------------------------------------------------- the parts
+
+    @property
+    def _pki(self) -> Path:
+        return self.folder / "pki"
+
+    def _start_etcd(self) -> str:
+        client, peer = (f"http://127.0.0.1:{self.reserve_port()}" for _ in range(2))
+        self.start_process(
+            "etcd",
+            [
+                self.programs["etcd"],
+                f"--data-dir={self.folder / 'etcd'}",
+                f"--listen-client-urls={client}",
+                f"--advertise-client-urls={client}",
+                f"--listen-peer-urls={peer}",
+                f"--initial-advertise-peer-urls={peer}",
+                f"--initial-cluster=default={peer}",
+                "--unsafe-no-fsync",  # nothing here must survive the machine
+                "--log-level=warn",
+            ],
+            ready=_answers(f"{client}/health"),
+        )
+        return client
+
+    def _start_api_server(self, etcd: str) -> str:
+        self._pki.mkdir(mode=0o700, exist_ok=True)
+        write_private(self._pki / "ca.crt", self._authority.pem)
+        private, public = service_account_keys()
+        write_private(self._pki / "sa.key", private)
+        write_private(self._pki / "sa.pub", public)
+        names = ("127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1")
+        certificate, key = self._authority.issue_server(names)
+        write_private(self._pki / "apiserver.crt", certificate)
+        write_private(self._pki / "apiserver.key", key)
+        port = self.reserve_port()
+        server = f"https://127.0.0.1:{port}"
+        self._write_kubeconfig("admin", server, "e2e-admin", "system:masters")
+        self.start_process(
+            "kube-apiserver",
+            [
+                self.programs["kube-apiserver"],
+                f"--etcd-servers={etcd}",
+                f"--secure-port={port}",
+                "--bind-address=127.0.0.1",
+                "--advertise-address=127.0.0.1",
+                "--endpoint-reconciler-type=none",
+                "--service-cluster-ip-range=10.96.0.0/16",
+                f"--tls-cert-file={self._pki / 'apiserver.crt'}",
+                f"--tls-private-key-file={self._pki / 'apiserver.key'}",
+                f"--client-ca-file={self._pki / 'ca.crt'}",
+                f"--service-account-key-file={self._pki / 'sa.pub'}",
+                f"--service-account-signing-key-file={self._pki / 'sa.key'}",
+                "--service-account-issuer=https://kubernetes.default.svc",
+                "--authorization-mode=Node,RBAC",
+                # as GPU clouds have it: a pod that requests GPUs tolerates the taint of GPU nodes
+                "--enable-admission-plugins=ExtendedResourceToleration",
+                "--allow-privileged=true",
+                "--profiling=false",
+            ],
+            ready=lambda: self.api("GET", "/readyz") == "ok",
+            timeout=60,
+        )
+        return server
+
+    def _write_kubeconfig(self, name: str, server: str, user: str, *groups: str) -> Path:
+        certificate, key = self._authority.issue_client(user, groups)
+        text = kubeconfig_text(
+            server=server,
+            ca=self._pki / "ca.crt",
+            certificate=write_private(self._pki / f"{name}.crt", certificate),
+            key=write_private(self._pki / f"{name}.key", key),
+        )
+        return write_private(self.folder / f"{name}.kubeconfig", text)
+
+
+def _three_times(kubeconfig: Path) -> list[str]:
+    return [f"--{use}kubeconfig={kubeconfig}" for use in ("", "authentication-", "authorization-")]
+
+
+def _answers(url: str) -> Callable[[], bool]:
+    def probe() -> bool:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+
+    return probe
