@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from prometheus_api_client import PrometheusConnect
 
@@ -57,6 +57,8 @@ MAX_CELLS = 1_500_000
 """Values of all series of one job together: some 45 MB of JSON."""
 MAX_SKEW = timedelta(minutes=1)
 """Between Prometheus' clock and ours: with more, "the last hour" isn't the last hour."""
+QUERY_TIMEOUT = timedelta(seconds=6)
+"""Of one query; a screen asks three."""
 THREADS = 4
 
 
@@ -83,7 +85,7 @@ class PrometheusSource:
         url: str,
         *,
         profile: str = "nvidia",
-        timeout: timedelta = timedelta(seconds=20),
+        timeout: timedelta = QUERY_TIMEOUT,
         token_file: Path | None = None,
         ca_file: Path | None = None,
         resolution: timedelta = RESOLUTION,
@@ -104,6 +106,12 @@ class PrometheusSource:
         self._transport = transport
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="prometheus")
         self._factors: dict[str, float] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def close(self) -> None:
         """Let running queries end and close the connections."""

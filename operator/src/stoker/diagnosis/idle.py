@@ -61,10 +61,11 @@ def idleness(
         return replace(answer, reason=reason, message=message)
 
     started = max(pod.started_at for pod in facts.pods if pod.started_at is not None)
-    if screen.at - started < window:
+    if screen.at - started < screen.window:
+        # The screen's window, not the job's: what it says of the time before the start is not about this job.
         message = (
             f"started {minutes(max((screen.at - started).total_seconds(), 0))} ago, "
-            f"the idle window is {minutes(window.total_seconds())}"
+            f"the idle window is {minutes(screen.window.total_seconds())}"
         )
         return replace(answer, state=IdlenessState.ACTIVE, message=message)
 
