@@ -37,7 +37,8 @@ class Word:
     many: an unquoted unknown expansion: it may stand for any number of words, none included.
     span: where the word stands in the command; None when it comes from the manifest's environment or arguments.
     origin: where its text was written, when that is elsewhere (the assignment of the variable).
-    names: the variables and commands that made it unknown ("NODE_RANK", "$(hostname)").
+    names: the variables and commands that made it unknown ("NODE_RANK", "$(nvidia-smi)").
+    argument: the index in the container's command and args of a word that stands there by itself (no span then).
     """
 
     text: str | None
@@ -47,6 +48,7 @@ class Word:
     span: Span | None = None
     origin: Span | None = None
     names: frozenset[str] = frozenset()
+    argument: int | None = None
 
     @classmethod
     def known(cls, text: str, span: Span | None = None, origin: Span | None = None) -> "Word":
@@ -153,6 +155,7 @@ class ShellScript:
     complete: False when a limit (nesting, work, size) or a syntax issue cut the analysis short: judge nothing by absence.
     assumed_unset: variables that nobody in sight sets and whose defaults were taken (`${N:-8}`).
     files: files that the script writes with known text (heredocs, echo), by path as written.
+    argument: the index in the container's command and args of the text that `source` is (`bash -c TEXT`), else None.
     """
 
     source: str
@@ -161,10 +164,15 @@ class ShellScript:
     complete: bool = True
     assumed_unset: frozenset[str] = frozenset()
     files: Mapping[str, str] = field(default_factory=dict)
+    argument: int | None = None
 
     @cached_property
     def _line_starts(self) -> list[int]:
         return [0, *(index + 1 for index, character in enumerate(self.source) if character == "\n")]
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        return self.source.split("\n")
 
     def span_of(self, start: int, end: int) -> Span:
         """The span of the characters start..end (0-based offsets, end exclusive)."""
@@ -174,7 +182,37 @@ class ShellScript:
 
     def excerpt(self, span: Span, *, width: int = 110) -> Excerpt:
         """The command line around the span, continuation lines joined, with a marker under the span."""
-        raise NotImplementedError
+        first, last = span.line, min(max(span.end_line, span.line), len(self._lines))
+        while first > 1 and _continued(self._lines[first - 2]):
+            first -= 1
+        while last < len(self._lines) and _continued(self._lines[last - 1]):
+            last += 1
+        text = ""
+        begin = end = 0
+        for number in range(first, last + 1):
+            line = self._lines[number - 1].rstrip("\r")
+            continued = number < last and _continued(line)
+            body = line[:-1].rstrip() if continued else line.rstrip()
+            indent = len(body) - len(body.lstrip())
+            offset = (len(text) + 1 if text else 0) - indent
+            if number == span.line:
+                begin = max(offset + span.column - 1, offset + indent)
+            if number == span.end_line:
+                end = min(offset + span.end_column - 1, offset + len(body))
+            text = f"{text} {body.strip()}" if text else body.strip()
+        end = min(max(end, begin + 1), max(len(text), begin + 1))
+        text = "".join(character if character.isprintable() else " " for character in text)
+        if len(text) > width:
+            start = max(0, min(begin - width // 4, len(text) - width))
+            cut = text[start : start + width]
+            text = ("..." + cut[3:] if start else cut)[: width - 3] + ("..." if start + width < len(text) else cut[-3:])
+            begin, end = begin - start, min(end - start, width)
+        return Excerpt(span.line, text, " " * begin + "^" * max(end - begin, 1))
+
+
+def _continued(line: str) -> bool:
+    body = line.rstrip("\r")
+    return (len(body) - len(body.rstrip("\\"))) % 2 == 1
 
 
 __all__ = ["Branch", "Excerpt", "Invocation", "ShellScript", "Span", "SyntaxIssue", "Word"]

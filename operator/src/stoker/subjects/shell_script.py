@@ -1,8 +1,18 @@
 """Startup shell scripts, read by a small abstract interpreter: constants are propagated, what it can't follow is unknown."""
 
+import re
 from collections.abc import Mapping, Sequence
 
+from stoker.subjects import shell_text
+from stoker.subjects.shell_expansion import Field
+from stoker.subjects.shell_interpreter import SHELLS, Interpreter
 from stoker.subjects.shell_model import Branch, Excerpt, Invocation, ShellScript, Span, SyntaxIssue, Word
+from stoker.subjects.shell_source import NOWHERE
+
+MAX_SOURCE = 262_144
+"""Characters; a longer text is not analysed at all (the API admits 65,536 bytes)."""
+
+_REFERENCE = re.compile(r"\$(?:\$|\(([A-Za-z_.-][A-Za-z0-9_.-]*)\))")
 
 
 def interpret(
@@ -20,7 +30,11 @@ def interpret(
     gpus_per_node: what `nvidia-smi -L | wc -l` counts in the pod; None = unknown.
     files: readable files beside the script by path (sources of the job), for `source x.sh` and `bash x.sh`.
     """
-    raise NotImplementedError
+    if len(source) > MAX_SOURCE:
+        return ShellScript(source=source, complete=False)
+    interpreter = Interpreter(source, environment=environment or {}, gpus_per_node=gpus_per_node, files=files or {})
+    interpreter.run(positional)
+    return interpreter.result()
 
 
 def interpret_argv(
@@ -32,10 +46,43 @@ def interpret_argv(
 ) -> ShellScript:
     """Follow a container's command and args (already expanded by the kubelet: `expand_kubernetes`).
 
-    `sh -c TEXT` and its kin: `ShellScript.source` is TEXT and spans are of TEXT. A plain argv: one invocation, its words
-    have no spans and the source is the shell-quoted command line.
+    `sh -c TEXT` and its kin: `ShellScript.source` is TEXT, `ShellScript.argument` its index, and spans are of TEXT.
+    A plain argv: its words have no spans, but `Word.argument`, their index in argv; the source is empty.
     """
-    raise NotImplementedError
+    index = _script_argument(argv)
+    source = argv[index] if index is not None else ""
+    if sum(map(len, argv)) > MAX_SOURCE:
+        return ShellScript(source=source, complete=False, argument=index)
+    fields = [
+        Field(
+            shell_text.literal(text, *((0, len(text)) if position == index else NOWHERE), quoted=True),
+            (0, len(text)) if position == index and text else NOWHERE,
+            argument=position,
+        )
+        for position, text in enumerate(argv)
+    ]
+    interpreter = Interpreter(
+        source, environment=environment or {}, gpus_per_node=gpus_per_node, files=files or {}, argument=index
+    )
+    if fields:
+        interpreter.run_argv(fields)
+    return interpreter.result()
+
+
+def _script_argument(argv: Sequence[str]) -> int | None:
+    """The index of the text in `... bash -lc TEXT`."""
+    shell = False
+    for index, text in enumerate(argv):
+        if text.rsplit("/", 1)[-1] in SHELLS:
+            shell = True
+        elif shell and re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", text):
+            following = index + 1
+            while following < len(argv) and argv[following].startswith("-"):
+                following += 1
+            return following if following < len(argv) else None
+        elif shell and not text.startswith(("-", "+")) and argv[index - 1] not in ("-o", "+o", "-O"):
+            return None
+    return None
 
 
 def expand_kubernetes(argv: Sequence[str], environment: Mapping[str, str | None]) -> tuple[str, ...]:
@@ -43,7 +90,14 @@ def expand_kubernetes(argv: Sequence[str], environment: Mapping[str, str | None]
 
     References to unset names and to names of unknown value stay as they are.
     """
-    raise NotImplementedError
+
+    def expand(match: re.Match[str]) -> str:
+        if match[0] == "$$":
+            return "$"
+        value = environment.get(match[1])
+        return match[0] if value is None else value
+
+    return tuple(_REFERENCE.sub(expand, text) for text in argv)
 
 
 __all__ = [

@@ -1,0 +1,214 @@
+"""Shell arithmetic on known text: `$((...))`, `((...))`, `let`, array indices."""
+
+from collections.abc import Callable
+
+MAX_LENGTH = 1_024
+MAX_DEPTH = 40
+LIMIT = 1 << 63
+
+
+class ArithmeticUnknownError(ValueError):
+    """The expression is not one that can be followed; its value is unknown."""
+
+
+_BINARY = {
+    "||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "==": 6, "!=": 6, "<": 7, ">": 7, "<=": 7, ">=": 7,
+    "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10, "**": 11,
+}  # fmt: skip
+_ASSIGNMENTS = ("<<=", ">>=", "**=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "=")
+_TOKENS = sorted({*_BINARY, *_ASSIGNMENTS, "++", "--", "(", ")", "!", "~", "?", ":", ","}, key=len, reverse=True)
+
+
+class _Parser:
+    def __init__(self, text: str, lookup: Callable[[str], int], assign: Callable[[str, int], None]) -> None:
+        if len(text) > MAX_LENGTH:
+            raise ArithmeticUnknownError
+        self.tokens = _tokens(text)
+        self.position = 0
+        self.depth = 0
+        self.lookup = lookup
+        self.assign = assign
+
+    def peek(self) -> str:
+        return self.tokens[self.position] if self.position < len(self.tokens) else ""
+
+    def take(self) -> str:
+        token = self.peek()
+        self.position += 1
+        return token
+
+    def comma(self) -> int:
+        value = self.assignment()
+        while self.peek() == ",":
+            self.take()
+            value = self.assignment()
+        return value
+
+    def assignment(self) -> int:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise ArithmeticUnknownError
+        try:
+            name = self.peek()
+            following = self.tokens[self.position + 1] if self.position + 1 < len(self.tokens) else ""
+            if _is_name(name) and following in _ASSIGNMENTS:
+                self.position += 2
+                value = self.assignment()
+                if following != "=":
+                    value = _apply(following[:-1], self.lookup(name), value)
+                self.assign(name, value)
+                return value
+            return self.ternary()
+        finally:
+            self.depth -= 1
+
+    def ternary(self) -> int:
+        condition = self.binary(1)
+        if self.peek() != "?":
+            return condition
+        self.take()
+        chosen = self.assignment()
+        if self.take() != ":":
+            raise ArithmeticUnknownError
+        other = self.assignment()
+        return chosen if condition else other
+
+    def binary(self, level: int) -> int:
+        left = self.unary()
+        while (operator := self.peek()) in _BINARY and _BINARY[operator] >= level:
+            self.take()
+            right = self.binary(_BINARY[operator] + (operator != "**"))
+            left = _apply(operator, left, right)
+        return left
+
+    def unary(self) -> int:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise ArithmeticUnknownError
+        try:
+            return self._unary()
+        finally:
+            self.depth -= 1
+
+    def _unary(self) -> int:
+        token = self.take()
+        if token == "(":
+            value = self.comma()
+            if self.take() != ")":
+                raise ArithmeticUnknownError
+            return value
+        if token in ("!", "-", "+", "~"):
+            value = self.unary()
+            return {"!": int(not value), "-": -value, "+": value, "~": ~value}[token]
+        if token in ("++", "--"):
+            name = self.take()
+            if not _is_name(name):
+                raise ArithmeticUnknownError
+            value = self.lookup(name) + (1 if token == "++" else -1)
+            self.assign(name, value)
+            return value
+        if _is_name(token):
+            value = self.lookup(token)
+            if self.peek() in ("++", "--"):
+                self.assign(token, value + (1 if self.take() == "++" else -1))
+            return value
+        return number(token)
+
+
+def _tokens(text: str) -> list[str]:
+    tokens: list[str] = []
+    index = 0
+    while index < len(text):
+        character = text[index]
+        if character.isspace():
+            index += 1
+        elif character.isascii() and (character.isalnum() or character == "_"):
+            end = index
+            while end < len(text) and text[end].isascii() and (text[end].isalnum() or text[end] in "_#"):
+                end += 1
+            tokens.append(text[index:end])
+            index = end
+        else:
+            token = next((token for token in _TOKENS if text.startswith(token, index)), None)
+            if token is None:
+                raise ArithmeticUnknownError
+            tokens.append(token)
+            index += len(token)
+    return tokens
+
+
+def _is_name(token: str) -> bool:
+    return bool(token) and (token[0].isalpha() or token[0] == "_") and token.isidentifier()
+
+
+def number(text: str) -> int:
+    """A shell integer: decimal, 0x.., 0.. (octal), base#digits. Raises ArithmeticUnknownError."""
+    try:
+        if "#" in text:
+            base, digits = text.split("#", 1)
+            return int(digits, int(base))
+        if text[:2].lower() == "0x":
+            return int(text, 16)
+        if len(text) > 1 and text[0] == "0":
+            return int(text, 8)
+        return int(text) if text.isdecimal() else _fail()
+    except ValueError as error:
+        raise ArithmeticUnknownError from error
+
+
+def _fail() -> int:
+    raise ArithmeticUnknownError
+
+
+def _apply(operator: str, left: int, right: int) -> int:
+    if operator in ("/", "%"):
+        if right == 0:
+            raise ArithmeticUnknownError
+        quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+        return quotient if operator == "/" else left - right * quotient
+    if operator in ("<<", ">>", "**"):
+        if not 0 <= right < 64:
+            raise ArithmeticUnknownError
+        value = left << right if operator == "<<" else left >> right if operator == ">>" else left**right
+    else:
+        value = {
+            "+": left + right,
+            "-": left - right,
+            "*": left * right,
+            "&": left & right,
+            "|": left | right,
+            "^": left ^ right,
+            "==": int(left == right),
+            "!=": int(left != right),
+            "<": int(left < right),
+            ">": int(left > right),
+            "<=": int(left <= right),
+            ">=": int(left >= right),
+            "&&": int(bool(left) and bool(right)),
+            "||": int(bool(left) or bool(right)),
+        }[operator]
+    if not -LIMIT <= value < LIMIT:
+        raise ArithmeticUnknownError
+    return value
+
+
+def evaluate(text: str, lookup: Callable[[str], int], assign: Callable[[str, int], None]) -> int:
+    """The value of an expression whose `$` expansions are done.
+
+    lookup: a variable's integer; raises ArithmeticUnknownError if it is not known. assign: `x = 1`, `x++`, `x += 1`.
+    Raises ArithmeticUnknownError for everything that isn't plain integer arithmetic. Both sides of `&&`, `||` and `?:`
+    are evaluated, so assignments within them make the result unreliable: they are refused.
+    """
+    if any(token in text for token in ("&&", "||", "?")):
+
+        def refuse(_name: str, _value: int) -> None:
+            raise ArithmeticUnknownError
+
+        assign = refuse
+    parser = _Parser(text, lookup, assign)
+    if not parser.tokens:
+        return 0
+    value = parser.comma()
+    if parser.position != len(parser.tokens):
+        raise ArithmeticUnknownError
+    return value

@@ -1,0 +1,137 @@
+"""Shell patterns (`*`, `?`, `[a-z]`) on known text, without regular expressions: matching is at worst quadratic."""
+
+from typing import TypeAlias
+
+MAX_SUBJECT = 4_096
+MAX_PATTERN = 256
+
+
+class PatternTooLargeError(ValueError):
+    """The text or the pattern is longer than is worth following."""
+
+
+Item: TypeAlias = str | tuple[bool, frozenset[str], tuple[tuple[str, str], ...]] | None
+"""A character, a bracket expression (negated, characters, ranges), or None for `*`; "" stands for `?`."""
+
+
+def compile_pattern(pattern: str) -> list[Item]:
+    """Raises PatternTooLargeError, also for extended patterns (`@(a|b)`), which aren't followed."""
+    if len(pattern) > MAX_PATTERN:
+        raise PatternTooLargeError
+    items: list[Item] = []
+    index = 0
+    while index < len(pattern):
+        character = pattern[index]
+        if character in "@+!?*" and pattern[index + 1 : index + 2] == "(":
+            raise PatternTooLargeError
+        if character == "\\" and index + 1 < len(pattern):
+            items.append(pattern[index + 1])
+            index += 2
+            continue
+        if character == "*":
+            if not items or items[-1] is not None:
+                items.append(None)
+        elif character == "?":
+            items.append("")
+        elif character == "[":
+            end = pattern.find("]", index + (3 if pattern[index + 1 : index + 2] in ("!", "^") else 2))
+            if end < 0:
+                items.append(character)
+            else:
+                items.append(_bracket(pattern[index + 1 : end]))
+                index = end
+        else:
+            items.append(character)
+        index += 1
+    return items
+
+
+def _bracket(content: str) -> tuple[bool, frozenset[str], tuple[tuple[str, str], ...]]:
+    if "[:" in content:
+        raise PatternTooLargeError
+    negated = content[:1] in ("!", "^")
+    body = content[1:] if negated else content
+    ranges: list[tuple[str, str]] = []
+    characters: set[str] = set()
+    index = 0
+    while index < len(body):
+        if body[index + 1 : index + 2] == "-" and index + 2 < len(body):
+            ranges.append((body[index], body[index + 2]))
+            index += 3
+        else:
+            characters.add(body[index])
+            index += 1
+    return negated, frozenset(characters), tuple(ranges)
+
+
+def _accepts(item: Item, character: str) -> bool:
+    if isinstance(item, str):
+        return item in ("", character)
+    if item is None:
+        return True
+    negated, characters, ranges = item
+    return (character in characters or any(low <= character <= high for low, high in ranges)) != negated
+
+
+def _match(items: list[Item], text: str) -> bool:
+    """Greedy with one backtrack point, the classic wildcard walk."""
+    position = item = 0
+    star = mark = -1
+    while position < len(text):
+        if item < len(items) and items[item] is None:
+            star, mark = item, position
+            item += 1
+        elif item < len(items) and _accepts(items[item], text[position]):
+            position, item = position + 1, item + 1
+        elif star >= 0:
+            mark += 1
+            position, item = mark, star + 1
+        else:
+            return False
+    return all(each is None for each in items[item:])
+
+
+def matches(pattern: str, text: str) -> bool:
+    """The whole text matches. Raises PatternTooLargeError."""
+    if len(text) > MAX_SUBJECT:
+        raise PatternTooLargeError
+    return _match(compile_pattern(pattern), text)
+
+
+def remove(pattern: str, text: str, operator: str) -> str:
+    """`${x#p}`, `${x##p}`, `${x%p}`, `${x%%p}`. Raises PatternTooLargeError."""
+    if len(text) > MAX_SUBJECT:
+        raise PatternTooLargeError
+    items = compile_pattern(pattern)
+    longest = len(operator) == 2
+    if operator[0] == "#":
+        cuts = range(len(text), -1, -1) if longest else range(len(text) + 1)
+        return next((text[cut:] for cut in cuts if _match(items, text[:cut])), text)
+    cuts = range(len(text) + 1) if longest else range(len(text), -1, -1)
+    return next((text[:cut] for cut in cuts if _match(items, text[cut:])), text)
+
+
+def replace(pattern: str, replacement: str, text: str, operator: str) -> str:
+    """`${x/p/r}`, `${x//p/r}`, `${x/#p/r}`, `${x/%p/r}`. Raises PatternTooLargeError."""
+    if len(text) > MAX_SUBJECT // 8:
+        raise PatternTooLargeError
+    items = compile_pattern(pattern)
+    if operator == "/#":
+        cut = next((end for end in range(len(text), -1, -1) if _match(items, text[:end])), None)
+        return text if cut is None else replacement + text[cut:]
+    if operator == "/%":
+        cut = next((start for start in range(len(text) + 1) if _match(items, text[start:])), None)
+        return text if cut is None else text[:cut] + replacement
+    result: list[str] = []
+    position = 0
+    while position < len(text):
+        end = next((end for end in range(len(text), position, -1) if _match(items, text[position:end])), None)
+        if end is None:
+            result.append(text[position])
+            position += 1
+            continue
+        result.append(replacement)
+        position = end
+        if operator == "/":
+            break
+    return "".join(result) + text[position:]

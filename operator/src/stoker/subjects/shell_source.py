@@ -1,0 +1,101 @@
+"""A parsed shell text and where its characters stand in the outermost script."""
+
+from bisect import bisect_right
+
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser, Tree
+
+from stoker.subjects.shell_text import Text
+
+_LANGUAGE = Language(tree_sitter_bash.language())
+
+Offsets = tuple[int, int]
+NOWHERE: Offsets = (-1, -1)
+
+
+class Source:
+    """One shell text: the outermost script, or a text inside it (`bash -c`, `eval`, a file it writes).
+
+    Tree-sitter counts bytes; everything else here counts characters. Control characters that no script holds are
+    blanked before parsing: the grammar's error recovery takes seconds over them.
+    """
+
+    def __init__(self, text: str, segments: list[tuple[int, int, int, int]], fallback: Offsets) -> None:
+        """segments: (start, end, outer start, outer end) of the text's parts, in order; fallback: for what has none."""
+        self.text = text
+        self._segments = segments
+        self._starts = [segment[0] for segment in segments]
+        self._fallback = fallback
+        printable = text.translate(_BLANKED)
+        self.blanked = printable != text
+        data = printable.encode("utf-8", "replace")
+        self._ascii = len(data) == len(text)
+        self._byte_starts: list[int] = []
+        if not self._ascii:
+            position = 0
+            for character in printable:
+                self._byte_starts.append(position)
+                position += len(character.encode("utf-8", "replace"))
+        self.tree: Tree | None = Parser(_LANGUAGE).parse(data)
+
+    @classmethod
+    def outermost(cls, text: str) -> "Source":
+        return cls(text, [(0, len(text), 0, len(text))], NOWHERE)
+
+    @classmethod
+    def nested(cls, pieces: Text, fallback: Offsets) -> "Source":
+        """The text of known pieces, each of which knows where it was written."""
+        segments: list[tuple[int, int, int, int]] = []
+        parts: list[str] = []
+        position = 0
+        for piece in pieces:
+            text = " " if piece.separator else piece.text or ""
+            segments.append((position, position + len(text), piece.start, piece.end))
+            parts.append(text)
+            position += len(text)
+        return cls("".join(parts), segments, fallback)
+
+    def _character(self, byte: int) -> int:
+        if self._ascii:
+            return byte
+        return bisect_right(self._byte_starts, byte - 1) if byte else 0
+
+    def start(self, node: Node) -> int:
+        return self._character(node.start_byte)
+
+    def end(self, node: Node) -> int:
+        return self._character(node.end_byte)
+
+    def slice(self, node: Node) -> str:
+        return self.text[self.start(node) : self.end(node)]
+
+    def outer(self, start: int, end: int) -> Offsets:
+        """Where the characters start..end of this text stand in the outermost script."""
+        first, last = self._outer_of(start), self._outer_of(max(start, end - 1))
+        if first == NOWHERE or last == NOWHERE or last[1] < first[0]:
+            return first if first != NOWHERE else self._fallback
+        return first[0], last[1]
+
+    def _outer_of(self, position: int) -> Offsets:
+        index = bisect_right(self._starts, position) - 1
+        if index < 0:
+            return NOWHERE
+        start, end, outer_start, outer_end = self._segments[index]
+        if outer_start < 0:
+            return NOWHERE
+        if end - start == outer_end - outer_start and position < end:
+            return outer_start + position - start, outer_start + position - start + 1
+        return outer_start, outer_end
+
+    def exact(self, start: int, end: int) -> Offsets:
+        """As `outer`, NOWHERE if it isn't character by character."""
+        index = bisect_right(self._starts, start) - 1
+        if index < 0:
+            return NOWHERE
+        begin, limit, outer_start, outer_end = self._segments[index]
+        if outer_start < 0 or end > limit or limit - begin != outer_end - outer_start:
+            return NOWHERE
+        return outer_start + start - begin, outer_start + end - begin
+
+
+_BLANKED = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), " ")

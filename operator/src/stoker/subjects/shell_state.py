@@ -1,0 +1,203 @@
+"""What the interpreter knows at one point of a script: variables, functions, and how that point is reached."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from tree_sitter import Node
+
+from stoker.subjects import shell_text
+from stoker.subjects.shell_model import Branch
+from stoker.subjects.shell_source import NOWHERE, Offsets, Source
+from stoker.subjects.shell_text import Text, Value
+
+
+class Ending(Enum):
+    """How a command ends."""
+
+    SUCCESS = "success"  # certainly 0
+    FAILURE = "failure"  # certainly not 0
+    EXPECTED = "expected"  # a program: 0 in a successful run
+    UNEXPECTED = "unexpected"  # the opposite: `! program`
+    UNDECIDED = "undecided"  # a question (`test`, `grep`) with an unknown answer
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a command ends, and what an undecided end hangs on."""
+
+    ending: Ending
+    names: frozenset[str] = shell_text.NO_NAMES
+
+    def negated(self) -> "Outcome":
+        """Of `! command`."""
+        return _NEGATED.get(self.ending, self)
+
+    @property
+    def truth(self) -> bool | None:
+        """Success, as a successful run sees it."""
+        return {Ending.SUCCESS: True, Ending.EXPECTED: True, Ending.FAILURE: False, Ending.UNEXPECTED: False}.get(
+            self.ending
+        )
+
+    @property
+    def certain(self) -> bool:
+        return self.ending in (Ending.SUCCESS, Ending.FAILURE)
+
+
+SUCCESS = Outcome(Ending.SUCCESS)
+FAILURE = Outcome(Ending.FAILURE)
+EXPECTED = Outcome(Ending.EXPECTED)
+UNEXPECTED = Outcome(Ending.UNEXPECTED)
+UNDECIDED = Outcome(Ending.UNDECIDED)
+_NEGATED = {
+    Ending.SUCCESS: FAILURE,
+    Ending.FAILURE: SUCCESS,
+    Ending.EXPECTED: UNEXPECTED,
+    Ending.UNEXPECTED: EXPECTED,
+}
+
+
+def decided(truth: bool | None, names: frozenset[str] = shell_text.NO_NAMES) -> Outcome:
+    return Outcome(Ending.UNDECIDED, names) if truth is None else SUCCESS if truth else FAILURE
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A scalar (`value`) or an array (`items`; None in an item's place never happens, an unknown array has a hole).
+
+    origin: where it was assigned, NOWHERE for injected ones.
+    """
+
+    value: Value = shell_text.EMPTY
+    items: tuple[Value, ...] | None = None
+    exported: bool = False
+    origin: Offsets = NOWHERE
+
+    def scalar(self) -> Value:
+        if self.items is None:
+            return self.value
+        return self.items[0] if self.items else shell_text.EMPTY
+
+
+@dataclass(slots=True)
+class State:
+    """Mutable; `fork` for the other arm of a decision.
+
+    tainted: an unread file was sourced, or unknown text evaluated: a variable that isn't set here may be set.
+    files: texts of files that the script has written (None: written, content unknown).
+    """
+
+    variables: dict[str, Variable] = field(default_factory=dict)
+    unset: frozenset[str] = frozenset()
+    functions: dict[str, tuple[Source, Node]] = field(default_factory=dict)
+    positional: tuple[Value, ...] | None = ()
+    tainted: bool = False
+    errexit: bool = False
+    branches: tuple[Branch, ...] = ()
+    after_failure: bool = False
+    background: bool = False
+    in_loop: bool = False
+    loop_endless: bool = False
+    piped: bool = False
+    reads_pipe: bool = False
+    captured: bool = False
+    in_trap: bool = False
+    wrappers: tuple[str, ...] = ()
+    time_limit: float | None = None
+    exit_trap: Text | None = None
+    files: dict[str, Text | None] = field(default_factory=dict)
+
+    def fork(self) -> "State":
+        return replace(
+            self,
+            variables=dict(self.variables),
+            functions=dict(self.functions),
+            files=dict(self.files),
+        )
+
+    def adopt(self, other: "State") -> None:
+        """Take over another state's knowledge, not how it was reached."""
+        self.variables, self.unset, self.functions = other.variables, other.unset, other.functions
+        self.positional, self.tainted, self.errexit = other.positional, other.tainted, other.errexit
+        self.exit_trap, self.files = other.exit_trap, other.files
+
+    def forget(self) -> None:
+        """Anything may have been assigned."""
+        self.variables = {
+            name: Variable(value=shell_text.hole([name], many=True), exported=variable.exported, origin=variable.origin)
+            for name, variable in self.variables.items()
+        }
+        self.unset = frozenset()
+        self.tainted = True
+
+    def forget_names(self, names: Iterable[str]) -> None:
+        for name in names:
+            previous = self.variables.get(name, Variable())
+            self.variables[name] = Variable(
+                value=shell_text.hole([name], many=True), exported=previous.exported, origin=previous.origin
+            )
+
+    def clear(self, name: str) -> None:
+        """`unset NAME`."""
+        self.variables.pop(name, None)
+        self.unset |= {name}
+
+
+def join(states: Sequence[State]) -> State | None:
+    """The state after arms that meet again. Successful arms decide; None if no arm goes on.
+
+    Of a variable, every arm's values are possible. An array that differs becomes unknown.
+    """
+    if not states:
+        return None
+    wanted = [state for state in states if not state.after_failure] or list(states)
+    first = wanted[0]
+    if len(wanted) == 1:
+        return first
+    branches = first.branches
+    for state in wanted[1:]:
+        common = 0
+        while (
+            common < min(len(branches), len(state.branches))
+            and branches[common].decision == state.branches[common].decision
+            and branches[common].arm == state.branches[common].arm
+        ):
+            common += 1
+        branches = branches[:common]
+    joined = first.fork()
+    joined.branches = branches
+    joined.variables = _join_variables(wanted)
+    joined.unset = frozenset.intersection(*(state.unset for state in wanted))
+    joined.tainted = any(state.tainted for state in wanted)
+    joined.errexit = all(state.errexit for state in wanted)
+    if any(state.positional != first.positional for state in wanted):
+        joined.positional = None
+    for state in wanted[1:]:
+        for name, function in state.functions.items():
+            joined.functions.setdefault(name, function)
+        for path, text in state.files.items():
+            if joined.files.get(path, text) != text:
+                joined.files[path] = None
+            else:
+                joined.files[path] = text
+    return joined
+
+
+def _join_variables(states: Sequence[State]) -> dict[str, Variable]:
+    joined: dict[str, Variable] = {}
+    for name in dict.fromkeys(name for state in states for name in state.variables):
+        variables = [state.variables.get(name) for state in states]
+        first = next(variable for variable in variables if variable is not None)
+        if all(variable is first or variable == first for variable in variables):
+            joined[name] = first
+            continue
+        exported = any(variable is not None and variable.exported for variable in variables)
+        if any(variable is not None and variable.items is not None for variable in variables):
+            value = shell_text.hole([name], many=True)
+        else:
+            value = shell_text.union(
+                [shell_text.hole([name], absent=True) if variable is None else variable.value for variable in variables]
+            )
+        joined[name] = Variable(value=value, exported=exported, origin=first.origin)
+    return joined

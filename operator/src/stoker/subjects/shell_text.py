@@ -1,0 +1,205 @@
+"""Abstract strings: what a shell word or variable can be, as far as it is known.
+
+A text is a sequence of pieces, known characters or holes; a value is a small set of alternative texts. Pieces remember
+where in the outermost script they were written, so that a word of a nested script can be pointed at.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import NamedTuple
+
+MAX_ALTERNATIVES = 8
+MAX_TEXT = 131_072  # a longer string is not followed: doubling in a loop would exhaust memory
+MAX_PIECES = 4_096
+
+NO_NAMES: frozenset[str] = frozenset()
+
+
+class Piece(NamedTuple):
+    """Known characters, or a hole (`text` is None).
+
+    start, end: offsets in the outermost script, -1 where there are none. Character by character when the lengths agree.
+    quoted: not subject to splitting and patterns. expanded: came from an expansion (only then is it split).
+    names: what made the hole. absent: a variable that nobody in sight sets. many: any number of words.
+    separator: a boundary between words, as in "$@".
+    """
+
+    text: str | None
+    start: int = -1
+    end: int = -1
+    quoted: bool = False
+    expanded: bool = False
+    names: frozenset[str] = NO_NAMES
+    absent: bool = False
+    many: bool = False
+    separator: bool = False
+
+    @property
+    def exact(self) -> bool:
+        return self.text is not None and self.start >= 0 and self.end - self.start == len(self.text)
+
+    def part(self, begin: int, end: int) -> "Piece":
+        """The characters begin..end of a known piece."""
+        assert self.text is not None
+        if self.exact:
+            return self._replace(text=self.text[begin:end], start=self.start + begin, end=self.start + end)
+        return self._replace(text=self.text[begin:end])
+
+
+Text = tuple[Piece, ...]
+Value = tuple[Text, ...]
+
+EMPTY: Value = ((),)
+SEPARATOR = Piece("", separator=True)
+
+
+def literal(text: str, start: int = -1, end: int = -1, *, quoted: bool = False) -> Value:
+    return ((Piece(text, start, end, quoted),),) if text or quoted else EMPTY
+
+
+def hole(names: Iterable[str] = (), *, absent: bool = False, many: bool = False) -> Value:
+    return ((Piece(None, names=frozenset(names), absent=absent, many=many),),)
+
+
+def plain(text: Text) -> str | None:
+    """The characters, None if a part is unknown."""
+    known: list[str] = []
+    for piece in text:
+        if piece.text is None:
+            return None
+        known.append(" " if piece.separator else piece.text)
+    return "".join(known)
+
+
+def single(value: Value) -> str | None:
+    """The only text of a value, None if it is not exactly known."""
+    return plain(value[0]) if len(value) == 1 else None
+
+
+def possible(value: Value) -> frozenset[str] | None:
+    """All texts of a value, None if one of them is unknown."""
+    texts = {plain(text) for text in value}
+    return None if None in texts else frozenset(text for text in texts if text is not None)
+
+
+def prefix(value: Value) -> str:
+    """The characters that every alternative begins with."""
+    starts: list[str] = []
+    for text in value:
+        known: list[str] = []
+        for piece in text:
+            if piece.text is None:
+                break
+            known.append(piece.text)
+        starts.append("".join(known))
+    first, last = min(starts), max(starts)
+    length = 0
+    while length < min(len(first), len(last)) and first[length] == last[length]:
+        length += 1
+    return first[:length]
+
+
+def names(value: Value) -> frozenset[str]:
+    return frozenset().union(*(piece.names for text in value for piece in text if piece.text is None))
+
+
+def is_absent(value: Value) -> bool:
+    """Nothing but a variable that nobody in sight sets."""
+    return len(value) == 1 and len(value[0]) == 1 and value[0][0].absent
+
+
+def union(values: Iterable[Value]) -> Value:
+    """One of these values, in order, equal texts once; a hole when there are too many."""
+    merged: dict[object, Text] = {}
+    for value in values:
+        for text in value:
+            key = plain(text)
+            merged.setdefault(key if key is not None else tuple(piece[:1] + piece[3:] for piece in text), text)
+    if len(merged) > MAX_ALTERNATIVES:
+        return hole(frozenset().union(*(piece.names for text in merged.values() for piece in text)))
+    return tuple(merged.values())
+
+
+def concatenate(values: Sequence[Value]) -> Value:
+    """The values one after the other; a hole when there are too many alternatives or characters."""
+    count = 1
+    for value in values:
+        count *= len(value)
+        if count > MAX_ALTERNATIVES:
+            return hole(frozenset().union(*(names(each) for each in values)))
+    texts = tuple(tuple(piece for part in parts for piece in part) for parts in product(*values))
+    if any(len(text) > MAX_PIECES or sum(len(piece.text or "") for piece in text) > MAX_TEXT for text in texts):
+        return hole(frozenset().union(*(names(each) for each in values)))
+    return texts
+
+
+def mark_expanded(value: Value, *, quoted: bool) -> Value:
+    """As the result of an expansion, inside or outside of double quotes."""
+    return tuple(
+        tuple(
+            piece if piece.separator else piece._replace(quoted=quoted and not piece.many, expanded=True)
+            for piece in text
+        )
+        or ((Piece("", quoted=True, expanded=True),) if quoted else ())
+        for text in value
+    )
+
+
+def as_assigned(value: Value) -> Value:
+    """What a variable keeps: quoting is gone."""
+    return tuple(
+        tuple(
+            Piece(" ") if piece.separator else piece._replace(quoted=False, expanded=False, many=False)
+            for piece in text
+            if piece.text != "" or piece.separator
+        )
+        for text in value
+    )
+
+
+def split(text: Text, separators: str = " \t\n") -> list[Text]:
+    """Word splitting of one expanded text: unquoted expansions are cut at blanks."""
+    fields: list[Text] = []
+    current: list[Piece] | None = None
+
+    def end_field() -> None:
+        nonlocal current
+        if current is not None:
+            fields.append(tuple(current))
+            current = None
+
+    for piece in text:
+        if piece.separator:
+            end_field()
+            continue
+        if piece.text is None or piece.quoted or not piece.expanded:
+            if piece.text != "" or piece.quoted:
+                current = [*(current or ()), piece]
+            continue
+        begin = 0
+        content = piece.text
+        for index, character in enumerate(content):
+            if character in separators:
+                if index > begin:
+                    current = [*(current or ()), piece.part(begin, index)]
+                end_field()
+                begin = index + 1
+        if begin < len(content):
+            current = [*(current or ()), piece.part(begin, len(content))]
+    end_field()
+    return fields
+
+
+def trim_end(value: Value, characters: str = "\n") -> Value:
+    """Without trailing newlines, as command substitution does it."""
+    trimmed: list[Text] = []
+    for text in value:
+        pieces = list(text)
+        while pieces and pieces[-1].text is not None:
+            content = pieces[-1].text.rstrip(characters)
+            if content:
+                pieces[-1] = pieces[-1].part(0, len(content))
+                break
+            pieces.pop()
+        trimmed.append(tuple(pieces))
+    return tuple(trimmed)
