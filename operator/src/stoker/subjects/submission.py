@@ -50,6 +50,7 @@ class Paths:
     nodes: str = "spec.nodes"
     gpus_per_node: str = "spec.gpusPerNode"
     job_type: str = "spec.jobType"
+    max_restarts: str = "spec.maxRestarts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
