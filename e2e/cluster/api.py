@@ -57,6 +57,7 @@ class ApiClient:
         if "client-certificate" in user or "client-certificate-data" in user:
             self._load_client_certificate(kubeconfig, _pem(user, "client-certificate"), _pem(user, "client-key"))
         self._local = threading.local()
+        self._open: list[http.client.HTTPSConnection] = []
 
     def _load_client_certificate(self, kubeconfig: Path, certificate: str, key: str) -> None:
         # ssl takes files only; the pair lies beside the kubeconfig, as private as that
@@ -80,11 +81,11 @@ class ApiClient:
                 break
             except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
                 # a kept-alive connection that the server had closed meanwhile: the request was not served
-                self.close()
+                self._drop()
                 if fresh or attempt == 2:
                     raise
             except BaseException:
-                self.close()
+                self._drop()
                 raise
         decoded = _decode(text, answer.headers.get_content_type())
         warnings = [_warning_text(header) for header in answer.headers.get_all("Warning") or []]
@@ -117,17 +118,24 @@ class ApiClient:
             connection.close()
 
     def close(self) -> None:
-        """Close this thread's connection; the next request opens a new one."""
-        connection = getattr(self._local, "connection", None)
-        if connection is not None:
-            with contextlib.suppress(OSError):
-                connection.close()
+        """Close all threads' connections; the next request opens a new one."""
+        for connection in self._open:
+            connection.close()
+        self._open.clear()
+        self._local = threading.local()
+
+    def _drop(self) -> None:
+        """Close this thread's connection."""
+        connection = self._local.connection
+        connection.close()
+        self._open.remove(connection)
         self._local.connection = None
 
     def _connection(self) -> http.client.HTTPSConnection:
         connection: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = self._local.connection = self._new_connection(self._timeout)
+            self._open.append(connection)
         return connection
 
     def _new_connection(self, timeout: float) -> http.client.HTTPSConnection:

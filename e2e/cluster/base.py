@@ -60,6 +60,7 @@ class SupervisedCluster(Cluster):
         self.name = name
         self._given_folder = folder
         self._keep = keep
+        self._detached = False
         self._report = report or (lambda _: None)
         self._ports = PortReservations()
         self._free_ports: list[int] = []
@@ -108,6 +109,8 @@ class SupervisedCluster(Cluster):
         """Return once the API server is ready, with kwok and the controllers started."""
 
     def stop(self) -> None:
+        if self._detached:
+            return
         for client in self._clients.values():
             client.close()
         self._clients.clear()
@@ -124,6 +127,7 @@ class SupervisedCluster(Cluster):
 
     def detach(self) -> None:
         self._owner.detach()
+        self._detached = True
         registry.record(self.name, self.folder, kubeconfig=self.kubeconfig, prometheus_url=self.prometheus_url)
 
     @property
@@ -160,12 +164,15 @@ class SupervisedCluster(Cluster):
         return self.client(kubeconfig).request(method, path, body, content_type).body
 
     def run_kubectl(
-        self, *args: str, input: str | None = None, kubeconfig: Path | None = None
+        self,
+        *args: str,
+        input: str | None = None,
+        kubeconfig: Path | None = None,  # noqa: A002 - as in subprocess
     ) -> "subprocess.CompletedProcess[str]":
         env = {"KUBECONFIG": str(kubeconfig or self.kubeconfig), "KUBECACHEDIR": str(self.folder / "kubectl-cache")}
         return self._run(self.programs["kubectl"], args, env, input)
 
-    def kubectl(self, *args: str, input: str | None = None, kubeconfig: Path | None = None) -> str:
+    def kubectl(self, *args: str, input: str | None = None, kubeconfig: Path | None = None) -> str:  # noqa: A002 - as in subprocess
         answer = self.run_kubectl(*args, input=input, kubeconfig=kubeconfig)
         if answer.returncode != 0:
             raise CommandError(["kubectl", *args], answer.returncode, answer.stdout, answer.stderr)
@@ -191,10 +198,15 @@ class SupervisedCluster(Cluster):
     def _run(
         program: Path, args: Sequence[str], env: Mapping[str, str], text: str | None
     ) -> "subprocess.CompletedProcess[str]":
-        source = {"input": text} if text is not None else {"stdin": subprocess.DEVNULL}
         return subprocess.run(
-            [program, *args], env=os.environ | env, capture_output=True, text=True, timeout=120, check=False, **source
-        )  # type: ignore[call-overload,no-any-return]
+            [program, *args],
+            input=text or "",  # never this process' own stdin
+            env=os.environ | env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
 
     # ------------------------------------------------------------------------------------------------------ nodes
 
@@ -299,7 +311,7 @@ class SupervisedCluster(Cluster):
 
     # ------------------------------------------------------------------------------------------------------- helm
 
-    def helm(self, *args: str, input: str | None = None) -> str:
+    def helm(self, *args: str, input: str | None = None) -> str:  # noqa: A002 - as in subprocess
         homes = {f"HELM_{kind}_HOME": str(self.folder / "helm" / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
         answer = self._run(self.programs["helm"], args, {"KUBECONFIG": str(self.kubeconfig), **homes}, input)
         if answer.returncode != 0:

@@ -91,7 +91,7 @@ def _minors_near(found: str, pinned: str) -> bool:
 
 
 def _major_since_3(found: str, pinned: str) -> bool:
-    return 3 <= int(found.split(".")[0]) <= int(pinned.split(".")[0])
+    return 3 <= int(found.split(".", maxsplit=1)[0]) <= int(pinned.split(".", maxsplit=1)[0])
 
 
 def _kubernetes(name: str, seconds: int) -> Tool:
@@ -118,7 +118,7 @@ def _prometheus(name: str, seconds: int) -> Tool:
         module="github.com/prometheus/prometheus",
         package=f"github.com/prometheus/prometheus/cmd/{name}",
         seconds=seconds,
-        tags="netgo,remove_all_sd",  # scrape targets come from a static configuration; service discovery doubles the build
+        tags="netgo,remove_all_sd",  # targets are configured; service discovery would double the build
         url=release + "/prometheus-{number}.{os}-{arch}.tar.gz",
         checksum=release + "/sha256sums.txt",
         member=f"prometheus-{{number}}.{{os}}-{{arch}}/{name}",
@@ -215,7 +215,7 @@ def resolve(name: str, report: Report | None = None) -> Path:
     return resolve_all([name], report)[name]
 
 
-# --------------------------------------------------------------------------------------------------------------- finding
+# -------------------------------------------------------------------------------------------------------------- finding
 
 
 def _find(tool: Tool) -> Path | None:
@@ -251,7 +251,7 @@ def _version_of(tool: Tool, path: Path) -> str | None:
     return None
 
 
-# --------------------------------------------------------------------------------------------------------------- getting
+# -------------------------------------------------------------------------------------------------------------- getting
 
 
 def _get(tool: Tool, report: Report) -> Path:
@@ -350,7 +350,7 @@ def _reachable(host: str) -> bool:
 _OFFLINE = threading.Event()
 
 
-# -------------------------------------------------------------------------------------------------------------- building
+# ------------------------------------------------------------------------------------------------------------- building
 
 
 def _build(tool: Tool, target: Path, report: Report) -> None:

@@ -3,6 +3,7 @@
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from e2e.cluster import binaries
 from e2e.cluster.api import kubeconfig_text
@@ -62,15 +63,14 @@ class LocalCluster(SupervisedCluster):
 
     def expose_webhook(self, namespace: str, service: str, port: int) -> None:
         path = f"/api/v1/namespaces/{namespace}/services"
-        # null removes what an ExternalName must not have
-        spec = {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}
-        spec |= dict.fromkeys(("clusterIP", "clusterIPs", "selector", "ipFamilies", "ipFamilyPolicy"))
+        spec: dict[str, Any] = {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}
         existing = {item["metadata"]["name"] for item in self.api("GET", path)["items"]}
         if service in existing:
-            self.api("PATCH", f"{path}/{service}", {"spec": spec}, "application/merge-patch+json")
+            # null removes what an ExternalName must not have
+            gone = dict.fromkeys(("clusterIP", "clusterIPs", "selector", "ipFamilies", "ipFamilyPolicy"))
+            self.api("PATCH", f"{path}/{service}", {"spec": gone | spec}, "application/merge-patch+json")
         else:
-            kept = {key: value for key, value in spec.items() if value is not None}
-            body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": service}, "spec": kept}
+            body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": service}, "spec": spec}
             self.api("POST", path, body)
 
     # ---------------------------------------------------------------------------------------------------- the parts

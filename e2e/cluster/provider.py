@@ -99,7 +99,10 @@ class Cluster(ABC):
 
     @abstractmethod
     def detach(self) -> None:
-        """Leave the cluster up when this process ends; `python -m e2e down` stops it (e2e.cluster.registry)."""
+        """Leave the cluster up when this process ends: `stop` does nothing from now on.
+
+        It is remembered under its name; `python -m e2e down` (e2e.cluster.registry.stop) ends it.
+        """
 
     def __enter__(self) -> Self:
         try:
@@ -132,7 +135,7 @@ class Cluster(ABC):
         return self.folder / "logs"
 
     @abstractmethod
-    def kubectl(self, *args: str, input: str | None = None, kubeconfig: Path | None = None) -> str:
+    def kubectl(self, *args: str, input: str | None = None, kubeconfig: Path | None = None) -> str:  # noqa: A002 - as in subprocess
         """What `kubectl ARGS` prints on stdout, as the administrator or as `kubeconfig`.
 
         Raises CommandError (with stdout and stderr) when it ends with an error.
@@ -140,7 +143,10 @@ class Cluster(ABC):
 
     @abstractmethod
     def run_kubectl(
-        self, *args: str, input: str | None = None, kubeconfig: Path | None = None
+        self,
+        *args: str,
+        input: str | None = None,
+        kubeconfig: Path | None = None,  # noqa: A002 - as in subprocess
     ) -> "subprocess.CompletedProcess[str]":
         """Like `kubectl`, for when stderr matters: warnings, refusals. Never raises for an exit status."""
 
@@ -239,12 +245,13 @@ class Cluster(ABC):
     @abstractmethod
     def set_prometheus_fault(self, mode: str, **options: float | str) -> None:
         """Make the proxy behave: `none`, `slow` (seconds=), `error` (status=), `reset`, `empty`, `truncate`,
-        `partial` (real answers that carry Prometheus' warning of a failed remote read)."""
+        `partial` (real answers that carry Prometheus' warning of a failed remote read).
+        """
 
     # ------------------------------------------------------------------------------------------------------- helm
 
     @abstractmethod
-    def helm(self, *args: str, input: str | None = None) -> str:
+    def helm(self, *args: str, input: str | None = None) -> str:  # noqa: A002 - as in subprocess
         """What `helm ARGS` prints on stdout, as the administrator. Raises CommandError."""
 
     @abstractmethod

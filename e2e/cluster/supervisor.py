@@ -3,8 +3,9 @@
 Whoever starts a cluster may end in any way: by Ctrl-C, by a crash, by `kill -9`. So the programs are not its children
 but those of a supervisor in a session of its own, which holds one end of a pipe ("lifeline") to it. When the pipe
 closes, or on the request to shut down, the supervisor ends every process it has started, with its process group, by
-pid. A cluster that shall stay up is detached: its supervisor then lets go of the pipe. On Linux children also die with the supervisor (PR_SET_PDEATHSIG), and grandchildren that outlive their parent
-become its own (PR_SET_CHILD_SUBREAPER) and end with the rest.
+pid. A cluster that shall stay up is detached: its supervisor then lets go of the pipe. On Linux children also die with
+the supervisor (PR_SET_PDEATHSIG), and grandchildren that outlive their parent become its own (PR_SET_CHILD_SUBREAPER)
+and end with the rest.
 
 The supervisor uses the standard library only and runs as a script (`python -I supervisor.py FOLDER`). It answers on the
 Unix socket FOLDER/supervisor.sock: one JSON object in a line, one in return.
@@ -35,7 +36,7 @@ class SupervisorError(Exception):
     """The supervisor could not do what was asked, or is gone."""
 
 
-# ------------------------------------------------------------------------------------------------------------ the client
+# ----------------------------------------------------------------------------------------------------------- the client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +155,7 @@ class Supervisor:
         return answer
 
 
-# ----------------------------------------------------------------------------------------------------------- the process
+# ---------------------------------------------------------------------------------------------------------- the process
 
 
 def _prctl(option: int, value: int) -> None:
@@ -273,7 +274,7 @@ class _Server:
                 env=request["env"],
                 cwd=request["cwd"],
                 start_new_session=True,
-                preexec_fn=die_with_supervisor if sys.platform == "linux" else None,
+                preexec_fn=die_with_supervisor if sys.platform == "linux" else None,  # noqa: PLW1509 - one thread
             )
         process.returncode = 0  # Popen's own waiting is not used: _reap waits for all children alike
         self._children[name] = _Child(pid=process.pid, grace=float(request["grace"]))

@@ -220,7 +220,7 @@ def serve(stage: Stage, port: int, interval: float) -> None:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
             """Scrapes are not logged."""
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)

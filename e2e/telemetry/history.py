@@ -43,8 +43,8 @@ def write_open_metrics(file: TextIO, pods: Sequence[PlayedPod], *, until: float,
 def create_blocks(promtool: Path, open_metrics: Path, data: Path) -> None:
     """Turn OpenMetrics text into blocks in the data folder. Raises ClusterError with what promtool says."""
     data.mkdir(parents=True, exist_ok=True)
-    argv = [promtool, "tsdb", "create-blocks-from", "openmetrics", f"--max-block-duration={_BLOCK}", "--quiet"]
-    answer = subprocess.run([*argv, open_metrics, data], capture_output=True, text=True, check=False)
+    argv = [str(promtool), "tsdb", "create-blocks-from", "openmetrics", f"--max-block-duration={_BLOCK}", "--quiet"]
+    answer = subprocess.run([*argv, str(open_metrics), str(data)], capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         raise ClusterError(f"promtool could not create blocks from {open_metrics}: {answer.stderr.strip()[-2000:]}")
 

@@ -18,8 +18,8 @@ class Product:
     idle_clock: int = 345
 
 
-# By the value of the label nvidia.com/gpu.product. Limits, clocks and memory as in the vendor's data sheets; the powers at
-# rest as measured by people who published them (H100, A100, L40S), the others in proportion.
+# By the value of the label nvidia.com/gpu.product. Limits, clocks and memory as in the vendor's data sheets; the powers
+# at rest as people have measured and published them (H100, A100, L40S), the others in proportion.
 PRODUCTS = {
     "NVIDIA-H100-80GB-HBM3": Product(memory=81559, idle=72, context=122, limit=700, clock=1980),
     "NVIDIA-A100-SXM4-80GB": Product(memory=81920, idle=54, context=80, limit=400, clock=1410, idle_clock=210),

@@ -191,13 +191,14 @@ class Telemetry:
         if self._proxy_port is None:
             raise ClusterError("start_prometheus_proxy comes first")
         body = json.dumps({"mode": mode, **options}).encode()
-        try:
-            _get(f"http://127.0.0.1:{self._proxy_port}/-/fault", method="PUT", body=body)
-        except urllib.error.HTTPError as error:
-            raise ClusterError(error.read().decode()) from error
+        _get(f"http://127.0.0.1:{self._proxy_port}/-/fault", method="PUT", body=body)
 
 
 def _get(url: str, *, method: str = "GET", body: bytes | None = None) -> bytes:
     request = urllib.request.Request(url, method=method, data=body)
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return bytes(answer.read())
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return bytes(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            raise ClusterError(f"{url}: {error.code} {error.read().decode(errors='replace').strip()}") from None

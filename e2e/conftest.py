@@ -1,0 +1,66 @@
+"""Clusters for end-to-end tests.
+
+`cluster` is one cluster for the whole session; each test takes a `namespace` of its own in it. A test that breaks parts
+of its cluster starts another one with `start_cluster`.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from e2e.cluster.provider import Cluster, create
+
+_SCENARIOS = Path(__file__).parent / "scenarios"
+
+
+class StartCluster(Protocol):
+    """Starts a cluster of its own; it is stopped at the end of the session at the latest."""
+
+    def __call__(self, name: str) -> Cluster: ...
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything below e2e/scenarios needs a control plane."""
+    for item in items:
+        if item.path.is_relative_to(_SCENARIOS):
+            item.add_marker("e2e")
+
+
+@pytest.fixture(scope="session")
+def report(request: pytest.FixtureRequest) -> Callable[[str], object]:
+    """Prints a line on the terminal at once: for what takes long."""
+    terminal = request.config.pluginmanager.get_plugin("terminalreporter")
+    capture = request.config.pluginmanager.get_plugin("capturemanager")
+
+    def line(text: str) -> None:
+        if terminal is not None and capture is not None:
+            with capture.global_and_fixture_disabled():
+                terminal.write_line(text)
+
+    return line
+
+
+@pytest.fixture(scope="session")
+def start_cluster(report: Callable[[str], object]) -> Iterator[StartCluster]:
+    """Starts clusters that a test has for itself."""
+    with ExitStack() as stack:
+        yield lambda name: stack.enter_context(create(name=name, report=report))
+
+
+@pytest.fixture(scope="session")
+def cluster(start_cluster: StartCluster) -> Cluster:
+    """The session's cluster, with four nodes of eight GPUs each. Prometheus is not started."""
+    cluster = start_cluster("e2e")
+    cluster.add_nodes(4)
+    return cluster
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[str]:
+    """A namespace of the session's cluster; it is deleted, with all in it, after the test."""
+    name = cluster.create_namespace()
+    yield name
+    cluster.api("DELETE", f"/api/v1/namespaces/{name}")
