@@ -12,8 +12,6 @@ from pydantic_core import PydanticCustomError
 
 from stoker.models.duration import Between, format_duration, parse_duration
 from stoker.models.meta import (
-    OWNER_LABEL,
-    TEAM_LABEL,
     Boolean,
     Conditions,
     Integer,
@@ -218,15 +216,6 @@ class Analysis(ApiModel):
     """What is done with a job that could not be analysed within the budget: Deny, Warn, Audit or Off. Default: Warn."""
 
 
-class Labels(ApiModel):
-    """The labels that say whose a job is."""
-
-    owner: Annotated[str, Field(min_length=1, max_length=317)] | None = None
-    """Label with the owner's name. Default: stoker.dev/owner."""
-    team: Annotated[str, Field(min_length=1, max_length=317)] | None = None
-    """Label with the team's name. Default: stoker.dev/team."""
-
-
 class UtilizationPolicySpec(ApiModel):
     """What the policy says; what it leaves out the policy "default" says, and then the built-in defaults."""
 
@@ -250,8 +239,6 @@ class UtilizationPolicySpec(ApiModel):
     """Whether, when and how much idle jobs are reclaimed."""
     analysis: Analysis | None = None
     """How much time a review may take."""
-    labels: Labels | None = None
-    """The labels that say whose a job is."""
 
 
 class RecentReclaim(ApiModel):
@@ -374,8 +361,6 @@ class EffectivePolicy:
     thresholds: EffectiveThresholds = field(default_factory=EffectiveThresholds)
     reclaim: EffectiveReclaim = field(default_factory=EffectiveReclaim)
     analysis: EffectiveAnalysis = field(default_factory=EffectiveAnalysis)
-    owner_label: str = OWNER_LABEL
-    team_label: str = TEAM_LABEL
     sources: tuple[str, ...] = ()
 
     def action(self, rule: str, own: Action) -> Action:
@@ -419,7 +404,6 @@ def resolve(
     layers = [one for one in policies if one.name == BASE] + ([override] if override is not None else [])
     spec = reduce(_laid_over, (one.spec for one in layers), UtilizationPolicySpec())
     trusted = spec.trusted_job_types.namespace_selector if spec.trusted_job_types is not None else None
-    set_labels = spec.labels or Labels()
     return EffectivePolicy(
         rules=spec.rules or {},
         exemptions=tuple(
@@ -431,8 +415,6 @@ def resolve(
         thresholds=EffectiveThresholds(**_set_fields(spec.thresholds)),
         reclaim=EffectiveReclaim(**_set_fields(spec.reclaim)),
         analysis=EffectiveAnalysis(**_set_fields(spec.analysis)),
-        owner_label=set_labels.owner or OWNER_LABEL,
-        team_label=set_labels.team or TEAM_LABEL,
         sources=tuple(one.name for one in layers),
     )
 
