@@ -2,18 +2,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.cluster.provider import Cluster
+from e2e.conftest import StartCluster
 from e2e.operator import Operator
 from e2e.scenarios.admission.submitting import Submitter, Webhook
 
 
-@pytest.fixture(scope="module")
-def operator(cluster: Cluster) -> Operator:
-    """The chart's objects and the admission process under its own ServiceAccount; no controller."""
-    operator = Operator(cluster)
+@pytest.fixture(scope="package")
+def operator(start_cluster: StartCluster) -> Iterator[Operator]:
+    """The chart's objects and the admission process under its own ServiceAccount; no controller.
+
+    In a cluster of its own: these tests kill the process and change the webhook's configuration.
+    """
+    operator = Operator(start_cluster("admission"))
     operator.install()
     operator.start_admission()
-    return operator
+    yield operator
+    operator.cluster.stop()
 
 
 @pytest.fixture

@@ -106,7 +106,11 @@ async def _until_one_ends(*forever: Coroutine[Any, Any, None]) -> None:
 
 
 async def _watch(view: ClusterView, server: AdmissionServer, settings: AdmissionSettings) -> None:
-    """Kopf: ends on SIGTERM and SIGINT, after the server has been drained."""
+    """Kopf: ends on SIGTERM and SIGINT, after the server has been drained.
+
+    It looks once for what it is to watch, so it must not start before the policies' CRD is there.
+    """
+    await view.listed.wait()
     await kopf.operator(
         registry=watching(view), settings=kopf_settings(settings, server), clusterwide=True, standalone=True
     )

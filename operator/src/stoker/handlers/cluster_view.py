@@ -24,6 +24,8 @@ class ClusterView:
         self.namespaces = Mirror("Namespaces", _read_labels, self._changed)
         self._resolved: dict[str, EffectivePolicy] = {}
         self._change = asyncio.Event()
+        self.listed = asyncio.Event()
+        """Set once both have been listed."""
 
     async def policy(self, namespace: str) -> EffectivePolicy:
         """What holds in a namespace. One that is still unknown after a moment has no labels but its name."""
@@ -48,6 +50,7 @@ class ClusterView:
         for resource, mirror in ((POLICIES, self.policies), (NAMESPACES, self.namespaces)):
             objects, version = await api.list(resource)
             mirror.listed(objects, int(version))
+        self.listed.set()
 
     async def keep_listed(self, api: KubernetesApi, *, interval: float, retry: float) -> None:
         """List again every `interval` seconds, for ever; after a failure already in `retry` seconds."""

@@ -222,5 +222,7 @@ class AdmissionServer:
 
 
 def _refused(status: HTTPStatus, message: str) -> web.Response:
+    """An HTTP error with a Status as its body: of it, unlike of plain text, the API server tells its client."""
     logger.warning("Refused a request with HTTP %d: %s", status, message)
-    return web.Response(status=status, text=f"stoker: {message}\n")
+    body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status, "message": f"stoker: {message}"}
+    return web.json_response(body, status=status)

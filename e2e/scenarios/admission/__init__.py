@@ -1,0 +1,1 @@
+"""The webhook as users and administrators meet it."""
