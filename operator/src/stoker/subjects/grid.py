@@ -1,6 +1,5 @@
 """Samples onto one regular grid: missing stays missing, and nothing from outside a container's life."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -99,13 +98,13 @@ def life(pod: PodFacts, times: FloatArray, step: float) -> BoolArray:
 
 def _place(points: Sequence[tuple[float, float]], origin: float, step: float, cells: int) -> FloatArray:
     """The mean of each step's samples; NaN for a step without a finite one. A step holds its end, not its start."""
-    sums = np.zeros(cells)
-    counts = np.zeros(cells)
-    for time, value in points:
-        cell = math.ceil((time - origin) / step - 1e-6) - 1
-        if 0 <= cell < cells and math.isfinite(value):
-            sums[cell] += value
-            counts[cell] += 1
+    if not points:
+        return np.full(cells, np.nan)
+    times, values = np.array(points, dtype=np.float64).T
+    places = np.ceil((times - origin) / step - 1e-6).astype(np.int64) - 1
+    kept = (places >= 0) & (places < cells) & np.isfinite(values)
+    counts = np.bincount(places[kept], minlength=cells)
+    sums = np.bincount(places[kept], weights=values[kept], minlength=cells)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(counts > 0, sums / counts, np.nan)
 
