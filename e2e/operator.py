@@ -1,7 +1,8 @@
 """The operator in a scratch cluster: the chart's objects, installed by helm, and its two processes beside them.
 
-Simulated nodes run no containers, so the chart's two Deployments stay at no replicas, and the same two commands run here as
-processes. Each has a token of its own ServiceAccount: what it may do is what the chart's RBAC allows, nothing more.
+Simulated nodes run no containers, so the chart's two Deployments stay at no replicas, and the same two commands run
+here as processes. Each has a token of its own ServiceAccount: what it may do is what the chart's RBAC allows, nothing
+more.
 """
 
 import base64
@@ -57,7 +58,7 @@ class Operator:
         self.connect()
 
     def connect(self) -> None:
-        """After the chart's installation with `values`: wait for its kinds, and lead the webhook's Service to this machine."""
+        """After an installation with `values`: wait for the chart's kinds, lead the webhook's Service to this machine."""
         self.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         self.cluster.expose_webhook(NAMESPACE, SERVICE, self._port)
 

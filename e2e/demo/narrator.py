@@ -45,7 +45,7 @@ class Narrator:
         print(textwrap.fill(" ".join(text.split()), WIDTH), flush=True)
 
     def run(self, command: str, *, show: Callable[[str], str] | None = None) -> Output:
-        """Print the command, run it (without a shell) and print what it prints; `show` cuts long outputs for the eye."""
+        """Print the command, run it (without a shell), print what it prints; `show` cuts long outputs for the eye."""
         print(self._paint("36", f"$ {command}"), flush=True)
         output = self.quietly(command)
         for line in (show(output.text) if show else output.text).splitlines():

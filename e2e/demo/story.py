@@ -11,10 +11,10 @@ from e2e.cluster.base import SupervisedCluster
 from e2e.demo.narrator import Narrator
 from e2e.demo.programs import PROGRAMS, TRAINING_AGAIN
 from e2e.operator import CHART, NAMESPACE, Operator
+from e2e.telemetry.stack import SIMULATION
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-SIMULATION = HERE.parent / "telemetry" / "simulation.yaml"
 
 
 def tell(cluster: SupervisedCluster) -> None:
@@ -51,13 +51,15 @@ class Story:
         narrator = self.narrator
         narrator.chapter("A cluster with 48 GPUs, and Stoker in it")
         narrator.say(
-            "A real control plane (etcd, API server, controllers, scheduler, Prometheus); the GPUs and kubelets are simulated."
+            "The control plane is real (etcd, API server, controllers, scheduler, Prometheus). The GPUs and kubelets are "
+            "simulated."
         )
         self.cluster.add_nodes(6, gpus=8)
         values = self.cluster.folder / "values.json"
         values.write_text(json.dumps(self.operator.values))
+        chart = CHART.relative_to(ROOT)
         narrator.run(
-            f"helm install stoker {CHART.relative_to(ROOT)} --namespace {NAMESPACE} --create-namespace --values {values}",
+            f"helm install stoker {chart} --namespace {NAMESPACE} --create-namespace --values {values}",
             show=lambda text: "\n".join(line for line in text.splitlines() if line.startswith(("NAME:", "STATUS:"))),
         )
         self.operator.connect()
@@ -101,7 +103,7 @@ class Story:
         )
         samples = self.cluster.backfill()
         narrator.say(
-            f"Their past, {samples} samples of DCGM and cAdvisor metrics, is in Prometheus, which now scrapes them live."
+            f"Their past, {samples} samples of DCGM's and cAdvisor's metrics, is in Prometheus, which scrapes them live."
         )
 
     def look(self) -> None:
