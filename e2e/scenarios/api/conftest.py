@@ -1,18 +1,19 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from e2e.cluster.provider import Cluster
+from e2e.cluster.provider import Cluster, create
 from e2e.operator import Operator
 from e2e.scenarios.api.applying import Applier
 
 
-@pytest.fixture(scope="module")
-def installed(cluster: Cluster) -> Cluster:
-    """The chart's objects without its webhook and processes: what holds then holds in the API server itself."""
-    Operator(cluster).install()
-    cluster.kubectl("delete", "validatingwebhookconfigurations", "--all")
-    return cluster
+@pytest.fixture(scope="package")
+def installed(report: Callable[[str], object]) -> Iterator[Cluster]:
+    """A cluster of its own with the chart's objects but no webhook: what holds then holds in the API server itself."""
+    with create(name="api", report=report) as cluster:
+        Operator(cluster).install()
+        cluster.kubectl("delete", "validatingwebhookconfigurations", "--all")
+        yield cluster
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtensionOID
 
 from e2e.cluster.provider import Cluster, CommandError
-from e2e.operator import CHART, NAMESPACE, RELEASE
+from e2e.operator import CHART, NAMESPACE, RELEASE, Operator
 from e2e.scenarios.api.applying import Applier, dljob
 
 pytestmark = pytest.mark.e2e
@@ -33,30 +33,30 @@ def only(documents: list[dict[str, Any]], kind: str, name: str | None = None) ->
 # ---------------------------------------------------------------------------------------------------------- rendering
 
 
-def test_every_object_carries_the_labels_of_the_chart(cluster: Cluster) -> None:
+def test_every_object_carries_the_labels_of_the_chart(installed: Cluster) -> None:
     bare = [
         f"{one['kind']}/{one['metadata']['name']}"
-        for one in rendered(cluster)
+        for one in rendered(installed)
         if one["kind"] != "CustomResourceDefinition"
         and one["metadata"]["labels"].get("app.kubernetes.io/instance") != RELEASE
     ]
     assert bare == []
 
 
-def test_the_chart_brings_the_generated_definitions_and_keeps_them(cluster: Cluster) -> None:
+def test_the_chart_brings_the_generated_definitions_and_keeps_them(installed: Cluster) -> None:
     crds = Path(__file__).parents[3] / "crds"
     for path in sorted(crds.glob("*.yaml")):
         generated = yaml.safe_load(path.read_text())
-        brought = only(rendered(cluster), "CustomResourceDefinition", generated["metadata"]["name"])
+        brought = only(rendered(installed), "CustomResourceDefinition", generated["metadata"]["name"])
         assert brought["spec"] == generated["spec"]
         assert brought["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
-    without = rendered(cluster, {"crds": {"install": False}})
+    without = rendered(installed, {"crds": {"install": False}})
     assert [one for one in without if one["kind"] == "CustomResourceDefinition"] == []
 
 
-def test_the_webhook_is_narrow(cluster: Cluster) -> None:
+def test_the_webhook_is_narrow(installed: Cluster) -> None:
     """Labels, finalizers, deletion, kube-system and the operator's own namespace never wait for it."""
-    configuration = only(rendered(cluster), "ValidatingWebhookConfiguration")
+    configuration = only(rendered(installed), "ValidatingWebhookConfiguration")
     webhooks = {webhook["name"]: webhook for webhook in configuration["webhooks"]}
     assert set(webhooks) == {"dljobs.stoker.dev", "utilizationpolicies.stoker.dev"}
     for webhook in webhooks.values():
@@ -75,8 +75,8 @@ def test_the_webhook_is_narrow(cluster: Cluster) -> None:
     assert (expression["operator"], expression["values"]) == ("NotIn", ["kube-system", NAMESPACE])
 
 
-def test_the_charts_own_certificate_is_signed_for_the_service_by_the_bundles_authority(cluster: Cluster) -> None:
-    documents = rendered(cluster)
+def test_the_charts_own_certificate_is_signed_for_the_service_by_the_bundles_authority(installed: Cluster) -> None:
+    documents = rendered(installed)
     secret = only(documents, "Secret")
     webhooks = only(documents, "ValidatingWebhookConfiguration")["webhooks"]
     assert {webhook["clientConfig"]["caBundle"] for webhook in webhooks} == {secret["data"]["ca.crt"]}
@@ -88,8 +88,8 @@ def test_the_charts_own_certificate_is_signed_for_the_service_by_the_bundles_aut
     assert f"{WEBHOOK}.{NAMESPACE}.svc" in names.get_values_for_type(x509.DNSName)
 
 
-def test_the_bundle_is_left_out_for_a_certificate_of_somebody_elses(cluster: Cluster) -> None:
-    documents = rendered(cluster, {"admission": {"certificate": {"existingSecret": "mine"}}})
+def test_the_bundle_is_left_out_for_a_certificate_of_somebody_elses(installed: Cluster) -> None:
+    documents = rendered(installed, {"admission": {"certificate": {"existingSecret": "mine"}}})
     assert [one for one in documents if one["kind"] == "Secret"] == []
     for webhook in only(documents, "ValidatingWebhookConfiguration")["webhooks"]:
         assert "caBundle" not in webhook["clientConfig"]
@@ -97,10 +97,10 @@ def test_the_bundle_is_left_out_for_a_certificate_of_somebody_elses(cluster: Clu
     assert {"name": "certificate", "secret": {"secretName": "mine"}} in volumes
 
 
-def test_pods_meet_the_restricted_pod_security_standard(cluster: Cluster, applier: Applier) -> None:
+def test_pods_meet_the_restricted_pod_security_standard(installed: Cluster, applier: Applier) -> None:
     """Created for real in a namespace that enforces it, where a pod outside of the standard is refused."""
-    cluster.kubectl("label", "namespace", applier.namespace, "pod-security.kubernetes.io/enforce=restricted")
-    for deployment in (one for one in rendered(cluster) if one["kind"] == "Deployment"):
+    installed.kubectl("label", "namespace", applier.namespace, "pod-security.kubernetes.io/enforce=restricted")
+    for deployment in (one for one in rendered(installed) if one["kind"] == "Deployment"):
         template = deployment["spec"]["template"]
         pod = {
             "apiVersion": "v1",
@@ -128,36 +128,44 @@ def test_pods_meet_the_restricted_pod_security_standard(cluster: Cluster, applie
         ({"image": {"repository": ""}}, "repository"),
     ],
 )
-def test_a_wrong_value_is_refused_by_name(cluster: Cluster, values: dict[str, Any], named: str) -> None:
+def test_a_wrong_value_is_refused_by_name(installed: Cluster, values: dict[str, Any], named: str) -> None:
     with pytest.raises(CommandError, match=named):
-        rendered(cluster, values)
+        rendered(installed, values)
 
 
 # ------------------------------------------------------------------------------------------------------------ helm
 
 
-def test_an_upgrade_keeps_the_certificate_and_uninstalling_keeps_the_jobs(cluster: Cluster, applier: Applier) -> None:
-    """A release of its own, in a namespace of its own, without what only one release can own."""
-    values = ["--set=crds.install=false", "--set=admission.failurePolicy=Ignore", "--set=fullnameOverride=second"]
-    chart = [str(CHART), f"--namespace={applier.namespace}", *values]
-    cluster.helm("install", "second", *chart)
+def test_an_upgrade_keeps_the_certificate(installed: Cluster, applier: Applier) -> None:
+    """A release of its own, without what only one release can own."""
+    options = [f"--namespace={applier.namespace}", "--set=crds.install=false", "--set=fullnameOverride=second"]
+    chart = [str(CHART), *options, "--set=admission.failurePolicy=Ignore"]
+    secret = ["get", "secret", "second-admission-certificate", "-o", "jsonpath={.data}"]
+    installed.helm("install", "second", *chart)
     try:
-        before = applier.run("get", "secret", "second-admission-certificate", "-o", "jsonpath={.data}").stdout
-        cluster.helm("upgrade", "second", *chart, "--set=admission.replicas=3")
-        after = applier.run("get", "secret", "second-admission-certificate", "-o", "jsonpath={.data}").stdout
-        assert before == after != ""
-        trusted = cluster.kubectl(
-            "get",
-            "validatingwebhookconfiguration",
-            "second-admission",
-            "-o",
-            "jsonpath={.webhooks[0].clientConfig.caBundle}",
-        )
-        assert trusted == json.loads(after)["ca.crt"]
+        before = applier.run(*secret).stdout
+        installed.helm("upgrade", "second", *chart, "--set=admission.replicas=3")
+        after = applier.run(*secret).stdout
+        bundle = ["-o", "jsonpath={.webhooks[*].clientConfig.caBundle}"]
+        trusted = installed.kubectl("get", "validatingwebhookconfiguration", "second-admission", *bundle)
+        assert before == after
+        assert set(trusted.split()) == {json.loads(after)["ca.crt"]}
     finally:
-        cluster.helm("uninstall", "second", f"--namespace={applier.namespace}")
+        installed.helm("uninstall", "second", f"--namespace={applier.namespace}")
+
+
+def test_uninstalling_keeps_the_jobs_and_installing_again_takes_them_up(installed: Cluster, applier: Applier) -> None:
     applier.create(dljob())
-    assert applier.run("get", "dljob", "bert").returncode == 0
+    before = applier.get("bert")["metadata"]["uid"]
+    installed.helm("uninstall", RELEASE, f"--namespace={NAMESPACE}")
+    try:
+        assert applier.get("bert")["metadata"]["uid"] == before
+        policies = installed.kubectl("get", "validatingadmissionpolicies", "-o", "name")
+        assert "stoker" not in policies
+    finally:
+        Operator(installed).install()
+        installed.kubectl("delete", "validatingwebhookconfigurations", "--all")
+    assert applier.get("bert")["metadata"]["uid"] == before
 
 
 # ---------------------------------------------------------------------------------------- roles and admission policies
