@@ -44,7 +44,9 @@ def up(name: str, nodes: int, bare: bool) -> None:
         cluster.start_prometheus()
         if not bare:
             from e2e.operator import Operator
+            from e2e.telemetry.stack import SIMULATION
 
+            cluster.apply(SIMULATION)
             Operator(cluster).start()
         cluster.detach()
     _say(f"cluster {name} is up after {time.monotonic() - start:.0f} s; python -m e2e down ends it")
@@ -70,9 +72,21 @@ def env(name: str) -> None:
 @click.option("--keep", is_flag=True, help="Leave the cluster up afterwards.")
 def demo(keep: bool) -> None:
     """Show the main job, from kubectl apply to a finding and a reclaimed GPU."""
-    from e2e.demo.story import run
+    from e2e.cluster.provider import create
+    from e2e.demo.narrator import ExpectationError
+    from e2e.demo.story import tell
 
-    sys.exit(run(keep=keep))
+    if keep and registry.find("demo") is not None:
+        raise ClusterError("the demo's cluster is up already: python -m e2e down --name demo")
+    with create(name="demo", report=_say) as cluster:
+        try:
+            tell(cluster)
+        except ExpectationError as error:
+            raise ClusterError(f"the demo shows something else than it claims: {error}") from error
+        if keep:
+            cluster.detach()
+    if keep:
+        _print_environment("demo")
 
 
 def _print_environment(name: str) -> None:

@@ -71,7 +71,7 @@ class SupervisedCluster(Cluster):
         self._certificates = 0
         self._telemetry: Telemetry | None = None
         self._authority = CertificateAuthority(f"stoker-e2e-{name}")
-        self.programs: dict[str, Path] = {}
+        self.programs = {}
 
     # ------------------------------------------------------------------------------------------------------- life
 
@@ -166,13 +166,13 @@ class SupervisedCluster(Cluster):
     def run_kubectl(
         self,
         *args: str,
-        input: str | None = None,
-        kubeconfig: Path | None = None,  # noqa: A002 - as in subprocess
+        input: str | None = None,  # noqa: A002
+        kubeconfig: Path | None = None,
     ) -> "subprocess.CompletedProcess[str]":
         env = {"KUBECONFIG": str(kubeconfig or self.kubeconfig), "KUBECACHEDIR": str(self.folder / "kubectl-cache")}
         return self._run(self.programs["kubectl"], args, env, input)
 
-    def kubectl(self, *args: str, input: str | None = None, kubeconfig: Path | None = None) -> str:  # noqa: A002 - as in subprocess
+    def kubectl(self, *args: str, input: str | None = None, kubeconfig: Path | None = None) -> str:  # noqa: A002
         answer = self.run_kubectl(*args, input=input, kubeconfig=kubeconfig)
         if answer.returncode != 0:
             raise CommandError(["kubectl", *args], answer.returncode, answer.stdout, answer.stderr)
@@ -311,7 +311,7 @@ class SupervisedCluster(Cluster):
 
     # ------------------------------------------------------------------------------------------------------- helm
 
-    def helm(self, *args: str, input: str | None = None) -> str:  # noqa: A002 - as in subprocess
+    def helm(self, *args: str, input: str | None = None) -> str:  # noqa: A002
         homes = {f"HELM_{kind}_HOME": str(self.folder / "helm" / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
         answer = self._run(self.programs["helm"], args, {"KUBECONFIG": str(self.kubeconfig), **homes}, input)
         if answer.returncode != 0:

@@ -81,6 +81,8 @@ class Cluster(ABC):
     name: str
     folder: Path
     """All that the cluster writes: certificates, data, `logs`. Removed by `stop` unless it was given or kept."""
+    programs: Mapping[str, Path]
+    """The programs that it is made of, by name: for tests that run `kubectl` or `helm` in a way of their own."""
     webhook_host: str = "127.0.0.1"
     """The address that a process started here must listen on for the API server to reach it as a webhook."""
 
@@ -135,7 +137,7 @@ class Cluster(ABC):
         return self.folder / "logs"
 
     @abstractmethod
-    def kubectl(self, *args: str, input: str | None = None, kubeconfig: Path | None = None) -> str:  # noqa: A002 - as in subprocess
+    def kubectl(self, *args: str, input: str | None = None, kubeconfig: Path | None = None) -> str:  # noqa: A002
         """What `kubectl ARGS` prints on stdout, as the administrator or as `kubeconfig`.
 
         Raises CommandError (with stdout and stderr) when it ends with an error.
@@ -145,8 +147,8 @@ class Cluster(ABC):
     def run_kubectl(
         self,
         *args: str,
-        input: str | None = None,
-        kubeconfig: Path | None = None,  # noqa: A002 - as in subprocess
+        input: str | None = None,  # noqa: A002
+        kubeconfig: Path | None = None,
     ) -> "subprocess.CompletedProcess[str]":
         """Like `kubectl`, for when stderr matters: warnings, refusals. Never raises for an exit status."""
 
@@ -231,7 +233,8 @@ class Cluster(ABC):
 
         Every pod with `e2e.stoker.dev/started-at` that has no history yet gets samples each `step` seconds from its
         containers' start until now, by the function that the exporter plays, then Prometheus starts again on them
-        and on all that it had. Starts telemetry where it does not run yet (with `scrape_interval`, default 1 s).
+        and on all that it had. Starts telemetry where it does not run yet (with `scrape_interval`, default 1 s). As with
+        any restart of Prometheus, a series that ends meanwhile looks alive for five minutes more (its look-back).
         """
 
     @abstractmethod
@@ -251,7 +254,7 @@ class Cluster(ABC):
     # ------------------------------------------------------------------------------------------------------- helm
 
     @abstractmethod
-    def helm(self, *args: str, input: str | None = None) -> str:  # noqa: A002 - as in subprocess
+    def helm(self, *args: str, input: str | None = None) -> str:  # noqa: A002
         """What `helm ARGS` prints on stdout, as the administrator. Raises CommandError."""
 
     @abstractmethod

@@ -18,6 +18,8 @@ from e2e.telemetry.history import create_blocks, write_open_metrics
 from e2e.telemetry.metrics import CADVISOR_JOB, CADVISOR_PATH, DCGM_JOB, DCGM_PATH, PlayedPod, annotation
 
 PROMETHEUS, EXPORTER, PROXY = "prometheus", "exporter", "prometheus-proxy"
+SIMULATION = Path(__file__).with_name("simulation.yaml")
+"""Lets ConfigMaps say what the pods of a Job do, so that manifests stay as users write them."""
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -72,6 +74,7 @@ class Telemetry:
                 "--storage.tsdb.retention.time=60d",
                 f"--web.listen-address=127.0.0.1:{self._port}",
                 "--web.enable-admin-api",  # for snapshots
+                "--scrape.discovery-reload-interval=10ms",  # the first scrape would wait for 5 s
                 "--log.level=warn",
             ],
             ready=lambda: b"Ready" in _get(f"{self.url}/-/ready"),
