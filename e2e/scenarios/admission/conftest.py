@@ -23,7 +23,7 @@ def operator(start_cluster: StartCluster) -> Iterator[Operator]:
 @pytest.fixture
 def webhook(operator: Operator) -> Webhook:
     """The chart's webhook configuration in the cluster, and the process behind it."""
-    return Webhook(operator.cluster)
+    return Webhook.of(operator.cluster)
 
 
 @pytest.fixture

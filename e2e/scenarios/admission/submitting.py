@@ -80,8 +80,16 @@ class Webhook:
     """The chart's ValidatingWebhookConfiguration and the address of the process that it leads to."""
 
     cluster: Cluster
+    port: int
+    """The process' port on loopback."""
 
     NAME: ClassVar[str] = "stoker-admission"
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> "Webhook":
+        """The one that is installed in the cluster."""
+        at = "jsonpath={.webhooks[0].clientConfig.service.port}"
+        return cls(cluster, int(cluster.kubectl("get", "validatingwebhookconfiguration", cls.NAME, "-o", at)))
 
     @property
     def configuration(self) -> dict[str, Any]:
@@ -90,11 +98,6 @@ class Webhook:
         configuration: dict[str, Any] = json.loads(shown)
         name = configuration["metadata"]["name"]
         return configuration | {"metadata": {"name": name}}
-
-    @property
-    def port(self) -> int:
-        """The port of the process on loopback."""
-        return int(self.configuration["webhooks"][0]["clientConfig"]["service"]["port"])
 
     def request(
         self, body: bytes, *, path: str = "/validate/dljobs", content_type: str = "application/json"
