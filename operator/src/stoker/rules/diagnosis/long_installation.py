@@ -16,7 +16,7 @@ them. The study's example copied such a folder for 16 minutes. The same happens 
 - once GPU memory is allocated: the program has started;
 - where the pods do nothing: waiting has another cause;
 - where the CPUs are at their limit and nothing is received: that is preprocessing of data;
-- where any GPU has too few samples.
+- where any GPU has too few samples, or its memory none.
 
 A download of data or of a model looks alike. With a steady stream and little CPU time, or without series of the pods'
 disks, the finding is only possible and names these alternatives; the start-up script decides.
@@ -35,7 +35,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from stoker.models.rule import Rule
-from stoker.models.series import PodSignal
+from stoker.models.series import FloatArray, PodSignal
 from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source, Stage
 from stoker.subjects.examination import Claim, Examination
 from stoker.subjects.grid import BoolArray
@@ -61,7 +61,7 @@ def check(exam: Examination) -> Iterator[Claim]:
     if exam.facts.job_type is JobType.SERVING or start is None or len(start) * exam.step < LEAST_SECONDS:
         return
     mask = exam.steps(start.first, start.last)
-    if not exam.covered_idle(mask) or any(_in_use(device.memory_mib, mask) for device in exam.devices):
+    if not exam.covered_idle(mask) or not all(_untouched(device.memory_mib, mask) for device in exam.devices):
         return
     judged = _judge(exam, mask)
     if judged is None:
@@ -85,8 +85,9 @@ def check(exam: Examination) -> Iterator[Claim]:
     )
 
 
-def _in_use(memory: np.ndarray[tuple[int, ...], np.dtype[np.float64]], mask: BoolArray) -> bool:
-    return float(np.nanmax(memory[mask], initial=0.0)) > CONTEXT_MIB
+def _untouched(memory: FloatArray, mask: BoolArray) -> bool:
+    """The GPU's memory has samples, and none of it was in use."""
+    return bool(np.isfinite(memory[mask]).any()) and float(np.nanmax(memory[mask])) <= CONTEXT_MIB
 
 
 def _judge(exam: Examination, mask: BoolArray) -> tuple[Confidence, tuple[Category, ...], str] | None:

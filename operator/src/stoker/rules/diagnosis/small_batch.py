@@ -40,7 +40,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from stoker.models.rule import Rule
-from stoker.models.series import GpuSignal, PodSignal
+from stoker.models.series import FloatArray, GpuSignal, PodSignal
 from stoker.models.vocabulary import Category, Confidence, Framework, JobType, Severity, Source, Stage
 from stoker.subjects.examination import Claim, Examination
 from stoker.subjects.grid import BoolArray
@@ -115,7 +115,7 @@ def check(exam: Examination) -> Iterator[Claim]:
     )
 
 
-def _steady(use: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> bool:
+def _steady(use: FloatArray) -> bool:
     """No GPU's use falls to next to nothing and recovers for a tenth of the time."""
     for row in use:
         known = row[np.isfinite(row)]
