@@ -18,10 +18,10 @@ stopped.
 class ReviewPool:
     """A few threads for what computes.
 
-    A review takes about a millisecond, one of a hostile script up to its budget: in the loop it would hold up all
-    others and the probes, in a thread it shares the processor with them. What waits for a thread longer than its
-    budget is given up without having been started, so that a flood of slow reviews is answered in time, if without
-    analysis.
+    A review takes milliseconds, one of a hostile script up to its budget: in the loop it would hold up all others and
+    the probes, in a thread it shares the processor with them, for less than 0.1 ms more (benchmarks/admission.py). What
+    waits for a thread longer than its budget is given up unstarted: a flood of slow reviews is answered in time, if
+    without analysis.
     """
 
     def __init__(self, workers: int) -> None:
