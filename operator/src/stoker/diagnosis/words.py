@@ -50,7 +50,7 @@ def stage_lines(stages: Sequence[StageSpan], as_of: datetime) -> tuple[str, ...]
     name_width = max(len(stage.stage.value) for stage in stages)
     time_width = max(map(len, times))
     return tuple(
-        f"{stage.stage.value:<{name_width}}  {time:<{time_width}}  {_figure(stage.average_percent):>3} %"
+        f"{stage.stage.value:<{name_width}}  {time:<{time_width}} {_figure(stage.average_percent):>3} %"
         for stage, time in zip(stages, times, strict=True)
     )
 

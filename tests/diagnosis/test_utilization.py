@@ -1,0 +1,220 @@
+"""Life utilization by the study's definition, its coverage, stages and words."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stoker.diagnosis import diagnose, to_status
+from stoker.diagnosis.words import stage_lines, whole_percent
+from stoker.models.diagnosis import Diagnosis, StageSpan, Utilization
+from stoker.models.dljob import UtilizationStatus
+from stoker.models.series import GpuSignal
+from stoker.models.vocabulary import Category, Stage, UnknownReason
+from tests.diagnosis.recording import START, Thresholds, from_dict
+
+
+def examine(raw: dict[str, Any], steps: int | None = None) -> Diagnosis:
+    recording = from_dict(raw)
+    facts, series, now = recording.at(recording.length if steps is None else steps)
+    return diagnose(facts, series, (), Thresholds(), now)
+
+
+def utilization(raw: dict[str, Any]) -> Utilization:
+    found = examine(raw).utilization
+    assert found is not None
+    return found
+
+
+def test_utilization_is_the_mean_over_time_and_all_gpus() -> None:
+    used = utilization(
+        {"job": {"gpusPerNode": 2}, "gpus": [{"of": "0", "util": "80x30 0x10"}, {"of": "1", "util": "40x40"}]}
+    )
+    assert used.average_percent == pytest.approx((60 + 40) / 2)
+    assert used.coverage_percent == 100
+    assert used.gpu_hours == pytest.approx(2 * 20 / 60)
+    assert used.gpu_hours_idle == pytest.approx(used.gpu_hours * 0.5)
+
+
+def test_a_gpu_without_samples_is_unknown_and_not_zero() -> None:
+    """Half of the GPUs unseen: U lies anywhere between half of what is known and half more."""
+    found = examine({"job": {"gpusPerNode": 2}, "gpus": [{"of": "0", "util": "60x40"}]})
+    assert found.unknown is UnknownReason.NO_SAMPLES
+    used = found.utilization
+    assert used is not None
+    assert used.average_percent is None
+    assert used.average_percent_range == pytest.approx((30, 80))
+    assert used.coverage_percent == 50
+
+
+def test_coverage_at_the_bound_gives_a_number() -> None:
+    assert utilization({"gpus": [{"util": "60x36 _x4"}]}).average_percent == pytest.approx(60)
+    assert utilization({"gpus": [{"util": "60x35 _x5"}]}).average_percent is None
+
+
+def test_the_graphics_engines_mean_is_preferred() -> None:
+    used = utilization({"gpus": [{"util": "99x40", "graphics": "62x40"}]})
+    assert used.average_percent == pytest.approx(62)
+
+
+def test_a_stuck_graphics_engine_is_not_believed() -> None:
+    used = utilization({"gpus": [{"util": "99x40", "graphics": "0x40", "dram": "0x40"}]})
+    assert used.average_percent == pytest.approx(99)
+
+
+def test_two_contradictions_in_a_row_are_chance() -> None:
+    """A kernel that ended between the two readings."""
+    used = utilization({"gpus": [{"util": "99x2 0x38", "graphics": "0x40"}]})
+    assert used.average_percent == 0
+
+
+def test_utilization_that_aliases_is_an_interval() -> None:
+    """Sampled each 30 s, a loop of 3 s of work and 2 s of waiting reads 0 or 100 by chance."""
+    used = utilization({"gpus": [{"util": "(100x1 0x1 100x2 0x2 100x1 0x3)x8"}]})
+    assert used.average_percent is None
+    assert used.average_percent_range == pytest.approx((0, 100))
+
+
+def test_no_sample_at_all_is_unknown_with_full_range() -> None:
+    found = examine({"gpus": [{"util": "_x40"}]})
+    assert found.unknown is UnknownReason.NO_SAMPLES
+    assert found.utilization is not None
+    assert found.utilization.average_percent is None
+    assert found.utilization.gpu_hours_idle is None
+    assert found.utilization.average_percent_range == (0, 100)
+
+
+def test_a_partial_answer_is_no_ground_for_a_finding() -> None:
+    recording = from_dict({"gpus": [{"util": "90x40 0x60"}], "pods": [{"cpu": "0x100"}]})
+    facts, series, now = recording.at(100)
+    assert diagnose(facts, series, (), Thresholds(), now).findings
+    found = diagnose(facts, replace(series, complete=False), (), Thresholds(), now)
+    assert (found.unknown, found.findings) == (UnknownReason.PARTIAL, ())
+
+
+def test_a_job_that_has_not_started_has_no_utilization() -> None:
+    recording = from_dict({"gpus": [{"util": "0x4"}]})
+    facts, series, now = recording.at(4)
+    waiting = replace(facts, pods=tuple(replace(pod, started_at=None) for pod in facts.pods))
+    assert diagnose(waiting, series, (), Thresholds(), now).utilization is None
+
+
+def test_stages_end_with_the_first_memory_and_the_last_work() -> None:
+    used = utilization(
+        {"gpus": [{"util": "0x20 90x60 0x20", "memoryUsed": "4x10 9000x90", "memoryFree": "32000x10 23000x90"}]}
+    )
+    assert [(span.stage, span.start, span.end) for span in used.stages] == [
+        (Stage.INITIALIZATION, START, START + timedelta(minutes=5)),
+        (Stage.ACTIVE, START + timedelta(minutes=5), START + timedelta(minutes=40)),
+        (Stage.TAIL, START + timedelta(minutes=40), None),
+    ]
+    assert [whole_percent(span.average_percent) for span in used.stages] == [0, 77, 0]
+
+
+def test_a_short_pause_at_the_end_is_no_tail() -> None:
+    used = utilization({"gpus": [{"util": "90x60 0x9"}]})
+    assert [span.stage for span in used.stages] == [Stage.ACTIVE]
+
+
+def test_peak_memory_is_of_used_and_free() -> None:
+    used = utilization({"gpus": [{"util": "90x4", "memoryUsed": "1000x2 8000x2", "memoryFree": "31000x2 24000x2"}]})
+    assert used.peak_memory_percent == pytest.approx(25)
+
+
+def test_recent_utilization_is_that_of_the_last_ten_minutes() -> None:
+    assert utilization({"gpus": [{"util": "90x40 10x20"}]}).recent_percent == pytest.approx(10)
+    assert utilization({"gpus": [{"util": "90x40 _x20"}]}).recent_percent is None
+    assert utilization({"job": {"finished": True}, "gpus": [{"util": "90x40"}]}).recent_percent is None
+
+
+def test_node_lines_name_the_worst_first_and_what_is_unknown() -> None:
+    used = utilization(
+        {
+            "job": {"nodes": 3, "gpusPerNode": 2},
+            "gpus": [{"of": "0-1", "util": "90x40"}, {"of": "2-3", "util": "30.4x40"}, {"of": "4", "util": "50x40"}],
+        }
+    )
+    assert used.nodes == ("bert-2 on gpu-3:  50 ? %", "bert-1 on gpu-2:  30 30 %", "bert-0 on gpu-1:  90 90 %")
+
+
+def test_status_has_whole_percents_and_is_what_the_schema_says() -> None:
+    status = to_status(
+        utilization({"gpus": [{"util": "0x24 92x96", "memoryUsed": "4x24 9000x96", "memoryFree": "32000x24 23000x96"}]})
+    )
+    assert status == {
+        "averagePercent": 74,
+        "recentPercent": 92,
+        "peakMemoryPercent": 28,
+        "coveragePercent": 100,
+        "gpuHours": "1.0",
+        "gpuHoursIdle": "0.3",
+        "asOf": "2026-11-21T07:00:00Z",
+        "stages": ["Initialization  06:00-06:12   0 %", "Active          06:12-       92 %"],
+        "nodes": ["bert-0 on gpu-1:  74 %"],
+    }
+    assert UtilizationStatus.model_validate(status).average_percent == 74
+
+
+def test_status_gives_an_interval_that_contains_the_truth() -> None:
+    status = to_status(utilization({"job": {"gpusPerNode": 2}, "gpus": [{"of": "0", "util": "60.5x40"}]}))
+    assert "averagePercent" not in status
+    assert status["averagePercentRange"] == [30, 81]
+
+
+def test_percents_are_clamped_and_unknown_stays_unknown() -> None:
+    assert [whole_percent(value) for value in (-0.2, 0.4, 0.5, 99.5, 104, None, float("nan"))] == [
+        0,
+        0,
+        1,
+        100,
+        100,
+        None,
+        None,
+    ]
+
+
+def test_stages_of_another_day_say_so() -> None:
+    spans = [
+        StageSpan(stage=Stage.INITIALIZATION, start=START - timedelta(days=1), end=START, average_percent=0),
+        StageSpan(stage=Stage.ACTIVE, start=START, end=None, average_percent=None),
+    ]
+    assert stage_lines(spans, START) == (
+        "Initialization  11-20 06:00-06:00   0 %",
+        "Active          06:00-              ? %",
+    )
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([0.0, 30.0, 100.0, float("nan")]), min_size=1, max_size=60), st.integers(1, 3))
+def test_the_interval_holds_whatever_the_missing_samples_were(samples: list[float], gpus: int) -> None:
+    """Fill the gaps with anything: the true mean lies within the bounds. (Graphics means do not alias.)"""
+    recording = from_dict({"job": {"gpusPerNode": gpus}, "gpus": [{"of": "0", "graphics": "0x1"}]})
+    recording = replace(recording, gpus=({GpuSignal.GRAPHICS: samples}, *({} for _ in range(gpus - 1))))
+    facts, series, now = recording.at(len(samples))
+    found = diagnose(facts, series, (), Thresholds(), now).utilization
+    assert found is not None
+    low, high = found.average_percent_range or (found.average_percent, found.average_percent)
+    assert low is not None
+    assert high is not None
+    filled = [np.nan_to_num(np.array(samples), nan=fill) for fill in (0.0, 100.0)]
+    if found.average_percent_range is not None:
+        assert low <= filled[0].mean() / gpus + 1e-6
+        assert high >= (filled[1].mean() + 100 * (gpus - 1)) / gpus - 1e-6
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data())
+def test_missing_samples_never_make_a_job_unreleased(data: st.DataObject) -> None:
+    """Take more than any tenth of the tail's samples of one GPU away: the finding goes, it never comes."""
+    tail = 40
+    gone = data.draw(st.lists(st.integers(0, tail - 1), min_size=tail // 10 + 1, max_size=tail, unique=True))
+    samples = [90.0] * 40 + [float("nan") if k in gone else 0.0 for k in range(tail)]
+    recording = from_dict({"job": {"gpusPerNode": 2}, "gpus": [{"util": "90x40 0x40"}], "pods": [{"cpu": "0x80"}]})
+    recording = replace(recording, gpus=(recording.gpus[0], {GpuSignal.UTIL: samples}))
+    facts, series, now = recording.at(80)
+    found = diagnose(facts, series, (), Thresholds(), now)
+    assert Category.UNRELEASED_JOB not in {finding.category for finding in found.findings}
