@@ -13,6 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -166,13 +167,13 @@ class SupervisedCluster(Cluster):
     def run_kubectl(
         self,
         *args: str,
-        input: str | None = None,  # noqa: A002
+        input: str | None = None,
         kubeconfig: Path | None = None,
     ) -> "subprocess.CompletedProcess[str]":
         env = {"KUBECONFIG": str(kubeconfig or self.kubeconfig), "KUBECACHEDIR": str(self.folder / "kubectl-cache")}
         return self._run(self.programs["kubectl"], args, env, input)
 
-    def kubectl(self, *args: str, input: str | None = None, kubeconfig: Path | None = None) -> str:  # noqa: A002
+    def kubectl(self, *args: str, input: str | None = None, kubeconfig: Path | None = None) -> str:
         answer = self.run_kubectl(*args, input=input, kubeconfig=kubeconfig)
         if answer.returncode != 0:
             raise CommandError(["kubectl", *args], answer.returncode, answer.stdout, answer.stderr)
@@ -245,7 +246,7 @@ class SupervisedCluster(Cluster):
             status = {"status": {"capacity": resources, "allocatable": resources}}
             self.api("PATCH", f"/api/v1/nodes/{name}/status", status, "application/merge-patch+json")
         for name in names:
-            wait_for(f"node {name} to be Ready", lambda name=name: self._schedulable(name), interval=0.02)  # type: ignore[misc]
+            wait_for(f"node {name} to be Ready", partial(self._schedulable, name), interval=0.02)
         return names
 
     def _schedulable(self, name: str) -> bool:
@@ -311,7 +312,7 @@ class SupervisedCluster(Cluster):
 
     # ------------------------------------------------------------------------------------------------------- helm
 
-    def helm(self, *args: str, input: str | None = None) -> str:  # noqa: A002
+    def helm(self, *args: str, input: str | None = None) -> str:
         homes = {f"HELM_{kind}_HOME": str(self.folder / "helm" / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
         answer = self._run(self.programs["helm"], args, {"KUBECONFIG": str(self.kubeconfig), **homes}, input)
         if answer.returncode != 0:

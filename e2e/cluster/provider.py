@@ -137,7 +137,7 @@ class Cluster(ABC):
         return self.folder / "logs"
 
     @abstractmethod
-    def kubectl(self, *args: str, input: str | None = None, kubeconfig: Path | None = None) -> str:  # noqa: A002
+    def kubectl(self, *args: str, input: str | None = None, kubeconfig: Path | None = None) -> str:
         """What `kubectl ARGS` prints on stdout, as the administrator or as `kubeconfig`.
 
         Raises CommandError (with stdout and stderr) when it ends with an error.
@@ -147,7 +147,7 @@ class Cluster(ABC):
     def run_kubectl(
         self,
         *args: str,
-        input: str | None = None,  # noqa: A002
+        input: str | None = None,
         kubeconfig: Path | None = None,
     ) -> "subprocess.CompletedProcess[str]":
         """Like `kubectl`, for when stderr matters: warnings, refusals. Never raises for an exit status."""
@@ -233,8 +233,8 @@ class Cluster(ABC):
 
         Every pod with `e2e.stoker.dev/started-at` that has no history yet gets samples each `step` seconds from its
         containers' start until now, by the function that the exporter plays, then Prometheus starts again on them
-        and on all that it had. Starts telemetry where it does not run yet (with `scrape_interval`, default 1 s). As with
-        any restart of Prometheus, a series that ends meanwhile looks alive for five minutes more (its look-back).
+        and on all that it had. Starts telemetry where it does not run yet (with `scrape_interval`, default 1 s). As
+        with any restart of Prometheus, a series that ends meanwhile looks alive for five minutes more (its look-back).
         """
 
     @abstractmethod
@@ -254,7 +254,7 @@ class Cluster(ABC):
     # ------------------------------------------------------------------------------------------------------- helm
 
     @abstractmethod
-    def helm(self, *args: str, input: str | None = None) -> str:  # noqa: A002
+    def helm(self, *args: str, input: str | None = None) -> str:
         """What `helm ARGS` prints on stdout, as the administrator. Raises CommandError."""
 
     @abstractmethod

@@ -243,7 +243,7 @@ class Program:
             return 0.0
         bits = _mix(_mix(self._seed * 1009 + index) + int(t))
         uniform = ((bits & 0xFFFF) + (bits >> 16 & 0xFFFF) + (bits >> 32 & 0xFFFF) + (bits >> 48 & 0xFFFF)) / 0x20000
-        return max(-3.0, min(3.0, (uniform - 1) * math.sqrt(3))) * self._noise
+        return max(-3.0, min(3.0, (uniform - 1) * math.sqrt(12))) * self._noise
 
 
 def idle_gpu(product: Product) -> GpuSample:
