@@ -21,7 +21,7 @@ child=$!
 stopping=
 forward() {
   signalled=1
-  stopping=1
+  case "$1" in TERM | INT | QUIT | HUP) stopping=1 ;; esac
   kill -s "$1" -- "-$child" 2> /dev/null || kill -s "$1" "$child" 2> /dev/null
 }
 for signal in TERM INT QUIT HUP USR1 USR2; do

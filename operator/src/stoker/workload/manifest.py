@@ -117,7 +117,7 @@ def pod_template(job: DLJob) -> dict[str, Any]:
     labels = {key: value for key, value in propagated(job.metadata.labels).items() if not key.startswith(f"{KUEUE}/")}
     volumes: list[dict[str, Any]] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
     # Docker's default of 64 MiB is too small for data loaders' worker processes.
-    mounts: list[dict[str, Any]] = [{"name": "shm", "mountPath": "/dev/shm"}]  # noqa: S108
+    mounts: list[dict[str, Any]] = [{"name": "shm", "mountPath": "/dev/shm"}]  # noqa: S108 - in the container
     trainer: dict[str, Any] = {
         "name": TRAINER,
         "image": spec.image,
