@@ -58,7 +58,7 @@ class Operator:
         self.connect()
 
     def connect(self) -> None:
-        """After an installation with `values`: wait for the chart's kinds, lead the webhook's Service to this machine."""
+        """After an installation with `values`: wait for the kinds, lead the webhook's Service to this machine."""
         self.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         self.cluster.expose_webhook(NAMESPACE, SERVICE, self._port)
 

@@ -35,7 +35,7 @@ def gpu(index: int, **changes: object) -> GpuWindow:
         last_sample_at=NOW - timedelta(seconds=20),
         context_idle_watts=80,
     )
-    return replace(known, **changes)  # type: ignore[arg-type]
+    return replace(known, **changes)  # type: ignore[arg-type]  # any field
 
 
 def job(nodes: int = 2, gpus: int = 4, started: timedelta = timedelta(hours=5)) -> JobFacts:
@@ -209,7 +209,7 @@ def test_a_job_younger_than_the_screen_is_not_idle_even_if_its_own_window_is_sho
 )
 def test_a_job_with_a_pod_that_does_not_run_waits(changes: Mapping[str, object], message: str) -> None:
     facts = job()
-    changed = replace(facts, pods=(facts.pods[0], replace(facts.pods[1], **changes)))  # type: ignore[arg-type]
+    changed = replace(facts, pods=(facts.pods[0], replace(facts.pods[1], **changes)))  # type: ignore[arg-type]  # any field
     answer = judge(changed, screen(facts))
     assert answer.state is IdlenessState.WAITING
     assert message in answer.message

@@ -18,7 +18,7 @@ MAX_NODES = 1_000_000
 Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _Loader(Parser):  # type: ignore[misc]
+class _Loader(Parser):  # type: ignore[misc]  # chosen at run time
     """YAML as kubectl reads it: times and `1:30` are texts."""
 
 

@@ -11,9 +11,9 @@ from stoker.models.vocabulary import Category, Confidence, Severity, Source
 class Location:
     """Where the cause stands in what was submitted.
 
-    `field_path` is a Kubernetes field path (`spec.script`, `spec.command[2]`). `line` and `column` are 1-based positions
-    inside that field's text and absent where the field is not a text; `end_column` is exclusive, on the same line.
-    `excerpt` is the offending line with a second line of carets beneath it.
+    `field_path` is a Kubernetes field path (`spec.script`, `spec.command[2]`). `line` and `column` are 1-based
+    positions inside that field's text and absent where the field is not a text; `end_column` is exclusive, on the same
+    line. `excerpt` is the offending line with a second line of carets beneath it.
     """
 
     field_path: str
@@ -50,8 +50,8 @@ class Problem:
 class Finding:
     """A named root cause, with its evidence and the change that removes it.
 
-    `gpu_hours_idle` is a fact (the integral of 1 - utilization over the cause's interval), not a promise of what the fix returns.
-    `until` is set when a finding no longer holds: it is closed, not deleted.
+    `gpu_hours_idle` is a fact (the integral of 1 - utilization over the cause's interval), not a promise of what the
+    fix returns. `until` is set when a finding no longer holds: it is closed, not deleted.
     """
 
     rule: str

@@ -10,9 +10,9 @@ from stoker.models.vocabulary import Outcome
 class Verdict:
     """What `review` concludes.
 
-    `denied`, `warned` and `audited` partition the findings by what the policy does with them, each ordered by cost, the most costly
-    first. `unfinished` names the rules that failed or ran out of time: an internal error is logged and never denies.
-    `failures` holds the exceptions of those that failed, by rule, for the caller's log.
+    `denied`, `warned` and `audited` partition the findings by what the policy does with them, each ordered by cost,
+    the most costly first. `unfinished` names the rules that failed or ran out of time: an internal error is logged and
+    never denies. `failures` holds the exceptions of those that failed, by rule, for the caller's log.
     """
 
     denied: tuple[Finding, ...] = ()
