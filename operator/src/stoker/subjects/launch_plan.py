@@ -1,190 +1,21 @@
 """What a container's commands start: launchers with their process counts, installs, downloads, sleeps, waits."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import replace
 
-from stoker.subjects.shell_model import Invocation, ShellScript, Word
-
-
-class Launcher(StrEnum):
-    """What starts the processes. Everything that is no launcher but runs a program is Python or Other."""
-
-    TORCHRUN = "torchrun"  # also `python -m torch.distributed.run`
-    TORCH_DISTRIBUTED_LAUNCH = "torch.distributed.launch"
-    DEEPSPEED = "deepspeed"
-    ACCELERATE = "accelerate"
-    MPIRUN = "mpirun"  # mpiexec, orterun, too
-    HOROVODRUN = "horovodrun"
-    SRUN = "srun"
-    RAY = "ray"
-    VLLM = "vllm"
-    SGLANG = "sglang"
-    TGI = "text-generation-launcher"
-    TRITON = "tritonserver"
-    COMPOSER = "composer"
-    PADDLE = "paddle.distributed.launch"
-    LIGHTNING = "lightning"
-    PYTHON = "python"
-    OTHER = "other"
-
-
-class CountSource(StrEnum):
-    OPTION = "option"
-    ENVIRONMENT = "environment"  # PET_NPROC_PER_NODE and its kin
-    DEFAULT = "default"  # nothing says it: the launcher's own default
-    DEVICES = "devices"  # as many as there are GPUs (`auto`, `gpu`, no option at all)
-    DERIVED = "derived"  # computed from the other counts
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
-    """A number, a set of possibilities, or unknown (`possible` is None), and what made it so.
-
-    words: the words to underline (`--nproc_per_node`, `4`), empty for defaults and injected variables.
-    variable: the environment variable that gave it, if one did.
-    """
-
-    possible: frozenset[int] | None
-    source: CountSource
-    words: tuple[Word, ...] = ()
-    variable: str | None = None
-
-    @property
-    def value(self) -> int | None:
-        """The number, None if it is not exactly known."""
-        return next(iter(self.possible)) if self.possible is not None and len(self.possible) == 1 else None
-
-    @property
-    def maximum(self) -> int | None:
-        return max(self.possible) if self.possible else None
-
-    @property
-    def minimum(self) -> int | None:
-        return min(self.possible) if self.possible else None
-
-    @property
-    def text(self) -> str:
-        """The words as the user wrote them after expansion: "--nproc_per_node=4", "" when there are none."""
-        return " ".join(str(word) for word in self.words)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Devices:
-    """CUDA_VISIBLE_DEVICES of a command: the value as a word, and the indices where they are known.
-
-    indices: None = unknown, () = none visible ("" or "-1"); identifiers: GPU-... and MIG-... names instead of indices.
-    """
-
-    word: Word
-    indices: tuple[int, ...] | None
-    identifiers: tuple[str, ...] = ()
-
-    @property
-    def count(self) -> int | None:
-        if self.identifiers:
-            return len(self.identifiers)
-        return None if self.indices is None else len(self.indices)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """One start of a main program.
-
-    processes_per_node, nodes, total: see advisor semantics in the documentation of each launcher. `nodes` is what the
-    launcher is told (not the job's); `total` = processes of this launch over all nodes it knows of.
-    explicit: the user set the process count by an option or a variable of the script (not a default, not injected).
-    one_device_per_process: the launcher implies it (torchrun, torch.distributed.launch, horovodrun, accelerate with
-        several processes, deepspeed), and nothing in sight (tensor/pipeline parallel) contradicts it.
-    program, arguments: the words of the program (`train.py` or `-m`, `pkg.train`) and what follows.
-    parallelism: tensor/pipeline/data/... parallel sizes found in arguments, by kind ("tensor", "pipeline", "data", ...).
-    devices: CUDA_VISIBLE_DEVICES where set for this command; for deepspeed, --include counts instead.
-    standalone: torchrun --standalone. rendezvous: an address other than this pod's own is given (option or environment).
-    hostfile: hosts come from a file or list (deepspeed -H, mpirun -hostfile/-H).
-    configuration: path of a config file that decides counts (accelerate --config_file), None if there is none.
-    """
-
-    launcher: Launcher
-    invocation: Invocation
-    processes_per_node: Count
-    nodes: Count
-    total: Count
-    explicit: bool
-    one_device_per_process: bool
-    program: tuple[Word, ...] = ()
-    arguments: tuple[Word, ...] = ()
-    parallelism: Mapping[str, Count] = field(default_factory=dict)
-    devices: Devices | None = None
-    multi_gpu: bool = False
-    standalone: bool = False
-    rendezvous: bool = False
-    hostfile: bool = False
-    configuration: Word | None = None
-
-    @property
-    def model_parallel(self) -> bool:
-        """Any parallel size that isn't known to be 1 is in sight."""
-        return any(count.possible != frozenset({1}) for count in self.parallelism.values())
-
-
-class Role(StrEnum):
-    """What a command is for."""
-
-    LAUNCH = "launch"  # starts a main program: has a Launch
-    INSTALL = "install"
-    DOWNLOAD = "download"
-    COPY = "copy"  # cp -r, rsync, tar of trees; azcopy and cloud copies are downloads
-    SLEEP = "sleep"
-    WAIT = "wait"  # the shell's `wait` for background commands: correct
-    ENDLESS = "endless"  # tail -f, sleep infinity, while true with nothing in it
-    INTERACTIVE = "interactive"  # jupyter, sshd, code-server, bare shell, debugger that waits
-    NON_DL = "non-dl"  # spark-submit, hadoop, Rscript, dask, ...
-    OPAQUE = "opaque"  # a script or evaluated text that can't be read; anything may happen in it
-    TRIVIAL = "trivial"  # echo, mkdir, cd, export, ...
-    OTHER = "other"  # a program nobody knows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    """One invocation with its role and what is known of it.
-
-    tool: the recognised tool ("pip", "wget", "jupyter", "spark-submit"), "" if none.
-    packages: of an install, as written ("torch==2.3", "-r requirements.txt" gives "requirements.txt" in `requirements`).
-    urls: of a download, as far as known. seconds: of a sleep; inf = forever, None = unknown.
-    """
-
-    invocation: Invocation
-    role: Role
-    tool: str = ""
-    launch: Launch | None = None
-    packages: tuple[Word, ...] = ()
-    requirements: tuple[Word, ...] = ()
-    urls: tuple[Word, ...] = ()
-    seconds: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LaunchPlan:
-    """All commands of a script in the order of execution."""
-
-    script: ShellScript
-    nodes: int
-    gpus_per_node: int
-    commands: tuple[Command, ...] = ()
-
-    @property
-    def launches(self) -> tuple[Launch, ...]:
-        return tuple(command.launch for command in self.commands if command.launch is not None)
-
-    def of(self, *roles: Role) -> tuple[Command, ...]:
-        """The commands with one of these roles, in order."""
-        return tuple(command for command in self.commands if command.role in roles)
-
-    @property
-    def readable(self) -> bool:
-        """Nothing was cut off and no command runs text that can't be read."""
-        return self.script.complete and not self.of(Role.OPAQUE)
+from stoker.subjects.command_role import classify
+from stoker.subjects.launch_model import (
+    Command,
+    Count,
+    CountSource,
+    Devices,
+    Launch,
+    Launcher,
+    LaunchPlan,
+    Role,
+)
+from stoker.subjects.launcher import Setting
+from stoker.subjects.shell_model import ShellScript, Word
 
 
 def plan(
@@ -194,8 +25,45 @@ def plan(
     gpus_per_node: int,
     environment: Mapping[str, str | None] | None = None,
 ) -> LaunchPlan:
-    """Classify the script's commands and read their launchers' options. Never raises."""
-    raise NotImplementedError
+    """Classify the script's commands and read their launchers' options. Never raises.
+
+    environment: the container's, for variables that the script's invocations don't carry already (normally none:
+    `interpret` was given the same).
+    """
+    setting = Setting(nodes=nodes, gpus_per_node=gpus_per_node, files=script.files)
+    injected = {
+        name: Word.unknown(names=frozenset({name})) if text is None else Word.known(text)
+        for name, text in (environment or {}).items()
+    }
+    commands: list[Command] = []
+    for invocation in script.invocations:
+        if any(name not in invocation.environment for name in injected):
+            invocation = replace(invocation, environment={**injected, **invocation.environment})
+        commands.append(classify(invocation, setting))
+    return LaunchPlan(script=script, nodes=nodes, gpus_per_node=gpus_per_node, commands=tuple(_waiting(commands)))
+
+
+def _waiting(commands: list[Command]) -> list[Command]:
+    """Sleeps and waits in the light of the others.
+
+    A `wait` for an endless background command never ends; a sleep in an endless loop that does nothing else is endless;
+    beside work it is a pause.
+    """
+    result: list[Command] = []
+    work = any(
+        command.invocation.loop_endless and command.role not in (Role.SLEEP, Role.ENDLESS, Role.TRIVIAL, Role.WAIT)
+        for command in commands
+    )
+    endless_background = False
+    for command in commands:
+        if (command.role is Role.SLEEP and command.invocation.loop_endless and not work) or (
+            command.role is Role.WAIT and endless_background
+        ):
+            command = replace(command, role=Role.ENDLESS, seconds=float("inf"))
+        if command.role is Role.ENDLESS and command.invocation.background and command.tool in ("sleep", "tail"):
+            endless_background = True
+        result.append(command)
+    return result
 
 
 __all__ = ["Command", "Count", "CountSource", "Devices", "Launch", "LaunchPlan", "Launcher", "Role", "plan"]

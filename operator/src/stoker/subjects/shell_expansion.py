@@ -44,7 +44,7 @@ AMBIENT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One word of a command after expansion: its value and where it stands in the outermost script or the container's argv."""
+    """One word of a command after expansion: its value, and where it stands: in the outermost script, or in argv."""
 
     value: Value
     site: Offsets = NOWHERE

@@ -380,7 +380,11 @@ class Interpreter:
                     state.functions[self._source.slice(name)] = (self._source, body)
                 return SUCCESS, state
             case "ERROR":
-                state.forget_names(self._assigned(node, state))
+                changed = self._assigned(node, state)
+                if changed is None:
+                    state.forget()
+                else:
+                    state.forget_names(changed)
                 return UNDECIDED, state
             case _:
                 return UNDECIDED, state
@@ -1299,7 +1303,7 @@ class Interpreter:
     def _unwrapped(
         self, unwrapped: shell_wrapper.Unwrapped, prefix: list[tuple[str, Variable]], state: State
     ) -> tuple[Outcome, State | None]:
-        """A command whose wrappers are taken off runs in a copy: they start a process (all but `exec`, `command`, `time`)."""
+        """A command without its wrappers. It runs in a copy: all but `command`, `time` and `builtin` start a process."""
         copy = state.fork()
         copy.wrappers = (*state.wrappers, *unwrapped.wrappers)
         if unwrapped.seconds is not None:
@@ -1324,10 +1328,14 @@ class Interpreter:
         if name is not None and name in state.functions and not unwrapped.replaces:
             outcome = self._program(unwrapped.fields, [], copy)
         else:
-            outcome = self._subshell(
-                copy, lambda inner: self._run_command(unwrapped.fields, [], inner, None)
-                if name in ("sleep", "test", "[", "true", "false", ":") else (self._program(unwrapped.fields, [], inner), inner)
-            )  # fmt: skip
+            builtin = name in ("test", "[", "true", "false", ":")
+
+            def run(inner: State) -> tuple[Outcome, State | None]:
+                if builtin:
+                    return self._run_command(unwrapped.fields, [], inner, None)
+                return self._program(unwrapped.fields, [], inner), inner
+
+            outcome = self._subshell(copy, run)
         if unwrapped.replaces:
             self._ends += 1
             self._exits[-1].append((outcome, state))

@@ -85,7 +85,7 @@ class Invocation:
     background: started with `&` (or inside a compound or function that is).
     branches: the undecided arms it stands in; empty when every successful run reaches it.
     after_failure: reached only when an earlier command failed (`train || sleep 1h`, `if ! train; then ...`).
-    in_loop: inside a loop body; unrolled iterations are separate invocations. loop_endless: that loop never ends by itself.
+    in_loop: inside a loop body; unrolled rounds are separate invocations. loop_endless: the loop never ends by itself.
     piped: member of a pipeline; reads_pipe: its standard input comes from one.
     captured: inside a command substitution, its output becomes text.
     wrappers: names of the wrappers taken off, outermost first. time_limit: seconds granted by `timeout`, None if none.
@@ -152,7 +152,7 @@ class ShellScript:
 
     invocations: in the order of execution; dead branches and what follows `exit` or `exec` are left out.
     syntax_issues: where the grammar does not accept the text; what stands there is treated as unknown.
-    complete: False when a limit (nesting, work, size) or a syntax issue cut the analysis short: judge nothing by absence.
+    complete: False when a limit (nesting, work, size) or a syntax issue cut the analysis: judge nothing by absence.
     assumed_unset: variables that nobody in sight sets and whose defaults were taken (`${N:-8}`).
     files: files that the script writes with known text (heredocs, echo), by path as written.
     argument: the index in the container's command and args of the text that `source` is (`bash -c TEXT`), else None.

@@ -1,4 +1,4 @@
-"""Startup shell scripts, read by a small abstract interpreter: constants are propagated, what it can't follow is unknown."""
+"""Startup shell scripts, read by a small abstract interpreter: constants are followed, the rest is unknown."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -72,7 +72,7 @@ class Source:
     def outer(self, start: int, end: int) -> Offsets:
         """Where the characters start..end of this text stand in the outermost script."""
         first, last = self._outer_of(start), self._outer_of(max(start, end - 1))
-        if first == NOWHERE or last == NOWHERE or last[1] < first[0]:
+        if NOWHERE in (first, last) or last[1] < first[0]:
             return first if first != NOWHERE else self._fallback
         return first[0], last[1]
 

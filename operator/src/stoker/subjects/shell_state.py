@@ -59,6 +59,7 @@ _NEGATED = {
 
 
 def decided(truth: bool | None, names: frozenset[str] = shell_text.NO_NAMES) -> Outcome:
+    """Of a question with a known (or unknown) answer."""
     return Outcome(Ending.UNDECIDED, names) if truth is None else SUCCESS if truth else FAILURE
 
 

@@ -54,10 +54,12 @@ SEPARATOR = Piece("", separator=True)
 
 
 def literal(text: str, start: int = -1, end: int = -1, *, quoted: bool = False) -> Value:
+    """One known text."""
     return ((Piece(text, start, end, quoted),),) if text or quoted else EMPTY
 
 
 def hole(names: Iterable[str] = (), *, absent: bool = False, many: bool = False) -> Value:
+    """An unknown text."""
     return ((Piece(None, names=frozenset(names), absent=absent, many=many),),)
 
 
@@ -100,6 +102,7 @@ def prefix(value: Value) -> str:
 
 
 def names(value: Value) -> frozenset[str]:
+    """What made the value's holes."""
     return frozenset().union(*(piece.names for text in value for piece in text if piece.text is None))
 
 

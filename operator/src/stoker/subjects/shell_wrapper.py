@@ -9,7 +9,7 @@ from stoker.subjects.shell_expansion import Field
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """valued: options followed by a value. operands: words before the command. subcommand: words that must come first."""
+    """valued: options followed by a value. operands: words before the command. subcommands: one must come first."""
 
     valued: frozenset[str] = frozenset()
     operands: int = 0
@@ -164,7 +164,7 @@ def _strip(result: Unwrapped, name: str) -> list[Field] | None:
                 result.seconds = duration(text)
             operands -= 1
             position += 1
-        elif name in ("sudo",) and "=" in text and text.split("=", 1)[0].isidentifier():
+        elif name == "sudo" and "=" in text and text.split("=", 1)[0].isidentifier():
             key = text.split("=", 1)[0]
             result.assignments.append((key, fields[position], len(key) + 1))
             position += 1
