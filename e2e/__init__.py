@@ -1,1 +1,1 @@
-"""End-to-end tests: a real control plane, simulated GPU nodes, their telemetry, and what is claimed of Stoker on them."""
+"""End-to-end tests: a real control plane, simulated GPU nodes and their telemetry, and the claims tried on them."""

@@ -24,7 +24,7 @@ from e2e.cluster.api import ApiClient, kubeconfig_text
 from e2e.cluster.pki import CertificateAuthority, write_private
 from e2e.cluster.ports import PortReservations
 from e2e.cluster.provider import H100, Certificate, Cluster, ClusterError, CommandError, Taint
-from e2e.cluster.supervisor import ProcessStatus, Supervisor
+from e2e.cluster.supervisor import ProcessStatus, Supervisor, SupervisorError
 from e2e.cluster.waiting import NotYetError, wait_for
 from e2e.telemetry.products import product_named
 from e2e.telemetry.stack import Telemetry
@@ -89,7 +89,8 @@ class SupervisedCluster(Cluster):
             self._free_ports = [self._ports.reserve() for _ in range(_PORTS)]
             self._telemetry = Telemetry(self, self.programs, prometheus_port=self.reserve_port())
             self._supervisor = Supervisor(self.folder)
-            self._supervisor.start(keep_open=self._ports.descriptors)
+            temporary = self._given_folder is None and not self._keep
+            self._supervisor.start(keep_open=self._ports.descriptors, temporary=temporary)
             self._start_control_plane()
             wait_for(
                 "the default ServiceAccount",
@@ -97,8 +98,8 @@ class SupervisedCluster(Cluster):
                 interval=0.02,
                 quiet=True,
             )
-        except NotYetError as error:
-            self._keep = True
+        except (NotYetError, SupervisorError, OSError) as error:
+            self._keep = True  # for the logs
             self.stop()
             raise ClusterError(f"{error}; see the logs in {self.logs}") from error
         except BaseException:
@@ -387,7 +388,10 @@ class SupervisedCluster(Cluster):
     def _spawn(self, name: str, process: _Process) -> int:
         log = self.logs / f"{name}.log"
         before = log.stat().st_size if log.exists() else 0
-        pid = self._owner.spawn(name, process.argv, env=process.env, cwd=process.cwd, log=log, grace=process.grace)
+        try:
+            pid = self._owner.spawn(name, process.argv, env=process.env, cwd=process.cwd, log=log, grace=process.grace)
+        except SupervisorError as error:
+            raise ClusterError(f"{name} did not start: {error}") from error
         if process.ready is not None:
             ready = process.ready
 

@@ -8,7 +8,8 @@ the supervisor (PR_SET_PDEATHSIG), and grandchildren that outlive their parent b
 and end with the rest.
 
 The supervisor uses the standard library only and runs as a script (`python -I supervisor.py FOLDER`). It answers on the
-Unix socket FOLDER/supervisor.sock: one JSON object in a line, one in return.
+Unix socket FOLDER/supervisor.sock: one JSON object in a line, one in return. With `--temporary` it removes the folder
+when its starter is gone; whoever shuts it down in good order sees to the folder himself.
 """
 
 import contextlib
@@ -16,6 +17,7 @@ import ctypes
 import json
 import os
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -59,8 +61,8 @@ class Supervisor:
     def path(self) -> Path:
         return self.folder / SOCKET
 
-    def start(self, *, keep_open: Sequence[int] = ()) -> None:
-        """Start the supervisor; it ends with this process.
+    def start(self, *, keep_open: Sequence[int] = (), temporary: bool = False) -> None:
+        """Start the supervisor; it ends with this process, and removes a `temporary` folder if nobody else does.
 
         `keep_open` are file descriptors that it inherits (locks that shall live as long as the cluster).
         Raises SupervisorError when it does not come up.
@@ -73,7 +75,7 @@ class Supervisor:
         try:
             with (logs / "supervisor.log").open("ab") as log:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-I", __file__, str(self.folder)],
+                    [sys.executable, "-I", __file__, str(self.folder), *(["--temporary"] if temporary else [])],
                     stdin=read,
                     stdout=log,
                     stderr=log,
@@ -173,11 +175,12 @@ class _Child:
 class _Server:
     """The supervisor's loop: one thread, because PR_SET_PDEATHSIG is bound to the thread that forks."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, temporary: bool) -> None:
+        self._folder, self._temporary = folder, temporary
         self._path = folder / SOCKET
         self._children: dict[str, _Child] = {}
         self._selector = selectors.DefaultSelector()
-        self._stopping = False
+        self._stopping = self._abandoned = False
         # the write end is non-blocking, as signal.set_wakeup_fd demands
         self._wake_read, wake_write = os.pipe()
         os.set_blocking(wake_write, False)
@@ -203,7 +206,7 @@ class _Server:
             while not self._stopping:
                 for key, _ in self._selector.select():
                     if key.data == "lifeline":
-                        self._stopping = True
+                        self._stopping = self._abandoned = True
                     elif key.data == "client":
                         self._serve()
                     else:
@@ -214,6 +217,8 @@ class _Server:
             self._end_all()
             with contextlib.suppress(OSError):
                 self._path.unlink()
+            if self._abandoned and self._temporary:
+                shutil.rmtree(self._folder, ignore_errors=True)
 
     def _serve(self) -> None:
         connection, _ = self._listener.accept()
@@ -326,7 +331,7 @@ def _orphans() -> list[int]:
 def main() -> None:
     """Supervise until told to stop, signalled, or (unless detached) until stdin closes."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    _Server(Path(sys.argv[1])).run()
+    _Server(Path(sys.argv[1]), temporary="--temporary" in sys.argv).run()
 
 
 if __name__ == "__main__":
