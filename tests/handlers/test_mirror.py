@@ -60,6 +60,13 @@ def test_a_late_list_does_not_remove_what_was_created_after_it(mirror: Mirror[st
     assert mirror.get("a") == "9"
 
 
+def test_a_deletion_is_forgotten_after_the_next_list(mirror: Mirror[str]) -> None:
+    mirror.watched("ADDED", obj("a", 5))
+    mirror.watched("DELETED", obj("a", 9))
+    mirror.listed([], 10)
+    assert mirror._deleted == {}
+
+
 def test_what_is_created_again_is_there_again(mirror: Mirror[str]) -> None:
     mirror.watched("ADDED", obj("a", 5))
     mirror.watched("DELETED", obj("a", 9))
@@ -82,6 +89,7 @@ def test_an_invalid_object_keeps_its_last_good_value(mirror: Mirror[str], caplog
     assert "Things a is invalid, the last valid one stays in force: no good" in caplog.text
     mirror.listed([obj("a", 6, "invalid")], 8)
     assert mirror.get("a") == "good"
+    assert len(caplog.records) == 1, "said once for each version"
     mirror.watched("MODIFIED", obj("a", 9, "better"))
     assert mirror.get("a") == "better"
 

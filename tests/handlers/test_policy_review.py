@@ -114,6 +114,7 @@ async def test_equal_priorities_are_warned_of() -> None:
     others = [policy("default"), policy("alpha", priority=5), policy("beta"), policy("team", priority=5)]
     answer = await review(policy(priority=5), None, *others)
     assert list(answer.warnings) == ["spec.priority: 5 is also that of alpha; where both select, the first name wins"]
+    assert (await review(policy(), None, policy("default"))).warnings == ()
 
 
 @pytest.mark.parametrize("operation", [Operation.DELETE, Operation.CONNECT])

@@ -203,9 +203,8 @@ async def test_files_that_do_not_fit_leave_the_old_certificate_in_use(
 ) -> None:
     async with serving(settings) as server:
         before = await serial_served(server.port, authority)
-        other = Authority()
-        other.issue(tmp_path / "other")
-        (tmp_path / "other" / "tls.key").replace(settings.certificate_folder / "tls.key")
+        authority.issue(tmp_path / "other")
+        (tmp_path / "other" / "tls.crt").replace(settings.certificate_folder / "tls.crt")
         async with asyncio.timeout(10):
             while not caplog.records or "the old one stays in use" not in caplog.text:
                 await asyncio.sleep(0.01)

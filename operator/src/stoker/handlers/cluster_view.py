@@ -33,10 +33,8 @@ class ClusterView:
             await self._glance(namespace)
         policy = self._resolved.get(namespace)
         if policy is None:
-            labels = self.namespaces.get(namespace)
-            policy = resolve(self.policies, namespace, labels or {})
-            if labels is not None:
-                self._resolved[namespace] = policy
+            policy = resolve(self.policies, namespace, self.namespaces.get(namespace) or {})
+            self._resolved[namespace] = policy
         return policy
 
     async def _glance(self, namespace: str) -> None:
