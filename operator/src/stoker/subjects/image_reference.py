@@ -1,8 +1,27 @@
 """Image references by the OCI distribution grammar, and the families of images that are known."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+
+import yaml
+
+from stoker.subjects import shell_pattern
+from stoker.subjects.shell_pattern import PatternTooLargeError
+
+MAX_NAME = 255
+DOCKER_HUB = "docker.io"
+
+_ALPHANUMERIC = r"[a-z0-9]+"
+_COMPONENT = re.compile(rf"{_ALPHANUMERIC}(?:(?:\.|_|__|-+){_ALPHANUMERIC})*")
+_HOST_LABEL = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
+_DOMAIN = re.compile(rf"(?:{_HOST_LABEL}(?:\.{_HOST_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?")
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_DIGEST = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}")
+_SHA256 = re.compile(r"[a-f0-9]{64}")
 
 
 class ImageReferenceError(ValueError):
@@ -26,6 +45,8 @@ class ImageReference:
 
 
 class ImageKind(StrEnum):
+    """What an image holds, as far as deep learning on GPUs is concerned."""
+
     FRAMEWORK = "framework"  # a GPU build of a deep-learning framework
     CUDA = "cuda"  # CUDA base image
     CPU_ONLY = "cpu-only"  # a CPU build of a deep-learning framework
@@ -37,7 +58,10 @@ class ImageKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageFamily:
-    """What is known of an image. name: "PyTorch", "Apache Spark", ...; gpu_variant: the reference to use instead."""
+    """What is known of an image. name: "PyTorch", "Apache Spark", ...; gpu_variant: the reference to use instead.
+
+    framework: PyTorch, TensorFlow, JAX or Other, None where it isn't one.
+    """
 
     kind: ImageKind
     name: str = ""
@@ -46,13 +70,160 @@ class ImageFamily:
 
 
 def parse(text: str) -> ImageReference:
-    """Raises ImageReferenceError."""
-    raise NotImplementedError
+    """Read a reference by the grammar of the OCI distribution specification.
+
+    Raises ImageReferenceError.
+    """
+    if not text:
+        raise ImageReferenceError("is empty; give an image such as pytorch/pytorch:2.9.1-cuda12.8-cudnn9-runtime")
+    if text.strip() != text or any(character.isspace() for character in text):
+        raise ImageReferenceError("holds blanks; an image reference has none")
+    if "://" in text:
+        scheme, _, rest = text.partition("://")
+        raise ImageReferenceError(f'begins with "{scheme}://"; leave the scheme out: {rest}')
+    if not text.isascii() or not text.isprintable():
+        raise ImageReferenceError("holds characters other than ASCII letters, digits and ._-/:@")
+    name, at, digest = text.partition("@")
+    if at:
+        _check_digest(digest)
+    slash, colon = name.rfind("/"), name.rfind(":")
+    tag = None
+    if colon > slash:
+        name, tag = name[:colon], name[colon + 1 :]
+        if not tag:
+            raise ImageReferenceError("ends in a colon; give a tag after it, or leave it out")
+        if not _TAG.fullmatch(tag):
+            raise ImageReferenceError(
+                f'has the tag "{_short(tag)}"; a tag has at most 128 letters, digits, "_", "." and "-", '
+                'and doesn\'t begin with "." or "-"'
+            )
+    registry, repository = _split(name)
+    return ImageReference(text=text, registry=registry, repository=repository, tag=tag, digest=digest if at else None)
+
+
+def _check_digest(digest: str) -> None:
+    algorithm, _, content = digest.partition(":")
+    if not _DIGEST.fullmatch(digest) or (algorithm == "sha256" and not _SHA256.fullmatch(content)):
+        raise ImageReferenceError(
+            f'has the digest "{_short(digest)}"; a digest is sha256: and 64 lower-case hexadecimal digits'
+        )
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Registry and repository."""
+    if not name:
+        raise ImageReferenceError("has no name before its tag or digest")
+    first, slash, rest = name.partition("/")
+    is_registry = bool(slash) and (
+        any(each in first for each in ".:[") or first == "localhost" or first.lower() != first
+    )
+    registry, repository = (first, rest) if is_registry else (DOCKER_HUB, name)
+    if is_registry and not _DOMAIN.fullmatch(registry):
+        raise ImageReferenceError(
+            f'has the registry "{_short(registry)}"; a registry is a host name, with a port or without'
+        )
+    if not repository:
+        raise ImageReferenceError(f'names the registry "{_short(registry)}" only; give a repository after it')
+    for component in repository.split("/"):
+        if _COMPONENT.fullmatch(component):
+            continue
+        if not component:
+            raise ImageReferenceError("has an empty part between slashes")
+        if component.lower() != component and _COMPONENT.fullmatch(component.lower()):
+            raise ImageReferenceError(
+                f'has capital letters in "{_short(component)}"; use "{_short(component.lower())}"'
+            )
+        raise ImageReferenceError(
+            f'has the part "{_short(component)}"; a part has lower-case letters and digits, '
+            'with ".", "_", "__" or "-" only between them'
+        )
+    if len(registry) + 1 + len(repository) > MAX_NAME:
+        raise ImageReferenceError(f"has a name of {len(registry) + 1 + len(repository)} characters; at most {MAX_NAME}")
+    if not is_registry and re.fullmatch(r"[a-f0-9]{64}", repository):
+        raise ImageReferenceError("is an image ID; give a repository and a tag or digest")
+    if registry == "index.docker.io":
+        registry = DOCKER_HUB
+    if registry == DOCKER_HUB and "/" not in repository:
+        repository = f"library/{repository}"
+    return registry, repository
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 48 else f"{text[:45]}..."
+
+
+# ------------------------------------------------------------------------------------------------------------- families
+
+
+@cache
+def _builtin() -> tuple[Mapping[str, object], ...]:
+    text = files("stoker.subjects").joinpath("image_families.yaml").read_text("utf-8")
+    return tuple(yaml.safe_load(text)["families"])
+
+
+_KINDS = frozenset(kind.value for kind in ImageKind)
+# Docker Hub's official images under other names.
+_HUB_MIRRORS = (
+    "mirror.gcr.io/library/",
+    "public.ecr.aws/docker/library/",
+    "public.ecr.aws/ubuntu/",
+    "quay.io/library/",
+)
 
 
 def classify(reference: ImageReference, extra: Iterable[Mapping[str, object]] = ()) -> ImageFamily:
-    """The family, UNKNOWN when none is known. extra: an administrator's entries, tried before the built-in ones."""
-    raise NotImplementedError
+    """The family, UNKNOWN when none is known.
+
+    extra: an administrator's entries in the form of the built-in data file, tried before it. An entry that isn't of that
+    form is passed over.
+    """
+    tag = reference.tag if reference.tag is not None else ("" if reference.digest is not None else "latest")
+    for entry in (*extra, *_builtin()):
+        kind = entry.get("kind")
+        if kind not in _KINDS or not any(_names(reference, each) for each in _strings(entry.get("repositories"))):
+            continue
+        wanted, unwanted = _strings(entry.get("tags")), _strings(entry.get("without_tags"))
+        # A digest alone doesn't say which build it is.
+        if (wanted or unwanted) and not tag:
+            return ImageFamily(kind=ImageKind.UNKNOWN, name=str(entry.get("name", "")))
+        if wanted and not any(_matches(each, tag) for each in wanted):
+            continue
+        if any(_matches(each, tag) for each in unwanted):
+            continue
+        variant = entry.get("gpu_variant")
+        framework = entry.get("framework")
+        return ImageFamily(
+            kind=ImageKind(str(kind)),
+            name=str(entry.get("name", "")),
+            framework=str(framework) if framework is not None else None,
+            gpu_variant=str(variant).replace("{tag}", tag) if variant is not None else None,
+        )
+    return ImageFamily(kind=ImageKind.UNKNOWN)
+
+
+def _strings(value: object) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def _names(reference: ImageReference, pattern: str) -> bool:
+    """Whether a repository pattern means this image."""
+    full = f"{reference.registry}/{reference.repository}"
+    first, slash, _ = pattern.partition("/")
+    if slash and ("." in first or first == "localhost" or "*" in first):
+        return _matches(pattern, full)
+    if not slash:
+        official = any(_matches(f"{mirror}{pattern}", full) for mirror in _HUB_MIRRORS)
+        return official or _matches(f"{DOCKER_HUB}/library/{pattern}", full)
+    return _matches(f"{DOCKER_HUB}/{pattern}", full) or (
+        reference.registry != DOCKER_HUB and _matches(pattern, "/".join(reference.repository.split("/")[-2:]))
+    )
+
+
+def _matches(pattern: str, text: str) -> bool:
+    try:
+        return shell_pattern.matches(pattern, text)
+    except PatternTooLargeError:
+        return False
 
 
 __all__ = ["ImageFamily", "ImageKind", "ImageReference", "ImageReferenceError", "classify", "parse"]
