@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from stoker.controller.findings import summary
-from stoker.controller.looks import Look, metric_facts, not_running
+from stoker.controller.looks import NOT_RUNNING, Look, metric_facts, not_looked_at, not_running
 from stoker.diagnosis import to_status
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, rfc3339
@@ -56,13 +56,15 @@ class Draft:
         return kept | {key: value for key, value in fields.items() if value not in (None, [], {})}
 
     def _conditions(self, before: Mapping[str, Any], now: datetime) -> list[dict[str, Any]]:
+        old = before.get("conditions", ())
         facts = [*self.observation.facts, self._conflict_fact(), self._reclaim_fact()]
         if self.job.gpus:
             if self.observation.phase not in HOLDS_GPUS:
                 facts.append(not_running())
             elif self.look is not None:
                 facts += metric_facts(self.look, self.policy.thresholds)
-        old = before.get("conditions", ())
+            elif not any(one["type"] == ConditionType.IDLE and one["reason"] != NOT_RUNNING for one in old):
+                facts += not_looked_at()
         # What does not hold and never did needs no line in `kubectl describe`.
         seen = {condition["type"] for condition in old}
         quiet = {ConditionType.NAME_CONFLICT, ConditionType.RECLAIM_PENDING}

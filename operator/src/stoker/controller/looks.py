@@ -8,6 +8,8 @@ from stoker.models.policy import EffectiveThresholds
 from stoker.models.vocabulary import ConditionType, UnknownReason
 from stoker.workload.conditions import FALSE, TRUE, UNKNOWN, Fact
 
+NOT_RUNNING = "NotRunning"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
@@ -42,7 +44,15 @@ def metric_facts(look: Look, thresholds: EffectiveThresholds) -> tuple[Fact, ...
 
 def not_running() -> Fact:
     """The condition Idle of a job that holds no GPUs."""
-    return Fact(type=ConditionType.IDLE, status=FALSE, reason="NotRunning", message="the job holds no GPUs")
+    return Fact(type=ConditionType.IDLE, status=FALSE, reason=NOT_RUNNING, message="the job holds no GPUs")
+
+
+def not_looked_at() -> tuple[Fact, ...]:
+    """The conditions Idle and LowUtilization of a job that runs and that no scan has seen yet."""
+    return tuple(
+        Fact(type=kind, status=UNKNOWN, reason=UnknownReason.NO_SAMPLES.value, message="not looked at yet")
+        for kind in (ConditionType.IDLE, ConditionType.LOW_UTILIZATION)
+    )
 
 
 def _idle(idleness: Idleness) -> Fact:

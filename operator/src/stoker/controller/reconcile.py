@@ -49,6 +49,7 @@ from stoker.reclaim import Candidate, Decision, Notice, NoticeReason, Record, St
 from stoker.workload import ProgramFacts, job_facts, observe, program_facts
 from stoker.workload import pods as pod_status
 from stoker.workload.conditions import written
+from stoker.workload.facts import has_persistent_volume
 from stoker.workload.manifest import DLJOB_LABEL, QUEUE_LABEL
 from stoker.workload.observation import (
     BY_RECLAIM,
@@ -110,7 +111,13 @@ class Reconciler:
         """What the manifest says of the job's program; read once."""
         known = self._programs.get(job.uid)
         if known is None:
-            known = self._programs[job.uid] = program_facts(job)
+            try:
+                known = program_facts(job)
+            except Exception:
+                # A fault of ours costs one job's diagnosis some detail, not the others their look.
+                logger.exception("%s/%s: the program can't be read", job.namespace, job.name)
+                known = ProgramFacts(has_persistent_volume=has_persistent_volume(job))
+            self._programs[job.uid] = known
         return known
 
     def static_findings(self, job: DLJob) -> tuple[Finding, ...]:
