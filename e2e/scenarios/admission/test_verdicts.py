@@ -12,15 +12,15 @@ pytestmark = pytest.mark.e2e
 
 
 def test_a_refusal_names_the_line_the_contradiction_and_the_change(submitter: Submitter) -> None:
-    script = "set -e\ncd /workspace\ntorchrun --nnodes=2 --nproc_per_node=4 train.py\n"
-    refused = submitter.create(dljob("bert", script, nodes=2))
+    script = "set -e\ncd /workspace\ntorchrun --standalone --nproc_per_node=4 train.py\n"
+    refused = submitter.create(dljob("bert", script))
     assert refused.returncode == 1
     assert refused.stdout == ""
     assert refused.stderr == (
-        'The DLJob "bert" is invalid: spec.script: line 3: "--nproc_per_node=4" starts 4 processes on 8 GPUs of each'
-        " node (launcher-too-few).\n"
-        "    torchrun --nnodes=2 --nproc_per_node=4 train.py\n"
-        "                        ^^^^^^^^^^^^^^^^^^\n"
+        'The DLJob "bert" is invalid: spec.script: line 3: "--nproc_per_node=4" starts 4 processes on 8 GPUs'
+        " (launcher-too-few).\n"
+        "    torchrun --standalone --nproc_per_node=4 train.py\n"
+        "                          ^^^^^^^^^^^^^^^^^^\n"
         "  Change it to --nproc_per_node=8, or set spec.gpusPerNode: 4.\n"
     )
     assert submitter.kubectl("get", "dljobs", "-o", "name").stdout == ""
