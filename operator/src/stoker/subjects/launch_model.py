@@ -102,7 +102,8 @@ class Launch:
     program, arguments: the words of the program (`train.py` or `-m`, `pkg.train`) and what follows.
     parallelism: parallel sizes found in arguments, by kind ("tensor", "pipeline", "context", "expert", "data", "other").
     devices: CUDA_VISIBLE_DEVICES where set for this command.
-    standalone: torchrun --standalone. rendezvous: an address other than the pod's own is given (option, environment).
+    standalone: torchrun --standalone. rendezvous: an address other than the pod's own is given (an option, or a variable that the
+        script sets; not the injected ones).
     hostfile: hosts come from a file or list (deepspeed -H, mpirun -hostfile/-H).
     configuration: path of a config file that decides counts (accelerate --config_file), None if there is none.
     """

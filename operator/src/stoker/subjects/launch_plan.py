@@ -1,6 +1,5 @@
 """What a container's commands start: launchers with their process counts, installs, downloads, sleeps, waits."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from stoker.subjects.command_role import classify
@@ -15,32 +14,17 @@ from stoker.subjects.launch_model import (
     Role,
 )
 from stoker.subjects.launcher import Setting
-from stoker.subjects.shell_model import ShellScript, Word
+from stoker.subjects.shell_model import ShellScript
 
 
-def plan(
-    script: ShellScript,
-    *,
-    nodes: int,
-    gpus_per_node: int,
-    environment: Mapping[str, str | None] | None = None,
-) -> LaunchPlan:
+def plan(script: ShellScript, *, nodes: int, gpus_per_node: int) -> LaunchPlan:
     """Classify the script's commands and read their launchers' options. Never raises.
 
-    environment: the container's, for variables that the script's invocations don't carry already (normally none:
-    `interpret` was given the same).
+    What variables a command sees stands in its invocation: give `interpret` the container's environment.
     """
     setting = Setting(nodes=nodes, gpus_per_node=gpus_per_node, files=script.files)
-    injected = {
-        name: Word.unknown(names=frozenset({name})) if text is None else Word.known(text)
-        for name, text in (environment or {}).items()
-    }
-    commands: list[Command] = []
-    for invocation in script.invocations:
-        if any(name not in invocation.environment for name in injected):
-            invocation = replace(invocation, environment={**injected, **invocation.environment})
-        commands.append(classify(invocation, setting))
-    return LaunchPlan(script=script, nodes=nodes, gpus_per_node=gpus_per_node, commands=tuple(_waiting(commands)))
+    commands = _waiting([classify(invocation, setting) for invocation in script.invocations])
+    return LaunchPlan(script=script, nodes=nodes, gpus_per_node=gpus_per_node, commands=tuple(commands))
 
 
 def _waiting(commands: list[Command]) -> list[Command]:

@@ -329,7 +329,7 @@ def _torch(invocation: Invocation, words: Sequence[Word], setting: Setting, laun
     addresses += [
         word
         for name in ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR")
-        if (word := invocation.environment.get(name)) is not None
+        if (word := invocation.environment.get(name)) is not None and word.span is not None
     ]
     rest = _with_module(options)
     program, arguments = _program(rest)

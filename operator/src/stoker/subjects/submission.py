@@ -164,9 +164,8 @@ class Submission:
             script_field=script_field,
             argv=argv,
             entry_known=spec.script is not None or bool(spec.command),
-            plan=None
-            if script is None
-            else plan(script, nodes=spec.nodes, gpus_per_node=spec.gpus_per_node, environment=variables),
+            # The script's commands carry their environment: what it unsets must not come back.
+            plan=None if script is None else plan(script, nodes=spec.nodes, gpus_per_node=spec.gpus_per_node),
             max_restarts=spec.effective_max_restarts,
             pod=_pod(job, trainer),
         )
