@@ -2,7 +2,7 @@
 
 ## What it flags
 
-A launcher on several nodes that is told of one node only and of no rendezvous: `torchrun --standalone`, `torchrun
+A launcher on several nodes that is told of one node only: `torchrun --standalone`, `torchrun
 --nnodes=1`, `accelerate launch` without `--num_machines`. A frequent cause is a variable of another platform,
 `--nnodes=${WORLD_SIZE:-1}`, that nobody sets here.
 
@@ -15,7 +15,7 @@ Each pod trains the whole model from the start, with the same data in the same o
 - the command or its arguments depend on the rank, or on anything that can't be resolved: a sweep or a sharded
   inference;
 - programs named after evaluation, inference, sweeps, tuning or serving, and jobs of these types;
-- a rendezvous, a hosts file, a configuration file that can't be seen, plain `python` (the program may connect by
+- a hosts file, a configuration file that can't be seen, plain `python` (the program may connect by
   itself);
 - commands that run only after a failure.
 
@@ -64,13 +64,13 @@ def check(submission: Submission) -> Iterator[Problem]:
         if not _alone(launch):
             continue
         subject = "--standalone" if launch.standalone else quoted(launch.nodes)
-        told = (
-            f"{subject} makes {launch.launcher} start"
+        why = (
+            f"{subject} makes {launch.launcher} train"
             if subject
-            else f"{launch.launcher} is told of no other node and starts"
+            else f"{launch.launcher} is told of no other and trains"
         )
         yield Problem(
-            detail=f"{told} a training of its own in each of the {submission.nodes} pods.",
+            detail=f"{why} on one node only, in each of the {submission.nodes} pods anew.",
             evidence=f"{submission.paths.nodes} is {submission.nodes}.",
             fix=_fix(submission, launch),
             confidence=Confidence.LIKELY,
@@ -85,7 +85,7 @@ def _alone(launch: Launch) -> bool:
     words = (*launch.program, *launch.arguments)
     return (
         launch.launcher in SINGLE_NODE
-        and (launch.standalone or (launch.nodes.value == 1 and not launch.rendezvous))
+        and (launch.standalone or launch.nodes.value == 1)
         and not launch.hostfile
         and launch.configuration is None
         and not launch.invocation.rank_dependent

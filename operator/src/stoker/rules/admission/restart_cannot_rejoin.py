@@ -58,7 +58,8 @@ def check(submission: Submission) -> Iterator[Problem]:
 
 def _fixed(launch: Launch) -> bool:
     texts = [word.text for word in launch.invocation.argv]
-    elastic = None in texts or any("rdzv_backend" in text or "rdzv-backend" in text for text in texts if text)
+    unknown = any(word.many for word in launch.invocation.argv)
+    elastic = unknown or any("rdzv_backend" in text or "rdzv-backend" in text for text in texts if text)
     variable = launch.invocation.environment.get("PET_RDZV_BACKEND")
     return launch.launcher in FIXED and launch.nodes.value is not None and not elastic and variable is None
 
