@@ -1,5 +1,7 @@
 """Shell patterns (`*`, `?`, `[a-z]`) on known text, without regular expressions: matching is at worst quadratic."""
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 MAX_SUBJECT = 4_096
@@ -73,7 +75,7 @@ def _accepts(item: Item, character: str) -> bool:
     return (character in characters or any(low <= character <= high for low, high in ranges)) != negated
 
 
-def _match(items: list[Item], text: str) -> bool:
+def _match(items: Sequence[Item], text: str) -> bool:
     """Greedy with one backtrack point, the classic wildcard walk."""
     position = item = 0
     star = mark = -1
@@ -95,7 +97,13 @@ def matches(pattern: str, text: str) -> bool:
     """The whole text matches. Raises PatternTooLargeError."""
     if len(text) > MAX_SUBJECT:
         raise PatternTooLargeError
-    return _match(compile_pattern(pattern), text)
+    return _match(_compiled(pattern), text)
+
+
+@lru_cache(maxsize=2048)
+def _compiled(pattern: str) -> tuple[Item, ...]:
+    """Known images are told by hundreds of patterns, the same ones for each job."""
+    return tuple(compile_pattern(pattern))
 
 
 def remove(pattern: str, text: str, operator: str) -> str:
