@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from stoker.catalogue.pages import pages
 from stoker.models.crds import definitions
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -60,8 +61,13 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
-GENERATORS: tuple[Generator, ...] = (crds,)
-OWNED: tuple[str, ...] = ("crds/*.yaml", "charts/stoker/templates/crds/*.yaml")
+def rule_pages() -> dict[str, str]:
+    """A page for each rule, and their index."""
+    return {f"docs/rules/{name}": text for name, text in pages().items()}
+
+
+GENERATORS: tuple[Generator, ...] = (crds, rule_pages)
+OWNED: tuple[str, ...] = ("crds/*.yaml", "charts/stoker/templates/crds/*.yaml", "docs/rules/*.md")
 """What only generators write: any other file that matches is stale."""
 
 

@@ -191,16 +191,18 @@ class Reclaim(ApiModel):
         default=None, alias="maxGPUPercentPerWindow"
     )
     """The largest share of the cluster's GPUs reclaimed within the window, from 1 to 100; one job always may be.
-    Default: 10.
+    Not in force yet. Default: 10.
     """
     mass_idle_brake: MassIdleBrake | None = None
-    """When reclaim stops because so much turns idle at once within the window."""
+    """When reclaim stops because so much turns idle at once within the window. Not in force yet."""
     cooldown_after_resume: Annotated[str, Between("0s", "168h")] | None = None
     """How long after a resume a job is left alone, from 0s to 168h. Default: 1h."""
     max_snooze: Annotated[str, Between("0s", "720h")] | None = None
     """How far the annotation stoker.dev/snooze-until may put reclaim off, from 0s to 720h. Default: 24h."""
     on_pressure_only: Boolean | None = None
-    """Whether a job is reclaimed only while a pending job would then fit. Default: false."""
+    """Whether a job is reclaimed only while a pending job would then fit. Pending jobs are not seen yet: while this
+    is true nothing is reclaimed. Default: false.
+    """
     schedule: Annotated[tuple[ScheduleWindow, ...], Field(max_length=32)] | None = None
     """Windows outside which the job types they name are not reclaimed. Default: none, so that reclaim may happen at any
     time.
