@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 import requests
+from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from stoker.models.screen import MetricsUnavailable
 from stoker.models.vocabulary import UnknownReason
@@ -87,16 +88,17 @@ class Transport:
                 stream=True,
             ) as response:
                 body = bytearray()
-                for chunk in response.iter_content(CHUNK):
+                # One read of the socket at a time: a full chunk may never come from a server that trickles.
+                while chunk := response.raw.read1(CHUNK, decode_content=True):
                     body += chunk
                     if len(body) > BODY_LIMIT:
                         raise _unavailable(f"the answer of {url} is larger than {BODY_LIMIT >> 20} MiB")
                     if time.monotonic() > deadline:
                         raise _unavailable(f"{url} did not answer within {self._timeout:g} s")
                 return Reply(_rows(url, response.status_code, bytes(body), response.headers.get("Date")))
-        except requests.Timeout as error:
+        except (requests.Timeout, ReadTimeoutError) as error:
             raise _unavailable(f"{url} did not answer within {self._timeout:g} s") from error
-        except requests.RequestException as error:
+        except (requests.RequestException, HTTPError) as error:
             raise _unavailable(f"{url} can't be reached: {_cause(error)}") from error
         except OSError as error:
             raise _unavailable(f"the token for {url} can't be read: {error}") from error

@@ -1,0 +1,106 @@
+"""Names, units and PromQL text."""
+
+import math
+from datetime import timedelta
+
+import pytest
+
+from stoker.adapters.metric_profile import Metric, Unit, profiles
+from stoker.adapters.promql import any_of, duration, quote, selector
+from stoker.models.series import GpuSignal
+from stoker.subjects.activity import ACTIVITY_SIGNALS
+
+NVIDIA = profiles()["nvidia"]
+LABELS = {"UUID": "GPU-1", "gpu": "3", "namespace": "team", "pod": "bert-0", "modelName": "NVIDIA A100-SXM4-80GB"}
+
+
+def metric(name: str) -> Metric:
+    return next(metric for metric in NVIDIA.metrics if metric.name == name)
+
+
+def test_every_signal_of_activity_has_a_metric() -> None:
+    assert {metric.signal for metric in NVIDIA.metrics} >= set(ACTIVITY_SIGNALS)
+
+
+@pytest.mark.parametrize(
+    "name, value, expected",
+    [
+        ("DCGM_FI_DEV_GPU_UTIL", 37, 37),
+        ("DCGM_FI_DEV_GPU_UTIL", 0.37, 37),
+        ("DCGM_FI_DEV_GPU_UTIL_RATIO", 0.37, 37),
+        ("DCGM_FI_DEV_GPU_UTIL_RATIO", 37, 37),
+        ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 0.37, 37),
+        ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 37, 37),
+        ("DCGM_FI_DEV_FB_USED", 1024, 1024),
+        ("DCGM_FI_DEV_FB_USED_BYTES", 1024**3, 1024),
+        ("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", 5, 5e6),
+        ("DCGM_FI_PROF_PCIE_RX_BYTES", 0.5, 0.5),
+    ],
+)
+def test_units_are_those_of_the_signals_told_by_value_where_platforms_rescale(
+    name: str, value: float, expected: float
+) -> None:
+    found = metric(name)
+    assert value * found.factor([0, value]) == pytest.approx(expected)
+
+
+def test_one_percent_is_not_a_whole() -> None:
+    """A utilization of 0 and 1 is what a percentage reads on an idle cluster."""
+    assert metric("DCGM_FI_DEV_GPU_UTIL").factor([0, 1, 0]) == 1
+
+
+def test_blanks_are_no_values() -> None:
+    util = metric("DCGM_FI_DEV_GPU_UTIL")
+    assert not any(map(util.plausible, (9223372036854775794, 140737488355328, math.nan, math.inf, -1)))
+    assert util.factor([0.4, 9223372036854775794]) == 100
+
+
+def test_an_exporters_own_pod_is_not_the_workload() -> None:
+    found = NVIDIA.identity(
+        LABELS | {"exported_namespace": "team", "exported_pod": "bert-1", "namespace": "gpu-operator"}
+    )
+    assert found is not None
+    assert (found.namespace, found.pod) == ("team", "bert-1")
+
+
+def test_a_device_is_its_uuid_and_slice() -> None:
+    found = NVIDIA.identity(LABELS | {"GPU_I_ID": "7"})
+    assert found is not None
+    assert (found.gpu, found.index, found.shared) == ("GPU-1/7", "3", False)
+    virtual = NVIDIA.identity(LABELS | {"vgpu": "2"})
+    assert virtual is not None
+    assert virtual.shared
+
+
+@pytest.mark.parametrize("missing", ["UUID", "pod", "namespace"])
+def test_a_sample_without_a_pod_or_a_device_is_nobodys(missing: str) -> None:
+    assert NVIDIA.identity(LABELS | {missing: ""}) is None
+
+
+def test_context_idle_power_is_known_by_model() -> None:
+    assert NVIDIA.resting_watts("NVIDIA A100-SXM4-80GB") == 80
+    assert NVIDIA.resting_watts("NVIDIA H100 80GB HBM3") == 122
+    assert NVIDIA.resting_watts("Tesla V100-SXM2-32GB") is None
+    assert NVIDIA.resting_watts(None) is None
+
+
+def test_amd_has_its_own_names() -> None:
+    amd = profiles()["amd"]
+    found = amd.identity({"gpu_uuid": "u", "gpu_id": "2", "gpu_partition_id": "0", "namespace": "team", "pod": "p"})
+    assert found is not None
+    assert (found.gpu, found.index) == ("u/0", "2")
+    assert amd.of(GpuSignal.UTIL)[0].unit is Unit.PERCENT
+
+
+def test_values_can_not_leave_their_quotes() -> None:
+    assert quote('a"b\\c\nd') == '"a\\"b\\\\c\\nd"'
+    assert selector("up", {"pod": 'x"} or vector(1) #'}) == 'up{pod="x\\"} or vector(1) #"}'
+
+
+def test_alternatives_are_literal() -> None:
+    assert selector("up", {"pod": any_of(["a.b", "c|d"])}) == 'up{pod=~"a\\\\.b|c\\\\|d"}'
+
+
+def test_durations_are_exact() -> None:
+    assert duration(timedelta(minutes=1)) == "60s"
+    assert duration(timedelta(seconds=1.5)) == "1500ms"

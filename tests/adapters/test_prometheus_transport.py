@@ -1,0 +1,199 @@
+"""What isn't a whole answer of Prometheus says so, in time; what is, comes through with its warnings.
+
+The server here answers whatever a test wants it to: these are claims about HTTP, those about Prometheus are
+end-to-end tests.
+"""
+
+import json
+import threading
+import urllib.parse
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from stoker.adapters.prometheus import PrometheusSource
+from stoker.models.screen import MetricsUnavailable
+from stoker.models.vocabulary import UnknownReason
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+EMPTY = {"status": "success", "data": {"resultType": "vector", "result": []}}
+
+
+class Stub:
+    """A server with one scripted behaviour."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, dict[str, str], dict[str, list[str]]]] = []
+        self.behave: Callable[[BaseHTTPRequestHandler], None] = lambda handler: answer(handler, EMPTY)
+        self.released = threading.Event()
+        stub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                form = urllib.parse.parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+                stub.requests.append((self.path, dict(self.headers), form))
+                stub.behave(self)
+
+            def date_time_string(self, timestamp: int | None = None) -> str:  # type: ignore[override]
+                return format_datetime(NOW, usegmt=True)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def close(self) -> None:
+        self.released.set()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def answer(handler: BaseHTTPRequestHandler, body: object, status: int = 200, *, promised: int | None = None) -> None:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    handler.send_response(status)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Length", str(len(content) if promised is None else promised))
+    handler.end_headers()
+    handler.wfile.write(content)
+
+
+@pytest.fixture
+def server() -> Iterator[Stub]:
+    stub = Stub()
+    yield stub
+    stub.close()
+
+
+async def unavailable(server: Stub, timeout: timedelta = timedelta(seconds=5)) -> MetricsUnavailable:
+    async with PrometheusSource(server.url, timeout=timeout) as source:
+        with pytest.raises(MetricsUnavailable) as raised:
+            await source.screen(timedelta(hours=1), NOW)
+    return raised.value
+
+
+async def test_the_query_travels_in_the_body_with_time_and_timeout(server: Stub) -> None:
+    async with PrometheusSource(server.url + "/", timeout=timedelta(seconds=5)) as source:
+        screen = await source.screen(timedelta(hours=1), NOW)
+    assert screen.complete
+    assert screen.gpus == {}
+    ((path, _, form),) = server.requests
+    assert path == "/api/v1/query"
+    assert form["time"] == ["1795262400.000"]
+    assert form["timeout"] == ["5s"]
+    assert "max_over_time(DCGM_FI_DEV_GPU_UTIL[3600s])" in form["query"][0]
+
+
+async def test_a_bearer_token_is_read_anew_for_each_request(server: Stub, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    async with PrometheusSource(server.url, token_file=token) as source:
+        for secret in ("first", "second"):
+            token.write_text(f"{secret}\n")
+            await source.screen(timedelta(hours=1), NOW)
+        token.unlink()
+        with pytest.raises(MetricsUnavailable, match="token"):
+            await source.screen(timedelta(hours=1), NOW)
+    assert [headers["Authorization"] for _, headers, _ in server.requests] == ["Bearer first", "Bearer second"]
+
+
+async def test_a_warning_makes_the_answer_partial_and_an_info_does_not(server: Stub) -> None:
+    async with PrometheusSource(server.url) as source:
+        server.behave = lambda handler: answer(handler, EMPTY | {"infos": ["PromQL info: not a counter"]})
+        assert (await source.screen(timedelta(hours=1), NOW)).complete
+        server.behave = lambda handler: answer(handler, EMPTY | {"warnings": ["remote_read: refused"]})
+        screen = await source.screen(timedelta(hours=1), NOW)
+        assert not screen.complete
+        assert screen.message == "remote_read: refused"
+
+
+@pytest.mark.parametrize(
+    "body, status, said",
+    [
+        ({"status": "error", "errorType": "timeout", "error": "query timed out"}, 503, "query timed out"),
+        ({"status": "error", "errorType": "bad_data", "error": "parse error"}, 400, "parse error"),
+        (b"<html>Bad gateway</html>", 502, "502"),
+        (b"<html>Please log in</html>", 200, "isn't Prometheus'"),
+        (b'{"status": "success", "data": {"result": [', 200, "isn't Prometheus'"),
+        ({"status": "success"}, 200, "without a result"),
+        ({"status": "success", "data": {"result": {}}}, 200, "without a result"),
+        (b"[]", 200, "isn't Prometheus'"),
+    ],
+)
+async def test_what_is_no_answer_of_prometheus_is_unavailable(
+    server: Stub, body: object, status: int, said: str
+) -> None:
+    server.behave = lambda handler: answer(handler, body, status)
+    error = await unavailable(server)
+    assert error.reason is UnknownReason.PROMETHEUS_UNAVAILABLE
+    assert said in error.message
+
+
+async def test_an_answer_cut_short_is_unavailable(server: Stub) -> None:
+    server.behave = lambda handler: answer(handler, EMPTY, promised=5000)
+    assert (await unavailable(server)).reason is UnknownReason.PROMETHEUS_UNAVAILABLE
+
+
+async def test_a_redirect_is_not_followed_with_the_token(server: Stub, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret")
+
+    def redirect(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(307)
+        handler.send_header("Location", f"{server.url}/elsewhere")
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    server.behave = redirect
+    async with PrometheusSource(server.url, token_file=token) as source:
+        with pytest.raises(MetricsUnavailable, match="307"):
+            await source.screen(timedelta(hours=1), NOW)
+    assert [path for path, _, _ in server.requests] == ["/api/v1/query"]
+
+
+async def test_silence_ends_with_the_timeout(server: Stub) -> None:
+    server.behave = lambda _: (server.released.wait(30), None)[1]
+    assert "did not answer within 0.2 s" in (await unavailable(server, timedelta(seconds=0.2))).message
+
+
+async def test_an_answer_that_trickles_ends_with_the_timeout(server: Stub) -> None:
+    """Each byte comes in time; the whole does not."""
+
+    def trickle(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "1000000")
+        handler.end_headers()
+        try:
+            while not server.released.wait(0.02):
+                handler.wfile.write(b" ")
+        except OSError:
+            pass
+
+    server.behave = trickle
+    assert "did not answer within 0.3 s" in (await unavailable(server, timedelta(seconds=0.3))).message
+
+
+async def test_nobody_listens(server: Stub) -> None:
+    async with PrometheusSource("http://127.0.0.1:9") as source:
+        with pytest.raises(MetricsUnavailable, match="refused"):
+            await source.screen(timedelta(hours=1), NOW)
+
+
+async def test_another_clock_is_noticed(server: Stub) -> None:
+    async with PrometheusSource(server.url) as source:
+        with pytest.raises(MetricsUnavailable, match="300 s ahead of ours") as raised:
+            await source.screen(timedelta(hours=1), NOW - timedelta(minutes=5))
+    assert raised.value.reason is UnknownReason.STALE
+
+
+async def test_a_time_without_a_zone_is_refused(server: Stub) -> None:
+    async with PrometheusSource(server.url) as source:
+        with pytest.raises(ValueError, match="zone"):
+            await source.screen(timedelta(hours=1), NOW.replace(tzinfo=None))
