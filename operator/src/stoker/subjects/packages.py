@@ -133,9 +133,9 @@ def upgrades(command: Command) -> bool:
 
 
 def command_line(command: Command) -> str | None:
-    """The command as a container file's RUN would have it; None where a word is unknown."""
+    """The command as a container file's RUN would have it; None where a word, or the folder of a build, is unknown."""
     known = [word.text for word in command.invocation.argv]
-    return None if None in known else shlex.join(text for text in known if text is not None)
+    return None if None in known or command.tool in BUILDS else shlex.join(text for text in known if text is not None)
 
 
 def build_command(base: str, commands: Iterable[Command]) -> str:
@@ -151,7 +151,9 @@ def build_command(base: str, commands: Iterable[Command]) -> str:
             if word.text:
                 lines.append(f"COPY {word.text} {word.text}")
                 context = "-f - ."
-        lines.append("# your installation" if line is None else f"RUN {line}")
+        run = "# your installation" if line is None else f"RUN {line}"
+        if lines[-1] != run:
+            lines.append(run)
     text = "\\n".join(line.replace("%", "%%").replace("\\", "\\\\").replace("'", "'\\''") for line in lines)
     return f"printf '{text}\\n' | docker build -t REGISTRY/NAME:TAG {context}"
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from stoker.subjects.launch_plan import Command, Count, Launch, Launcher, LaunchPlan, Role
+from stoker.subjects.launch_plan import Command, Count, CountSource, Launch, Launcher, LaunchPlan, Role
 
 PER_DEVICE_LAUNCHERS = frozenset(
     {
@@ -21,6 +21,11 @@ COUNTING_LAUNCHERS = PER_DEVICE_LAUNCHERS | {Launcher.MPIRUN, Launcher.COMPOSER,
 
 SERVERS = frozenset({Launcher.VLLM, Launcher.SGLANG, Launcher.TGI, Launcher.TRITON})
 """Launchers that serve until they are stopped."""
+
+RANKS = frozenset(
+    {"STOKER_NODE_RANK", "PET_NODE_RANK", "JOB_COMPLETION_INDEX", "NODE_RANK", "RANK", "MACHINE_RANK", "GROUP_RANK"}
+)
+"""Variables that hold a node's rank: one word, never an option."""
 
 MONITORS = frozenset(
     {
@@ -76,6 +81,25 @@ def is_alone(plan: LaunchPlan, launch: Launch) -> bool:
     )
 
 
+def given_count(launch: Launch) -> Count:
+    """The count that the user gave: the total of all nodes where the launcher is told that, else that of each node."""
+    derived = launch.processes_per_node.source is CountSource.DERIVED
+    return launch.total if derived and (launch.total.words or launch.total.variable) else launch.processes_per_node
+
+
+def origin_line(count: Count) -> int | None:
+    """The line that the number was written at, where that is another than the option's."""
+    for word in reversed(count.words):
+        if word.origin is not None and word.span is not None and word.origin.line != word.span.line:
+            return word.origin.line
+    return None
+
+
+def unread_options(launch: Launch) -> bool:
+    """Whether a word of the launch may be options that nobody can see; a rank is a rank, whatever its value."""
+    return any(word.many and not (word.names and word.names <= RANKS) for word in launch.invocation.argv)
+
+
 def quoted(count: Count) -> str:
     """The count as the user wrote it: `"--nproc_per_node=4"`, `PET_NPROC_PER_NODE=4`; "" for a default."""
     if count.text:
@@ -128,16 +152,20 @@ __all__ = [
     "COUNTING_LAUNCHERS",
     "MONITORS",
     "PER_DEVICE_LAUNCHERS",
+    "RANKS",
     "SERVERS",
     "WORKING_ROLES",
     "comes_before",
     "counted",
     "duration",
+    "given_count",
     "is_alone",
     "last",
+    "origin_line",
     "quoted",
     "side_by_side",
     "texts",
+    "unread_options",
     "with_number",
     "working",
 ]

@@ -172,7 +172,7 @@ class Submission:
 
     def locate(self, invocation: Invocation, words: Sequence[Word] = ()) -> Location:
         """Where some words of a command stand; the whole command without words."""
-        spans = [word.span for word in words if word.span is not None]
+        spans = [span for span in map(self._written, words) if span is not None]
         span = reduce(Span.to, spans) if spans else invocation.span
         if self.script is not None and self.script_field and span is not None:
             excerpt = self.script.excerpt(span)
@@ -189,6 +189,13 @@ class Submission:
             if texts[index : index + len(wanted)] == wanted:
                 return Location(field_path=path)
         return Location(field_path=self.argv[0][0] if self.argv else self.paths.script)
+
+    def _written(self, word: Word) -> Span | None:
+        """Where a word was written: where it stands, or, of a word that is nothing but `$VARIABLE`, its assignment."""
+        if word.span is None or word.origin is None or self.script is None or word.origin.line != word.origin.end_line:
+            return word.span
+        line = self.script.source.split("\n")[word.span.line - 1]
+        return word.origin if line[word.span.column - 1 :].startswith(("$", '"$')) else word.span
 
     def locate_count(self, launch: Launch, count: Count) -> Location:
         """Where a launcher's count was given: an option, a variable of the manifest, or the launch itself."""

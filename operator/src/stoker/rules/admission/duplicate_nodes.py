@@ -67,7 +67,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         why = (
             f"{subject} makes {launch.launcher} train"
             if subject
-            else f"{launch.launcher} is told of no other and trains"
+            else f"{launch.launcher} without --num_machines trains"
         )
         yield Problem(
             detail=f"{why} on one node only, in each of the {submission.nodes} pods anew.",

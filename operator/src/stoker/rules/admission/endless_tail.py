@@ -68,8 +68,9 @@ def check(submission: Submission) -> Iterator[Problem]:
             continue  # an unknown service may be the job's work
         line = " ".join(str(word) for word in invocation.argv)
         when = "after a failure" if invocation.after_failure else "after the last program"
+        what = f'The endless loop around "{line}"' if invocation.loop_endless else f'"{line}"'
         yield Problem(
-            detail=f'"{line}" {when} never ends: the job keeps {counted(submission.gpus, "GPU")} until it is deleted.',
+            detail=f"{what} {when} never ends: the job keeps {counted(submission.gpus, 'GPU')} until it is deleted.",
             evidence=f"It follows {before[-1].invocation.name or 'the program'}.",
             confidence=Confidence.CERTAIN
             if launched and invocation.certain and plan.script.complete

@@ -66,7 +66,8 @@ def check(submission: Submission) -> Iterator[Problem]:
     if not found:
         return
     command, words, why = found[0]
-    more = f" ({len(found) - 1} more like it)" if len(found) > 1 else ""
+    others = sum(one.tool not in BUILDS for one, _, _ in found[1:])  # a build is several commands, of one project
+    more = f" ({others} more like it)" if others else ""
     waiting = f"{submission.gpus} GPUs wait" if submission.gpus > 1 else "the GPU waits"
     yield Problem(
         detail=f"{why}{more}, in every pod at every start, while {waiting}.",

@@ -43,9 +43,9 @@ def check(submission: Submission) -> Iterator[Problem]:
     if plan is not None and plan.of(Role.INSTALL):
         return
     instead = f"Use {family.gpu_variant}" if family.gpu_variant else "Use a GPU build of it"
-    name = family.name.removesuffix(" (CPU build)")
+    name = f" of {family.name.removesuffix(' (CPU build)')}" if family.name else ""
     yield Problem(
-        detail=f"{submission.image.text} is a CPU build{f' of {name}' if name else ''}: it leaves {counted(submission.gpus, 'GPU')} idle.",
+        detail=f"{submission.image.text} is a CPU build{name}: it leaves {counted(submission.gpus, 'GPU')} idle.",
         fix=f"{instead}, or set {submission.paths.gpus_per_node}: 0.",
         confidence=Confidence.CERTAIN if plan is None or plan.readable else Confidence.LIKELY,
         location=submission.locate_image(),

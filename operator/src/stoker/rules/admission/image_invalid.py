@@ -37,7 +37,7 @@ def check(submission: Submission) -> Iterator[Problem]:
     image = submission.image
     if image.text.strip() and image.reference is None:
         yield Problem(
-            detail=f'"{image.text}" is no image reference: {(image.error or "it can not be read").rstrip(".")}.',
+            detail=f'"{image.text}" is no image reference: it {(image.error or "can not be read").rstrip(".")}.',
             location=submission.locate_image(),
         )
 

@@ -55,9 +55,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         detail = f"{name} waits for a user: {counted(submission.gpus, 'GPU')} will be idle most of the time."
     else:
         line = " ".join(str(word) for word in command.invocation.argv)
-        detail = (
-            f'The job only waits ("{line}"): {counted(submission.gpus, "GPU")} will be idle until somebody uses them.'
-        )
+        detail = f'The job only waits ("{line}"): it holds {counted(submission.gpus, "GPU")} for nothing.'
     yield Problem(
         detail=detail,
         evidence="The job ends with it." if working(plan) else "Nothing else in the job works.",

@@ -33,7 +33,7 @@ from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Action, Category, Confidence, Severity, Source
 from stoker.subjects.launch_plan import Launcher
-from stoker.subjects.reading import counted, is_alone, quoted, with_number
+from stoker.subjects.reading import counted, is_alone, origin_line, quoted, with_number
 from stoker.subjects.submission import Submission
 
 TELLING = frozenset(
@@ -63,10 +63,13 @@ def check(submission: Submission) -> Iterator[Problem]:
         changed = with_number(told, submission.nodes)
         asked = told.value if told.value is not None else max(told.possible)
         change = f"Change it to {changed}" if changed is not None else f"Make it {submission.nodes}"
+        fewer = asked < submission.nodes
+        line = origin_line(told)
         yield Problem(
-            detail=f"{quoted(told)} waits for {counted(asked, 'node')}, but {submission.paths.nodes} is"
-            f" {submission.nodes}.",
-            evidence=f"{submission.paths.nodes} is {submission.nodes}.",
+            detail=f"{quoted(told)} {'makes a group of' if fewer else 'waits for'} {counted(asked, 'node')}, but"
+            f" {submission.paths.nodes} is {submission.nodes}.",
+            evidence=f"{'The others find the group complete' if fewer else 'The others never come'}"
+            f"{f'; the number is from line {line}' if line else ''}.",
             fix=f"{change}, or set {submission.paths.nodes}: {asked}.",
             confidence=submission.surely if told.value is not None and is_alone(plan, launch) else Confidence.LIKELY,
             location=submission.locate_count(launch, told),

@@ -40,12 +40,14 @@ from collections.abc import Iterator
 from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Action, Category, Confidence, Severity, Source
-from stoker.subjects.launch_plan import CountSource, Launch, Launcher
+from stoker.subjects.launch_plan import Count, CountSource, Launch, Launcher
 from stoker.subjects.reading import (
     COUNTING_LAUNCHERS,
     PER_DEVICE_LAUNCHERS,
     counted,
+    given_count,
     is_alone,
+    origin_line,
     quoted,
     side_by_side,
     texts,
@@ -67,14 +69,14 @@ def check(submission: Submission) -> Iterator[Problem]:
         return
     launch = max(launches, key=lambda one: one.processes_per_node.maximum or 0)
     count = launch.processes_per_node
-    given = launch.total if launch.total.words or not count.words else count
+    given, line = given_count(launch), origin_line(given_count(launch))
     processes = count.maximum or 0
     certain = launch.launcher in PER_DEVICE_LAUNCHERS and launch.one_device_per_process and count.value is not None
     yield Problem(
-        detail=_detail(submission, launch, processes),
+        detail=_detail(submission, launch, given, processes),
         evidence=f"{launch.launcher} starts {counted(processes, 'process')} on each node,"
-        f" {submission.paths.gpus_per_node} is {gpus}.",
-        fix=_fix(submission, launch, processes),
+        f" {submission.paths.gpus_per_node} is {gpus}{f'; the number is from line {line}' if line else ''}.",
+        fix=_fix(submission, launch, given, processes),
         confidence=submission.surely if certain and is_alone(plan, launch) else Confidence.LIKELY,
         location=submission.locate_count(launch, given),
         sources=(Source.SCRIPT, Source.MANIFEST),
@@ -100,21 +102,18 @@ def _leaves_gpus(launch: Launch, submission: Submission) -> bool:
     return maximum is not None and maximum < submission.gpus_per_node and not launch.model_parallel and not several
 
 
-def _detail(submission: Submission, launch: Launch, processes: int) -> str:
-    total = launch.total
-    if total.words and submission.nodes > 1 and total.value is not None:
+def _detail(submission: Submission, launch: Launch, given: Count, processes: int) -> str:
+    subject = quoted(given) or launch.launcher.value
+    if given is launch.total and submission.nodes > 1 and given.value is not None:
         every = f"{submission.gpus} GPUs ({submission.nodes} nodes of {submission.gpus_per_node})"
-        return f"{quoted(total)} starts {counted(total.value, 'process')} on {every}."
-    subject = quoted(total if total.words else launch.processes_per_node) or launch.launcher.value
+        return f"{subject} starts {counted(given.value, 'process')} on {every}."
     most = "" if launch.processes_per_node.value is not None else "at most "
     each = " of each node" if submission.nodes > 1 else ""
     return f"{subject} starts {most}{counted(processes, 'process')} on {submission.gpus_per_node} GPUs{each}."
 
 
-def _fix(submission: Submission, launch: Launch, processes: int) -> str:
-    total = launch.total.words and launch.total.value is not None
-    count = launch.total if total else launch.processes_per_node
-    changed = with_number(count, submission.gpus if total else submission.gpus_per_node)
+def _fix(submission: Submission, launch: Launch, given: Count, processes: int) -> str:
+    changed = with_number(given, submission.gpus if given is launch.total else submission.gpus_per_node)
     change = f"Start {submission.gpus_per_node} on each node" if changed is None else f"Change it to {changed}"
     devices = launch.devices
     if devices is not None and devices.count is not None and devices.count < submission.gpus_per_node:

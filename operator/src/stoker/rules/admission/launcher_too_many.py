@@ -36,7 +36,16 @@ from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Action, Category, Confidence, Severity, Source
 from stoker.subjects.launch_plan import Launch, Launcher, LaunchPlan
-from stoker.subjects.reading import COUNTING_LAUNCHERS, PER_DEVICE_LAUNCHERS, counted, quoted, texts, with_number
+from stoker.subjects.reading import (
+    COUNTING_LAUNCHERS,
+    PER_DEVICE_LAUNCHERS,
+    counted,
+    given_count,
+    origin_line,
+    quoted,
+    texts,
+    with_number,
+)
 from stoker.subjects.submission import Submission
 
 SHARED_OR_NONE = ("gloo", "no_cuda", "no-cuda", "use_cpu", "use-cpu", "device=cpu", "device cpu", "--cpu", "mps")
@@ -65,7 +74,7 @@ def check(submission: Submission) -> Iterator[Problem]:
             and launch.invocation.certain
             and plan.script.complete
         )
-        given = launch.total if launch.total.words or not count.words else count
+        given, line = given_count(launch), origin_line(given_count(launch))
         least = "" if count.value is not None else "at least "
         subject = quoted(given) or launch.launcher.value
         total = given is launch.total and submission.nodes > 1 and given.value is not None
@@ -80,8 +89,9 @@ def check(submission: Submission) -> Iterator[Problem]:
         )
         yield Problem(
             detail=f"{subject} starts {least}{counted(number, 'process')} on {room}.",
-            evidence=f"{launch.launcher} starts {counted(count.minimum, 'process')} on each node, each with a device of"
-            f" its own; {submission.paths.gpus_per_node} is {submission.gpus_per_node}.",
+            evidence=f"{launch.launcher} starts {counted(count.minimum, 'process')} on each node,"
+            f" {submission.paths.gpus_per_node} is {submission.gpus_per_node}"
+            f"{f'; the number is from line {line}' if line else ''}.",
             fix=f"{change}{more}.",
             confidence=submission.surely if certain else Confidence.LIKELY,
             location=submission.locate_count(launch, given),

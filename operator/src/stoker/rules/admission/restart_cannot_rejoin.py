@@ -32,7 +32,7 @@ from stoker.models.finding import Location, Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
 from stoker.subjects.launch_plan import Launch, Launcher
-from stoker.subjects.reading import counted
+from stoker.subjects.reading import counted, unread_options
 from stoker.subjects.submission import Submission
 
 FIXED = frozenset({Launcher.TORCHRUN, Launcher.TORCH_DISTRIBUTED_LAUNCH, Launcher.ACCELERATE})
@@ -58,8 +58,7 @@ def check(submission: Submission) -> Iterator[Problem]:
 
 def _fixed(launch: Launch) -> bool:
     texts = [word.text for word in launch.invocation.argv]
-    unknown = any(word.many for word in launch.invocation.argv)
-    elastic = unknown or any("rdzv_backend" in text or "rdzv-backend" in text for text in texts if text)
+    elastic = unread_options(launch) or any("rdzv_backend" in text or "rdzv-backend" in text for text in texts if text)
     variable = launch.invocation.environment.get("PET_RDZV_BACKEND")
     return launch.launcher in FIXED and launch.nodes.value is not None and not elastic and variable is None
 

@@ -35,6 +35,7 @@ from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
 from stoker.subjects.launch_plan import Launcher
+from stoker.subjects.reading import unread_options
 from stoker.subjects.submission import Submission
 
 BY_SSH = frozenset({Launcher.MPIRUN, Launcher.HOROVODRUN, Launcher.DEEPSPEED})
@@ -54,7 +55,7 @@ def check(submission: Submission) -> Iterator[Problem]:
             or launch.invocation.rank_dependent
             or launch.invocation.after_failure
             or options & {"--no_ssh", "--no-ssh"}
-            or any(word.many for word in launch.invocation.argv)
+            or unread_options(launch)
         ):
             continue
         yield Problem(
