@@ -75,6 +75,10 @@ class Expander:
         for node in nodes:
             site = source.outer(source.start(node), source.end(node))
             choices = self._field_choices(self.value(node, source, state), site, state)
+            if len(choices) == 1:
+                for variant in variants:
+                    variant.extend(choices[0])
+                continue
             if len(choices) * len(variants) > MAX_VARIANTS:
                 choices = [[Field(shell_text.hole(many=True), site, many=True)]]
             variants = [[*variant, *choice] for variant, choice in product(variants, choices)]

@@ -7,7 +7,7 @@ Every limit turns what is left into "unknown" and marks the script as not comple
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -76,6 +76,26 @@ class _Loop:
 class _Decision:
     arms: set[int] = field(default_factory=set)
     failed: set[int] = field(default_factory=set)
+
+
+class _Environment(Mapping[str, Word]):
+    """The exported variables at one point; words are made when they are asked for."""
+
+    def __init__(self, variables: dict[str, Variable], word: Callable[[Variable], Word]) -> None:
+        self._variables = variables
+        self._word = word
+
+    def __getitem__(self, name: str) -> Word:
+        variable = self._variables[name]
+        if not variable.exported:
+            raise KeyError(name)
+        return self._word(variable)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, variable in self._variables.items() if variable.exported)
+
+    def __len__(self) -> int:
+        return sum(variable.exported for variable in self._variables.values())
 
 
 class Interpreter:
@@ -1725,11 +1745,7 @@ class Interpreter:
     # ----------------------------------------------------------------------------------------------------- recording
 
     def _record(self, fields: Sequence[Field], prefix: Sequence[tuple[str, Variable]], state: State) -> None:
-        environment = {
-            name: self._variable_word(variable) for name, variable in state.variables.items() if variable.exported
-        }
-        for name, variable in prefix:
-            environment[name] = self._variable_word(variable)
+        environment = _Environment({**state.variables, **dict(prefix)}, self._variable_word)
         located = [each.site for each in fields if each.site != NOWHERE]
         span = None
         if located:

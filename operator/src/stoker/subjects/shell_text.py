@@ -163,13 +163,12 @@ def as_assigned(value: Value) -> Value:
 def split(text: Text, separators: str = " \t\n") -> list[Text]:
     """Word splitting of one expanded text: unquoted expansions are cut at blanks."""
     fields: list[Text] = []
-    current: list[Piece] | None = None
+    current: list[Piece] = []
 
     def end_field() -> None:
-        nonlocal current
-        if current is not None:
+        if current:
             fields.append(tuple(current))
-            current = None
+            current.clear()
 
     for piece in text:
         if piece.separator:
@@ -177,18 +176,18 @@ def split(text: Text, separators: str = " \t\n") -> list[Text]:
             continue
         if piece.text is None or piece.quoted or not piece.expanded:
             if piece.text != "" or piece.quoted:
-                current = [*(current or ()), piece]
+                current.append(piece)
             continue
         begin = 0
         content = piece.text
         for index, character in enumerate(content):
             if character in separators:
                 if index > begin:
-                    current = [*(current or ()), piece.part(begin, index)]
+                    current.append(piece.part(begin, index))
                 end_field()
                 begin = index + 1
         if begin < len(content):
-            current = [*(current or ()), piece.part(begin, len(content))]
+            current.append(piece.part(begin, len(content)))
     end_field()
     return fields
 
