@@ -83,10 +83,10 @@ def demo(keep: bool) -> None:
             tell(cluster)
         except ExpectationError as error:
             raise ClusterError(f"the demo shows something else than it claims: {error}") from error
-        if keep:
-            cluster.detach()
-    if keep:
-        _print_environment("demo")
+        finally:
+            if keep:  # above all after a failure
+                cluster.detach()
+                _print_environment("demo")
 
 
 def _print_environment(name: str) -> None:

@@ -268,6 +268,8 @@ class SupervisedCluster(Cluster):
                 f"--server-address=127.0.0.1:{port}",
                 "--node-ip=127.0.0.1",
                 f"--node-port={port}",
+                # without a lease the controllers call a node dead after 50 s, and its pods not ready
+                "--node-lease-duration-seconds=40",
             ],
         )
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from e2e.cluster.base import SupervisedCluster
+from e2e.cluster.provider import Cluster
 from e2e.demo.narrator import Narrator
 from e2e.demo.programs import PROGRAMS, TRAINING_AGAIN
 from e2e.operator import CHART, NAMESPACE, Operator
@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 
 
-def tell(cluster: SupervisedCluster) -> None:
+def tell(cluster: Cluster) -> None:
     """Tell it on a started cluster. Raises ExpectationError at the first claim that does not hold."""
     Story(cluster).tell()
 
@@ -25,7 +25,7 @@ def tell(cluster: SupervisedCluster) -> None:
 class Story:
     """One telling."""
 
-    def __init__(self, cluster: SupervisedCluster) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.operator = Operator(cluster)
         tools = cluster.folder / "bin"
@@ -51,8 +51,8 @@ class Story:
         narrator = self.narrator
         narrator.chapter("A cluster with 48 GPUs, and Stoker in it")
         narrator.say(
-            "The control plane is real (etcd, API server, controllers, scheduler, Prometheus). The GPUs and kubelets are "
-            "simulated."
+            "The control plane is real (etcd, API server, controllers, scheduler, Prometheus); the GPUs and kubelets "
+            "are simulated."
         )
         self.cluster.add_nodes(6, gpus=8)
         values = self.cluster.folder / "values.json"
@@ -103,7 +103,7 @@ class Story:
         )
         samples = self.cluster.backfill()
         narrator.say(
-            f"Their past, {samples} samples of DCGM's and cAdvisor's metrics, is in Prometheus, which scrapes them live."
+            f"Their past, {samples} samples of DCGM and cAdvisor metrics, is in Prometheus, which scrapes them live."
         )
 
     def look(self) -> None:
