@@ -405,7 +405,7 @@ class PrometheusSource:
         disk = ("container", "device")
         return union(
             [
-                named(PodSignal.CPU, rate("container_cpu_usage_seconds_total", containers, "container")),
+                named(PodSignal.CPU, rate("container_cpu_usage_seconds_total", containers, "container", "cpu")),
                 named(PodSignal.MEMORY, aggregate("sum", ("namespace", "pod"), memory)),
                 # The network belongs to the pod's sandbox: no container label.
                 named(PodSignal.NET_RX, rate("container_network_receive_bytes_total", pods, "interface")),

@@ -1,0 +1,1 @@
+"""What the metrics say, on a real Prometheus."""
