@@ -100,6 +100,14 @@ def unread_options(launch: Launch) -> bool:
     return any(word.many and not (word.names and word.names <= RANKS) for word in launch.invocation.argv)
 
 
+def is_learning(launch: Launch) -> bool:
+    """Whether a launcher of any programs (mpirun) starts one that learns by all likelihood: a Python program."""
+    if launch.launcher is not Launcher.MPIRUN:
+        return True
+    name = (launch.program[0].text if launch.program else None) or ""
+    return name.rsplit("/", 1)[-1].startswith("python") or name.endswith(".py")
+
+
 def quoted(count: Count) -> str:
     """The count as the user wrote it: `"--nproc_per_node=4"`, `PET_NPROC_PER_NODE=4`; "" for a default."""
     if count.text:
@@ -143,7 +151,7 @@ def counted(number: int, noun: str) -> str:
 def duration(seconds: float) -> str:
     """A duration in words that suit its size: `90 s`, `15 min`, `24 h`."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size or (seconds >= size and seconds % size == 0):
+        if seconds >= 2 * size or (seconds == size and unit != "d"):
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds:.3g} s"
 
@@ -160,6 +168,7 @@ __all__ = [
     "duration",
     "given_count",
     "is_alone",
+    "is_learning",
     "last",
     "origin_line",
     "quoted",

@@ -32,6 +32,7 @@ Build an image once, with these very commands.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from stoker.models.finding import Problem
 from stoker.models.rule import Rule
@@ -98,9 +99,22 @@ def _weight(command: Command, submission: Submission) -> tuple[tuple[Word, ...],
     texts = [word.text for word in command.invocation.argv if word.text]
     if command.tool in {"conda", "mamba", "micromamba"} and "env" in texts and {"create", "update"} & set(texts):
         return command.invocation.argv[:1], f"{command.tool} builds a whole environment"
-    if command.tool in BUILDS:
+    if command.tool in BUILDS and _compiles(command):
         return command.invocation.argv[:1], f"{command.tool} compiles a project"
     return (), ""
+
+
+def _compiles(command: Command) -> bool:
+    """Whether a build tool builds: make with a target of another name may do anything, training included."""
+    if command.tool != "make":
+        return True
+    words = [word.text or "" for word in command.invocation.argv]
+    targets = {
+        text
+        for option, text in pairwise(words)
+        if option not in {"-C", "-f", "-I"} and not text.startswith("-") and "=" not in text and not text.isdigit()
+    }
+    return targets <= {"all", "build", "install"}
 
 
 def _takes_minutes(package: Package, command: Command, submission: Submission) -> bool:

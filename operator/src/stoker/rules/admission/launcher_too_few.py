@@ -21,6 +21,7 @@ A GPU without a process is idle for the whole life of the job, and nobody else m
 - tensor, pipeline or any other model parallelism, or a device map, in the program's arguments: a process then
   drives several GPUs;
 - MIG slices and shared GPUs, whose number says nothing about devices;
+- programs under mpirun that are not Python's: what their ranks do with GPUs is their own affair;
 - commands that run only after a failure.
 
 ## Change
@@ -47,6 +48,7 @@ from stoker.subjects.reading import (
     counted,
     given_count,
     is_alone,
+    is_learning,
     origin_line,
     quoted,
     side_by_side,
@@ -87,6 +89,7 @@ def _counts(launch: Launch) -> bool:
     """Whether the launch starts a counted number of processes as part of a run that succeeds."""
     return (
         launch.launcher in COUNTING_LAUNCHERS
+        and is_learning(launch)
         and not launch.invocation.after_failure
         and not launch.invocation.captured
         and launch.processes_per_node.source is not CountSource.DEFAULT

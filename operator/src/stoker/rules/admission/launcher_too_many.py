@@ -18,7 +18,7 @@ it has waited for its GPUs, its image and its data, and does so at each restart.
 - jobs without GPUs, MIG slices and shared GPUs;
 - commands that run only after a failure.
 
-For mpirun, whose ranks need not use a GPU each, it only warns.
+For Python programs under mpirun, whose ranks need not use a GPU each, it only warns; others are let pass.
 
 ## Change
 
@@ -41,6 +41,7 @@ from stoker.subjects.reading import (
     PER_DEVICE_LAUNCHERS,
     counted,
     given_count,
+    is_learning,
     origin_line,
     quoted,
     texts,
@@ -61,6 +62,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         count, devices = launch.processes_per_node, _visible(launch, submission)
         if (
             launch.launcher not in COUNTING_LAUNCHERS
+            or not is_learning(launch)
             or launch.invocation.after_failure
             or count.minimum is None
             or count.minimum <= devices

@@ -158,7 +158,9 @@ def _public_address(command: Command) -> tuple[Word, str] | None:
 
 
 def _hub(command: Command) -> tuple[None, str] | None:
-    """The site behind a tool that has one of its own."""
+    """The site behind a tool that has one of its own, or a public bucket."""
+    if command.tool in {"aws", "s5cmd"} and "--no-sign-request" in {word.text for word in command.invocation.argv}:
+        return None, "a public bucket"
     if command.tool not in HUB_TOOLS or command.tool == "git-lfs":
         return None
     environment = command.invocation.environment

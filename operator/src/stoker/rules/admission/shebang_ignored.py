@@ -13,7 +13,7 @@ failed download or installation and trains on nothing.
 
 ## When it stays silent
 
-A shell without options: it changes nothing.
+A shell without options changes nothing; options that no command sets are let pass.
 
 ## Change
 
@@ -25,6 +25,7 @@ Write `set -e` as a command of its own, or start the interpreter: `python - <<'E
 - GNU Bash manual, "The Set Builtin"
 """
 
+import re
 from collections.abc import Iterator
 
 from stoker.models.finding import Location, Problem
@@ -33,6 +34,11 @@ from stoker.models.vocabulary import Category, Severity, Source
 from stoker.subjects.submission import Submission
 
 SHELLS = frozenset({"bash", "sh", "dash", "ash", "ksh", "zsh"})
+
+SET_OPTIONS = re.compile(r"(?:[-+][abefhkmnptuvxBCEHPT]*(?:o(?: [a-z]+)?)?(?: |$))+")
+"""Options that the `set` builtin knows as well."""
+
+LOGIN = frozenset({"-l", "--login"})
 
 
 def check(submission: Submission) -> Iterator[Problem]:
@@ -64,11 +70,13 @@ def check(submission: Submission) -> Iterator[Problem]:
             location=location,
             sources=(Source.SCRIPT,),
         )
-    elif any(option.startswith(("-", "+")) for option in options):
-        given = " ".join(options)
+        return
+    given = " ".join(options)
+    instead = "source /etc/profile" if given in LOGIN else f"set {given}" if SET_OPTIONS.fullmatch(given) else None
+    if instead is not None:
         yield Problem(
             detail=f'"{line}" is ignored, and with it "{given}".',
-            fix=f"Write it as a command: set {given}.",
+            fix=f"Write it as a command: {instead}.",
             location=location,
             sources=(Source.SCRIPT,),
         )

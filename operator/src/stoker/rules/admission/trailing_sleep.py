@@ -60,12 +60,16 @@ def check(submission: Submission) -> Iterator[Problem]:
         line = " ".join(str(word) for word in sleep.invocation.argv)
         certain = work.launch is not None and sleep.invocation.certain and plan.script.complete
         yield Problem(
-            detail=f'"{line}" {when} keeps {gpus} for {duration(seconds)}, {hours:.2g} GPU-hours.',
+            detail=f'"{line}" {when} keeps {gpus} for {duration(seconds)}, {_hours(hours)} GPU-hours.',
             evidence=f"Nothing that works follows it; before it runs {work.invocation.name or 'the program'}.",
             confidence=Confidence.CERTAIN if certain else Confidence.LIKELY,
             location=submission.locate(sleep.invocation, sleep.invocation.argv),
             sources=(Source.SCRIPT,),
         )
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:.0f}" if hours >= 10 else f"{hours:.2g}"
 
 
 def _holds_the_shell(command: Command) -> bool:
