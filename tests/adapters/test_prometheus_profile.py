@@ -49,6 +49,10 @@ def test_one_percent_is_not_a_whole() -> None:
     assert metric("DCGM_FI_DEV_GPU_UTIL").factor([0, 1, 0]) == 1
 
 
+def test_the_mean_of_whole_percents_is_not_a_ratio() -> None:
+    assert metric("DCGM_FI_DEV_GPU_UTIL").factor([0, 0.5, 1], averaged=True) == 1
+
+
 def test_blanks_are_no_values() -> None:
     util = metric("DCGM_FI_DEV_GPU_UTIL")
     assert not any(map(util.plausible, (9223372036854775794, 140737488355328, math.nan, math.inf, -1)))

@@ -63,10 +63,11 @@ class Metric:
         """Whether the value is one, and not an exporter's way of saying that it has none."""
         return math.isfinite(value) and 0 <= value <= PLAUSIBLE[self.unit]
 
-    def factor(self, values: Iterable[float]) -> float:
+    def factor(self, values: Iterable[float], *, averaged: bool = False) -> float:
         """What turns the metric into its signal's unit. Ratios and percentages are told apart by their values.
 
         `values` are as many as can be had, of all GPUs: a percentage that never exceeds 1 and has fractions is a ratio.
+        Of `averaged` values that can't be said: exporters write whole percents, but the mean of 0 and 1 is a fraction.
         """
         if self.unit not in (Unit.PERCENT, Unit.RATIO):
             return FACTORS[self.unit]
@@ -74,7 +75,7 @@ class Metric:
         highest = max(known, default=0.0)
         if highest > RATIO_LIMIT:
             return FACTORS[Unit.PERCENT]
-        if self.unit is Unit.PERCENT and not any(0 < value < 1 for value in known):
+        if self.unit is Unit.PERCENT and (averaged or not any(0 < value < 1 for value in known)):
             return FACTORS[Unit.PERCENT]
         return FACTORS[Unit.RATIO]
 

@@ -4,13 +4,13 @@ import asyncio
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from prometheus_api_client import PrometheusConnect
 
@@ -33,6 +33,7 @@ from stoker.subjects.activity import ACTIVITY_SIGNALS, idle_ceiling
 from stoker.subjects.grid import Trace, job_series
 
 LOG = logging.getLogger(__name__)
+Result = TypeVar("Result")
 
 PRIMARY = (GpuSignal.UTIL, GpuSignal.GRAPHICS)
 """What coverage is counted on: without either, the silence of the others proves nothing."""
@@ -49,6 +50,8 @@ CANDIDATE_PODS = 300
 QUIET_LOOKBACK = timedelta(hours=24)
 QUIET_STEP = timedelta(minutes=5)
 """How far back, and how finely, the beginning of an idle stretch is looked for."""
+QUIET_PODS = 40
+"""Of so many pods a screen: a day of their samples is read once."""
 RATE_WINDOW = timedelta(minutes=2)
 """Counters need two samples: two minutes hold them at scrape intervals of up to a minute."""
 MAX_STEPS = 11_000
@@ -62,6 +65,10 @@ QUERY_TIMEOUT = timedelta(seconds=6)
 THREADS = 4
 
 
+DeviceKey = tuple[str, str, str]
+"""Namespace, pod, device."""
+
+
 @dataclass(slots=True)
 class _Device:
     """What the screen has gathered of one GPU."""
@@ -71,6 +78,14 @@ class _Device:
     """By the metric's name, unscaled."""
     coverage_percent: float = 0.0
     last_sample_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """An idle stretch of a device: since when, and when it was last seen to go on."""
+
+    since: datetime
+    proven_at: datetime
 
 
 class PrometheusSource:
@@ -106,6 +121,7 @@ class PrometheusSource:
         self._transport = transport
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="prometheus")
         self._factors: dict[str, float] = {}
+        self._stretches: dict[DeviceKey, _Stretch] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -128,39 +144,17 @@ class PrometheusSource:
         _aware(now)
         rows = await self._instant(self._activity_query(window), now)
         warnings = list(rows.warnings)
-        devices = self._gather(rows, window)
-        self._learn(devices.values())
-        candidates = {key: found for key, found in _by_pod(devices).items() if self._may_be_idle(found)}
+        # Thousands of rows: off the loop, which has watches to serve.
+        devices, candidates = await self._off_loop(self._gather, rows, window)
         if candidates:
             rows = await self._instant(self._contradiction_query(window, candidates), now)
             warnings += rows.warnings
-            for row in rows:
-                key = self._device_key(row)
-                if key is not None and key in devices:
-                    devices[key].values[row["metric"][ORIGIN]] = _number(row["value"][1])
-        self._learn(devices.values())
-
-        holders: dict[str, set[PodKey]] = defaultdict(set)
-        for (namespace, pod, gpu), device in devices.items():
-            if device.last_sample_at is not None:
-                holders[gpu].add((namespace, pod))
-        windows = {
-            key: tuple(
-                sorted(
-                    (
-                        self._window(device, len(holders[device.identity.gpu]) > 1, key in candidates)
-                        for device in found
-                    ),
-                    key=lambda gpu: (len(gpu.index or ""), gpu.index or "", gpu.gpu),
-                )
-            )
-            for key, found in _by_pod(devices).items()
-        }
-        quiet = {key: gpus for key, gpus in windows.items() if key in candidates and all(map(_quiet, gpus))}
-        if quiet:
-            answer, since = await self._quiet_since({key: candidates[key] for key in quiet}, window, now)
-            warnings += answer
-            for (namespace, pod), gpus in quiet.items():
+            await self._off_loop(self._add, rows, devices)
+        windows = await self._off_loop(self._windows, devices, candidates)
+        quiet = {key: candidates[key] for key, gpus in windows.items() if key in candidates and all(map(_quiet, gpus))}
+        since = await self._quiet_since(quiet, window, now)
+        for (namespace, pod), gpus in windows.items():
+            if (namespace, pod) in quiet:
                 windows[namespace, pod] = tuple(
                     replace(gpu, quiet_since=since.get((namespace, pod, gpu.gpu))) for gpu in gpus
                 )
@@ -213,8 +207,9 @@ class PrometheusSource:
         labels = self._profile.labels["pod"]
         return [{**dict.fromkeys(labels[:place], ""), label: any_of(names)} for place, label in enumerate(labels)]
 
-    def _gather(self, rows: Rows, window: timedelta) -> dict[tuple[str, str, str], _Device]:
-        devices: dict[tuple[str, str, str], _Device] = {}
+    def _gather(self, rows: Rows, window: timedelta) -> tuple[dict[DeviceKey, _Device], dict[PodKey, list[_Device]]]:
+        """Every device that a pod holds, and the pods whose devices may all be idle."""
+        devices: dict[DeviceKey, _Device] = {}
         steps = max(math.floor(window / self._resolution), 1)
         for row in rows:
             identity = self._profile.identity(row["metric"])
@@ -231,7 +226,36 @@ class PrometheusSource:
                 device.last_sample_at = last if device.last_sample_at is None else max(last, device.last_sample_at)
             else:
                 device.values[origin] = max(value, device.values.get(origin, -math.inf))
-        return devices
+        self._learn(devices.values())
+        return devices, {key: found for key, found in _by_pod(devices).items() if self._may_be_idle(found)}
+
+    def _add(self, rows: Rows, devices: Mapping[DeviceKey, _Device]) -> None:
+        """The candidates' other signals."""
+        for row in rows:
+            key = self._device_key(row)
+            if key is not None and key in devices:
+                devices[key].values[row["metric"][ORIGIN]] = _number(row["value"][1])
+        self._learn(devices.values())
+
+    def _windows(
+        self, devices: Mapping[DeviceKey, _Device], candidates: Container[PodKey]
+    ) -> dict[PodKey, tuple[GpuWindow, ...]]:
+        holders: dict[str, set[PodKey]] = defaultdict(set)
+        for (namespace, pod, gpu), device in devices.items():
+            if device.last_sample_at is not None:
+                holders[gpu].add((namespace, pod))
+        return {
+            key: tuple(
+                sorted(
+                    (
+                        self._window(device, len(holders[device.identity.gpu]) > 1, key in candidates)
+                        for device in found
+                    ),
+                    key=lambda gpu: (len(gpu.index or ""), gpu.index or "", gpu.gpu),
+                )
+            )
+            for key, found in _by_pod(devices).items()
+        }
 
     def _may_be_idle(self, devices: Iterable[_Device]) -> bool:
         return all(
@@ -274,15 +298,48 @@ class PrometheusSource:
 
     async def _quiet_since(
         self, pods: Mapping[PodKey, Sequence[_Device]], window: timedelta, now: datetime
-    ) -> tuple[tuple[str, ...], dict[tuple[str, str, str], datetime]]:
-        """For each device the start of its unbroken idle stretch: the end of the last step with work or without
-        samples.
+    ) -> dict[DeviceKey, datetime]:
+        """For devices of quiet pods the start of their idle stretch, as far as it is known.
+
+        It is looked up for a few pods a screen, and remembered: a device that was quiet one window ago and is quiet
+        now has not worked meanwhile.
         """
+        self._stretches = {
+            key: stretch for key, stretch in self._stretches.items() if now - stretch.proven_at <= QUIET_LOOKBACK
+        }
+        unknown: dict[PodKey, Sequence[_Device]] = {}
+        since: dict[DeviceKey, datetime] = {}
+        for (namespace, pod), devices in pods.items():
+            for device in devices:
+                key = (namespace, pod, device.identity.gpu)
+                stretch = self._stretches.get(key)
+                if stretch is None or now - stretch.proven_at > window:
+                    unknown[namespace, pod] = devices
+                else:
+                    stretch.proven_at = max(stretch.proven_at, now)
+                    since[key] = stretch.since
+        if unknown:
+            asked = dict(sorted(unknown.items())[:QUIET_PODS])
+            try:
+                found = await self._look_back(asked, now)
+            except MetricsUnavailable as error:
+                # The window is known to be idle; since when is only good to know.
+                LOG.warning("not known since when GPUs are idle: %s", error.message)
+                return since
+            for key, start in found.items():
+                self._stretches[key] = _Stretch(since=start, proven_at=now)
+            since |= found
+        return since
+
+    async def _look_back(self, pods: Mapping[PodKey, Sequence[_Device]], now: datetime) -> dict[DeviceKey, datetime]:
+        """The end of each device's last step with work or without samples; nothing from a partial answer."""
         seconds = QUIET_STEP.total_seconds()
         end = math.floor(now.timestamp() / seconds) * seconds
         start = end - QUIET_LOOKBACK.total_seconds()
         rows = await self._range(self._quiet_query(pods), start, end, seconds)
-        since: dict[tuple[str, str, str], datetime] = {}
+        since: dict[DeviceKey, datetime] = {}
+        if rows.warnings:
+            return since
         for row in rows:
             key = self._device_key(row)
             if key is None:
@@ -293,7 +350,7 @@ class PrometheusSource:
                 first -= seconds
             if first < end:
                 since[key] = datetime.fromtimestamp(first, tz=UTC)
-        return rows.warnings, since
+        return since
 
     def _quiet_query(self, pods: Mapping[PodKey, Sequence[_Device]]) -> str:
         """1 for a step in which a device worked, 0 for one in which it did not; nothing without utilization samples."""
@@ -343,23 +400,24 @@ class PrometheusSource:
         seconds = self._step(facts, end - start, step)
         origin = math.floor(start.timestamp() / seconds) * seconds
         last = math.floor(end.timestamp() / seconds) * seconds
-        traces: list[Trace] = []
-        warnings: tuple[str, ...] = ()
+        gpu_rows = pod_rows = Rows([], (), None)
         if last > origin and facts.pods:
             gpu_rows, pod_rows = await asyncio.gather(
                 self._range(self._gpu_query(facts, seconds), origin + seconds, last, seconds),
                 self._range(self._pod_query(facts, seconds), origin + seconds, last, seconds),
             )
-            traces = [*self._gpu_traces(facts, gpu_rows), *_pod_traces(pod_rows)]
-            warnings = (*gpu_rows.warnings, *pod_rows.warnings)
-        return job_series(
-            facts,
-            traces,
-            start=datetime.fromtimestamp(origin, tz=UTC),
-            end=datetime.fromtimestamp(max(last, origin), tz=UTC),
-            step=timedelta(seconds=seconds),
-            complete=not warnings,
-        )
+
+        def place() -> JobSeries:
+            return job_series(
+                facts,
+                [*self._gpu_traces(facts, gpu_rows), *_pod_traces(pod_rows)],
+                start=datetime.fromtimestamp(origin, tz=UTC),
+                end=datetime.fromtimestamp(max(last, origin), tz=UTC),
+                step=timedelta(seconds=seconds),
+                complete=not gpu_rows.warnings and not pod_rows.warnings,
+            )
+
+        return await self._off_loop(place)
 
     def _step(self, facts: JobFacts, life: timedelta, step: timedelta) -> int:
         seconds = max(round(step.total_seconds()), 1)
@@ -423,7 +481,7 @@ class PrometheusSource:
                 by_metric[row["metric"][ORIGIN]].append((identity, _points(row)))
         for metric in self._profile.metrics:
             found = by_metric[metric.name]
-            own = metric.factor(value for _, points in found for _, value in points)
+            own = metric.factor((value for _, points in found for _, value in points), averaged=True)
             factor = self._factors.get(metric.name, own)
             for identity, points in found:
                 yield Trace(
@@ -437,7 +495,7 @@ class PrometheusSource:
 
     # ------------------------------------------------------------------------------------------------------ wire
 
-    def _device_key(self, row: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    def _device_key(self, row: Mapping[str, Any]) -> DeviceKey | None:
         identity = self._profile.identity(row["metric"])
         return None if identity is None else (identity.namespace, identity.pod, identity.gpu)
 
@@ -462,8 +520,11 @@ class PrometheusSource:
             )
         )
 
+    async def _off_loop(self, work: Callable[..., Result], *args: Any) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, partial(work, *args))
+
     async def _ask(self, question: partial[Any]) -> Rows:
-        rows = await asyncio.get_running_loop().run_in_executor(self._pool, question)
+        rows: object = await self._off_loop(question)
         if not isinstance(rows, Rows):
             raise TypeError("prometheus-api-client did not pass the answer's rows through")
         for warning in rows.warnings:
@@ -486,7 +547,7 @@ def _number(text: str) -> float:
     return float(text)
 
 
-def _by_pod(devices: Mapping[tuple[str, str, str], _Device]) -> dict[PodKey, list[_Device]]:
+def _by_pod(devices: Mapping[DeviceKey, _Device]) -> dict[PodKey, list[_Device]]:
     pods: dict[PodKey, list[_Device]] = defaultdict(list)
     for (namespace, pod, _), device in devices.items():
         pods[namespace, pod].append(device)
