@@ -1,0 +1,1 @@
+"""Reclaim on a real control plane and a real Prometheus: what must never happen, and what must."""
