@@ -87,7 +87,11 @@ _MODULES: dict[str, Reader] = {
     "colossalai.cli": launcher.unknown_counts(Launcher.OTHER),
     "lightning": launcher.unknown_counts(Launcher.LIGHTNING),
 }
-_INTERACTIVE_MODULES = _words("jupyter jupyterlab notebook ipykernel ipykernel_launcher IPython pdb ipdb jupyter_server marimo")
+_INTERACTIVE_MODULES = _words(
+    "jupyter jupyterlab notebook ipykernel ipykernel_launcher IPython pdb ipdb jupyter_server marimo"
+)
+# A text given to Python by `-c` or standard input that is more than a check of the installation.
+_TRAINS = re.compile(r"\.backward\(|\.fit\(|\bTrainer\(|\.train\(|\btrain\(|\bmain\(|range\(|\bwhile\b")
 _PIP_VALUED = _words(
     "-c --constraint -i --index-url --extra-index-url -f --find-links -t --target --prefix --root --trusted-host "
     "--timeout --retries --proxy --cache-dir --python-version --platform --abi --implementation --config-settings -C "
@@ -154,6 +158,8 @@ def _python(invocation: Invocation, arguments: Sequence[Word], setting: Setting)
     if form in ("", "-"):
         if invocation.stdin_text is None and not invocation.reads_pipe and form == "":
             return Command(invocation=invocation, role=Role.INTERACTIVE, tool="python")
+        if invocation.stdin_text is not None and not _TRAINS.search(invocation.stdin_text):
+            return Command(invocation=invocation, role=Role.OTHER, tool="python")
         return _launched(invocation, launcher.python(invocation, (Word.known("-"),), words), "python")
     if form == "-c":
         return _python_text(invocation, words)
@@ -186,7 +192,16 @@ def _python(invocation: Invocation, arguments: Sequence[Word], setting: Setting)
         module == "spacy" and len(words) > 1 and words[1].text == "download"
     ):
         return Command(invocation=invocation, role=Role.DOWNLOAD, tool=module, urls=_urls(words[1:]))
-    if module in ("venv", "virtualenv", "compileall", "json.tool", "zipfile", "site", "sysconfig", "torch.utils.collect_env"):
+    if module in (
+        "venv",
+        "virtualenv",
+        "compileall",
+        "json.tool",
+        "zipfile",
+        "site",
+        "sysconfig",
+        "torch.utils.collect_env",
+    ):
         return Command(invocation=invocation, role=Role.TRIVIAL, tool=module)
     if module == "build" or module.startswith("cmake"):
         return Command(invocation=invocation, role=Role.INSTALL, tool=module)
@@ -219,9 +234,15 @@ def _python_text(invocation: Invocation, words: Sequence[Word]) -> Command:
     text = (words[0].text or "") if words else ""
     if re.search(r"snapshot_download|hf_hub_download|load_dataset\(|from_pretrained\(|urlretrieve|gdown\.", text):
         return Command(invocation=invocation, role=Role.DOWNLOAD, tool="python", urls=())
-    slept = re.fullmatch(r"\s*(?:import time|from time import sleep)\s*[;\n]\s*(?:time\.)?sleep\((\d+(?:\.\d+)?)\)\s*", text)
+    slept = re.fullmatch(
+        r"\s*(?:import time|from time import sleep)\s*[;\n]\s*(?:time\.)?sleep\((\d+(?:\.\d+)?)\)\s*", text
+    )
     if slept is not None:
         return Command(invocation=invocation, role=Role.SLEEP, tool="python", seconds=float(slept[1]))
+    if _TRAINS.search(text) and not invocation.captured:
+        return _launched(
+            invocation, launcher.python(invocation, (Word.known("-c"), words[0]), tuple(words[1:])), "python"
+        )
     return Command(invocation=invocation, role=Role.OTHER, tool="python")
 
 
@@ -366,7 +387,18 @@ def _system(invocation: Invocation, name: str, words: Sequence[Word], setting: S
     del setting
     texts = _texts(words)
     verb = next((text for text in texts if not text.startswith("-")), "")
-    if verb not in ("install", "add", "update", "upgrade", "dist-upgrade", "build-dep", "-S", "groupinstall", "ci", "i"):
+    if verb not in (
+        "install",
+        "add",
+        "update",
+        "upgrade",
+        "dist-upgrade",
+        "build-dep",
+        "-S",
+        "groupinstall",
+        "ci",
+        "i",
+    ):
         return _plain(invocation, Role.TRIVIAL, name)
     position = texts.index(verb) + 1
     packages = tuple(word for word in words[position:] if not (word.text or word.prefix).startswith("-"))
@@ -469,7 +501,9 @@ def _cloud(invocation: Invocation, name: str, words: Sequence[Word], setting: Se
 def _copy(invocation: Invocation, name: str, words: Sequence[Word], setting: Setting) -> Command:
     del setting
     texts = _texts(words)
-    if name == "cp" and not any(re.fullmatch(r"-[a-zA-Z]*[rRa][a-zA-Z]*|--recursive|--archive", text) for text in texts):
+    if name == "cp" and not any(
+        re.fullmatch(r"-[a-zA-Z]*[rRa][a-zA-Z]*|--recursive|--archive", text) for text in texts
+    ):
         return _plain(invocation, Role.TRIVIAL, name)
     return _plain(invocation, Role.COPY, name)
 
@@ -559,7 +593,9 @@ def _shell(invocation: Invocation, words: Sequence[Word]) -> Command:
     name = invocation.name or ""
     texts = _texts(words)
     operands = [text for text in texts if not text.startswith("-")]
-    told = any(re.fullmatch(r"-[a-zA-Z]*c[a-zA-Z]*", text) for text in texts) or any(word.text is None for word in words)
+    told = any(re.fullmatch(r"-[a-zA-Z]*c[a-zA-Z]*", text) for text in texts) or any(
+        word.text is None for word in words
+    )
     if not operands and not told and not invocation.reads_pipe and invocation.stdin_text is None and "-s" not in texts:
         return _plain(invocation, Role.INTERACTIVE, name)
     return _plain(invocation, Role.OPAQUE, name)

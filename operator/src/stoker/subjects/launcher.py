@@ -474,8 +474,10 @@ def accelerate(invocation: Invocation, words: Sequence[Word], setting: Setting) 
         option = options.last(name)
         if option is not None and option.value is not None:
             return count_of(option.value, option.words, CountSource.OPTION)
-        if settings is not None and isinstance(number := settings.get(name), int) and file_option is not None:
-            return Count(possible=frozenset({number}), source=CountSource.OPTION, words=file_option.words)
+        if settings is not None and file_option is not None and name in settings:
+            number = settings[name]
+            possible = frozenset({number}) if type(number) is int and number > 0 else None
+            return Count(possible=possible, source=CountSource.OPTION, words=file_option.words)
         return UNKNOWN if unseen else None
 
     nodes = count("num_machines") or ONE
@@ -484,13 +486,13 @@ def accelerate(invocation: Invocation, words: Sequence[Word], setting: Setting) 
     identifiers = options.last("gpu_ids")
     if identifiers is not None and identifiers.value is not None and identifiers.value.text != "all":
         devices = devices_of(identifiers.value)
-    if options.has("cpu"):
+    kind = str((settings or {}).get("distributed_type", ""))
+    if options.has("cpu") or kind == "NO":
         total = total or ONE
     elif total is None:
         total = _granted(devices, setting)
     address = options.last("main_process_ip")
     program, arguments = _program(_with_module(options))
-    kind = str((settings or {}).get("distributed_type", ""))
     # The launcher sets --multi_gpu itself for more than one process, unless a config file says otherwise.
     several = options.has("multi_gpu", "use_deepspeed", "use_fsdp") or kind in ("MULTI_GPU", "DEEPSPEED", "FSDP")
     sizes = {

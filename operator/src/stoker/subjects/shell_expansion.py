@@ -11,7 +11,7 @@ from stoker.subjects import shell_arithmetic, shell_pattern, shell_text
 from stoker.subjects.shell_arithmetic import ArithmeticUnknownError
 from stoker.subjects.shell_pattern import PatternTooLargeError
 from stoker.subjects.shell_source import NOWHERE, Offsets, Source
-from stoker.subjects.shell_state import State, Variable
+from stoker.subjects.shell_state import SUCCESS, State, Variable
 from stoker.subjects.shell_text import EMPTY, SEPARATOR, Piece, Text, Value
 
 MAX_VARIANTS = 4
@@ -142,12 +142,12 @@ class Expander:
                 return self._simple(node, source, state, quoted=False)
             case "expansion":
                 return self._parameter(node, source, state, quoted=False)
-            case "command_substitution":
+            case "command_substitution" if not _is_arithmetic(node, source):
                 return shell_text.mark_expanded(self._substitute(node, source, state), quoted=False)
             case "process_substitution":
                 self._substitute(node, source, state)
                 return shell_text.hole(["/dev/fd"])
-            case "arithmetic_expansion":
+            case "arithmetic_expansion" | "command_substitution":
                 return shell_text.mark_expanded(self.arithmetic(node, source, state), quoted=False)
             case _:
                 return self._region(node, start, end, source, state, "word")
@@ -190,8 +190,7 @@ class Expander:
                 return self._simple(node, source, state, quoted=True)
             if node.type == "expansion":
                 return self._parameter(node, source, state, quoted=True)
-            # In here-documents the grammar takes `$((1+2))` for a command substitution with a subshell.
-            if node.type == "arithmetic_expansion" or re.fullmatch(r"\$\(\(.*\)\)", source.slice(node), re.DOTALL):
+            if node.type == "arithmetic_expansion" or _is_arithmetic(node, source):
                 return shell_text.mark_expanded(self.arithmetic(node, source, state), quoted=True)
             return shell_text.mark_expanded(self._substitute(node, source, state), quoted=True)
         finally:
@@ -222,6 +221,8 @@ class Expander:
             return shell_text.literal(str(len(state.positional)))
         if name in ("@", "*"):
             return self._list(state.positional, quoted=True, joined=True)
+        if name == "?":
+            return shell_text.literal("0") if state.last is SUCCESS else shell_text.hole([state.last.ending.value])
         variable = state.variables.get(name)
         if variable is not None:
             return variable.scalar()
@@ -513,6 +514,12 @@ class Expander:
 def _field(value: Value, site: Offsets) -> Field:
     many = any(any(piece.many and not piece.quoted for piece in text) and len(text) == 1 for text in value)
     return Field(value, site, many)
+
+
+def _is_arithmetic(node: Node, source: Source) -> bool:
+    """`$((1+2))` that the grammar takes for a substitution with a subshell: in here-documents and nested defaults."""
+    start, end = source.start(node), source.end(node)
+    return source.text.startswith("$((", start) and source.text.endswith("))", start, end)
 
 
 def _expansions(node: Node) -> Iterator[Node]:

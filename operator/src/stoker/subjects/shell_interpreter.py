@@ -24,6 +24,7 @@ from stoker.subjects.shell_state import (
     FAILURE,
     SUCCESS,
     UNDECIDED,
+    UNEXPECTED,
     Outcome,
     State,
     Variable,
@@ -341,9 +342,12 @@ class Interpreter:
             return UNDECIDED, state
         self._depth += 1
         try:
-            return self._dispatch(node, state)
+            outcome, after = self._dispatch(node, state)
         finally:
             self._depth -= 1
+        if after is not None:
+            after.last = outcome
+        return outcome, after
 
     def _dispatch(self, node: Node, state: State) -> tuple[Outcome, State | None]:
         match node.type:
@@ -818,6 +822,12 @@ class Interpreter:
     def _answer(self, tokens: Sequence[Token], *, patterns: bool) -> Outcome:
         answer = shell_condition.evaluate(tokens, patterns=patterns)
         self._assumed_unset |= answer.assumed if answer.truth is not None else set()
+        if answer.truth is None and answer.names == {EXPECTED.ending.value} and len(tokens) == 3:
+            # `[ $? -ne 0 ]` after a program: a successful run doesn't come here.
+            operator, right = tokens[1].operator, tokens[2].value
+            if right is not None and shell_text.single(right) == "0":
+                return {"-eq": EXPECTED, "=": EXPECTED, "==": EXPECTED, "-ne": UNEXPECTED, "!=": UNEXPECTED,
+                        "-gt": UNEXPECTED}.get(operator, UNDECIDED)  # fmt: skip
         return decided(answer.truth, answer.names)
 
     def _test_words(self, fields: Sequence[Field]) -> Outcome:
@@ -1056,9 +1066,9 @@ class Interpreter:
         finally:
             self._loops = outer
         left = loop.breaks or self._ends != ends
-        if endless and left:
+        if endless:
             for index in range(first, len(self._invocations)):
-                self._invocations[index] = replace(self._invocations[index], loop_endless=was_endless)
+                self._invocations[index] = replace(self._invocations[index], loop_endless=was_endless or not left)
         result = join([*loop.breaks] if endless else [each for each in (after, *loop.breaks) if each is not None])
         if result is not None:
             result.in_loop, result.loop_endless = in_loop, was_endless
@@ -1531,6 +1541,8 @@ class Interpreter:
             case "source" | ".":
                 return self._sourced(fields, state)
             case "read" | "mapfile" | "readarray" | "getopts":
+                if name == "getopts" and state.positional == ():
+                    return FAILURE, state
                 self._read(name, arguments, prefix, state)
                 return UNDECIDED, state
             case "let":
@@ -1562,7 +1574,7 @@ class Interpreter:
 
     def _exit(self, arguments: Sequence[Field], state: State) -> tuple[Outcome, State | None]:
         code = arguments[0].text if arguments else None
-        last = not arguments or (code is None and shell_text.names(arguments[0].value) <= {"?"})
+        last = not arguments or (code is None and shell_text.names(arguments[0].value) <= {EXPECTED.ending.value})
         if last:
             outcome = FAILURE if state.after_failure else EXPECTED
         else:

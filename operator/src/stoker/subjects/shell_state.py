@@ -86,6 +86,7 @@ class State:
     """Mutable; `fork` for the other arm of a decision.
 
     tainted: an unread file was sourced, or unknown text evaluated: a variable that isn't set here may be set.
+    last: how the last command ended, for `$?`.
     files: texts of files that the script has written (None: written, content unknown).
     """
 
@@ -95,6 +96,7 @@ class State:
     positional: tuple[Value, ...] | None = ()
     tainted: bool = False
     errexit: bool = False
+    last: Outcome = SUCCESS
     branches: tuple[Branch, ...] = ()
     after_failure: bool = False
     background: bool = False

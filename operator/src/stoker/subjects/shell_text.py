@@ -140,7 +140,7 @@ def mark_expanded(value: Value, *, quoted: bool) -> Value:
     """As the result of an expansion, inside or outside of double quotes."""
     return tuple(
         tuple(
-            piece if piece.separator else piece._replace(quoted=quoted and not piece.many, expanded=True)
+            piece if piece.separator else piece._replace(quoted=quoted, expanded=True, many=piece.many and not quoted)
             for piece in text
         )
         or ((Piece("", quoted=True, expanded=True),) if quoted else ())

@@ -1,0 +1,5 @@
+commands=("python a.py" "python b.py")
+for c in "${commands[@]}"; do
+  $c &
+done
+wait

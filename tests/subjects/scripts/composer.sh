@@ -1,0 +1,2 @@
+composer -n 4 train.py config.yaml
+composer train.py

@@ -1,0 +1,2 @@
+NPROC=4
+torchrun --nproc_per_node=$NPROC train.py

@@ -1,0 +1,2 @@
+horovodrun -np 4 -H localhost:4 python train.py
+horovodrun --verbose -np $NP python train.py

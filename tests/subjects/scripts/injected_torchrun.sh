@@ -1,0 +1,2 @@
+# The injected variables say how many.
+torchrun train.py --epochs 10

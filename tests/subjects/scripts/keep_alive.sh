@@ -1,0 +1,2 @@
+nohup python train.py > train.log 2>&1 &
+tail -f train.log

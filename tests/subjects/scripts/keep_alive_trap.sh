@@ -1,0 +1,3 @@
+python train.py
+trap : TERM INT
+sleep infinity & wait

@@ -1,0 +1,1 @@
+python train.py fit --trainer.devices 4 --trainer.strategy ddp

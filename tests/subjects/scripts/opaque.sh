@@ -1,0 +1,4 @@
+bash scripts/train.sh
+./launch --all
+"$@"
+eval "$COMMAND"

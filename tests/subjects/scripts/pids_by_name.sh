@@ -1,0 +1,6 @@
+python train.py & TRAIN=$!
+python monitor.py & MON=$!
+wait $TRAIN
+STATUS=$?
+kill $MON
+exit $STATUS

@@ -1,0 +1,2 @@
+Rscript -e 'install.packages("glmnet")'
+Rscript fit.R --input data.csv

@@ -1,0 +1,3 @@
+mkdir -p /run/sshd
+ssh-keygen -A
+/usr/sbin/sshd -D -p 2222

@@ -1,0 +1,2 @@
+python train.py
+sleep 3600

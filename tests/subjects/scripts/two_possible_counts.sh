@@ -1,0 +1,2 @@
+if [ -d /fast ]; then N=4; else N=8; fi
+torchrun --nproc_per_node=$N train.py

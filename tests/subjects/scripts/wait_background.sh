@@ -1,0 +1,6 @@
+tensorboard --logdir logs --port 6006 &
+nvidia-smi dmon -s pucm > smi.log &
+MON=$!
+python train.py &
+wait $!
+kill $MON

@@ -1,0 +1,1 @@
+seq 0 7 | xargs -P 8 -I{} sh -c 'CUDA_VISIBLE_DEVICES={} python shard.py --i {}'
