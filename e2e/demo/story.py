@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,7 @@ class Story:
             "gpt-unreleased": "UnreleasedJob",
         }
         for name, cause in causes.items():
-            narrator.wait(f"{name}: {cause}", lambda name=name, cause=cause: cause in self._causes(name), timeout=40)
+            narrator.wait(f"{name}: {cause}", partial(self._shows, name, cause), timeout=40)
         narrator.wait(
             "llama-sft: above 85 %, no finding",
             lambda: self._status("llama-sft").get("utilization", {}).get("averagePercent", 0) > 85,
@@ -180,6 +181,9 @@ class Story:
     def _causes(self, name: str) -> set[str]:
         findings = self._status(name).get("findings", [])
         return {finding["category"] for finding in findings if "Metrics" in finding["sources"]}
+
+    def _shows(self, name: str, cause: str) -> bool:
+        return cause in self._causes(name)
 
     def _reclaim_state(self, name: str) -> str | None:
         state: str | None = self._status(name).get("reclaim", {}).get("state")
