@@ -88,6 +88,23 @@ def test_no_sample_at_all_is_unknown_with_full_range() -> None:
     assert found.utilization.average_percent_range == (0, 100)
 
 
+def test_an_old_gap_leaves_the_present_known() -> None:
+    """A fifth of the life unseen: U is an interval, and what the tail shows stands."""
+    found = examine({"gpus": [{"util": "90x20 _x40 90x60 0x80"}], "pods": [{"cpu": "0x200"}]})
+    assert found.unknown is None
+    assert found.utilization is not None
+    assert found.utilization.average_percent is None
+    assert [finding.category for finding in found.findings] == [Category.UNRELEASED_JOB]
+
+
+@pytest.mark.parametrize(
+    "util, reason",
+    [("90x40 _x20", UnknownReason.STALE), ("90x40 0x10 _x3 0x7", UnknownReason.PARTIAL), ("90x40 0x18 _x2", None)],
+)
+def test_samples_that_lack_lately_leave_the_present_unknown(util: str, reason: UnknownReason | None) -> None:
+    assert examine({"gpus": [{"util": util}]}).unknown is reason
+
+
 def test_a_partial_answer_is_no_ground_for_a_finding() -> None:
     recording = from_dict({"gpus": [{"util": "90x40 0x60"}], "pods": [{"cpu": "0x100"}]})
     facts, series, now = recording.at(100)

@@ -298,6 +298,24 @@ async def test_partial_answers_prove_activity_but_never_idleness(
             assert diagnose(job, series, (), BUILT_IN.thresholds, now).unknown is UnknownReason.PARTIAL
 
 
+async def test_a_scrape_a_minute_is_full_coverage(tmp_path_factory: pytest.TempPathFactory, now: datetime) -> None:
+    story = History(end=now, seconds=3 * 3600, step=60)
+    story.gpu(
+        "idle",
+        0,
+        REST | {"DCGM_FI_DEV_GPU_UTIL": until(5400, 90, 0), "DCGM_FI_PROF_GR_ENGINE_ACTIVE": until(5400, 0.9, 0)},
+    )
+    with RecordedPrometheus(tmp_path_factory.mktemp("minute"), story.lines()) as prometheus:
+        async with PrometheusSource(prometheus.url, max_skew=None) as source:
+            assert judged(await source.screen(WINDOW, now), "idle", now).state is IdlenessState.IDLE
+            job = facts("idle", now=now, age=timedelta(hours=3))
+            series = await source.series(job, now - timedelta(hours=3), now, timedelta(seconds=30))
+            used = diagnose(job, series, (), BUILT_IN.thresholds, now).utilization
+            assert used is not None
+            assert used.coverage_percent == pytest.approx(100, abs=1)
+            assert used.average_percent == pytest.approx(45, abs=1)
+
+
 async def test_a_clock_that_is_not_prometheus_own_is_noticed(prometheus: RecordedPrometheus, now: datetime) -> None:
     async with PrometheusSource(prometheus.url) as source:
         with pytest.raises(MetricsUnavailable, match="clock") as skewed:

@@ -428,7 +428,6 @@ class PrometheusSource:
 
     def _gpu_query(self, facts: JobFacts, step: int) -> str:
         labels = self._profile.grouping
-        span = duration(timedelta(seconds=step))
         matchers = [
             {**matcher, self._namespace_label(place): facts.namespace}
             for place, matcher in enumerate(self._pod_matchers((facts.namespace, pod.name) for pod in facts.pods))
@@ -437,12 +436,20 @@ class PrometheusSource:
             named(
                 metric.name,
                 " or ".join(
-                    aggregate("max", labels, f"avg_over_time({selector(metric.name, matcher)}[{span}])")
-                    for matcher in matchers
+                    aggregate("max", labels, self._held(selector(metric.name, matcher), step)) for matcher in matchers
                 ),
             )
             for metric in self._profile.metrics
         )
+
+    def _held(self, chosen: str, step: int) -> str:
+        """The mean of a step's samples; in a step without one the last sample, for as long as one may be away.
+
+        So a scrape interval longer than the step leaves no gaps, and a gap stays one.
+        """
+        mean = f"avg_over_time({chosen}[{duration(timedelta(seconds=step))}])"
+        reach = 1.5 * self._resolution
+        return mean if step >= reach.total_seconds() else f"{mean} or last_over_time({chosen}[{duration(reach)}])"
 
     def _namespace_label(self, place: int) -> str:
         return self._profile.labels["namespace"][place]

@@ -80,7 +80,8 @@ def _low(look: Look, thresholds: EffectiveThresholds) -> Fact:
         if low is not None and low > bound:
             return _low_fact(FALSE, "NotLow", f"{low:.0f} % over its life, more than {bound} %")
     unknown = look.diagnosis.unknown if look.diagnosis is not None and not away else None
-    reason = unknown or look.idleness.reason or UnknownReason.NO_SAMPLES
+    gaps = UnknownReason.NO_SAMPLES if utilization is None else UnknownReason.PARTIAL
+    reason = unknown or look.idleness.reason or gaps
     return _low_fact(UNKNOWN, reason.value, look.idleness.message or "its utilization is not known yet")
 
 

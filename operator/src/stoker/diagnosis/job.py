@@ -30,20 +30,26 @@ def diagnose(
     series show nothing; of a partial answer nothing is concluded but the utilization's bounds.
     """
     exam = examine(facts, series, thresholds, now)
-    if not series.complete:
-        return Diagnosis(utilization=utilization(exam), unknown=UnknownReason.PARTIAL, findings=tuple(static_findings))
-    if not exam.busy.any() and not exam.idle.any():
-        return Diagnosis(
-            utilization=utilization(exam), unknown=UnknownReason.NO_SAMPLES, findings=tuple(static_findings)
-        )
-    unknown = None
-    if exam.coverage_percent < thresholds.min_coverage_percent:
-        unknown = UnknownReason.PARTIAL if exam.every_gpu_seen else UnknownReason.NO_SAMPLES
-    return Diagnosis(
-        utilization=utilization(exam),
-        unknown=unknown,
-        findings=merge(exam, _claims(exam), static_findings),
-    )
+    used, unknown = utilization(exam), _unknown(exam)
+    if not series.complete or not exam.known_at_all:
+        return Diagnosis(utilization=used, unknown=unknown, findings=tuple(static_findings))
+    return Diagnosis(utilization=used, unknown=unknown, findings=merge(exam, _claims(exam), static_findings))
+
+
+def _unknown(exam: Examination) -> UnknownReason | None:
+    """Why the series don't say how the job does now; None where they do. An old gap only widens the utilization's
+    bounds.
+    """
+    if not exam.series.complete:
+        return UnknownReason.PARTIAL
+    if not exam.known_at_all:
+        return UnknownReason.NO_SAMPLES
+    lately = exam.lately
+    if not lately.any() or exam.sampled(lately):
+        return None
+    if not any((device.known & lately).any() for device in exam.devices):
+        return UnknownReason.STALE
+    return UnknownReason.PARTIAL if exam.every_gpu_seen else UnknownReason.NO_SAMPLES
 
 
 def _claims(exam: Examination) -> list[Claimed]:

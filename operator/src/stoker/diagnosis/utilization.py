@@ -1,7 +1,5 @@
 """A job's utilization by the study's definition, from its examination."""
 
-from datetime import timedelta
-
 import numpy as np
 
 from stoker.diagnosis.words import MAX_NODES, node_line
@@ -9,8 +7,6 @@ from stoker.models.diagnosis import StageSpan, Utilization
 from stoker.models.series import FloatArray
 from stoker.subjects.examination import Device, Examination
 from stoker.subjects.grid import BoolArray, life
-
-RECENT = timedelta(minutes=10)
 
 
 def utilization(exam: Examination) -> Utilization | None:
@@ -53,10 +49,7 @@ def _mean(exam: Examination, mask: BoolArray) -> float | None:
 
 
 def _recent(exam: Examination) -> float | None:
-    if not exam.running:
-        return None
-    latest = exam.life & (exam.series.times > exam.now.timestamp() - RECENT.total_seconds())
-    return _mean(exam, latest) if latest.any() else None
+    return _mean(exam, exam.lately) if exam.lately.any() else None
 
 
 def _memory_peak(exam: Examination) -> float | None:

@@ -30,6 +30,7 @@ was sampled more slowly than it changes: its mean may be anything between its ex
 """
 POD_COVERAGE = 0.5
 """A pod's mean over a stretch needs samples in half of its steps."""
+LATELY_SECONDS = 600.0
 LEARNED_SAMPLES = 20
 """Steps without work from which a GPU's own context-idle power is learned (its lowest tenth)."""
 LEARNED_REACH = 1.5
@@ -177,26 +178,38 @@ class Examination:
         """Each GPU that the job requested has samples."""
         return 0 < self.facts.gpus <= len(self.devices)
 
+    @property
+    def known_at_all(self) -> bool:
+        """Any GPU has any sample."""
+        return bool(self.busy.any() or self.idle.any())
+
+    @cached_property
+    def lately(self) -> BoolArray:
+        """The last ten minutes of a job that still runs; nothing of one that has ended."""
+        if not self.running:
+            return np.zeros(len(self.series.times), dtype=np.bool_)
+        return self.life & (self.series.times > self.now.timestamp() - LATELY_SECONDS)
+
     @cached_property
     def covered(self) -> bool:
-        """Every GPU that the job requested has its share of samples over its own life: enough to say of one that it
-        never worked.
+        """Every GPU that the job requested has its share of samples over its life: enough to say of one that it never
+        worked.
+        """
+        return self.sampled(self.life)
+
+    def sampled(self, mask: BoolArray) -> bool:
+        """Every GPU that the job requested has its share of samples in the part of the mask in which its container
+        ran.
         """
         share = self.thresholds.min_coverage_percent / 100
         return self.every_gpu_seen and all(
-            device.life.any() and (device.known & device.life).sum() >= share * device.life.sum()
+            (device.life & mask).any() and (device.known & mask).sum() >= share * (device.life & mask).sum()
             for device in self.devices
         )
 
     def covered_idle(self, mask: BoolArray) -> bool:
         """Every GPU that the job requested idles throughout the mask: none works, and each has its share of samples."""
-        share = self.thresholds.min_coverage_percent / 100
-        return (
-            self.every_gpu_seen
-            and bool(mask.any())
-            and not self.any_busy[mask].any()
-            and all((device.idle & mask).sum() >= share * (device.life & mask).sum() > 0 for device in self.devices)
-        )
+        return bool(mask.any()) and not self.any_busy[mask].any() and self.sampled(mask)
 
     # ------------------------------------------------------------------------------------------------ the study's U
 
