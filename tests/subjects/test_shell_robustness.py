@@ -134,21 +134,6 @@ def test_the_same_script_gives_the_same_answer(pieces: list[str]) -> None:
 
 
 @QUIET
-@given(st.lists(PIECES, max_size=20), st.lists(PIECES, max_size=20))
-def test_what_stands_in_a_dead_branch_changes_nothing(dead: list[str], live: list[str]) -> None:
-    """Only as long as both parts are whole by themselves."""
-    first, second = " ".join(dead), " ".join(live)
-    if not (interpret(first).complete and interpret(f"if false; then {first}\nfi").complete and first.strip()):
-        return
-    if "#" in first or "<<" in first or not interpret(second).complete:
-        return
-    alone = [[word.text for word in each.argv] for each in interpret(second).invocations]
-    beside = interpret(f"if false; then\n{first}\nfi\n{second}")
-    if beside.complete:
-        assert [[word.text for word in each.argv] for each in beside.invocations] == alone
-
-
-@QUIET
 @given(st.lists(st.one_of(st.text(max_size=30), PIECES, st.sampled_from(["sh", "bash", "-c", "-lc"])), max_size=8))
 def test_any_argument_vector_is_followed_without_raising(argv: list[str]) -> None:
     expanded = expand_kubernetes(argv, {"A": "1", "B": None})
@@ -163,7 +148,7 @@ def test_any_text_is_an_image_reference_or_is_refused_in_one_line(text: str) -> 
     try:
         reference = parse(text)
     except ImageReferenceError as error:
-        assert "\n" not in str(error)
+        assert "\n" not in str(error)  # noqa: PT017 - most texts are none, some are
         return
     classify(reference)
     written = f"{reference.registry}/{reference.repository}"

@@ -1,0 +1,224 @@
+"""Lists, pipelines and redirections: what runs after what, and what text reaches a command or a file."""
+
+import posixpath
+from collections.abc import Iterable, Sequence
+
+from tree_sitter import Node
+
+from stoker.subjects import shell_output, shell_text
+from stoker.subjects.shell_assignment import Assignments
+from stoker.subjects.shell_expansion import Field
+from stoker.subjects.shell_state import SUCCESS, Outcome, State
+from stoker.subjects.shell_text import EMPTY, Piece, Text, Value
+
+
+class Pipelines(Assignments):
+    """`a && b || c`, `a | b`, `a <<EOF > file`."""
+
+    def _list(self, node: Node, state: State) -> tuple[Outcome, State | None]:
+        links: list[tuple[str, Node]] = []
+        while node.type == "list" and len(node.children) >= 3:
+            links.append((node.children[1].type, node.children[-1]))
+            node = node.children[0]
+        return self._chain(node, list(reversed(links)), state)
+
+    def _chain(self, first: Node, links: list[tuple[str, Node]], state: State) -> tuple[Outcome, State | None]:
+        """`a && b || c`, from left to right."""
+        self._conditions += 1
+        try:
+            outcome, after = self._execute(first, state)
+        finally:
+            self._conditions -= 1
+        return self._links(outcome, after, links, first)
+
+    def _links(
+        self, outcome: Outcome, after: State | None, links: list[tuple[str, Node]], first: Node
+    ) -> tuple[Outcome, State | None]:
+        index = 0
+        while index < len(links) and after is not None:
+            operator, node = links[index]
+            run = self._runner(node)
+            stay = self._keeper(outcome)
+            if operator == "&&" and outcome.truth is None and index + 1 < len(links) and links[index + 1][0] == "||":
+                # `question && a || b` is used as if-then-else.
+                outcome, after = self._two_ways(outcome, after, run, self._runner(links[index + 1][1]), first)
+                index += 2
+                continue
+            ways = (run, stay) if operator == "&&" else (stay, run)
+            outcome, after = self._two_ways(outcome, after, *ways, first)
+            index += 1
+        return outcome, after
+
+    def _pipeline(
+        self, nodes: Sequence[Node], state: State, *, first_input: Value | None = None, reads: bool = False
+    ) -> tuple[Outcome, State | None]:
+        """Every member runs in a copy. Known text that reaches a shell is run by it."""
+        members = [node for node in nodes if node.type != "comment"]
+        outcome = SUCCESS
+        commands: list[list[Field]] = []
+        flowing = first_input
+        outer, self._stdin = self._stdin, None
+        try:
+            for index, node in enumerate(members):
+                copy = state.fork()
+                copy.piped = True
+                copy.reads_pipe = index > 0 or reads
+                if index > 0:
+                    flowing = shell_output.pipeline(commands, gpus=self._gpus, files=state.files) if commands else None
+                self._stdin = flowing
+                outcome = self._subshell(copy, self._runner(node))
+                self._stdin = None
+                fields = self._plain_fields(node, copy)
+                commands = [*commands, fields] if fields is not None and len(commands) == index else []
+        finally:
+            self._stdin = outer
+        return outcome, state
+
+    def _plain_fields(self, node: Node, state: State) -> list[Field] | None:
+        """The words of a simple command, None for anything else. Redirections of errors don't matter."""
+        if node.type == "redirected_statement":
+            body = node.child_by_field_name("body")
+            redirects = [child for child in node.children if child != body]
+            if body is None or any(not self._source.slice(each).startswith("2>") for each in redirects):
+                return None
+            node = body
+        if node.type != "command":
+            return None
+        variants = self._expander.fields(self._argument_nodes(node), self._source, state.fork())
+        return variants[0] if len(variants) == 1 else None
+
+    @staticmethod
+    def _argument_nodes(node: Node) -> list[Node]:
+        nodes: list[Node] = []
+        for index, child in enumerate(node.children):
+            role = node.field_name_for_child(index)
+            if role == "argument":
+                nodes.append(child)
+            elif role == "name":
+                nodes.extend(child.children or [child])
+        return nodes
+
+    def _redirected(self, node: Node, state: State) -> tuple[Outcome, State | None]:
+        body = node.child_by_field_name("body")
+        text, target, append = self._redirects([child for child in node.children if child != body], state)
+        links: list[tuple[str, Node]] = []
+        pipe: list[Node] = []
+        for heredoc in (child for child in node.children if child.type == "heredoc_redirect"):
+            operator, right = heredoc.child_by_field_name("operator"), heredoc.child_by_field_name("right")
+            if operator is not None and right is not None:
+                links.append((operator.type, right))
+            pipe.extend(each for child in heredoc.children if child.type == "pipeline" for each in child.named_children)
+        if body is None:
+            return SUCCESS, state
+        outer = self._stdin
+        if text is not None:
+            self._stdin = text
+        extra = [
+            child
+            for heredoc in node.children
+            if heredoc.type == "heredoc_redirect"
+            for index, child in enumerate(heredoc.children)
+            if heredoc.field_name_for_child(index) == "argument"
+        ]
+        try:
+            output = self._output(body, state, extra) if target is not None or pipe else None
+            if body.type == "command" and extra:
+                outcome, after = self._command(body, state, extra)
+            else:
+                outcome, after = self._execute(body, state)
+        finally:
+            self._stdin = outer
+        if after is not None and target is not None:
+            self._write(target, output, after, append=append)
+        if after is not None and pipe:
+            outcome, after = self._pipeline(pipe, after, first_input=output, reads=True)
+        if links:
+            return self._links(outcome, after, links, body)
+        return outcome, after
+
+    def _redirects(self, nodes: Iterable[Node], state: State) -> tuple[Value | None, str | None, bool]:
+        """Standard input's text and the file that standard output goes to."""
+        text: Value | None = None
+        target: str | None = None
+        append = False
+        pending = list(nodes)
+        while pending:
+            node = pending.pop(0)
+            if node.type == "heredoc_redirect":
+                pending.extend(child for child in node.children if child.type == "file_redirect")
+                start = next((child for child in node.children if child.type == "heredoc_start"), None)
+                body = next((child for child in node.children if child.type == "heredoc_body"), None)
+                text = EMPTY
+                if start is not None and body is not None:
+                    delimiter = self._source.slice(start)
+                    if any(character in delimiter for character in "'\"\\"):
+                        begin, end = self._source.start(body), self._source.end(body)
+                        text = shell_text.literal(self._source.text[begin:end], *self._source.exact(begin, end))
+                    else:
+                        text = self._expander.heredoc(body, self._source, state)
+                    if any(child.type == "<<-" for child in node.children):
+                        text = _without_tabs(text)
+            elif node.type == "herestring_redirect":
+                text = (
+                    self._expander.value(node.named_children[-1], self._source, state) if node.named_children else None
+                )
+            elif node.type == "file_redirect":
+                descriptor = node.child_by_field_name("descriptor")
+                destination = node.child_by_field_name("destination")
+                operator = next((child.type for child in node.children if not child.is_named), "")
+                if destination is None or (descriptor is not None and self._source.slice(descriptor) != "1"):
+                    continue
+                value = self._expander.value(destination, self._source, state)
+                if operator in (">", ">>", ">|", "&>", "&>>"):
+                    target, append = shell_text.single(value) or "", ">>" in operator
+                elif operator == "<":
+                    path = shell_text.single(value)
+                    known = state.files.get(posixpath.normpath(path)) if path else None
+                    text = (known,) if known is not None else shell_text.hole(["<"])
+        return text, target, append
+
+    def _output(self, node: Node, state: State, extra: Sequence[Node]) -> Value | None:
+        """What a simple command prints, if that is certain."""
+        if node.type != "command":
+            return None
+        fields = self._expander.fields([*self._argument_nodes(node), *extra], self._source, state.fork())
+        if len(fields) != 1 or not fields[0]:
+            return None
+        name = fields[0][0].text
+        if name in ("cat", "tee") and self._stdin is not None and (len(fields[0]) == 1 or name == "tee"):
+            return self._stdin
+        output = shell_output.pipeline(fields, gpus=self._gpus, files=state.files)
+        return None if output is None else shell_text.concatenate([output, shell_text.literal("\n")])
+
+    def _write(self, path: str, content: Value | None, state: State, *, append: bool) -> None:
+        if not path or path.startswith("/dev/"):
+            return
+        key = posixpath.normpath(path)
+        text = content[0] if content is not None and len(content) == 1 else None
+        if append:
+            previous = state.files.get(key, ())
+            text = (*previous, *text) if text is not None and previous is not None else None
+        state.files[key] = text
+        self._written[path] = text
+
+
+def _without_tabs(value: Value) -> Value:
+    """The text of a `<<-` here-document: leading tabs of each line are dropped."""
+    result: list[Text] = []
+    for text in value:
+        pieces: list[Piece] = []
+        fresh = True
+        for piece in text:
+            if piece.text is None:
+                pieces.append(piece)
+                fresh = False
+                continue
+            position = 0
+            for line in piece.text.splitlines(keepends=True):
+                skipped = len(line) - len(line.lstrip("\t")) if fresh else 0
+                if skipped < len(line):
+                    pieces.append(piece.part(position + skipped, position + len(line)))
+                position += len(line)
+                fresh = line.endswith("\n")
+        result.append(tuple(pieces))
+    return tuple(result)

@@ -1,0 +1,459 @@
+"""The walk over a script: limits, decisions and their arms, nested shells, and the record of commands."""
+
+import posixpath
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from tree_sitter import Node
+
+from stoker.subjects import shell_text
+from stoker.subjects.shell_expansion import Expander, Field
+from stoker.subjects.shell_model import Branch, Invocation, ShellScript, Span, SyntaxIssue, Word
+from stoker.subjects.shell_source import NOWHERE, Offsets, Source
+from stoker.subjects.shell_state import FAILURE, SUCCESS, UNDECIDED, Outcome, State, Variable, join
+from stoker.subjects.shell_text import EMPTY, Piece, Text, Value
+
+MAX_STEPS = 20_000
+MAX_DEPTH = 64
+MAX_NESTED_SHELLS = 6
+MAX_NESTED_TEXT = 1 << 20
+MAX_INVOCATIONS = 4_096
+MAX_ISSUES = 20
+
+_RANK = re.compile(r"RANK|INDEX|HOSTNAME|POD_NAME|NODE_?ID|\bNODENAME|ORDINAL", re.IGNORECASE)
+Run: TypeAlias = Callable[[State], tuple[Outcome, State | None]]
+
+
+class ExhaustedError(Exception):
+    """A limit of the whole walk is reached."""
+
+
+@dataclass(slots=True)
+class Loop:
+    """Where `break` and `continue` of a loop lead."""
+
+    breaks: list[State] = field(default_factory=list)
+    continues: list[State] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Decision:
+    """The arms of a decision, and those that always end in failure."""
+
+    arms: set[int] = field(default_factory=set)
+    failed: set[int] = field(default_factory=set)
+
+
+class _Environment(Mapping[str, Word]):
+    """The exported variables at one point; words are made when they are asked for."""
+
+    def __init__(self, variables: dict[str, Variable], word: Callable[[Variable], Word]) -> None:
+        self._variables = variables
+        self._word = word
+
+    def __getitem__(self, name: str) -> Word:
+        variable = self._variables[name]
+        if not variable.exported:
+            raise KeyError(name)
+        return self._word(variable)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, variable in self._variables.items() if variable.exported)
+
+    def __len__(self) -> int:
+        return sum(variable.exported for variable in self._variables.values())
+
+
+class Walk(ABC):
+    """One walk over one script. `run` or `run_argv` once, then `result`."""
+
+    def __init__(
+        self,
+        source: str,
+        *,
+        environment: Mapping[str, str | None],
+        gpus_per_node: int | None,
+        files: Mapping[str, str],
+        argument: int | None = None,
+    ) -> None:
+        self._script = ShellScript(source=source, argument=argument)
+        self._gpus = gpus_per_node
+        self._environment = environment
+        self._given_files = files
+        self._assumed_unset: set[str] = set()
+        self._expander = Expander(self._substitute, self._assumed_unset)
+        self._invocations: list[Invocation] = []
+        self._issues: list[SyntaxIssue] = []
+        self._complete = True
+        self._source = Source.outermost("")
+        self._steps = 0
+        self._depth = 0
+        self._shell_depth = 0
+        self._nested_text = 0
+        self._conditions = 0
+        self._ends = 0
+        self._decisions: list[_Decision] = []
+        self._loops: list[Loop] = []
+        self._calls: list[list[tuple[Outcome, State]]] = []
+        self._locals: list[dict[str, Variable | None]] = []
+        self._exits: list[list[tuple[Outcome, State]]] = [[]]
+        self._stdin: Value | None = None
+        self._words: dict[int, tuple[Variable, Word]] = {}
+        self._hole_count = 0
+        self._written: dict[str, Text | None] = {}
+
+    def run(self, positional: Sequence[str] | None) -> None:
+        """Follow the source as a script."""
+        state = self._initial(positional)
+        self._guarded(lambda: self._whole(Source.outermost(self._script.source), state))
+
+    def run_argv(self, fields: list[Field]) -> None:
+        """Follow one command, already split."""
+        state = self._initial(())
+
+        def walk() -> None:
+            end = self._run_command(fields, [], state, None)[1]
+            self._exit_trap(end, [])
+
+        self._guarded(walk)
+
+    def result(self) -> ShellScript:
+        return replace(
+            self._script,
+            invocations=tuple(self._settled(invocation) for invocation in self._invocations),
+            syntax_issues=tuple(self._issues),
+            complete=self._complete,
+            assumed_unset=frozenset(self._assumed_unset),
+            files={
+                path: known
+                for path, text in self._written.items()
+                if text is not None and (known := shell_text.plain(text)) is not None
+            },
+        )
+
+    def _guarded(self, walk: Callable[[], None]) -> None:
+        try:
+            walk()
+        except (ExhaustedError, RecursionError):
+            self._complete = False
+
+    def _initial(self, positional: Sequence[str] | None) -> State:
+        state = State(
+            variables={
+                name: Variable(
+                    value=shell_text.hole([name], many=True) if text is None else shell_text.literal(text),
+                    exported=True,
+                )
+                for name, text in self._environment.items()
+            },
+            positional=None if positional is None else tuple(shell_text.literal(text) for text in positional),
+        )
+        state.files = {posixpath.normpath(path): (Piece(text),) for path, text in self._given_files.items()}
+        return state
+
+    def _settled(self, invocation: Invocation) -> Invocation:
+        """Without the branches whose other arms all end in failure: a successful run takes this one."""
+        if not invocation.branches:
+            return invocation
+        kept = tuple(
+            branch
+            for branch in invocation.branches
+            if not self._decisions[branch.decision].arms - {branch.arm} <= self._decisions[branch.decision].failed
+        )
+        return replace(invocation, branches=kept) if len(kept) != len(invocation.branches) else invocation
+
+    def _whole(self, source: Source, state: State) -> None:
+        """The outermost script."""
+        end = self._text(source, state)[1]
+        self._exit_trap(end, self._exits[-1])
+
+    def _exit_trap(self, end: State | None, exits: list[tuple[Outcome, State]]) -> None:
+        last = join([each for each in (end, *(state for _, state in exits)) if each is not None])
+        if last is None or last.exit_trap is None:
+            return
+        handler, last.exit_trap, last.in_trap = last.exit_trap, None, True
+        self._text(Source.nested(handler, NOWHERE), last)
+
+    def _text(self, source: Source, state: State) -> tuple[Outcome, State | None]:
+        """All statements of a text, in the given state."""
+        if source.tree is None:
+            self._complete = False
+            return UNDECIDED, state
+        root = source.tree.root_node
+        if source.blanked:
+            self._complete = False
+        if root.has_error:
+            self._note_errors(root, source)
+        previous, self._source = self._source, source
+        try:
+            return self._sequence(root.children, state)
+        finally:
+            self._source = previous
+
+    def _note_errors(self, root: Node, source: Source) -> None:
+        self._complete = False
+        stack = [root]
+        while stack and len(self._issues) < MAX_ISSUES:
+            node = stack.pop()
+            if node.type == "ERROR" or node.is_missing:
+                start, end = source.outer(source.start(node), max(source.end(node), source.start(node) + 1))
+                excerpt = " ".join(source.slice(node).split())[:40]
+                message = f'"{excerpt}" is not understood here' if excerpt else f'"{node.type}" is missing here'
+                if start >= 0:
+                    self._issues.append(SyntaxIssue(self._script.span_of(start, end), message))
+            elif node.has_error:
+                stack.extend(reversed(node.children))
+
+    def _subshell(self, state: State, run: Run) -> Outcome:
+        """Run in a copy: assignments don't come back; `exit` ends only the copy."""
+        loops, self._loops = self._loops, []
+        calls, self._calls = self._calls, []
+        stored, self._locals = self._locals, []
+        self._exits.append([])
+        try:
+            outcome, end = run(state.fork())
+        finally:
+            exits = self._exits.pop()
+            self._loops, self._calls, self._locals = loops, calls, stored
+        ends = [*exits, *([(outcome, end)] if end is not None else [])]
+        wanted = [each for each, ended in ends if not ended.after_failure or state.after_failure] or [
+            each for each, _ in ends
+        ]
+        if not wanted:
+            return FAILURE
+        return wanted[0] if all(each == wanted[0] for each in wanted) else UNDECIDED
+
+    def _nested(self, text: Text, state: State, site: Offsets, *, own: bool) -> tuple[Outcome, State | None] | None:
+        """Run text as a script, in this shell (`eval`, `source`) or one of its own; None if it can't be followed."""
+        size = sum(len(piece.text or "") for piece in text)
+        self._nested_text += size
+        if self._shell_depth >= MAX_NESTED_SHELLS or self._nested_text > MAX_NESTED_TEXT:
+            self._complete = False
+            return None
+        if not any(piece.text and piece.text.strip() for piece in text):
+            return (SUCCESS, state) if size or not text else None
+        known: list[Piece] = []
+        for piece in text:
+            if piece.text is not None:
+                known.append(piece)
+                continue
+            self._hole_count += 1
+            name = f"__unknown_{self._hole_count}"
+            state.variables[name] = Variable(value=((piece._replace(quoted=False, expanded=False, absent=False),),))
+            known.append(Piece("${" + name + "}"))
+        self._shell_depth += 1
+        try:
+            source = Source.nested(tuple(known), site)
+            if not own:
+                return self._text(source, state)
+            return self._subshell(state, lambda inner: self._text(source, inner)), state
+        finally:
+            self._shell_depth -= 1
+
+    def _child(self, state: State, arguments: tuple[Value, ...] | None) -> State:
+        """What a new shell process inherits."""
+        child = state.fork()
+        child.variables = {name: variable for name, variable in state.variables.items() if variable.exported}
+        child.unset = frozenset()
+        child.functions = {}
+        child.positional = arguments
+        child.errexit = False
+        child.exit_trap = None
+        return child
+
+    def _sequence(self, nodes: Sequence[Node], state: State | None) -> tuple[Outcome, State | None]:
+        outcome = SUCCESS
+        for index, node in enumerate(nodes):
+            if not node.is_named or node.type in ("comment", "heredoc_body", "heredoc_end"):
+                continue
+            if state is None:
+                break
+            following = nodes[index + 1] if index + 1 < len(nodes) else None
+            if following is not None and following.type == "&":
+                self._background(node, state)
+                outcome = SUCCESS
+                continue
+            outcome, state = self._execute(node, state)
+            if (
+                state is not None
+                and state.errexit
+                and not self._conditions
+                and outcome.ending is FAILURE.ending
+                and node.type in ("command", "test_command", "subshell")
+            ):
+                self._exits[-1].append((FAILURE, state))
+                state = None
+        return outcome, state
+
+    def _background(self, node: Node, state: State) -> None:
+        copy = state.fork()
+        copy.background = True
+        copy.errexit = False
+        self._subshell(copy, lambda inner: self._execute(node, inner))
+
+    def _execute(self, node: Node, state: State) -> tuple[Outcome, State | None]:
+        self._steps += 1
+        if self._steps > MAX_STEPS or len(self._invocations) > MAX_INVOCATIONS:
+            raise ExhaustedError
+        if self._depth >= MAX_DEPTH:
+            self._complete = False
+            state.forget()
+            return UNDECIDED, state
+        self._depth += 1
+        try:
+            outcome, after = self._dispatch(node, state)
+        finally:
+            self._depth -= 1
+        if after is not None:
+            after.last = outcome
+        return outcome, after
+
+    def _two_ways(
+        self, outcome: Outcome, state: State, when_true: Run, when_false: Run, node: Node
+    ) -> tuple[Outcome, State | None]:
+        """Go on by how a condition ended."""
+        truth = outcome.truth
+        if truth is None:
+            return self._arms(state, [when_true, when_false], outcome.names, node)
+        chosen, other = (when_true, when_false) if truth else (when_false, when_true)
+        if outcome.certain:
+            return chosen(state)
+        failed = state.fork()
+        failed.after_failure = True
+        if truth:
+            result, after = chosen(state)
+            other_result, other_after = other(failed)
+        else:
+            # Recorded in the order of the text.
+            other_result, other_after = other(failed)
+            result, after = chosen(state)
+        return (result, after) if after is not None else (other_result, other_after)
+
+    def _arms(
+        self, state: State, runs: Sequence[Run], names: frozenset[str], node: Node | None
+    ) -> tuple[Outcome, State | None]:
+        """All arms of a decision that can't be taken, then their union."""
+        number = len(self._decisions)
+        decision = _Decision()
+        self._decisions.append(decision)
+        span = self._span_of(node) if node is not None else None
+        rank = any(_RANK.search(name) for name in names)
+        ends: list[State] = []
+        outcomes: list[Outcome] = []
+        for arm, run in enumerate(runs):
+            decision.arms.add(arm)
+            copy = state.fork()
+            copy.branches = (*state.branches, Branch(decision=number, arm=arm, rank_dependent=rank, span=span))
+            before = self._ends
+            outcome, after = run(copy)
+            if after is None:
+                if self._ends == before:
+                    decision.failed.add(arm)
+                continue
+            ends.append(after)
+            outcomes.append(outcome)
+        joined = join(ends)
+        if joined is not None and len(ends) == 1 and len(decision.failed) == len(runs) - 1:
+            joined.branches = state.branches
+        if len(outcomes) == 1:
+            return outcomes[0], joined
+        kinds = {outcome.ending for outcome in outcomes}
+        return (outcomes[0] if len(kinds) == 1 and outcomes else Outcome(UNDECIDED.ending, names)), joined
+
+    def _runner(self, node: Node) -> Run:
+        return lambda state: self._execute(node, state)
+
+    @staticmethod
+    def _keeper(outcome: Outcome) -> Run:
+        return lambda state: (outcome, state)
+
+    def _positional(self, fields: Sequence[Field]) -> tuple[Value, ...] | None:
+        if any(each.many for each in fields):
+            return None
+        return tuple(shell_text.as_assigned(each.value) for each in fields)
+
+    def _value(self, node: Node | None, state: State) -> Value:
+        return EMPTY if node is None else self._expander.value(node, self._source, state)
+
+    def _record(self, fields: Sequence[Field], prefix: Sequence[tuple[str, Variable]], state: State) -> None:
+        environment = _Environment({**state.variables, **dict(prefix)}, self._variable_word)
+        located = [each.site for each in fields if each.site != NOWHERE]
+        span = None
+        if located:
+            span = self._script.span_of(min(site[0] for site in located), max(site[1] for site in located))
+        self._invocations.append(
+            Invocation(
+                argv=tuple(self._word(each) for each in fields),
+                span=span,
+                environment=environment,
+                background=state.background,
+                branches=state.branches,
+                after_failure=state.after_failure,
+                in_loop=state.in_loop,
+                loop_endless=state.loop_endless,
+                piped=state.piped,
+                reads_pipe=state.reads_pipe,
+                captured=state.captured,
+                in_trap=state.in_trap,
+                wrappers=state.wrappers,
+                time_limit=state.time_limit,
+                stdin_text=shell_text.single(self._stdin) if self._stdin is not None else None,
+            )
+        )
+
+    def _variable_word(self, variable: Variable) -> Word:
+        cached = self._words.get(id(variable))
+        if cached is not None and cached[0] is variable:
+            return cached[1]
+        word = self._word(Field(variable.scalar(), variable.origin))
+        self._words[id(variable)] = (variable, word)
+        return word
+
+    def _word(self, field_: Field) -> Word:
+        value, site = field_.value, field_.site
+        texts = shell_text.possible(value)
+        known = shell_text.single(value) if not field_.many else None
+        elsewhere = [
+            piece
+            for text in value
+            for piece in text
+            if piece.start >= 0 and (site == NOWHERE or piece.start < site[0] or piece.end > site[1])
+        ]
+        origin = None
+        if elsewhere and site != NOWHERE:
+            origin = self._script.span_of(min(each.start for each in elsewhere), max(each.end for each in elsewhere))
+        return Word(
+            text=known,
+            possible=texts if texts is not None and not field_.many else frozenset(),
+            prefix=shell_text.prefix(value),
+            many=field_.many,
+            span=self._script.span_of(*site) if site != NOWHERE else None,
+            origin=origin,
+            names=shell_text.names(value),
+            argument=field_.argument,
+        )
+
+    def _span_of(self, node: Node) -> Span | None:
+        site = self._source.outer(self._source.start(node), self._source.end(node))
+        return self._script.span_of(*site) if site != NOWHERE else None
+
+    @abstractmethod
+    def _dispatch(self, node: Node, state: State) -> tuple[Outcome, State | None]:
+        """Follow one statement."""
+
+    @abstractmethod
+    def _command(self, node: Node, state: State, extra: Sequence[Node] = ()) -> tuple[Outcome, State | None]:
+        """Follow a simple command; extra: more of its words."""
+
+    @abstractmethod
+    def _run_command(
+        self, fields: list[Field], prefix: list[tuple[str, Variable]], state: State, node: Node | None
+    ) -> tuple[Outcome, State | None]:
+        """Run an expanded command; prefix: the assignments in front of it."""
+
+    @abstractmethod
+    def _substitute(self, node: Node, source: Source, state: State) -> Value:
+        """What `$(...)` gives."""
