@@ -1,0 +1,181 @@
+"""Phase and conditions from a Job and its pods."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from stoker.models.vocabulary import ConditionType, Phase
+from stoker.workload import Observation, observe
+from stoker.workload.conditions import Fact, written
+from stoker.workload.observation import creation_obstacle, is_ending
+from stoker.workload.pods import Obstacle
+from tests.workload.building import dljob, job, pod
+
+UNSCHEDULABLE = [
+    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/4 nodes are available"}
+]
+
+
+def fact(seen: Observation, kind: ConditionType) -> Fact:
+    return next(one for one in seen.facts if one.type is kind)
+
+
+def pods_ready(seen: Observation) -> tuple[str, str]:
+    found = fact(seen, ConditionType.PODS_READY)
+    return found.status, found.reason
+
+
+def test_no_job_yet() -> None:
+    seen = observe(dljob(), None, [])
+    assert (seen.phase, seen.ready, pods_ready(seen)) == (Phase.PENDING, "0/1", ("False", "Pending"))
+
+
+def test_created_suspended() -> None:
+    seen = observe(dljob(suspend=True), None, [])
+    assert (seen.phase, fact(seen, ConditionType.SUSPENDED).status) == (Phase.SUSPENDED, "True")
+
+
+@pytest.mark.parametrize(
+    "pods, phase, ready, reason",
+    [
+        ([], Phase.PENDING, "0/2", "Pending"),
+        ([pod(0, node=None, ready=False, phase="Pending", started=None, conditions=UNSCHEDULABLE)] * 2,
+         Phase.PENDING, "0/2", "Unschedulable"),
+        ([pod(0, ready=False, started=None), pod(1, ready=False, started=None)], Phase.STARTING, "0/2", "Starting"),
+        ([pod(0), pod(1, ready=False)], Phase.STARTING, "1/2", "WaitingForPods"),
+        ([pod(0), pod(1, node=None, ready=False, started=None, conditions=UNSCHEDULABLE)],
+         Phase.STARTING, "1/2", "WaitingForPods"),
+        ([pod(0), pod(1)], Phase.RUNNING, "2/2", "PodsReady"),
+        ([pod(0), pod(1, terminating=True)], Phase.STARTING, "1/2", "WaitingForPods"),
+    ],
+)  # fmt: skip
+def test_on_the_way_to_running(pods: list[dict[str, Any]], phase: Phase, ready: str, reason: str) -> None:
+    seen = observe(dljob(nodes=2), job(nodes=2), pods)
+    assert (seen.phase, seen.ready, pods_ready(seen)[1]) == (phase, ready, reason)
+
+
+def test_who_waits_for_the_others_is_told_why_they_do_not_come() -> None:
+    pods = [pod(0), pod(1, node=None, ready=False, started=None, conditions=UNSCHEDULABLE)]
+    message = fact(observe(dljob(nodes=2), job(nodes=2), pods), ConditionType.PODS_READY).message
+    assert "1 of 2 pods are ready" in message
+    assert "0/4 nodes are available" in message
+
+
+@pytest.mark.parametrize(
+    "waiting, reason", [("ImagePullBackOff", "ImagePull"), ("CreateContainerConfigError", "ContainerConfig")]
+)
+def test_a_container_that_cannot_start(waiting: str, reason: str) -> None:
+    state = {"waiting": {"reason": waiting, "message": "with TOKEN=s3cr3t"}}
+    seen = observe(dljob(), job(), [pod(ready=False, state=state)])
+    assert pods_ready(seen) == ("False", reason)
+    assert "s3cr3t" not in fact(seen, ConditionType.PODS_READY).message
+
+
+def test_a_pod_that_has_succeeded_is_not_missed() -> None:
+    pods = [pod(0, phase="Succeeded", ready=False), pod(1)]
+    seen = observe(dljob(nodes=2), job(nodes=2, succeeded=1), pods)
+    assert (seen.phase, seen.ready, pods_ready(seen)[0]) == (Phase.RUNNING, "1/2", "True")
+
+
+def test_suspended_by_us_is_true_only_once_no_pod_is_left() -> None:
+    child = job(suspend=True, annotations={"stoker.dev/suspended-by": "user"})
+    ending = observe(dljob(suspend=True), child, [pod(terminating=True)])
+    assert ending.phase is Phase.SUSPENDED
+    assert fact(ending, ConditionType.SUSPENDED).reason == "Terminating"
+    ended = observe(dljob(suspend=True), child, [])
+    assert (fact(ended, ConditionType.SUSPENDED).status, ended.ready) == ("True", "0/1")
+
+
+def test_suspended_by_somebody_else_is_queued() -> None:
+    seen = observe(dljob(), job(suspend=True), [])
+    assert (seen.phase, pods_ready(seen)) == (Phase.QUEUED, ("False", "Queued"))
+    assert fact(seen, ConditionType.SUSPENDED).status == "False"
+
+
+def test_reclaimed() -> None:
+    child = job(suspend=True, annotations={"stoker.dev/suspended-by": "reclaim"})
+    seen = observe(dljob(), child, [], reclaimed=True)
+    assert (seen.phase, fact(seen, ConditionType.SUSPENDED).reason) == (Phase.RECLAIMED, "Reclaimed")
+
+
+def ended(kind: str, reason: str) -> list[dict[str, Any]]:
+    return [{"type": kind, "status": "True", "reason": reason, "lastTransitionTime": "2026-11-21T09:00:00Z"}]
+
+
+def test_success() -> None:
+    seen = observe(dljob(), job(conditions=ended("Complete", "CompletionsReached")), [])
+    assert (seen.phase, seen.completion_time) == (Phase.SUCCEEDED, datetime(2026, 11, 21, 9, tzinfo=UTC))
+    assert fact(seen, ConditionType.COMPLETE).status == "True"
+
+
+def test_failure_names_how_the_pods_ended() -> None:
+    died = pod(phase="Failed", ready=False, state={"terminated": {"exitCode": 137, "reason": "OOMKilled"}})
+    seen = observe(dljob(), job(conditions=ended("Failed", "MaxFailedIndexesExceeded")), [died])
+    failed = fact(seen, ConditionType.FAILED)
+    assert (seen.phase, failed.status, failed.reason) == (Phase.FAILED, "True", "MaxFailedIndexesExceeded")
+    assert "exit code 137 (OOMKilled)" in failed.message
+
+
+@pytest.mark.parametrize("kind", ["Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"])
+def test_a_job_that_is_decided_is_ending(kind: str) -> None:
+    assert is_ending(job(conditions=ended(kind, "X")))
+
+
+@pytest.mark.parametrize(
+    "failed, indexes, restarts", [(0, "", 0), (3, "", 3), (4, "0,1", 2), (9, "0,2-4", 5), (1, "0", 0)]
+)
+def test_restarts_are_the_failures_that_were_made_good(failed: int, indexes: str, restarts: int) -> None:
+    assert observe(dljob(), job(failed=failed, failedIndexes=indexes), []).restarts == restarts
+
+
+def test_the_start_is_the_first_containers_and_stays() -> None:
+    earlier = dljob(nodes=2, status={"startTime": "2026-11-20T00:00:00Z"})
+    assert observe(earlier, job(nodes=2), [pod()]).start_time == datetime(2026, 11, 20, tzinfo=UTC)
+    assert observe(dljob(), job(), [pod(started=None, ready=False)]).start_time is None
+
+
+@pytest.mark.parametrize(
+    "message, reason, quoted",
+    [
+        ('Error creating: pods "x" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=8, used: 0',
+         "QuotaExceeded", "requested: requests.nvidia.com/gpu=8"),
+        ('Error creating: pods "x" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation',
+         "PodSecurity", "restricted:latest"),
+        ('Error creating: admission webhook denied: {"env":[{"name":"TOKEN","value":"s3cr3t"}]}',
+         "PodsNotCreated", "kubectl describe job bert"),
+    ],
+)  # fmt: skip
+def test_what_kept_pods_from_being_made_is_quoted_only_in_known_forms(message: str, reason: str, quoted: str) -> None:
+    found = creation_obstacle(message, "bert")
+    assert found.reason == reason
+    assert quoted in found.message
+    assert "s3cr3t" not in found.message
+
+
+def test_an_obstacle_of_the_job_controller_comes_first() -> None:
+    seen = observe(dljob(), job(), [], obstacle=Obstacle(reason="QuotaExceeded", message="m"))
+    assert (seen.phase, pods_ready(seen)) == (Phase.PENDING, ("False", "QuotaExceeded"))
+
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def test_a_transitions_time_is_kept_while_the_status_stays_and_the_generation_is_always_new() -> None:
+    before = [
+        {"type": "PodsReady", "status": "True", "reason": "A", "lastTransitionTime": "t0", "observedGeneration": 1},
+        {"type": "Idle", "status": "True", "reason": "B", "lastTransitionTime": "t0", "observedGeneration": 1},
+    ]
+    same = Fact(type=ConditionType.PODS_READY, status="True", reason="C", message="two\nlines")
+    (ready, idle) = written([same], before, generation=2, now=NOW)
+    assert (ready["lastTransitionTime"], ready["reason"], ready["message"]) == ("t0", "C", "two lines")
+    assert (idle["reason"], idle["observedGeneration"]) == ("B", 2)
+    flipped = Fact(type=ConditionType.PODS_READY, status="False", reason="C")
+    assert written([flipped], before, generation=2, now=NOW)[0]["lastTransitionTime"] == "2026-11-21T12:00:00Z"
+
+
+def test_no_message_is_too_long_for_a_status() -> None:
+    (one,) = written(
+        [Fact(type=ConditionType.IDLE, status="True", reason="A", message="x" * 5000)], [], generation=1, now=NOW
+    )
+    assert len(one["message"]) <= 1024
