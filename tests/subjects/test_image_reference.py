@@ -10,7 +10,8 @@ DIGEST = "sha256:" + "0123456789abcdef" * 4
     [
         ("ubuntu", "docker.io", "library/ubuntu", None, None),
         ("ubuntu:22.04", "docker.io", "library/ubuntu", "22.04", None),
-        ("pytorch/pytorch:2.9.1-cuda12.8-cudnn9-runtime", "docker.io", "pytorch/pytorch", "2.9.1-cuda12.8-cudnn9-runtime", None),
+        ("pytorch/pytorch:2.9.1-cuda12.8-cudnn9-runtime", "docker.io", "pytorch/pytorch",
+         "2.9.1-cuda12.8-cudnn9-runtime", None),
         ("docker.io/ubuntu", "docker.io", "library/ubuntu", None, None),
         ("index.docker.io/a/b:1", "docker.io", "a/b", "1", None),
         ("nvcr.io/nvidia/pytorch:25.01-py3", "nvcr.io", "nvidia/pytorch", "25.01-py3", None),

@@ -103,13 +103,20 @@ def test_what_was_cut_short_is_told(name: str) -> None:
 
 PIECES = st.sampled_from(
     [
-        "torchrun", "python", "--nproc_per_node", "=", "4", "$N", "${N:-8}", "${N", "$((N+1))", "$(cmd", ")", "`", '"', "'",
-        "\\", "\n", ";", "&", "&&", "||", "|", "(", "{", "}", "if", "then", "else", "elif", "fi", "for", "i", "in", "do",
-        "done", "while", "until", "case", "esac", ";;", "*)", "[", "]", "[[", "]]", "((", "))", "<<E", "E\n", "<<<", "<", ">",
-        "#", "eval", "bash", "-c", "exec", "env", "A=1", "A+=(x)", "A[1]=2", "${A[@]}", "$@", "$1", "shift", "set --", "set -e",
-        "f()", "f", "return", "break", "continue", "exit", "local", "export", "read", "source", "trap", "EXIT", "sleep", "wait",
-        "{1..3}", "{a,b}", "!", "-z", "-eq", "==", "true", "false", "nohup", "timeout", "5", "x", " ", "ä", "😀", "\r", "\t",
-        "deepspeed", "--include", "accelerate", "launch", "mpirun", "-np", "--", "-m", "${A%.*}", "${#A}", "${!A}", "$'\\x'",
+        "torchrun", "python", "--nproc_per_node", "=", "4", "$N", "${N:-8}", "${N", "$((N+1))", "$(cmd", ")", "`",
+        '"', "'",
+        "\\", "\n", ";", "&", "&&", "||", "|", "(", "{", "}", "if", "then", "else", "elif", "fi", "for", "i", "in",
+        "do",
+        "done", "while", "until", "case", "esac", ";;", "*)", "[", "]", "[[", "]]", "((", "))", "<<E", "E\n", "<<<",
+        "<", ">",
+        "#", "eval", "bash", "-c", "exec", "env", "A=1", "A+=(x)", "A[1]=2", "${A[@]}", "$@", "$1", "shift",
+        "set --", "set -e",
+        "f()", "f", "return", "break", "continue", "exit", "local", "export", "read", "source", "trap", "EXIT",
+        "sleep", "wait",
+        "{1..3}", "{a,b}", "!", "-z", "-eq", "==", "true", "false", "nohup", "timeout", "5", "x", " ", "ä", "😀",
+        "\r", "\t",
+        "deepspeed", "--include", "accelerate", "launch", "mpirun", "-np", "--", "-m", "${A%.*}", "${#A}", "${!A}",
+        "$'\\x'",
     ]
 )  # fmt: skip
 

@@ -55,7 +55,8 @@ def circumstances(source: str) -> list[tuple[str, str]]:
         ("readonly x=1; declare -i y=2; typeset z=3; a $x$y$z", ["a 123"]),
         ("a $HOME ${HOSTNAME:-x}", ["a ? ?"]),
         # arithmetic
-        ("n=3; a $((n * 2 + 1)) $(( $n ** 2 )) $((7 / 2)) $((-7 % 3)) $((1 << 3)) $((n > 2 ? 4 : 5))", ["a 7 9 3 -1 8 4"]),
+        ("n=3; a $((n * 2 + 1)) $(( $n ** 2 )) $((7 / 2)) $((-7 % 3)) $((1 << 3)) $((n > 2 ? 4 : 5))",
+         ["a 7 9 3 -1 8 4"]),
         ("((n = 2)); let m=n+1; ((m++)); a $n $m", ["a 2 4"]),
         ("a $((1 / 0)) $((x y))", ["a ? ?"]),
         ("a ${p:-$((20000 + 9501))}", ["a 29501"]),
@@ -210,7 +211,9 @@ def test_defaults_that_were_taken_are_told() -> None:
 
 def test_possible_values_of_several_branches_are_kept() -> None:
     word = interpret("if [ -d x ]; then n=4; else n=8; fi; a --n=$n").invocations[0].argv[1]
-    assert (word.text, word.possible, word.prefix) == (None, {"--n=4", "--n=8"}, "--n=")
+    assert word.text is None
+    assert word.possible == {"--n=4", "--n=8"}
+    assert word.prefix == "--n="
 
 
 def test_words_that_may_be_any_number_of_words_are_marked() -> None:
@@ -327,7 +330,7 @@ def test_words_of_nested_texts_are_found_in_the_outer_one(source: str) -> None:
     assert underlined(script, index, 1) == "--n=4"
 
 
-# ------------------------------------------------------------------------------------------------------ command and args
+# ----------------------------------------------------------------------------------------------------- command and args
 
 
 def test_a_shell_among_the_arguments_is_followed() -> None:

@@ -18,21 +18,22 @@ def _words(text: str) -> frozenset[str]:
 
 
 TRIVIAL = _words(
-    "echo printf mkdir cd pushd popd cp mv rm rmdir ln export chmod chown chgrp ls cat tee date hostname pwd whoami env "
-    "printenv nvidia-smi rocm-smi df free ulimit sysctl touch sed awk gawk mawk grep egrep fgrep zgrep cut tr sort uniq "
-    "find head which id uname kill pkill killall test xargs-none stat du ssh-keygen ssh-keyscan ssh-agent ssh-add wc seq "
-    "basename dirname readlink realpath expr bc lscpu lspci lsmod ps pgrep ping nslookup dig getent ip ifconfig netstat "
-    "ss mount umount modprobe ldconfig update-alternatives locale-gen module ml type command alias logger sync true "
-    "false clear reset stty nproc diff cmp md5sum sha256sum file column paste comm split fold rev tac yes jq yq envsubst "
-    "mktemp mkfifo install-none service numastat ibstat ibv_devinfo nvcc gcc ls_gpu hash pidof renice trap shopt umask "
-    "history dirs fg bg jobs disown times locale tput fc bind complete compgen enable help caller tree source . wandb-none "
-    "useradd adduser usermod groupadd passwd chsh crontab hostnamectl timedatectl gpustat getconf mpstat vmstat iostat "
-    "ethtool rdma ulimit strings xxd od base64 openssl gpg less more nl pr look tsort shuf truncate fallocate"
+    "echo printf mkdir cd pushd popd cp mv rm rmdir ln export chmod chown chgrp ls cat tee date hostname pwd whoami "
+    "env printenv nvidia-smi rocm-smi df free ulimit sysctl touch sed awk gawk mawk grep egrep fgrep zgrep cut tr "
+    "sort uniq find head which id uname kill pkill killall test xargs-none stat du ssh-keygen ssh-keyscan ssh-agent "
+    "ssh-add wc seq basename dirname readlink realpath expr bc lscpu lspci lsmod ps pgrep ping nslookup dig getent ip "
+    "ifconfig netstat ss mount umount modprobe ldconfig update-alternatives locale-gen module ml type command alias "
+    "logger sync true false clear reset stty nproc diff cmp md5sum sha256sum file column paste comm split fold rev "
+    "tac yes jq yq envsubst mktemp mkfifo install-none service numastat ibstat ibv_devinfo nvcc gcc ls_gpu hash pidof "
+    "renice trap shopt umask history dirs fg bg jobs disown times locale tput fc bind complete compgen enable help "
+    "caller tree source . wandb-none useradd adduser usermod groupadd passwd chsh crontab hostnamectl timedatectl "
+    "gpustat getconf mpstat vmstat iostat ethtool rdma ulimit strings xxd od base64 openssl gpg less more nl pr look "
+    "tsort shuf truncate fallocate"
 )
 _NON_DL = _words(
-    "spark-submit pyspark spark-shell spark-sql spark-class sparkR beeline hadoop hdfs yarn mapred hive pig sqoop flink "
-    "flume-ng hbase Rscript R dask dask-scheduler dask-worker dask-ssh psql mysql mysqld mongod redis-server postgres "
-    "airflow luigi presto trino stata stata-mp sas octave mvn gradle sbt nginx apache2 httpd"
+    "spark-submit pyspark spark-shell spark-sql spark-class sparkR beeline hadoop hdfs yarn mapred hive pig sqoop "
+    "flink flume-ng hbase Rscript R dask dask-scheduler dask-worker dask-ssh psql mysql mysqld mongod redis-server "
+    "postgres airflow luigi presto trino stata stata-mp sas octave mvn gradle sbt nginx apache2 httpd"
 )
 _GPU_HINT = re.compile(r"gpu|rapids|cuda|nvidia|cudf", re.IGNORECASE)
 _INTERACTIVE = _words(
@@ -41,8 +42,8 @@ _INTERACTIVE = _words(
     "marimo bpython ptpython vncsession"
 )
 _OPAQUE = _words(
-    "xargs parallel ssh pdsh clush docker podman nerdctl kubectl tmux screen at batch nohup make-job entrypoint.sh run.sh "
-    "start.sh expect script su runuser eval sshpass supervisord s6-svscan runsvdir"
+    "xargs parallel ssh pdsh clush docker podman nerdctl kubectl tmux screen at batch nohup make-job entrypoint.sh "
+    "run.sh start.sh expect script su runuser eval sshpass supervisord s6-svscan runsvdir"
 )
 _PROGRAMS = _words(
     "fairseq-train fairseq-hydra-train fairseq-generate llamafactory-cli axolotl swift xtuner nemo litgpt oumi trl "
@@ -90,13 +91,13 @@ _MODULES: dict[str, Reader] = {
 _INTERACTIVE_MODULES = _words(
     "jupyter jupyterlab notebook ipykernel ipykernel_launcher IPython pdb ipdb jupyter_server marimo"
 )
-# A text given to Python by `-c` or standard input that is more than a check of the installation.
 _TRAINS = re.compile(r"\.backward\(|\.fit\(|\bTrainer\(|\.train\(|\btrain\(|\bmain\(|range\(|\bwhile\b")
 _PIP_VALUED = _words(
     "-c --constraint -i --index-url --extra-index-url -f --find-links -t --target --prefix --root --trusted-host "
     "--timeout --retries --proxy --cache-dir --python-version --platform --abi --implementation --config-settings -C "
     "--global-option --build-option --install-option --src --log --upgrade-strategy --no-binary --only-binary "
-    "--progress-bar --root-user-action --cert --client-cert --report --python --index-strategy --index --torch-backend"
+    "--progress-bar --root-user-action --cert --client-cert --report --python --index-strategy --index "
+    "--torch-backend"
 )
 _CONDA_VALUED = _words("-n --name -p --prefix -c --channel --solver --root-prefix -r --platform")
 _URL = re.compile(r"^(?:https?|ftp|s3|gs|hdfs|oss|cos|abfss?|wasbs?|az|hf)://|^git@")
@@ -441,9 +442,11 @@ def _fetch(invocation: Invocation, name: str, words: Sequence[Word], setting: Se
         return _plain(invocation, Role.TRIVIAL, name)
     if name == "wget" and "--spider" in texts:
         return _plain(invocation, Role.TRIVIAL, name)
-    skipped = _words("-O -o --output --output-document -P --directory-prefix -H --header -u --user -A --user-agent -d --dir "
-                     "-x -s -j -b --cookie -e --referer --retry --connect-timeout -m --max-time -i --input-file -U "
-                     "--tries -t -T --timeout --out --password -c-none")  # fmt: skip
+    skipped = _words(
+        "-O -o --output --output-document -P --directory-prefix -H --header -u --user -A --user-agent -d --dir -x -s "
+        "-j -b --cookie -e --referer --retry --connect-timeout -m --max-time -i --input-file -U --tries -t -T "
+        "--timeout --out --password -c-none"
+    )
     urls = _urls(words) or tuple(
         word
         for index, word in enumerate(words)
@@ -604,7 +607,8 @@ def _shell(invocation: Invocation, words: Sequence[Word]) -> Command:
 def _interactive(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
     texts = [text for text in _texts(words) if not text.startswith("-")]
     if name.startswith("jupyter") and texts and texts[0] in (
-        "nbconvert", "execute", "kernelspec", "labextension", "nbextension", "serverextension", "--version", "server-config",
+        "nbconvert", "execute", "kernelspec", "labextension", "nbextension", "serverextension", "--version",
+        "server-config",
         "trust", "run",
     ):  # fmt: skip
         return _plain(invocation, Role.OTHER if texts[0] in ("nbconvert", "execute", "run") else Role.TRIVIAL, name)
@@ -623,7 +627,8 @@ _HANDLERS: dict[str, Handler] = {
     "wait": _wait,
     **dict.fromkeys(("pip", "pip2", "pip3"), _pip),
     **dict.fromkeys(("conda", "mamba", "micromamba"), _conda),
-    **dict.fromkeys(("apt", "apt-get", "aptitude", "apk", "yum", "dnf", "microdnf", "zypper", "npm", "yarn-pkg"), _system),
+    **dict.fromkeys(("apt", "apt-get", "aptitude", "apk", "yum", "dnf", "microdnf", "zypper", "npm", "yarn-pkg"),
+    _system),
     **dict.fromkeys(("make", "cmake", "ninja", "bazel", "meson", "easy_install", "mim"), _build),
     **dict.fromkeys(("poetry", "pipenv", "pdm", "rye", "pixi", "hatch", "uv"), _uv),
     "git": _git,
@@ -631,7 +636,8 @@ _HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(("wget", "curl", "aria2c", "axel"), _fetch),
     **dict.fromkeys(("huggingface-cli", "hf", "modelscope", "kaggle", "gdown", "dvc", "wandb"), _hub),
     **dict.fromkeys(
-        ("aws", "gsutil", "gcloud", "azcopy", "az", "rclone", "mc", "s5cmd", "s3cmd", "ossutil", "ossutil64", "coscli", "obsutil"),
+        ("aws", "gsutil", "gcloud", "azcopy", "az", "rclone", "mc", "s5cmd", "s3cmd", "ossutil", "ossutil64",
+         "coscli", "obsutil"),
         _cloud,
     ),
     **dict.fromkeys(("cp", "rsync", "scp", "tar", "unzip", "unrar", "7z", "pigz", "gunzip", "zstd"), _copy),

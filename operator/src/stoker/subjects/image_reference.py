@@ -174,8 +174,8 @@ _HUB_MIRRORS = (
 def classify(reference: ImageReference, extra: Iterable[Mapping[str, object]] = ()) -> ImageFamily:
     """The family, UNKNOWN when none is known.
 
-    extra: an administrator's entries in the form of the built-in data file, tried before it. An entry that isn't of that
-    form is passed over.
+    extra: an administrator's entries in the form of the built-in data file, tried before it. An entry that isn't of
+    that form is passed over.
     """
     tag = reference.tag if reference.tag is not None else ("" if reference.digest is not None else "latest")
     for entry in (*extra, *_builtin()):

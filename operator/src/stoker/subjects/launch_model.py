@@ -94,16 +94,16 @@ class Devices:
 class Launch:
     """One start of a main program.
 
-    processes_per_node, nodes, total: see advisor semantics in the documentation of each launcher. `nodes` is what the
-    launcher is told (not the job's); `total` = processes of this launch over all nodes it knows of.
+    processes_per_node, nodes, total: as the launcher understands its options (module `launcher`). `nodes` is what it is
+        told, not the job's; `total` are the processes of this launch over all nodes that it knows of.
     explicit: the user set the process count by an option or a variable of the script (not a default, not injected).
     one_device_per_process: the launcher implies it (torchrun, torch.distributed.launch, horovodrun, accelerate with
         several processes, deepspeed), and nothing in sight (tensor/pipeline parallel) contradicts it.
     program, arguments: the words of the program (`train.py` or `-m`, `pkg.train`) and what follows.
-    parallelism: parallel sizes found in arguments, by kind ("tensor", "pipeline", "context", "expert", "data", "other").
+    parallelism: parallel sizes among arguments, by kind ("tensor", "pipeline", "context", "expert", "data", "other").
     devices: CUDA_VISIBLE_DEVICES where set for this command.
-    standalone: torchrun --standalone. rendezvous: an address other than the pod's own is given (an option, or a variable that the
-        script sets; not the injected ones).
+    standalone: torchrun --standalone. rendezvous: an address other than the pod's own is given, by an
+        option or by a variable that the script sets (the injected ones don't count).
     hostfile: hosts come from a file or list (deepspeed -H, mpirun -hostfile/-H).
     configuration: path of a config file that decides counts (accelerate --config_file), None if there is none.
     """

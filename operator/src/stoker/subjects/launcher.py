@@ -23,9 +23,10 @@ UNKNOWN = Count(possible=None, source=CountSource.UNKNOWN)
 
 _TORCHRUN = Grammar(
     valued=_words(
-        "nnodes nproc_per_node rdzv_backend rdzv_endpoint rdzv_id rdzv_conf max_restarts monitor_interval start_method "
-        "role log_dir redirects tee local_ranks_filter node_rank master_addr master_port local_addr logs_specs "
-        "event_log_handler numa_binding signals_to_handle duplicate_stdout_filters duplicate_stderr_filters"
+        "nnodes nproc_per_node rdzv_backend rdzv_endpoint rdzv_id rdzv_conf max_restarts monitor_interval "
+        "start_method role log_dir redirects tee local_ranks_filter node_rank master_addr master_port local_addr "
+        "logs_specs event_log_handler numa_binding signals_to_handle duplicate_stdout_filters "
+        "duplicate_stderr_filters"
     ),
     flags=_words("standalone module no_python run_path use_env virtual_local_rank"),
     short={"-m": "module", "-r": "redirects", "-t": "tee"},
@@ -46,8 +47,8 @@ _ACCELERATE = Grammar(
         "config_file num_processes num_machines machine_rank main_process_ip main_process_port mixed_precision "
         "dynamo_backend dynamo_mode gpu_ids deepspeed_config_file zero_stage num_cpu_threads_per_process rdzv_backend "
         "rdzv_conf gradient_accumulation_steps gradient_clipping offload_optimizer_device offload_param_device "
-        "offload_optimizer_nvme_path offload_param_nvme_path zero3_init_flag zero3_save_16bit_model deepspeed_hostfile "
-        "deepspeed_exclusion_filter deepspeed_inclusion_filter deepspeed_multinode_launcher "
+        "offload_optimizer_nvme_path offload_param_nvme_path zero3_init_flag zero3_save_16bit_model "
+        "deepspeed_hostfile deepspeed_exclusion_filter deepspeed_inclusion_filter deepspeed_multinode_launcher "
         "deepspeed_moe_layer_cls_names fsdp_offload_params fsdp_min_num_params fsdp_sharding_strategy "
         "fsdp_auto_wrap_policy fsdp_transformer_layer_cls_to_wrap fsdp_backward_prefetch fsdp_state_dict_type "
         "fsdp_forward_prefetch fsdp_use_orig_params fsdp_cpu_ram_efficient_loading fsdp_sync_module_states "
@@ -59,7 +60,8 @@ _ACCELERATE = Grammar(
     ),
     flags=_words(
         "multi_gpu use_deepspeed use_fsdp use_megatron_lm cpu tpu use_xpu ipex module no_python quiet debug "
-        "same_network enable_cpu_affinity dynamo_use_fullgraph dynamo_use_dynamic tpu_use_cluster use_parallelism_config"
+        "same_network enable_cpu_affinity dynamo_use_fullgraph dynamo_use_dynamic tpu_use_cluster "
+        "use_parallelism_config"
     ),
     short={"-m": "module", "-q": "quiet"},
 )
@@ -86,10 +88,11 @@ _MPIRUN = Grammar(
 )  # fmt: skip
 _HOROVODRUN = Grammar(
     valued=_words(
-        "num_proc min_num_proc max_num_proc hosts hostfile slots_per_host ssh_port ssh_identity_file network_interfaces "
-        "network_interface start_timeout elastic_timeout output_filename config_file fusion_threshold_mb cycle_time_ms "
-        "cache_capacity timeline_filename log_level host_discovery_script reset_limit mpi_args nics mpi_threads_disable "
-        "binding_args num_nccl_streams thread_affinity gloo_timeout_seconds min_np max_np"
+        "num_proc min_num_proc max_num_proc hosts hostfile slots_per_host ssh_port ssh_identity_file "
+        "network_interfaces network_interface start_timeout elastic_timeout output_filename config_file "
+        "fusion_threshold_mb cycle_time_ms cache_capacity timeline_filename log_level host_discovery_script "
+        "reset_limit mpi_args nics mpi_threads_disable binding_args num_nccl_streams thread_affinity "
+        "gloo_timeout_seconds min_np max_np"
     ),
     flags=_words(
         "verbose gloo mpi jsrun autotune disable_cache prefix_output_with_timestamp tcp hierarchical_allreduce "
@@ -99,10 +102,10 @@ _HOROVODRUN = Grammar(
 )
 _SRUN = Grammar(
     valued=_words(
-        "ntasks nodes ntasks_per_node gres gpus gpus_per_node gpus_per_task cpus_per_task partition account time job_name "
-        "mem mem_per_cpu nodelist exclude output error constraint mpi container_image container_mounts "
-        "container_workdir chdir cpu_bind qos distribution jobid nodefile ntasks_per_gpu reservation export environment "
-        "wckey comment gpu_bind accel_bind kill_on_bad_exit wait container_name"
+        "ntasks nodes ntasks_per_node gres gpus gpus_per_node gpus_per_task cpus_per_task partition account time "
+        "job_name mem mem_per_cpu nodelist exclude output error constraint mpi container_image container_mounts "
+        "container_workdir chdir cpu_bind qos distribution jobid nodefile ntasks_per_gpu reservation export "
+        "environment wckey comment gpu_bind accel_bind kill_on_bad_exit wait container_name"
     ),
     flags=_words("exclusive pty label unbuffered overlap quiet verbose no_container_mount_home"),
     short={
@@ -139,8 +142,10 @@ PARALLELISM = {
         "pipeline_parallel_size pipeline_model_parallel_size pipeline_parallel pp_size pp pp_degree "
         "pipeline_parallel_degree pipeline_stages pipe_parallel_size"
     ),
-    "context": _words("context_parallel_size cp_size cp context_parallel_degree sequence_parallel_size ulysses_degree "
-                      "sp_size ulysses_size sequence_parallel_degree ring_degree"),
+    "context": _words(
+        "context_parallel_size cp_size cp context_parallel_degree sequence_parallel_size ulysses_degree sp_size "
+        "ulysses_size sequence_parallel_degree ring_degree"
+    ),
     "expert": _words("expert_parallel_size expert_model_parallel_size ep_size expert_parallel_degree"),
     "data": _words("data_parallel_size dp_size dp data_parallel_degree data_parallel_replicate_degree"),
     "other": _words("device_map"),
@@ -172,7 +177,7 @@ def visible_devices(invocation: Invocation) -> Devices | None:
 
 
 def devices_of(word: Word) -> Devices:
-    """ "0,1", "", "-1", "GPU-3a..."; the list ends at the first invalid index, as CUDA reads it."""
+    """The devices of "0,1", "", "-1", "GPU-3a..."; the list ends at the first invalid index, as CUDA reads it."""
     if word.text is None:
         return Devices(word=word, indices=None)
     parts = [part.strip() for part in word.text.split(",") if part.strip()]

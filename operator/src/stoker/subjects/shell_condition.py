@@ -119,7 +119,8 @@ class _Reader:
 
     def comparison(self) -> Answer:
         left, operator, right = self.peek(), self.operator(1), self.peek(2)
-        assert left is not None and right is not None
+        assert left is not None
+        assert right is not None
         self.position += 3
         names = _names([left, right])
         lefts = shell_text.possible(left.value) if left.value is not None else frozenset({left.operator})

@@ -183,7 +183,7 @@ class Interpreter(Builtins):
     def _unwrapped(
         self, unwrapped: shell_wrapper.Unwrapped, prefix: list[tuple[str, Variable]], state: State
     ) -> tuple[Outcome, State | None]:
-        """A command without its wrappers. It runs in a copy: all but `command`, `time` and `builtin` start a process."""
+        """A command without its wrappers. All but `command`, `time` and `builtin` start a process: a copy."""
         copy = state.fork()
         copy.wrappers = (*state.wrappers, *unwrapped.wrappers)
         if unwrapped.seconds is not None:
