@@ -1,0 +1,77 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from stoker.models.dljob import ReclaimStatus
+from stoker.models.vocabulary import ReclaimMode, ReclaimState
+from stoker.reclaim import NoticeReason, Record, resumed
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+RECLAIMED = Record(state=ReclaimState.RECLAIMED, action=ReclaimMode.SUSPEND, warned_at=NOW, deadline=NOW)
+
+
+def test_a_record_survives_its_being_written() -> None:
+    record = Record(
+        state=ReclaimState.WARNED,
+        reason="idle",
+        rule="unreleased-job",
+        handled_resume="a",
+        handled_snooze="b",
+        idle_since=NOW,
+        warned_at=NOW,
+        deadline=NOW,
+        action=ReclaimMode.DELETE,
+        job_uid="j",
+        pod_uids=frozenset({"p", "q"}),
+        reclaimed_at=NOW,
+        resumed_at=NOW,
+        snoozed_until=NOW,
+        history=("x", "y"),
+    )
+    assert Record.from_status(ReclaimStatus.model_validate(record.to_status())) == record
+
+
+def test_history_keeps_the_last_ten_lines() -> None:
+    record = Record()
+    for number in range(12):
+        record = record.remembering(NOW, f"line {number}\nbroken")
+    assert len(record.history) == 10
+    assert record.history[-1].endswith("line 11 broken")
+
+
+@pytest.mark.parametrize("state", [ReclaimState.WARNED, ReclaimState.RECLAIMING, ReclaimState.RECLAIMED])
+@pytest.mark.parametrize("annotation, observed", [("new", False), (None, True)])
+def test_the_owners_word_brings_a_job_back(state: ReclaimState, annotation: str | None, observed: bool) -> None:
+    record = Record(state=state, action=ReclaimMode.SUSPEND, warned_at=NOW, deadline=NOW, handled_resume="old")
+    word = resumed(record, annotation=annotation, suspend=False, observed_suspend=observed, now=NOW)
+    assert (word.record.state, word.record.resumed_at, word.record.has_warning) == (ReclaimState.ACTIVE, NOW, False)
+    assert [notice.reason for notice in word.notices] == [NoticeReason.RESUMED]
+
+
+@pytest.mark.parametrize(
+    "annotation, suspend, observed",
+    [("old", False, False), (None, False, None), (None, True, True), (None, True, False), (None, False, False)],
+)
+def test_what_is_no_new_word_changes_nothing(annotation: str | None, suspend: bool, observed: bool | None) -> None:
+    record = Record(state=ReclaimState.RECLAIMED, handled_resume="old")
+    word = resumed(record, annotation=annotation, suspend=suspend, observed_suspend=observed, now=NOW)
+    assert word.record == record
+    assert not word.notices
+
+
+def test_a_word_is_taken_once() -> None:
+    first = resumed(RECLAIMED, annotation="again", suspend=False, observed_suspend=False, now=NOW)
+    reclaimed_again = Record(state=ReclaimState.RECLAIMED, handled_resume=first.record.handled_resume)
+    word = resumed(reclaimed_again, annotation="again", suspend=False, observed_suspend=False, now=NOW)
+    assert word.record.state is ReclaimState.RECLAIMED
+
+
+def test_a_word_to_a_job_that_needs_none_is_only_noted() -> None:
+    word = resumed(Record(state=ReclaimState.ACTIVE), annotation="early", suspend=False, observed_suspend=None, now=NOW)
+    assert (word.record.handled_resume, word.record.resumed_at, word.notices) == ("early", None, ())
+
+
+def test_a_job_whose_job_was_deleted_is_not_resumable() -> None:
+    gone = Record(state=ReclaimState.RECLAIMED, action=ReclaimMode.DELETE)
+    word = resumed(gone, annotation="please", suspend=False, observed_suspend=True, now=NOW)
+    assert word.record.state is ReclaimState.RECLAIMED
