@@ -21,6 +21,7 @@ import aiohttp
 from kubernetes.aio import config as kubernetes_config
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.config.config_exception import ConfigException
+from yaml import YAMLError
 
 logger = logging.getLogger(__name__)
 
@@ -344,7 +345,7 @@ async def find_credentials(*, kubeconfig: str | None = None, context: str | None
         where = "the pod's service account" if inside else f"kubeconfig {path}"
         msg = f"no credentials for a cluster in {where}: {error}"
         raise CredentialsError(msg) from error
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, YAMLError) as error:
         msg = f"kubeconfig {path} can't be read: {error}"
         raise CredentialsError(msg) from error
     return configuration
@@ -361,5 +362,5 @@ async def default_namespace(*, kubeconfig: str | None = None, context: str | Non
 
     try:
         return await asyncio.to_thread(read)
-    except (ConfigException, OSError, KeyError, TypeError, StopIteration):
+    except (ConfigException, OSError, KeyError, TypeError, AttributeError, StopIteration, YAMLError):
         return "default"

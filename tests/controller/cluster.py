@@ -1,0 +1,96 @@
+"""An API server of one's own for tests of who asks what and when. It knows names, versions and preconditions, no more:
+what Kubernetes does is tried end to end.
+"""
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any
+
+from stoker.adapters.kubernetes import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    NotFoundError,
+    Object,
+    Resource,
+)
+
+
+class FakeApi:
+    """Implements KubernetesApi in memory. `before` is called with each request's verb and may raise."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[Resource, str | None, str], Object] = {}
+        self.requests: list[str] = []
+        self.before: Callable[[str], None] = lambda _: None
+        self._version = 0
+
+    def _ask(self, verb: str) -> None:
+        self.requests.append(verb)
+        self.before(verb)
+
+    def _find(self, resource: Resource, namespace: str | None, name: str) -> Object:
+        found = self.objects.get((resource, namespace, name))
+        if found is None:
+            raise NotFoundError("get", code=404, reason="NotFound")
+        return found
+
+    def store(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> Object:
+        """Keep an object under the next resource version, as anybody's write would."""
+        self._version += 1
+        kept = deepcopy(dict(body))
+        kept["metadata"] = {**kept["metadata"], "resourceVersion": str(self._version)}
+        self.objects[resource, namespace, kept["metadata"]["name"]] = kept
+        return deepcopy(kept)
+
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
+        self._ask("get")
+        return deepcopy(self._find(resource, namespace, name))
+
+    async def list(
+        self, resource: Resource, namespace: str | None = None, *, labels: str | None = None, fields: str | None = None
+    ) -> tuple[list[Object], str]:
+        self._ask("list")
+        found = [deepcopy(obj) for key, obj in self.objects.items() if key[:2] == (resource, namespace)]
+        return found, str(self._version)
+
+    async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> Object:
+        self._ask("create")
+        if (resource, namespace, body["metadata"]["name"]) in self.objects:
+            raise AlreadyExistsError("create", code=409, reason="AlreadyExists")
+        return self.store(resource, namespace, body)
+
+    async def patch(self, resource: Resource, namespace: str | None, name: str, body: Mapping[str, Any]) -> Object:
+        self._ask("patch")
+        return self.store(resource, namespace, {**self._find(resource, namespace, name), **body})
+
+    async def replace(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+        timeout: float | None = None,
+    ) -> Object:
+        self._ask("replace")
+        known = self._find(resource, namespace, name)
+        if body["metadata"].get("resourceVersion") != known["metadata"]["resourceVersion"]:
+            raise ConflictError("replace", code=409, reason="Conflict")
+        return self.store(resource, namespace, body)
+
+    async def delete(
+        self, resource: Resource, namespace: str | None, name: str, *, uid: str, resource_version: str | None = None
+    ) -> None:
+        self._ask("delete")
+        del self.objects[resource, namespace, name]
+
+
+def failing(error: ApiError) -> Callable[[str], None]:
+    """Every request fails."""
+
+    def fail(_: str) -> None:
+        raise error
+
+    return fail

@@ -1,0 +1,71 @@
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from stoker.controller.findings import merged, opened, recorded, summary
+from stoker.models.finding import Finding
+from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from tests.workload.building import dljob
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+EARLIER = datetime(2026, 11, 21, 11, tzinfo=UTC)
+
+
+def finding(rule: str, hours: float | None = None, source: Source = Source.METRICS) -> Finding:
+    return Finding(
+        rule=rule,
+        category=Category.UNRELEASED_JOB if rule == "tail" else Category.IMPROPER_BATCH_SIZE,
+        severity=Severity.WARNING,
+        confidence=Confidence.LIKELY,
+        detail="d",
+        evidence="e",
+        fix="f",
+        docs="https://example.com",
+        sources=(source,),
+        gpu_hours_idle=hours,
+    )
+
+
+def test_the_most_idle_hours_come_first_and_closed_ones_last() -> None:
+    closed = replace(finding("old", 99), until=EARLIER)
+    found = merged([closed], [finding("a", 1), finding("tail", 5), finding("b")], NOW)
+    assert [one.rule for one in found] == ["tail", "a", "b", "old"]
+    assert summary(found) == "3: UnreleasedJob +2"
+
+
+def test_what_the_metrics_no_longer_show_is_closed_not_deleted() -> None:
+    (found,) = merged([finding("a", 1)], [], NOW)
+    assert found.until == NOW
+    assert summary([found]) is None
+    (again,) = merged([found], [finding("a", 2)], NOW)
+    assert again.is_open
+
+
+def test_what_only_the_manifest_shows_goes_when_it_is_no_longer_said() -> None:
+    assert merged([finding("a", source=Source.SCRIPT)], [], NOW) == ()
+
+
+def test_a_finding_keeps_the_time_since_which_it_is_known() -> None:
+    before = replace(finding("a"), since=EARLIER)
+    (found,) = merged([before], [finding("a")], NOW)
+    assert found.since == EARLIER
+    (newer,) = merged([before], [replace(finding("a"), since=NOW)], NOW)
+    assert newer.since == NOW
+
+
+def test_only_what_was_not_open_before_is_new() -> None:
+    closed = replace(finding("c"), until=EARLIER)
+    new = opened([finding("a"), closed], [finding("a"), finding("b"), finding("c"), replace(finding("d"), until=NOW)])
+    assert [one.rule for one in new] == ["b", "c"]
+
+
+def test_at_most_32_are_kept_and_the_cheapest_closed_ones_go_first() -> None:
+    closed = [replace(finding(f"closed-{hours}", hours), until=EARLIER) for hours in range(20)]
+    found = merged(closed, [finding(f"open-{number}", 0) for number in range(20)], NOW)
+    assert len(found) == 32
+    assert all(one.is_open for one in found[:20])
+    assert [one.rule for one in found[20:]] == [f"closed-{hours}" for hours in range(19, 7, -1)]
+
+
+def test_findings_survive_their_being_written() -> None:
+    one = replace(finding("a", 1.5), since=EARLIER, alternatives=(Category.API_MISUSE,))
+    assert recorded(dljob(status={"findings": [one.to_status()]})) == (one,)

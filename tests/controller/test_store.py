@@ -1,0 +1,100 @@
+from typing import Any
+
+from stoker.adapters.kubernetes import DLJOBS, JOBS, NAMESPACES, PODS
+from stoker.controller.store import Collection, Key, Store, concerned, owner_key
+from tests.workload.building import JOB_UID, pod
+
+
+def obj(name: str, version: int, **fields: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "team", "resourceVersion": str(version)}, **fields}
+
+
+KEY = Key("team", "a")
+
+
+def test_the_newest_version_wins_whichever_way_it_came() -> None:
+    collection = Collection()
+    assert collection.put(obj("a", 5, n=5))
+    assert not collection.put(obj("a", 4, n=4))
+    assert not collection.put(obj("a", 5, n=5))
+    assert collection.watched("MODIFIED", obj("a", 10, n=10))
+    assert collection.objects[KEY]["n"] == 10
+
+
+def test_a_late_event_or_answer_does_not_bring_a_deleted_object_back() -> None:
+    collection = Collection()
+    collection.put(obj("a", 5))
+    assert collection.watched("DELETED", obj("a", 7))
+    assert not collection.put(obj("a", 6))
+    assert collection.get(KEY) is None
+    assert collection.put(obj("a", 8))
+
+
+def test_the_deletion_of_an_earlier_namesake_does_not_remove_the_new_one() -> None:
+    collection = Collection()
+    collection.put(obj("a", 9))
+    assert not collection.watched("DELETED", obj("a", 7))
+    assert collection.get(KEY) is not None
+
+
+def test_a_list_finds_what_the_watch_has_missed() -> None:
+    collection = Collection()
+    collection.put(obj("a", 1))
+    collection.put(obj("b", 2))
+    changed = collection.compare([obj("b", 4), obj("c", 3)], version=5)
+    assert {one["metadata"]["name"] for one in changed} == {"a", "b", "c"}
+    assert sorted(key.name for key in collection.objects) == ["b", "c"]
+
+
+def test_a_list_does_not_undo_what_is_newer_than_it() -> None:
+    collection = Collection()
+    collection.put(obj("new", 9))
+    collection.watched("DELETED", obj("gone", 8))
+    collection.compare([obj("gone", 3)], version=5)
+    assert [key.name for key in collection.objects] == ["new"]
+
+
+def test_a_watch_that_does_not_tell_until_the_next_list_is_silent() -> None:
+    collection = Collection()
+    collection.compare([obj("a", 1), obj("b", 1)], version=1)
+    collection.watched(None, obj("a", 1))
+    assert collection.overdue == 0
+    collection.compare([obj("a", 1), obj("b", 1)], version=2)
+    assert collection.overdue == 1
+
+
+def test_a_watch_that_tells_late_but_before_the_next_list_is_not() -> None:
+    collection = Collection()
+    collection.compare([obj("a", 1)], version=1)
+    collection.watched("MODIFIED", obj("a", 2))
+    collection.compare([obj("a", 2)], version=3)
+    assert collection.overdue == 0
+
+
+def test_managed_fields_are_not_kept() -> None:
+    collection = Collection()
+    given = obj("a", 1)
+    given["metadata"]["managedFields"] = [{}]
+    collection.put(given)
+    assert "managedFields" not in collection.objects[KEY]["metadata"]
+    assert "managedFields" in given["metadata"], "the caller's object is not changed"
+
+
+def test_pods_are_those_of_the_job_and_not_of_an_earlier_one() -> None:
+    store = Store()
+    store.pods.put(pod(0))
+    store.pods.put(pod(1))
+    other = pod(2)
+    other["metadata"]["ownerReferences"] = [{"controller": True, "uid": "an earlier Job"}]
+    store.pods.put(other)
+    names = {one["metadata"]["name"] for one in store.pods_of(Key("team", "bert"), JOB_UID)}
+    assert names == {"bert-0-abcde", "bert-1-abcde"}
+    store.pods.watched("DELETED", pod(0) | {"metadata": pod(0)["metadata"] | {"resourceVersion": "99"}})
+    assert len(store.pods_of(Key("team", "bert"), JOB_UID)) == 1
+
+
+def test_an_event_leads_to_the_dljob_it_concerns() -> None:
+    assert concerned(DLJOBS, obj("a", 1)) == KEY
+    assert concerned(PODS, pod()) == concerned(JOBS, pod()) == owner_key(pod()) == Key("team", "bert")
+    assert concerned(JOBS, obj("unlabelled", 1)) is None
+    assert concerned(NAMESPACES, obj("team", 1)) is None
