@@ -1,6 +1,7 @@
 """What several rules ask of a launch plan: which launches count, what runs beside them, what comes after them."""
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 from stoker.subjects.launch_plan import Command, Count, CountSource, Launch, Launcher, LaunchPlan, Role
@@ -130,10 +131,27 @@ def last(commands: Iterable[Command]) -> Command | None:
     return next(reversed(list(commands)), None)
 
 
-def comes_before(plan: LaunchPlan, earlier: Command, later: Command) -> bool:
-    """Whether some run reaches `later` after `earlier` has been started."""
-    order = list(plan.commands)
-    return order.index(earlier) < order.index(later) and not earlier.invocation.excludes(later.invocation)
+class Timeline:
+    """The order of a plan's commands, and of its working ones around any of them."""
+
+    def __init__(self, plan: LaunchPlan) -> None:
+        self._positions = {id(command): position for position, command in enumerate(plan.commands)}
+        self.work = working(plan)
+        self._work = [self.position(command) for command in self.work]
+
+    def position(self, command: Command) -> int:
+        """The command's number in the order of the script."""
+        return self._positions[id(command)]
+
+    def before(self, command: Command) -> list[Command]:
+        """The work that some run which reaches the command has started before it."""
+        earlier = self.work[: bisect_left(self._work, self.position(command))]
+        return [one for one in earlier if not one.invocation.excludes(command.invocation)]
+
+    def followed(self, command: Command) -> bool:
+        """Whether some run that reaches the command reaches work after it."""
+        later = self.work[bisect_right(self._work, self.position(command)) :]
+        return any(not one.invocation.excludes(command.invocation) for one in later)
 
 
 def texts(launch: Launch) -> list[str]:
@@ -162,8 +180,8 @@ __all__ = [
     "PER_DEVICE_LAUNCHERS",
     "RANKS",
     "SERVERS",
+    "Timeline",
     "WORKING_ROLES",
-    "comes_before",
     "counted",
     "duration",
     "given_count",

@@ -34,8 +34,11 @@ from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
 from stoker.subjects.launch_plan import Launcher, Role
-from stoker.subjects.reading import SERVERS, comes_before, counted, working
+from stoker.subjects.reading import SERVERS, Timeline, counted
 from stoker.subjects.submission import Submission
+
+EXAMINED = 16
+"""A script has one or two endless commands; a script of thousands shall not cost seconds."""
 
 
 def check(submission: Submission) -> Iterator[Problem]:
@@ -43,11 +46,10 @@ def check(submission: Submission) -> Iterator[Problem]:
     plan = submission.plan
     if plan is None or submission.gpus < 1 or submission.job_type in {JobType.SERVING, JobType.INTERACTIVE}:
         return
-    work = working(plan)
     if any(launch.launcher in SERVERS or launch.launcher is Launcher.RAY for launch in plan.launches):
         return
-    order = list(plan.commands)
-    for tail in plan.of(Role.ENDLESS):
+    timeline = Timeline(plan)
+    for tail in plan.of(Role.ENDLESS)[:EXAMINED]:
         invocation = tail.invocation
         if (
             invocation.background
@@ -57,11 +59,8 @@ def check(submission: Submission) -> Iterator[Problem]:
             or (invocation.piped and not invocation.after_failure)
         ):
             continue
-        before = [one for one in work if one is not tail and comes_before(plan, one, tail)]
-        after = [
-            one for one in work if order.index(one) > order.index(tail) and not one.invocation.excludes(invocation)
-        ]
-        if not before or (after and not invocation.branches and not invocation.after_failure):
+        before = timeline.before(tail)
+        if not before or (timeline.followed(tail) and not invocation.branches and not invocation.after_failure):
             continue
         launched = any(one.launch is not None for one in before)
         if not launched and (submission.nodes > 1 or any(one.invocation.background for one in before)):

@@ -50,6 +50,7 @@ from stoker.subjects.packages import (
     packages,
     upgrades,
 )
+from stoker.subjects.reading import Timeline
 from stoker.subjects.shell_model import Word
 from stoker.subjects.submission import Submission
 
@@ -131,10 +132,10 @@ def _takes_minutes(package: Package, command: Command, submission: Submission) -
 
 
 def _next(plan: LaunchPlan, command: Command) -> str:
-    order = list(plan.commands)
-    later = (one for one in order[order.index(command) + 1 :] if one.launch is not None)
-    launch = next(later, None)
-    return "the job's program" if launch is None or launch.launch is None else str(launch.launch.launcher)
+    timeline = Timeline(plan)
+    later = (one for one in timeline.work if timeline.position(one) > timeline.position(command))
+    launch = next((one.launch for one in later if one.launch is not None), None)
+    return "the job's program" if launch is None else str(launch.launcher)
 
 
 RULE: Rule[Submission] = Rule(

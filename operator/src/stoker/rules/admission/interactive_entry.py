@@ -33,7 +33,7 @@ from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
 from stoker.subjects.launch_plan import Command, LaunchPlan, Role
-from stoker.subjects.reading import counted, last, working
+from stoker.subjects.reading import Timeline, counted, last, working
 from stoker.subjects.submission import Submission
 
 PLACEHOLDER_SECONDS = 600.0
@@ -70,8 +70,8 @@ def _entry(plan: LaunchPlan) -> Command | None:
     work = working(plan)
     interactive = last(command for command in plan.of(Role.INTERACTIVE) if not command.invocation.captured)
     if interactive is not None:
-        order = list(plan.commands)
-        later = [command for command in work if order.index(command) > order.index(interactive)]
+        timeline = Timeline(plan)
+        later = any(timeline.position(command) > timeline.position(interactive) for command in work)
         if not later and not (interactive.invocation.background and work):
             return interactive
         return None

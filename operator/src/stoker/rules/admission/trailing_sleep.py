@@ -35,11 +35,14 @@ from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
 from stoker.subjects.launch_plan import Command, LaunchPlan, Role
-from stoker.subjects.reading import comes_before, duration, working
+from stoker.subjects.reading import Timeline, duration
 from stoker.subjects.submission import Submission
 
 TAIL_SECONDS = 60.0
 """Shorter sleeps are let pass: flushing logs takes some seconds."""
+
+EXAMINED = 16
+"""A script has one or two sleeps at its end; a script of thousands shall not cost seconds."""
 
 
 def check(submission: Submission) -> Iterator[Problem]:
@@ -47,11 +50,12 @@ def check(submission: Submission) -> Iterator[Problem]:
     plan = submission.plan
     if plan is None or submission.gpus < 1:
         return
-    for sleep in plan.of(Role.SLEEP):
+    timeline = Timeline(plan)
+    for sleep in plan.of(Role.SLEEP)[-EXAMINED:]:
         seconds = sleep.seconds
         if seconds is None or not TAIL_SECONDS <= seconds < math.inf or not _holds_the_shell(sleep):
             continue
-        work = _last_work(plan, sleep)
+        work = _last_work(plan, timeline, sleep)
         if work is None:
             continue
         hours = seconds * submission.gpus / 3600
@@ -84,17 +88,13 @@ def _holds_the_shell(command: Command) -> bool:
     )
 
 
-def _last_work(plan: LaunchPlan, sleep: Command) -> Command | None:
+def _last_work(plan: LaunchPlan, timeline: Timeline, sleep: Command) -> Command | None:
     """The work that the sleep follows; None where none does, where more follows, or where it may still be running."""
-    order = list(plan.commands)
-    at = order.index(sleep)
-    work = working(plan)
-    if any(order.index(one) > at and not one.invocation.excludes(sleep.invocation) for one in work):
+    if timeline.followed(sleep):
         return None
-    before = [one for one in work if order.index(one) < at and comes_before(plan, one, sleep)]
-    running = [one for one in before if one.invocation.background]
-    waited = {order.index(one) for one in plan.of(Role.WAIT) if order.index(one) < at}
-    if any(not any(order.index(one) < wait for wait in waited) for one in running):
+    before, at = timeline.before(sleep), timeline.position(sleep)
+    last_wait = max((place for place in map(timeline.position, plan.of(Role.WAIT)) if place < at), default=-1)
+    if any(one.invocation.background and timeline.position(one) > last_wait for one in before):
         return None
     return before[-1] if before else None
 
