@@ -17,6 +17,9 @@ from stoker.subjects.submission import Submission
 SUBMISSION = "submission"
 """What `Verdict.unfinished` names when the job itself could not be read; no rule has this name."""
 
+SCRIPT = "script"
+"""What `Verdict.unfinished` names when the script was too long, deep or costly to be followed to its end."""
+
 COST = (
     Category.NON_DL_JOB,
     Category.GPU_OVERSUBSCRIPTION,
@@ -57,7 +60,9 @@ def review(
         return Verdict(unfinished=(SUBMISSION,), failures=((SUBMISSION, failure),))
 
     sorted_out: dict[Action, list[Finding]] = {action: [] for action in Action}
-    unfinished: list[str] = []
+    script = submission.script
+    cut_short = script is not None and not script.complete and not script.syntax_issues
+    unfinished: list[str] = [SCRIPT] if cut_short else []
     failures: list[tuple[str, Exception]] = []
     for rule in admission_rules() if rules is None else rules:
         action = policy.action(rule.name, rule.action)
@@ -126,4 +131,4 @@ def _identity(finding: Finding) -> tuple[str, str, str]:
     return finding.rule, finding.location.field_path if finding.location is not None else "", finding.detail
 
 
-__all__ = ["SUBMISSION", "introduced", "review"]
+__all__ = ["SCRIPT", "SUBMISSION", "introduced", "review"]

@@ -147,7 +147,7 @@ def to_text(reports: Sequence[Report]) -> str:
         if report.unfinished:
             unable = ", ".join(report.unfinished)
             blocks.append(
-                f"{report.manifest.path}: not analysed by {unable}: a fault of Stoker's, or too little time\n"
+                f"{report.manifest.path}: not analysed: {unable} (too costly, or a fault of Stoker's)\n"
             )
     return "\n".join([*blocks, _summary(reports)])
 
