@@ -79,6 +79,9 @@ def history(end: datetime) -> History:
     )
     story.gpu("shared-a", 0, REST, uuid="GPU-shared")
     story.gpu("shared-b", 0, REST, uuid="GPU-shared")
+    # Another pod held the device until four minutes ago.
+    story.gpu("before", 0, {metric: without(value, -1, 240) for metric, value in REST.items()}, uuid="GPU-handed-over")
+    story.gpu("handed-over", 0, REST, uuid="GPU-handed-over")
     only_graphics = {name: value for name, value in REST.items() if name != "DCGM_FI_DEV_GPU_UTIL"}
     story.gpu("slice-idle", 0, only_graphics, uuid="GPU-mig", GPU_I_ID="1", GPU_I_PROFILE="1g.10gb")
     story.gpu(
@@ -158,6 +161,7 @@ def judged(screen: Screen, pod: str, now: datetime, gpus: int = 1) -> Idleness:
         ("slice-idle", 1, IdlenessState.IDLE, None),
         ("new-names", 1, IdlenessState.IDLE, None),
         (HOSTILE, 1, IdlenessState.IDLE, None),
+        ("handed-over", 1, IdlenessState.IDLE, None),
         ("idle-half-an-hour", 1, IdlenessState.ACTIVE, None),
         ("busy", 1, IdlenessState.ACTIVE, None),
         ("profiling-stuck", 1, IdlenessState.ACTIVE, None),

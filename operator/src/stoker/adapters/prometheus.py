@@ -58,6 +58,8 @@ MAX_STEPS = 11_000
 """Prometheus refuses more points a series in one answer (web/api/v1, query_range)."""
 MAX_CELLS = 1_500_000
 """Values of all series of one job together: some 45 MB of JSON."""
+ONE_SCRAPE = timedelta(seconds=0.5)
+"""Samples of one scrape have one time, and Prometheus does not scrape a target more than once a second."""
 MAX_SKEW = timedelta(minutes=1)
 """Between Prometheus' clock and ours: with more, "the last hour" isn't the last hour."""
 QUERY_TIMEOUT = timedelta(seconds=6)
@@ -240,17 +242,11 @@ class PrometheusSource:
     def _windows(
         self, devices: Mapping[DeviceKey, _Device], candidates: Container[PodKey]
     ) -> dict[PodKey, tuple[GpuWindow, ...]]:
-        holders: dict[str, set[PodKey]] = defaultdict(set)
-        for (namespace, pod, gpu), device in devices.items():
-            if device.last_sample_at is not None:
-                holders[gpu].add((namespace, pod))
+        shared = _shared(devices)
         return {
             key: tuple(
                 sorted(
-                    (
-                        self._window(device, len(holders[device.identity.gpu]) > 1, key in candidates)
-                        for device in found
-                    ),
+                    (self._window(device, device.identity.gpu in shared, key in candidates) for device in found),
                     key=lambda gpu: (len(gpu.index or ""), gpu.index or "", gpu.gpu),
                 )
             )
@@ -559,6 +555,18 @@ def _by_pod(devices: Mapping[DeviceKey, _Device]) -> dict[PodKey, list[_Device]]
     for (namespace, pod, _), device in devices.items():
         pods[namespace, pod].append(device)
     return pods
+
+
+def _shared(devices: Mapping[DeviceKey, _Device]) -> set[str]:
+    """The devices that several pods hold now: one scrape of the exporter had them all.
+
+    A pod that held the device before another has an older last sample.
+    """
+    newest: dict[str, list[datetime]] = defaultdict(list)
+    for (_, _, gpu), device in devices.items():
+        if device.last_sample_at is not None:
+            newest[gpu].append(device.last_sample_at)
+    return {gpu for gpu, times in newest.items() if sum(time > max(times) - ONE_SCRAPE for time in times) > 1}
 
 
 def _quiet(gpu: GpuWindow) -> bool:
