@@ -20,7 +20,7 @@ class Rule(Generic[Subject]):
 
     The module that defines a rule as `RULE` is named after it, and the module's docstring is its page.
     `check` is pure and stays silent on whatever it cannot decide. `action` is what happens at admission unless a policy
-    says otherwise; Deny takes effect only for problems that are Certain. Runtime rules leave it at Warn.
+    says otherwise; Deny here takes effect only for problems that are Certain. Runtime rules leave it at Warn.
     """
 
     id: str
