@@ -43,8 +43,8 @@ class RuleSetting(ApiModel):
 
     action: Action | None = None
     """What is done with the rule's findings at admission: Deny, Warn, Audit (recorded in status only) or Off. Deny
-    set here takes effect for findings that are Certain or Likely, a rule's own Deny only for those that are Certain; what
-    is only Possible is warned of. Default: the rule's own action.
+    set here takes effect for findings that are Certain or Likely, a rule's own Deny only for those that are Certain;
+    what is only Possible is warned of. Default: the rule's own action.
     """
     parameters: Annotated[dict[str, Any], Field(json_schema_extra={PRESERVE_UNKNOWN: True})] | None = None
     """The rule's parameters, as its page lists them. Default: none."""
