@@ -1,6 +1,7 @@
 """Whatever is submitted: the interpreter ends soon, never raises, and says what it could not follow."""
 
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -30,6 +31,8 @@ def follow(source: str) -> ShellScript:
     assert time.process_time() - started < BUDGET
     return script
 
+
+SCRIPTS = [path.read_bytes().decode() for path in sorted((Path(__file__).parent / "scripts").glob("*.sh"))]
 
 HOSTILE = {
     "parentheses": "(" * 60_000,
@@ -125,6 +128,53 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES, max_size=60), st.sampled_from(["", " "]))
 def test_any_mixture_of_shell_words_is_followed_without_raising(pieces: list[str], between: str) -> None:
     follow(between.join(pieces))
+
+
+@QUIET
+@given(st.sampled_from(SCRIPTS), st.lists(st.tuples(st.integers(0, 4_000), st.integers(0, 9), PIECES), max_size=6))
+def test_any_damage_to_a_script_is_survived(source: str, damages: list[tuple[int, int, str]]) -> None:
+    """Each damage puts a piece of shell in the place of some characters."""
+    for position, length, piece in damages:
+        begin = min(position, len(source))
+        source = source[:begin] + piece + source[begin + length :]
+    follow(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "python -m",
+        "python3 -u -m $x",
+        "nohup exec",
+        "x=1; a ${x:}",
+        "a ${x::} ${x:?} ${x/} ${@:} ${!x*}",
+        "exec",
+        "env",
+        "bash -c",
+        "eval",
+        "source",
+        "trap",
+        "set --",
+        "shift 99",
+        "break; continue; return; exit 1 2 3",
+        "[",
+        "test",
+        "[[ ]]",
+        "read",
+        "su -c",
+        "accelerate",
+        "deepspeed --include",
+        "torchrun --nproc_per_node",
+        "mpirun -np",
+        "pip",
+        "curl",
+        "sleep",
+        "timeout 5",
+        "conda run -n",
+    ],
+)
+def test_commands_that_lack_their_words_are_survived(source: str) -> None:
+    follow(source)
 
 
 @QUIET

@@ -146,9 +146,7 @@ def to_text(reports: Sequence[Report]) -> str:
         blocks += [_entry_text(report, entry) for entry in report.entries]
         if report.unfinished:
             unable = ", ".join(report.unfinished)
-            blocks.append(
-                f"{report.manifest.path}: not analysed: {unable} (too costly, or a fault of Stoker's)\n"
-            )
+            blocks.append(f"{report.manifest.path}: not analysed: {unable} (too costly, or a fault of Stoker's)\n")
     return "\n".join([*blocks, _summary(reports)])
 
 

@@ -164,6 +164,8 @@ def _python(invocation: Invocation, arguments: Sequence[Word], setting: Setting)
         return _launched(invocation, launcher.python(invocation, (Word.known("-"),), words), "python")
     if form == "-c":
         return _python_text(invocation, words)
+    if not words:
+        return Command(invocation=invocation, role=Role.TRIVIAL, tool="python")
     head = words[0]
     if form == "file":
         name = (head.text or "").rsplit("/", 1)[-1]

@@ -630,6 +630,8 @@ def _brace_parts(inner: str, commas: list[int]) -> list[str] | None:
 def _transform(text: str, operator: str, operand: tuple[str, ...]) -> str:
     """Pattern removal, replacement, substring and case of known text. Raises ValueError for other forms."""
     if operator == ":":
+        if not operand:
+            raise ValueError(operator)
         numbers = [int(part) for part in operand]
         start = numbers[0] if numbers[0] >= 0 else max(len(text) + numbers[0], 0)
         if len(numbers) == 1:

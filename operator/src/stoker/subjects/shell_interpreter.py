@@ -174,7 +174,7 @@ class Interpreter(Builtins):
             if builtin is not None:
                 return builtin
         unwrapped = shell_wrapper.unwrap(fields)
-        if name == "exec" and not unwrapped.fields:
+        if not unwrapped.fields:
             return SUCCESS, state
         if unwrapped.wrappers:
             return self._unwrapped(unwrapped, prefix, state)
