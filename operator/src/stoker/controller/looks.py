@@ -60,12 +60,16 @@ def _idle(idleness: Idleness) -> Fact:
         case IdlenessState.IDLE:
             return Fact(type=ConditionType.IDLE, status=TRUE, reason="AllGPUsIdle", message=idleness.message)
         case IdlenessState.ACTIVE:
-            return Fact(type=ConditionType.IDLE, status=FALSE, reason="Active", message=idleness.message)
+            return Fact(
+                type=ConditionType.IDLE, status=FALSE, reason="Active", message=idleness.message, is_snapshot=True
+            )
         case IdlenessState.WAITING:
             return Fact(type=ConditionType.IDLE, status=FALSE, reason="WaitingForPods", message=idleness.message)
         case IdlenessState.UNKNOWN:
             reason = idleness.reason or UnknownReason.NO_SAMPLES
-            return Fact(type=ConditionType.IDLE, status=UNKNOWN, reason=reason.value, message=idleness.message)
+            return Fact(
+                type=ConditionType.IDLE, status=UNKNOWN, reason=reason.value, message=idleness.message, is_snapshot=True
+            )
 
 
 def _low(look: Look, thresholds: EffectiveThresholds) -> Fact:
@@ -86,4 +90,6 @@ def _low(look: Look, thresholds: EffectiveThresholds) -> Fact:
 
 
 def _low_fact(status: str, reason: str, message: str) -> Fact:
-    return Fact(type=ConditionType.LOW_UTILIZATION, status=status, reason=reason, message=message)
+    return Fact(
+        type=ConditionType.LOW_UTILIZATION, status=status, reason=reason, message=message, is_snapshot=status == UNKNOWN
+    )

@@ -14,8 +14,11 @@ from pydantic import ValidationError
 
 from stoker.adapters.clock import Clock
 from stoker.controller.looks import Look, Looks
+from stoker.controller.manifests import Manifests
+from stoker.controller.policies import Policies
 from stoker.controller.queue import WorkQueue
-from stoker.controller.reconcile import FINAL, Reconciler, unknown
+from stoker.controller.reclaiming import unknown
+from stoker.controller.reconcile import FINAL
 from stoker.controller.store import Key, Store
 from stoker.diagnosis import diagnose, idleness
 from stoker.models.diagnosis import Diagnosis, Idleness
@@ -38,6 +41,8 @@ EXAMINED = 20
 """Jobs examined in one tick."""
 SCREEN_TIMEOUT = 20.0
 EXAMINE_TIMEOUT = 20.0
+TICK_LATE = 600.0
+"""Seconds beyond the interval after which the scan counts as hung: every query in a tick has its own, shorter limit."""
 FINAL_LOOK = timedelta(hours=1)
 """How long after its end a job may still get its final examination."""
 
@@ -63,7 +68,8 @@ class Scanner:
         queue: WorkQueue[Key],
         looks: Looks,
         metrics: MetricsSource,
-        reconciler: Reconciler,
+        policies: Policies,
+        manifests: Manifests,
         clock: Clock,
         *,
         interval: timedelta,
@@ -72,9 +78,11 @@ class Scanner:
         self._queue = queue
         self._looks = looks
         self._metrics = metrics
-        self._reconciler = reconciler
+        self._policies = policies
+        self._manifests = manifests
         self._clock = clock
         self._interval = interval
+        self._last_tick = clock.monotonic()
         self._examined: dict[str, float] = {}
         """Of each job: when it was examined last, by the steady clock."""
 
@@ -86,12 +94,19 @@ class Scanner:
                 await self.tick()
             except Exception:
                 logger.exception("the metrics tick failed")
+            self._last_tick = self._clock.monotonic()
             await asyncio.sleep(max(self._interval.total_seconds() - (self._clock.monotonic() - started), 0.1))
+
+    def stalled(self) -> str | None:
+        """Says so when no tick has ended for much longer than one may take."""
+        late = self._clock.monotonic() - self._last_tick - self._interval.total_seconds()
+        return f"no look at the metrics for {late:.0f} s" if late > TICK_LATE else None
 
     async def tick(self) -> None:
         """Look once at everything."""
         uids = [raw["metadata"]["uid"] for raw in self._store.dljobs]
-        self._reconciler.keep_only(uids)
+        self._looks.keep_only(uids)
+        self._manifests.keep_only(uids)
         self._examined = {uid: when for uid, when in self._examined.items() if uid in set(uids)}
         subjects = list(self._subjects())
         if not subjects:
@@ -125,11 +140,11 @@ class Scanner:
             if is_final and not pods:
                 continue
             live = pods if is_final else [pod for pod in pods if not pod_status.is_finished(pod)]
-            policy = self._reconciler.policy(key.namespace)
+            policy = self._policies.of(key.namespace)
             yield Subject(
                 key=key,
                 job=job,
-                facts=job_facts(job, live, self._reconciler.program(job)),
+                facts=job_facts(job, live, self._manifests.program(job)),
                 policy=policy,
                 window=_window(job, policy),
                 is_final=is_final,
@@ -190,7 +205,7 @@ class Scanner:
         end = max((end for end in ends if end is not None), default=now) if all(ends) else now
         async with asyncio.timeout(EXAMINE_TIMEOUT):
             series = await self._metrics.series(facts, start, max(end, start), step_for(end - start))
-        static = self._reconciler.static_findings(subject.job)
+        static = self._manifests.findings(subject.job)
         # Arithmetic over thousands of points would hold up the watches.
         return await asyncio.to_thread(diagnose, facts, series, static, subject.policy.thresholds, now)
 

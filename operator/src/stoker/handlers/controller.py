@@ -17,10 +17,15 @@ from stoker.adapters.clock import SystemClock
 from stoker.adapters.events import EventWriter
 from stoker.adapters.kubernetes import Kubernetes
 from stoker.adapters.prometheus import PrometheusSource
+from stoker.controller.children import Children
 from stoker.controller.elector import Elector, LeadershipLostError
 from stoker.controller.looks import Looks
+from stoker.controller.manifests import Manifests
+from stoker.controller.policies import Policies
+from stoker.controller.publishing import Publisher
 from stoker.controller.queue import WorkQueue
-from stoker.controller.reconcile import Reconciler, Settings
+from stoker.controller.reclaiming import Reclaimer, ReclaimSettings
+from stoker.controller.reconcile import Reconciler
 from stoker.controller.scan import Scanner
 from stoker.controller.store import Key, Store
 from stoker.handlers.health import HealthServer
@@ -64,34 +69,33 @@ async def serve(settings: ControllerSettings) -> None:
     identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
     store, looks = Store(), Looks()
     queue: WorkQueue[Key] = WorkQueue()
+    leading = asyncio.Event()
     async with AsyncExitStack() as stack:
         api = await stack.enter_async_context(await Kubernetes.connect())
         metrics = await stack.enter_async_context(PrometheusSource(settings.prometheus_url))
-        resync = Resync(api, store, queue)
+        resync = Resync(api, store, queue, clock)
+        children, policies = Children(api, store), Policies(store)
+        manifests = Manifests(policies, clock)
+        publisher = Publisher(api, store, EventWriter(api, clock, instance=identity))
+        grace = ReclaimSettings(minimum_warning_grace=settings.minimum_warning_grace)
+        reclaimer = Reclaimer(api, children, publisher, policies, manifests, metrics, clock, grace)
+        reconciler = Reconciler(api, store, looks, children, policies, manifests, publisher, reclaimer, clock)
+        scanner = Scanner(store, queue, looks, metrics, policies, manifests, clock, interval=settings.scan_interval)
         await stack.enter_async_context(
             HealthServer(
                 address=settings.health_address,
                 port=settings.health_port,
-                live={},
+                live={"cluster": resync.stalled, "metrics": lambda: scanner.stalled() if leading.is_set() else None},
                 ready={"cluster": resync.not_listed},
             )
         )
-        reconciler = Reconciler(
-            api,
-            store,
-            looks,
-            metrics,
-            EventWriter(api, clock, instance=identity),
-            clock,
-            Settings(minimum_warning_grace=settings.minimum_warning_grace),
-        )
-        scanner = Scanner(store, queue, looks, metrics, reconciler, clock, interval=settings.scan_interval)
         elector = Elector(api, clock, namespace=settings.namespace, name=LEASE, identity=identity)
 
         async def lead() -> None:
             await resync.done.wait()
             if settings.leader_elect:
                 await elector.acquire()
+            leading.set()
             async with asyncio.TaskGroup() as group:
                 group.create_task(queue.run(reconciler.reconcile, workers=WORKERS))
                 group.create_task(scanner.run())

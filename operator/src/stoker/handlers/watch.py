@@ -9,6 +9,7 @@ from typing import Any
 
 import kopf
 
+from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes import DLJOBS, JOBS, NAMESPACES, PODS, POLICIES, ApiError, KubernetesApi, Resource
 from stoker.controller.queue import WorkQueue
 from stoker.controller.store import Key, Store, concerned
@@ -17,6 +18,8 @@ from stoker.workload.manifest import DLJOB_LABEL
 
 logger = logging.getLogger(__name__)
 
+LIST_LATE = 1200.0
+"""Seconds without a complete list after which the process is started anew."""
 SELECTORS = {JOBS: DLJOB_LABEL, PODS: DLJOB_LABEL}
 """Of Jobs and pods only those that DLJobs have made are read."""
 
@@ -82,10 +85,12 @@ class Resync:
     fall silent.
     """
 
-    def __init__(self, api: KubernetesApi, store: Store, queue: WorkQueue[Key]) -> None:
+    def __init__(self, api: KubernetesApi, store: Store, queue: WorkQueue[Key], clock: Clock) -> None:
         self._api = api
         self._store = store
         self._queue = queue
+        self._clock = clock
+        self._last = clock.monotonic()
         self.done = asyncio.Event()
 
     async def once(self) -> None:
@@ -101,6 +106,7 @@ class Resync:
                 self._queue.add(key)
         for key in self._store.dljobs.objects:
             self._queue.add(key)
+        self._last = self._clock.monotonic()
         self.done.set()
 
     async def run(self, *, interval: float, retry: float) -> None:
@@ -113,6 +119,11 @@ class Resync:
                 await asyncio.sleep(retry)
             else:
                 await asyncio.sleep(interval)
+
+    def stalled(self) -> str | None:
+        """Says so when the cluster has not been listed for much longer than it should take."""
+        late = self._clock.monotonic() - self._last
+        return f"not listed for {late:.0f} s" if self.done.is_set() and late > LIST_LATE else None
 
     def not_listed(self) -> str | None:
         """Why the store can't be relied on yet, or None."""

@@ -142,9 +142,14 @@ def _state(
         return ReclaimState.SNOOZED, f"put off by its owner until {rfc3339(record.snoozed_until)}"
     match idleness.state:
         case IdlenessState.UNKNOWN:
-            return ReclaimState.UNKNOWN, idleness.message
-        case IdlenessState.ACTIVE | IdlenessState.WAITING:
-            return ReclaimState.ACTIVE, idleness.message
+            return (
+                ReclaimState.UNKNOWN,
+                f"the metrics say nothing ({idleness.reason or 'no samples'}): see condition Idle",
+            )
+        case IdlenessState.ACTIVE:
+            return ReclaimState.ACTIVE, "its GPUs work, or have not been idle for long enough"
+        case IdlenessState.WAITING:
+            return ReclaimState.ACTIVE, "not all its pods are ready: it waits"
         case IdlenessState.IDLE if idleness.pod_uids != job.pod_uids or not job.pod_uids:
             return ReclaimState.ACTIVE, "its pods have changed since the metrics were looked at"
         case IdlenessState.IDLE:

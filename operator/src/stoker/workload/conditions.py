@@ -20,6 +20,8 @@ class Fact:
     status: str
     reason: str
     message: str = ""
+    is_snapshot: bool = False
+    """The message has figures that change all the time: while status and reason stay, it is not written again."""
 
 
 def written(
@@ -39,13 +41,16 @@ def written(
 def _written(fact: Fact, old: Mapping[str, Any] | None, generation: int, now: datetime) -> dict[str, Any]:
     same = old is not None and old["status"] == fact.status
     since = old["lastTransitionTime"] if old is not None and same else rfc3339(now)
+    message = clamp(fact.message)
+    if old is not None and same and fact.is_snapshot and old["reason"] == fact.reason:
+        message = old.get("message", "")
     return {
         "type": fact.type.value,
         "status": fact.status,
         "observedGeneration": generation,
         "lastTransitionTime": since,
         "reason": fact.reason,
-        "message": clamp(fact.message),
+        "message": message,
     }
 
 

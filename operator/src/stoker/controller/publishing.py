@@ -1,0 +1,62 @@
+"""Writes DLJobs' status, and tells of what is new in it once it is written."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+from stoker.adapters.events import Event, EventWriter
+from stoker.adapters.kubernetes import DLJOBS, KubernetesApi, Object
+from stoker.controller.draft import Draft
+from stoker.controller.findings import opened
+from stoker.controller.store import Store
+from stoker.models.finding import Finding, rfc3339
+from stoker.models.vocabulary import Source
+from stoker.reclaim import Notice, NoticeReason
+
+ALARMING = frozenset({NoticeReason.WARNED, NoticeReason.RECLAIMED, NoticeReason.SNOOZE_IGNORED})
+
+
+class Publisher:
+    """Every write is fenced by the resource version that was read, and leaves what it made in the store."""
+
+    def __init__(self, api: KubernetesApi, store: Store, events: EventWriter) -> None:
+        self._api = api
+        self._store = store
+        self._events = events
+
+    async def publish(
+        self, raw: Object, draft: Draft, *, before: Sequence[Finding], notices: Sequence[Notice], now: datetime
+    ) -> Object:
+        """Write the status if it has changed; tell of the notices and of findings that were not open `before`."""
+        raw = await self.write(raw, draft.status(raw.get("status", {}), now))
+        await self.tell(raw, notices)
+        for finding in opened(before, draft.findings):
+            if Source.METRICS in finding.sources:
+                episode = rfc3339(finding.since) if finding.since is not None else "open"
+                note = f"{finding.detail} {finding.fix}"
+                await self.record(raw, "Warning", finding.category.value, note, rule=finding.rule, episode=episode)
+        return raw
+
+    async def write(self, raw: Object, status: dict[str, Any]) -> Object:
+        """Write a status, if it has changed. Raises ConflictError when the DLJob has changed since it was read."""
+        if status == raw.get("status", {}):
+            return raw
+        metadata = raw["metadata"]
+        body = {**raw, "status": status}
+        written = await self._api.replace(DLJOBS, metadata["namespace"], metadata["name"], body, subresource="status")
+        self._store.dljobs.put(written)
+        return written
+
+    async def tell(self, raw: Object, notices: Iterable[Notice]) -> None:
+        """Tell of what reclaim did or will do."""
+        for notice in notices:
+            kind: Literal["Normal", "Warning"] = "Warning" if notice.reason in ALARMING else "Normal"
+            reason = notice.reason.value
+            await self.record(raw, kind, reason, notice.message, rule="reclaim", episode=notice.episode)
+
+    async def record(
+        self, raw: Object, kind: Literal["Normal", "Warning"], reason: str, note: str, *, rule: str, episode: str
+    ) -> None:
+        """Write one event."""
+        event = Event(type=kind, reason=reason, action=reason, note=note, rule=rule, episode=episode)
+        await self._events.record(raw, event)

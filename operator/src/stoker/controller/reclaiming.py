@@ -1,0 +1,243 @@
+"""Carries out what `reclaim.decide` decides."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from stoker.adapters.clock import Clock
+from stoker.adapters.kubernetes import DLJOBS, JOBS, PODS, POLICIES, KubernetesApi, Object
+from stoker.controller.children import Children
+from stoker.controller.findings import recorded
+from stoker.controller.manifests import Manifests
+from stoker.controller.policies import Policies
+from stoker.controller.publishing import Publisher
+from stoker.controller.queue import Transient
+from stoker.diagnosis import idleness
+from stoker.models.diagnosis import Idleness, IdlenessState
+from stoker.models.dljob import DLJob
+from stoker.models.finding import Finding, parse_time, rfc3339
+from stoker.models.meta import SNOOZE_ANNOTATION
+from stoker.models.policy import EffectivePolicy
+from stoker.models.screen import MetricsSource, MetricsUnavailable
+from stoker.models.vocabulary import Phase, ReclaimMode, ReclaimState, UnknownReason
+from stoker.reclaim import Candidate, Decision, Notice, NoticeReason, Record, Step, decide, idle_after
+from stoker.workload import job_facts
+from stoker.workload import pods as pod_status
+from stoker.workload.manifest import DLJOB_LABEL, QUEUE_LABEL
+from stoker.workload.observation import BY_RECLAIM, SUSPENDED_BY, is_ending
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReclaimSettings:
+    """What the process was started with."""
+
+    minimum_warning_grace: timedelta
+    metrics_timeout: float = 20.0
+
+
+class Reclaimer:
+    """Decides about one job, and does what was decided after a second look."""
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        children: Children,
+        publisher: Publisher,
+        policies: Policies,
+        manifests: Manifests,
+        metrics: MetricsSource,
+        clock: Clock,
+        settings: ReclaimSettings,
+    ) -> None:
+        self._api = api
+        self._children = children
+        self._publisher = publisher
+        self._policies = policies
+        self._manifests = manifests
+        self._metrics = metrics
+        self._clock = clock
+        self._settings = settings
+
+    def decide(
+        self,
+        job: DLJob,
+        child: Object,
+        pods: Sequence[Object],
+        findings: Sequence[Finding],
+        idle: Idleness | None,
+        record: Record,
+    ) -> Decision:
+        """What becomes of a job whose Job is not over. `idle` None: no scan has looked at it yet, so the record stays,
+        unless the job can't be touched anyway.
+        """
+        candidate = self._candidate(job, child, pods, findings)
+        now = self._clock.now()
+        if idle is None:
+            if candidate.untouchable is None:
+                return Decision(record=record)
+            idle = Idleness(state=IdlenessState.UNKNOWN, observed_at=now, reason=UnknownReason.NO_SAMPLES)
+        return self._decide(candidate, idle, self._policies.of(job.namespace), record, now)
+
+    async def reclaim(self, stale: DLJob) -> None:
+        """Look at everything afresh and decide again; then record the intent, act under the Job's resource version, and
+        record the deed. A crash in between is made good by the next pass: an intent without the deed is decided anew,
+        a deed without its record is recorded.
+
+        Raises Transient, ConflictError or another ApiError: nothing was done, or it is to be recorded.
+        """
+        raw = await self._api.get(DLJOBS, stale.namespace, stale.name)
+        job = DLJob.model_validate(raw)
+        child = await self._api.get(JOBS, stale.namespace, stale.name)
+        found, _ = await self._api.list(PODS, stale.namespace, labels=f"{DLJOB_LABEL}={stale.name}")
+        pods = [pod for pod in found if _is_of(pod, child)]
+        if job.uid != stale.uid or job.status is None or "deletionTimestamp" in raw["metadata"]:
+            raise Transient("the DLJob changed before the reclaim")
+        policy = self._policies.of(job.namespace)
+        record = Record.from_status(job.status.reclaim)
+        candidate = self._candidate(job, child, pods, recorded(job))
+        idle = await self._fresh_idleness(job, pods, candidate, policy)
+        now = self._clock.now()
+        decision = self._decide(candidate, idle, policy, record, now)
+        if decision.step is not Step.RECLAIM:
+            logger.info("%s/%s: not reclaimed after a second look: %s", job.namespace, job.name, decision.record.reason)
+            raw = await self._publisher.write(raw, {**raw["status"], "reclaim": decision.record.to_status()})
+            await self._publisher.tell(raw, decision.notices)
+            return
+        if not await self._within_bounds(job, policy, now):
+            return
+        intent = replace(decision.record, state=ReclaimState.RECLAIMING)
+        raw = await self._publisher.write(raw, {**raw["status"], "reclaim": intent.to_status()})
+        if intent.action is ReclaimMode.DELETE:
+            await self._children.delete(child)
+        else:
+            await self._children.suspend(child, BY_RECLAIM)
+        logger.info("%s/%s: reclaimed: %s", job.namespace, job.name, intent.reason)
+        done = deed(intent, self._clock.now())
+        # The rest of the status follows from the children, whose events are on their way.
+        fields = {"phase": Phase.RECLAIMED.value, "reclaim": done.to_status()}
+        raw = await self._publisher.write(raw, {**raw["status"], **fields})
+        await self._publisher.tell(raw, (deed_notice(job, done),))
+
+    def _candidate(self, job: DLJob, child: Object, pods: Sequence[Object], findings: Sequence[Finding]) -> Candidate:
+        live = [pod for pod in pods if not pod_status.is_finished(pod)]
+        starts = [start for pod in live if (start := pod_status.started_at(pod)) is not None]
+        return Candidate(
+            job_type=job.job_type,
+            gpus=job.gpus,
+            job_uid=child["metadata"]["uid"],
+            pod_uids=frozenset(pod_status.uid(pod) for pod in live),
+            last_start=max(starts) if starts and len(starts) == len(live) else None,
+            labels=job.metadata.labels,
+            findings=tuple(findings),
+            idle_after=job.idle_after,
+            snooze=job.metadata.annotations.get(SNOOZE_ANNOTATION),
+            has_persistent_volume=self._manifests.program(job).has_persistent_volume,
+            untouchable=_untouchable(job, child),
+        )
+
+    def _decide(
+        self, candidate: Candidate, idle: Idleness, policy: EffectivePolicy, record: Record, now: datetime
+    ) -> Decision:
+        grace = self._settings.minimum_warning_grace
+        return decide(candidate, idle, policy, record, now, minimum_warning_grace=grace)
+
+    async def _fresh_idleness(
+        self, job: DLJob, pods: Sequence[Object], candidate: Candidate, policy: EffectivePolicy
+    ) -> Idleness:
+        now = self._clock.now()
+        window = idle_after(candidate, policy)
+        live = [pod for pod in pods if not pod_status.is_finished(pod)]
+        try:
+            async with asyncio.timeout(self._settings.metrics_timeout):
+                screen = await self._metrics.screen(window, now)
+        except MetricsUnavailable as unavailable:
+            return unknown(unavailable, now)
+        return idleness(
+            job_facts(job, live, self._manifests.program(job)),
+            screen,
+            window=window,
+            min_coverage_percent=policy.thresholds.min_coverage_percent,
+            idle_percent=policy.thresholds.idle_percent,
+            now=now,
+        )
+
+    async def _within_bounds(self, job: DLJob, policy: EffectivePolicy, now: datetime) -> bool:
+        """Take a place among the reclaims that the policy allows in its window; they are counted in the policy's own
+        status, so that neither a restart nor a deleted job resets them. A place taken for this job is not taken twice.
+        """
+        name = policy.sources[-1] if policy.sources else None
+        if name is None:
+            return False
+        raw = await self._api.get(POLICIES, None, name)
+        status = raw.get("status", {})
+        start = now - policy.reclaim.window
+        recent = [
+            entry
+            for entry in status.get("recentReclaims", ())
+            if (time := parse_time(entry["time"])) is not None and time > start
+        ]
+        if any(entry["jobUID"] == job.uid for entry in recent):
+            return True
+        if len(recent) >= policy.reclaim.max_jobs_per_window:
+            logger.info("%s/%s: not reclaimed now: policy %s has reached its bound", job.namespace, job.name, name)
+            return False
+        entry = {"jobUID": job.uid, "job": f"{job.namespace}/{job.name}", "time": rfc3339(now), "gpus": job.gpus}
+        body = {**raw, "status": {**status, "recentReclaims": [*recent, entry]}}
+        await self._api.replace(POLICIES, None, name, body, subresource="status")
+        return True
+
+
+def unknown(unavailable: MetricsUnavailable, now: datetime) -> Idleness:
+    """What is known of any job while the metrics can't be read."""
+    return Idleness(
+        state=IdlenessState.UNKNOWN, observed_at=now, reason=unavailable.reason, message=unavailable.message
+    )
+
+
+def completed(record: Record, child: Mapping[str, Any], now: datetime) -> Record:
+    """The record after an intent whose deed is done but was not recorded."""
+    by = child["metadata"].get("annotations", {}).get(SUSPENDED_BY)
+    done = record.state is ReclaimState.RECLAIMING and child["spec"].get("suspend") and by == BY_RECLAIM
+    return deed(record, now) if done else record
+
+
+def deed(record: Record, now: datetime) -> Record:
+    """The record of a job that has been reclaimed."""
+    since = rfc3339(record.idle_since) if record.idle_since is not None else "unknown"
+    how = "its Job was deleted" if record.action is ReclaimMode.DELETE else "suspended; stoker resume brings it back"
+    return replace(
+        record, state=ReclaimState.RECLAIMED, reclaimed_at=now, reason=f"idle since {since}; {how}"
+    ).remembering(now, f"reclaimed: idle since {since}")
+
+
+def deed_notice(job: DLJob, record: Record) -> Notice:
+    """What is told of it; its episode is the warning's, so that a crash does not tell it twice."""
+    back = (
+        "" if record.action is ReclaimMode.DELETE else f" Bring it back: stoker resume {job.name} -n {job.namespace}."
+    )
+    since = rfc3339(record.idle_since) if record.idle_since is not None else "unknown"
+    message = f"The {job.gpus} GPUs of the job were given back: idle since {since}.{back}"
+    episode = rfc3339(record.warned_at) if record.warned_at is not None else "reclaimed"
+    return Notice(reason=NoticeReason.RECLAIMED, message=message, episode=episode)
+
+
+def _untouchable(job: DLJob, child: Mapping[str, Any]) -> str | None:
+    """Why reclaim must keep its hands off, whatever the numbers say."""
+    if "deletionTimestamp" in child["metadata"]:
+        return "its Job is being deleted"
+    if is_ending(child):
+        return "its Job has ended"
+    if job.spec.suspend or child["spec"].get("suspend"):
+        return "it is suspended"
+    if QUEUE_LABEL in child["metadata"].get("labels", {}):
+        return "its Job belongs to a queue, which alone suspends it: only reported"
+    return None
+
+
+def _is_of(pod: Object, child: Object) -> bool:
+    return any(owner.get("uid") == child["metadata"]["uid"] for owner in pod["metadata"].get("ownerReferences", ()))
