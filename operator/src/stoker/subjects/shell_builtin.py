@@ -91,7 +91,7 @@ class Builtins(Loops):
         if last:
             outcome = FAILURE if state.after_failure else EXPECTED
         else:
-            outcome = UNDECIDED if code is None or not code.isdecimal() else SUCCESS if int(code) == 0 else FAILURE
+            outcome = UNDECIDED if code is None or not code.isdecimal() else SUCCESS if not code.strip("0") else FAILURE
         if outcome is not FAILURE:
             self._ends += 1
         self._exits[-1].append((outcome, state))

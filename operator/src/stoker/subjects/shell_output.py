@@ -9,6 +9,7 @@ from stoker.subjects.shell_expansion import Field
 from stoker.subjects.shell_text import Text, Value
 
 MAX_NUMBERS = 256
+MAX_DIGITS = 12
 
 PRODUCERS = frozenset(
     {"echo", "printf", "seq", "cat", "nvidia-smi", "hostname", "pwd", "basename", "dirname", "expr", "nproc", "date",
@@ -102,6 +103,8 @@ def _sequence(texts: list[str]) -> Value | None:
     separator = "\n"
     if texts[0] == "-s" and len(texts) > 2:
         separator, texts = texts[1], texts[2:]
+    if any(len(text) > MAX_DIGITS for text in texts):
+        return None
     try:
         numbers = [int(text) for text in texts]
     except ValueError:
