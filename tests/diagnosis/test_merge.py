@@ -63,6 +63,17 @@ def test_source_and_series_make_one_surer_finding() -> None:
     assert SLEEP.detail in unreleased.evidence
 
 
+def test_what_the_source_shows_stays_open_after_its_interval() -> None:
+    """The installation is over, but the script will install again at each restart."""
+    installs = replace(SLEEP, rule="heavy-install", category=Category.LONG_LIBRARY_INSTALLATION)
+    category = Category.LONG_LIBRARY_INSTALLATION
+    (over,) = (f for f in findings(INSTALLS_THEN_SLEEPS) if f.category is category)
+    assert not over.is_open
+    (known,) = (f for f in findings(INSTALLS_THEN_SLEEPS, installs) if f.category is category)
+    assert known.is_open
+    assert known.gpu_hours_idle == over.gpu_hours_idle
+
+
 def test_a_static_finding_that_the_series_do_not_speak_of_stays() -> None:
     busy = {"gpus": [{"util": "90x60"}]}
     assert findings(busy, SLEEP) == (SLEEP,)

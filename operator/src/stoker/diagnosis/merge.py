@@ -72,6 +72,8 @@ def _join(finding: Finding, static_findings: Sequence[Finding]) -> Finding:
         fix=same.fix or finding.fix,
         location=same.location or finding.location,
         sources=tuple(dict.fromkeys((*same.sources, *finding.sources))),
+        # What the source says holds as long as the job does, and happens again at each restart.
+        until=same.until,
     )
 
 
