@@ -47,7 +47,7 @@ async def test_an_event_that_cannot_be_written_stops_nothing() -> None:
     api = FakeApi()
     api.before = failing(UnavailableError("create", code=503, reason="down"))
     await writer(api).record(REGARDING, WARNED)
-    assert api.requests == ["create"]
+    assert api.requests == ["create events"]
 
 
 def test_a_name_is_short_enough_and_the_same_in_another_process() -> None:

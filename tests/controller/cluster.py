@@ -17,7 +17,7 @@ from stoker.adapters.kubernetes import (
 
 
 class FakeApi:
-    """Implements KubernetesApi in memory. `before` is called with each request's verb and may raise."""
+    """Implements KubernetesApi in memory. `before` is called with each request (`patch jobs`) and may raise."""
 
     def __init__(self) -> None:
         self.objects: dict[tuple[Resource, str | None, str], Object] = {}
@@ -35,6 +35,13 @@ class FakeApi:
             raise NotFoundError("get", code=404, reason="NotFound")
         return found
 
+    @staticmethod
+    def _fence(known: Object, body: Mapping[str, Any]) -> None:
+        fence = body.get("metadata", {})
+        for field in ("resourceVersion", "uid"):
+            if field in fence and fence[field] != known["metadata"].get(field):
+                raise ConflictError("write", code=409, reason="Conflict")
+
     def store(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> Object:
         """Keep an object under the next resource version, as anybody's write would."""
         self._version += 1
@@ -44,25 +51,27 @@ class FakeApi:
         return deepcopy(kept)
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
-        self._ask("get")
+        self._ask(f"get {resource.plural}")
         return deepcopy(self._find(resource, namespace, name))
 
     async def list(
         self, resource: Resource, namespace: str | None = None, *, labels: str | None = None, fields: str | None = None
     ) -> tuple[list[Object], str]:
-        self._ask("list")
+        self._ask(f"list {resource.plural}")
         found = [deepcopy(obj) for key, obj in self.objects.items() if key[:2] == (resource, namespace)]
         return found, str(self._version)
 
     async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> Object:
-        self._ask("create")
+        self._ask(f"create {resource.plural}")
         if (resource, namespace, body["metadata"]["name"]) in self.objects:
             raise AlreadyExistsError("create", code=409, reason="AlreadyExists")
         return self.store(resource, namespace, body)
 
     async def patch(self, resource: Resource, namespace: str | None, name: str, body: Mapping[str, Any]) -> Object:
-        self._ask("patch")
-        return self.store(resource, namespace, {**self._find(resource, namespace, name), **body})
+        self._ask(f"patch {resource.plural}")
+        known = self._find(resource, namespace, name)
+        self._fence(known, body)
+        return self.store(resource, namespace, _merged(known, body))
 
     async def replace(
         self,
@@ -74,17 +83,32 @@ class FakeApi:
         subresource: str | None = None,
         timeout: float | None = None,
     ) -> Object:
-        self._ask("replace")
+        self._ask(f"replace {resource.plural}")
         known = self._find(resource, namespace, name)
-        if body["metadata"].get("resourceVersion") != known["metadata"]["resourceVersion"]:
-            raise ConflictError("replace", code=409, reason="Conflict")
+        self._fence(known, body)
         return self.store(resource, namespace, body)
 
     async def delete(
         self, resource: Resource, namespace: str | None, name: str, *, uid: str, resource_version: str | None = None
     ) -> None:
-        self._ask("delete")
+        self._ask(f"delete {resource.plural}")
+        known = self._find(resource, namespace, name)
+        self._fence(
+            known, {"metadata": {"uid": uid, **({"resourceVersion": resource_version} if resource_version else {})}}
+        )
         del self.objects[resource, namespace, name]
+
+
+def _merged(known: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(known)
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, Mapping):
+            merged[name] = _merged(merged.get(name, {}), value)
+        else:
+            merged[name] = value
+    return merged
 
 
 def failing(error: ApiError) -> Callable[[str], None]:

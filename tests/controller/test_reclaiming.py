@@ -1,0 +1,265 @@
+"""The last look before a reclaim, and the order in which it is recorded and done."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from stoker.adapters.events import EventWriter
+from stoker.adapters.kubernetes import DLJOBS, JOBS, PODS, POLICIES, ApiError, ConflictError, Resource
+from stoker.controller.children import Children
+from stoker.controller.manifests import Manifests
+from stoker.controller.policies import Policies
+from stoker.controller.publishing import Publisher
+from stoker.controller.queue import Transient
+from stoker.controller.reclaiming import Reclaimer, ReclaimSettings
+from stoker.controller.store import Store
+from stoker.models.dljob import DLJob
+from stoker.models.finding import rfc3339
+from stoker.models.screen import GpuWindow, MetricsUnavailable, Screen
+from stoker.models.series import GpuSignal, JobFacts, JobSeries
+from stoker.models.vocabulary import UnknownReason
+from tests.controller.cluster import FakeApi
+from tests.workload.building import JOB_UID, dljob_object, job, pod
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+FINDING = {
+    "category": "UnreleasedJob",
+    "rule": "unreleased-job",
+    "severity": "Warning",
+    "confidence": "Likely",
+    "detail": "idle",
+    "sources": ["Metrics"],
+}
+
+
+class StoppedClock:
+    def now(self) -> datetime:
+        return NOW
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+class Gauges:
+    """All GPUs of one pod at one utilization."""
+
+    def __init__(self) -> None:
+        self.utils: list[float] = [0.0] * 8
+        self.error: MetricsUnavailable | None = None
+
+    async def screen(self, window: timedelta, now: datetime) -> Screen:
+        if self.error is not None:
+            raise self.error
+        gpus = tuple(
+            GpuWindow(
+                gpu=f"GPU-{index}",
+                peaks={GpuSignal.UTIL: util},
+                coverage_percent=100.0,
+                last_sample_at=now,
+                quiet_since=now - timedelta(hours=3) if util == 0 else None,
+            )
+            for index, util in enumerate(self.utils)
+        )
+        return Screen(at=now, window=window, gpus={("team", "bert-0-abcde"): gpus})
+
+    async def series(self, facts: JobFacts, start: datetime, end: datetime, step: timedelta) -> JobSeries:
+        raise AssertionError("the last look is the screen")
+
+
+class World:
+    """One warned job whose deadline has passed, in an API server of one's own."""
+
+    def __init__(self, *, mode: str = "Suspend", **reclaim: Any) -> None:
+        self.api, self.store, self.metrics = FakeApi(), Store(), Gauges()
+        self.record: dict[str, Any] = {
+            "state": "Warned",
+            "action": mode,
+            "idleSince": rfc3339(NOW - timedelta(hours=3)),
+            "warnedAt": rfc3339(NOW - timedelta(minutes=20)),
+            "deadline": rfc3339(NOW - timedelta(minutes=5)),
+            "jobUID": JOB_UID,
+            "podUIDs": ["pod-0"],
+        }
+        status = {"phase": "Running", "jobUID": JOB_UID, "findings": [FINDING], "reclaim": self.record}
+        self.raw = self.api.store(DLJOBS, "team", dljob_object(status=status))
+        self.api.store(JOBS, "team", {**job(), "spec": {"suspend": False}})
+        self.api.store(PODS, "team", pod())
+        policy = {
+            "metadata": {"name": "default", "uid": "p"},
+            "spec": {"reclaim": {"mode": mode, **reclaim}},
+            "apiVersion": "stoker.dev/v1alpha1",
+            "kind": "UtilizationPolicy",
+        }
+        self.store.policies.put(self.api.store(POLICIES, None, policy))
+        clock = StoppedClock()
+        policies = Policies(self.store)
+        self.reclaimer = Reclaimer(
+            self.api,
+            Children(self.api, self.store),
+            Publisher(self.api, self.store, EventWriter(self.api, clock, instance="test")),
+            policies,
+            Manifests(policies, clock),
+            self.metrics,
+            clock,
+            ReclaimSettings(minimum_warning_grace=timedelta(minutes=5)),
+        )
+
+    async def reclaim(self) -> None:
+        await self.reclaimer.reclaim(DLJob.model_validate(self.raw))
+
+    @property
+    def state(self) -> str:
+        return str(self.api.objects[DLJOBS, "team", "bert"]["status"]["reclaim"]["state"])
+
+    @property
+    def is_suspended(self) -> bool:
+        return bool(self.api.objects[JOBS, "team", "bert"]["spec"]["suspend"])
+
+    def fail(self, request: str, error: ApiError) -> None:
+        """Let every request of that name fail."""
+
+        def refuse(asked: str) -> None:
+            if asked == request:
+                raise error
+
+        self.api.before = refuse
+
+    def change(self, request: str, change: Callable[[], None]) -> None:
+        """Let something happen just before the first request of that name."""
+        todo = [change]
+
+        def happen(asked: str) -> None:
+            if asked == request and todo:
+                todo.pop()()
+
+        self.api.before = happen
+
+    def touch_dljob(self) -> None:
+        self.api.store(DLJOBS, "team", self.api.objects[DLJOBS, "team", "bert"])
+
+    def touch_job(self) -> None:
+        self.api.store(JOBS, "team", self.api.objects[JOBS, "team", "bert"])
+
+
+CONFLICT = ConflictError("write", code=409, reason="Conflict")
+
+
+async def test_the_intent_is_recorded_then_the_job_suspended_then_the_deed_recorded() -> None:
+    world = World()
+    await world.reclaim()
+    assert (world.is_suspended, world.state) == (True, "Reclaimed")
+    writes = [one for one in world.api.requests if one.split()[0] in {"replace", "patch", "delete", "create"}]
+    assert writes == ["replace utilizationpolicies", "replace dljobs", "patch jobs", "replace dljobs", "create events"]
+    (event,) = (one for key, one in world.api.objects.items() if key[0].plural == "events")
+    assert event["reason"] == "Reclaimed"
+
+
+async def test_delete_mode_deletes_the_job() -> None:
+    world = World(mode="Delete")
+    await world.reclaim()
+    assert (JOBS, "team", "bert") not in world.api.objects
+    assert world.state == "Reclaimed"
+
+
+async def test_one_gpu_that_works_again_stops_it() -> None:
+    world = World()
+    world.metrics.utils[5] = 60.0
+    await world.reclaim()
+    assert (world.is_suspended, world.state) == (False, "Active")
+
+
+@pytest.mark.parametrize("reason", [UnknownReason.PROMETHEUS_UNAVAILABLE, UnknownReason.PARTIAL])
+async def test_without_metrics_nothing_is_done_and_the_warning_stays(reason: UnknownReason) -> None:
+    world = World()
+    world.metrics.error = MetricsUnavailable(reason, "down")
+    await world.reclaim()
+    assert (world.is_suspended, world.state) == (False, "Unknown")
+    assert world.api.objects[DLJOBS, "team", "bert"]["status"]["reclaim"]["deadline"] == world.record["deadline"]
+
+
+async def test_a_replaced_pod_stops_it() -> None:
+    world = World()
+    world.api.store(PODS, "team", pod(uid="another"))
+    await world.reclaim()
+    assert not world.is_suspended
+    assert world.state == "Warned"
+    assert world.api.objects[DLJOBS, "team", "bert"]["status"]["reclaim"]["podUIDs"] == ["another"]
+
+
+async def test_a_status_that_is_no_longer_warned_stops_it() -> None:
+    world = World()
+    raw = world.api.objects[DLJOBS, "team", "bert"]
+    del raw["status"]["reclaim"]["deadline"]
+    await world.reclaim()
+    assert not world.is_suspended
+
+
+@pytest.mark.parametrize("resource", [DLJOBS, JOBS])
+async def test_what_is_being_deleted_is_left_alone(resource: Resource) -> None:
+    world = World()
+    world.api.objects[resource, "team", "bert"]["metadata"]["deletionTimestamp"] = "2026-11-21T11:59:00Z"
+    with suppress(Transient):
+        await world.reclaim()
+    assert not world.is_suspended
+
+
+async def test_without_the_intents_record_nothing_is_done() -> None:
+    world = World()
+    world.fail("replace dljobs", CONFLICT)
+    with pytest.raises(ConflictError):
+        await world.reclaim()
+    assert not world.is_suspended
+
+
+async def test_without_a_place_in_the_policys_count_nothing_is_done() -> None:
+    world = World()
+    world.fail("replace utilizationpolicies", CONFLICT)
+    with pytest.raises(ConflictError):
+        await world.reclaim()
+    assert (world.is_suspended, world.state) == (False, "Warned")
+
+
+async def test_a_job_that_changes_after_the_look_is_not_suspended() -> None:
+    world = World()
+    world.change("replace dljobs", world.touch_job)
+    with pytest.raises(ConflictError):
+        await world.reclaim()
+    assert (world.is_suspended, world.state) == (False, "Reclaiming")
+    await world.reclaim()  # the next pass looks again, and finds nothing changed
+    assert (world.is_suspended, world.state) == (True, "Reclaimed")
+
+
+async def test_a_dljob_that_changes_after_the_look_is_not_reclaimed() -> None:
+    world = World()
+    world.change("replace utilizationpolicies", world.touch_dljob)
+    with pytest.raises(ConflictError):
+        await world.reclaim()
+    assert not world.is_suspended
+
+
+async def test_no_more_jobs_than_the_policy_allows_in_its_window() -> None:
+    world = World(maxJobsPerWindow=1)
+    recent = [{"jobUID": "other", "job": "team/other", "time": rfc3339(NOW - timedelta(minutes=59)), "gpus": 8}]
+    policy = world.api.objects[POLICIES, None, "default"]
+    policy["status"] = {"recentReclaims": recent}
+    await world.reclaim()
+    assert (world.is_suspended, world.state) == (False, "Warned")
+    recent[0]["time"] = rfc3339(NOW - timedelta(minutes=61))
+    await world.reclaim()
+    assert world.is_suspended
+    assert [one["job"] for one in world.api.objects[POLICIES, None, "default"]["status"]["recentReclaims"]] == [
+        "team/bert"
+    ]
+
+
+async def test_an_attempt_that_was_cut_off_does_not_take_a_second_place() -> None:
+    world = World(maxJobsPerWindow=1)
+    world.fail("patch jobs", CONFLICT)
+    with pytest.raises(ConflictError):
+        await world.reclaim()
+    world.api.before = lambda _: None
+    await world.reclaim()
+    assert world.is_suspended
