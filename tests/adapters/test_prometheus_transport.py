@@ -38,7 +38,7 @@ class Stub:
                 stub.requests.append((self.path, dict(self.headers), form))
                 stub.behave(self)
 
-            def date_time_string(self, timestamp: int | None = None) -> str:  # type: ignore[override]
+            def date_time_string(self, timestamp: float | None = None) -> str:
                 return format_datetime(NOW, usegmt=True)
 
             def log_message(self, *_: object) -> None:
