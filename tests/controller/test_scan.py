@@ -1,5 +1,6 @@
 """The metrics tick: who is looked at, over which window, and what is known when the metrics are away."""
 
+import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -41,9 +42,12 @@ class Asked:
         self.windows: list[timedelta] = []
         self.examined: list[str] = []
         self.error: MetricsUnavailable | None = None
+        self.hangs = False
 
     async def screen(self, window: timedelta, now: datetime) -> Screen:
         self.windows.append(window)
+        if self.hangs:
+            await asyncio.Event().wait()
         if self.error is not None:
             raise self.error
         return Screen(at=now, window=window)
@@ -156,6 +160,15 @@ async def test_without_metrics_every_job_is_unknown_for_that_reason(reason: Unkn
     assert (look.idleness.state, look.idleness.reason) == (IdlenessState.UNKNOWN, reason)
     assert look.diagnosis is None or look.diagnosis.utilization is None or reason is UnknownReason.PARTIAL
     assert len(world.queue) == 1
+
+
+async def test_a_source_that_never_answers_leaves_every_job_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stoker.controller.scan.SCREEN_TIMEOUT", 0.01)
+    world = World()
+    world.add("job")
+    world.metrics.hangs = True
+    await world.scanner.tick()
+    assert world.state("job") is IdlenessState.UNKNOWN
 
 
 async def test_a_job_without_samples_is_unknown_never_idle() -> None:

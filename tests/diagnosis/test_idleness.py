@@ -106,7 +106,7 @@ def test_any_signal_of_any_gpu_over_its_idle_level_means_active(signal: GpuSigna
     facts = job()
     answer = judge(facts, screen(facts, {(1, 3): gpu(13, peaks={**REST, signal: peak})}))
     assert answer.state is IdlenessState.ACTIVE
-    assert f"GPU 13 of pod bert-1: {signal} reached" in answer.message
+    assert f"GPU 13 of pod bert-1: {signal} is over its idle level" in answer.message
 
 
 def test_power_up_to_fifteen_watts_over_context_idle_is_rest() -> None:

@@ -159,6 +159,10 @@ class Scanner:
             try:
                 async with asyncio.timeout(SCREEN_TIMEOUT):
                     screens[window] = await self._metrics.screen(window, now)
+            except TimeoutError:
+                late = f"no answer within {SCREEN_TIMEOUT:g} s"
+                screens[window] = MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, late)
+                logger.warning("no metrics: %s", late)
             except MetricsUnavailable as unavailable:
                 logger.warning("no metrics: %s", unavailable.message)
                 screens[window] = unavailable

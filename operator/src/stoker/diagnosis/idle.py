@@ -141,7 +141,8 @@ def _activity(gpu: GpuWindow, idle_percent: float) -> str | None:
         # A NaN compares as not greater: it is no evidence of work, and `_speaks` takes it for no evidence of rest
         # either.
         if ceiling is not None and peak is not None and peak > ceiling:
-            return f"{signal} reached {_quantity(signal, peak)}"
+            # Without the figure: it changes with every look, and a message that changes is a write of the status.
+            return f"{signal} is over its idle level of {_quantity(signal, ceiling)}"
     return None
 
 
