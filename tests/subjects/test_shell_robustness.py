@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from stoker.subjects.image_reference import ImageReferenceError, classify, parse
 from stoker.subjects.launch_plan import plan
 from stoker.subjects.shell_script import ShellScript, expand_kubernetes, interpret, interpret_argv
+from stoker.subjects.shell_source import Source
 
 BUDGET = 10.0
 """Seconds of processor time: far above what any of these takes (under one), far below what a blow-up takes."""
@@ -218,3 +219,21 @@ def test_any_text_is_an_image_reference_or_is_refused_in_one_line(text: str) -> 
         reference.tag,
         reference.digest,
     )
+
+
+@pytest.mark.parametrize("character", ["\u0100", "文", "😀", "\U0010ffff", "\ud800"])
+def test_the_grammar_never_sees_a_character_beyond_its_tables(character: str) -> None:
+    """Its scanner would index the C library's tables with it: more often than not, U+10FFFF crashed the process."""
+    source = Source.outermost(f"{{{character}")
+    assert source.tree is not None
+    assert source.tree.root_node.text is not None
+    assert max(source.tree.root_node.text.decode()) <= "\xff"
+
+
+def test_what_the_grammar_does_not_see_is_read_and_located_all_the_same() -> None:
+    script = interpret("echo 文😀; echo \U0010ffff b", environment={}, gpus_per_node=8)
+    first, second = plan(script, nodes=1, gpus_per_node=8).commands
+    assert [word.text for word in first.invocation.argv] == ["echo", "文😀"]
+    assert [word.text for word in second.invocation.argv] == ["echo", "\U0010ffff", "b"]
+    assert second.invocation.argv[2].span is not None
+    assert second.invocation.argv[2].span.column == 17

@@ -1,5 +1,6 @@
 """A parsed shell text and where its characters stand in the outermost script."""
 
+import re
 from bisect import bisect_right
 
 import tree_sitter_bash
@@ -17,7 +18,9 @@ class Source:
     """One shell text: the outermost script, or a text inside it (`bash -c`, `eval`, a file it writes).
 
     Tree-sitter counts bytes; everything else here counts characters. Control characters that no script holds are
-    blanked before parsing: the grammar's error recovery takes seconds over them.
+    blanked before parsing: the grammar's error recovery takes seconds over them. Characters above U+00FF are parsed as
+    `é`: to a shell both are parts of words, but the grammar's scanner looks them up in tables of the C library that
+    end before them, which may crash the process.
     """
 
     def __init__(self, text: str, segments: list[tuple[int, int, int, int]], fallback: Offsets) -> None:
@@ -28,6 +31,7 @@ class Source:
         self._fallback = fallback
         printable = text.translate(_BLANKED)
         self.blanked = printable != text
+        printable = _WIDE.sub("é", printable)
         data = printable.encode("utf-8", "replace")
         self._ascii = len(data) == len(text)
         self._byte_starts: list[int] = []
@@ -98,4 +102,5 @@ class Source:
         return outer_start + start - begin, outer_start + end - begin
 
 
+_WIDE = re.compile("[^\x00-\xff]")
 _BLANKED = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), " ")
