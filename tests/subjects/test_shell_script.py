@@ -93,6 +93,7 @@ def circumstances(source: str) -> list[tuple[str, str]]:
         ("exec > >(tee log) 2>&1; a", ["tee log", "a"]),
         ("conda run -n x --no-capture-output a; uv run --with y a; poetry run a", ["a", "a", "a"]),
         ("command -v a; nohup; timeout", ["command -v a", "nohup", "timeout"]),
+        ("time { a; b; }; ! { c; }; time (d; e) 2>&1 | f", ["a", "b", "c", "d", "e", "f"]),
         # functions
         ("f() { a $1 \"$@\" $#; }\nf x 'y z'", ["a x x y z 2"]),
         ("function f { local v=1; v=2; a $v; }; v=0; f; b $v", ["a 2", "b 0"]),

@@ -381,7 +381,7 @@ class Expander:
             alternatives: list[Value] = []
             for text in value if value is not None else ():
                 absent = len(text) == 1 and text[0].absent
-                if absent:
+                if absent and bare != "?":
                     self._assumed_unset.add(name)
                 null = absent or (operator[0] == ":" and shell_text.plain(text) == "")
                 unknown = not absent and shell_text.plain(text) is None

@@ -103,6 +103,9 @@ class Interpreter(Builtins):
     def _command(self, node: Node, state: State, extra: Sequence[Node] = ()) -> tuple[Outcome, State | None]:
         prefix: list[tuple[str, Variable]] = []
         nodes = [*self._argument_nodes(node), *extra]
+        group = next((child for child in node.children if child.type == "subshell"), None)
+        if group is not None and [self._source.slice(each) for each in nodes] == ["time"]:
+            return self._execute(group, state)
         redirects = [child for child in node.children if child.type.endswith("_redirect")]
         if not nodes:
             outcome = SUCCESS
@@ -164,6 +167,11 @@ class Interpreter(Builtins):
             return SUCCESS, state
         name = fields[0].text
         if name is not None:
+            if name == "{":
+                # `time { a; }` and `! { a; }` reach us as the commands `{ a` and `}`.
+                return self._run_command(fields[1:], prefix, state, node)
+            if name == "}":
+                return SUCCESS, state
             if name in _RESERVED:
                 # The grammar takes a stray `fi` for a command; no shell does.
                 self._complete = False
