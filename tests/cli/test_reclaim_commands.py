@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from stoker.cli import stoker
+from stoker.cli.reclaim import _answer
 
 
 @pytest.mark.parametrize("args", [["resume", "bert"], ["snooze", "bert", "--for", "4h"]])
@@ -28,3 +30,23 @@ def test_the_controller_needs_to_know_where_the_metrics_are() -> None:
     answer = CliRunner().invoke(stoker, ["run", "controller"])
     assert answer.exit_code == 2
     assert "--prometheus-url" in answer.output
+
+
+@pytest.mark.parametrize(
+    "state, action, suspend, words",
+    [
+        ("Reclaimed", "Suspend", None, "resumes"),
+        ("Reclaimed", "Suspend", True, "spec.suspend"),
+        ("Warned", "Suspend", None, "not be reclaimed"),
+        ("Active", None, None, "nothing to resume"),
+        (None, None, None, "nothing to resume"),
+    ],
+)
+def test_resume_says_what_it_does(state: str | None, action: str | None, suspend: bool | None, words: str) -> None:
+    record = {"state": state, "action": action}
+    assert words in _answer({"spec": {"suspend": suspend}, "status": {"reclaim": record}})
+
+
+def test_a_job_that_was_deleted_is_not_resumed() -> None:
+    with pytest.raises(click.ClickException, match="anew"):
+        _answer({"spec": {}, "status": {"reclaim": {"state": "Reclaimed", "action": "Delete"}}})

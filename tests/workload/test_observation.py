@@ -93,6 +93,11 @@ def test_suspended_by_somebody_else_is_queued() -> None:
     assert fact(seen, ConditionType.SUSPENDED).status == "False"
 
 
+def test_a_job_in_a_queue_is_not_suspended_by_us_and_that_is_said() -> None:
+    seen = observe(dljob(suspend=True), job(), [pod()])
+    assert (seen.phase, fact(seen, ConditionType.SUSPENDED).reason) == (Phase.RUNNING, "QueueManaged")
+
+
 def test_reclaimed() -> None:
     child = job(suspend=True, annotations={"stoker.dev/suspended-by": "reclaim"})
     seen = observe(dljob(), child, [], reclaimed=True)

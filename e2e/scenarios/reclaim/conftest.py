@@ -27,5 +27,5 @@ def idling(operator: Operator) -> Iterator[Idling]:
     yield Idling(operator, cluster, namespace)
     cluster.set_prometheus_fault("none")
     cluster.kubectl("delete", "utilizationpolicies", "--all")
-    cluster.kubectl("delete", "dljobs,jobs,pods", "--all", "-n", namespace, "--force", "--grace-period=0")
+    cluster.kubectl("delete", "dljobs,jobs,pods", "--all", "-A", "--force", "--grace-period=0")
     cluster.api("DELETE", f"/api/v1/namespaces/{namespace}")

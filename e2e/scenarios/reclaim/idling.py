@@ -47,15 +47,26 @@ class Idling(DLJobs):
         """Write the pods' past into Prometheus."""
         self.cluster.backfill(self.namespace)
 
-    def policy(self, mode: str = "Suspend", **reclaim: Any) -> None:
-        """Make the cluster's policy: idle after half an hour, warned a minute before."""
-        settings = {"mode": mode, "idleAfter": "30m", "startupGrace": "10m", "warningGrace": "1m", **reclaim}
+    def beside(self, labels: Mapping[str, str]) -> "Idling":
+        """The same in another namespace, with labels."""
+        return Idling(self.operator, self.cluster, self.cluster.create_namespace("reclaim", labels))
+
+    def policy(
+        self,
+        mode: str = "Suspend",
+        *,
+        name: str = "default",
+        selector: Mapping[str, str] | None = None,
+    ) -> None:
+        """Make a policy, by default the cluster's: idle after half an hour, warned a minute before."""
+        reclaim = {"mode": mode, "idleAfter": "30m", "startupGrace": "10m", "warningGrace": "1m"}
+        selected = {} if selector is None else {"namespaceSelector": {"matchLabels": dict(selector)}}
         self.cluster.apply(
             {
                 "apiVersion": "stoker.dev/v1alpha1",
                 "kind": "UtilizationPolicy",
-                "metadata": {"name": "default"},
-                "spec": {"reclaim": settings},
+                "metadata": {"name": name},
+                "spec": {**selected, "reclaim": reclaim},
             }
         )
 

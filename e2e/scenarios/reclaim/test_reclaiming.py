@@ -95,8 +95,11 @@ def test_an_idle_job_is_warned_then_suspended_through_crashes_and_outages_and_re
 
 
 def test_a_crash_between_the_intent_and_the_deed_is_made_good_once(idling: Idling) -> None:
-    """The status says Reclaiming; of one job the deed is still to be done, of the other it is done and not recorded."""
+    """The status says Reclaiming; of one job the deed is still to be done, of the other it is done and not recorded. A
+    job in a namespace whose policy deletes is ended for good at the same time, and stays as the record.
+    """
     cluster = idling.cluster
+    ending = idling.beside({"reclaim": "delete"})
     for name in ("intended", "done"):
         idling.start(name)
     idling.start("woken")
@@ -131,19 +134,14 @@ def test_a_crash_between_the_intent_and_the_deed_is_made_good_once(idling: Idlin
     assert again["state"] == "Warned", "it is warned anew, about the pods that it has"
     assert time_of(again["deadline"]) > deadline
 
-
-def test_delete_mode_ends_the_job_for_good_and_keeps_the_record(idling: Idling) -> None:
-    idling.start("idle")
-    idling.remember()
-    idling.policy("Delete")
-    wait_for("the Job to be deleted", lambda: not idling.has("jobs", "idle"), timeout=150)
-    status = idling.wait_phase("idle", "Reclaimed")
-    assert status["reclaim"]["state"] == "Reclaimed"
-    wait_for("the pods to go", lambda: not idling.pods("idle"))
-    idling.annotate("idle", resume="please")
-    idling.settled("idle")
-    assert not idling.has("jobs", "idle")
-    assert idling.status("idle")["phase"] == "Reclaimed"
+    wait_for("the Job to be deleted", lambda: not ending.has("jobs", "ended"))
+    ending.wait_phase("ended", "Reclaimed")
+    wait_for("the pods to go", lambda: not ending.pods("ended"))
+    ending.annotate("ended", resume="please")
+    ending.settled("ended")
+    assert not ending.has("jobs", "ended")
+    status = ending.status("ended")
+    assert (status["phase"], status["reclaim"]["state"]) == ("Reclaimed", "Reclaimed")
 
 
 def test_a_warning_ends_when_the_owner_snoozes(idling: Idling) -> None:

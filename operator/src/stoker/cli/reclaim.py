@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -32,10 +32,23 @@ def _connection(command: Callable[..., Any]) -> Callable[..., Any]:
 def resume(job: str, namespace: str | None, kubeconfig: str | None, context: str | None) -> None:
     """Give a reclaimed JOB its GPUs back; its script starts anew. A warned one is left alone for a while."""
     raw = asyncio.run(_annotate(job, namespace, kubeconfig, context, RESUME_ANNOTATION, uuid.uuid4().hex[:12]))
-    if raw["spec"].get("suspend"):
-        click.echo(f"dljob {job} stays suspended: set spec.suspend to false to start it.")
-    else:
-        click.echo(f"dljob {job} resumes.")
+    click.echo(f"dljob {job} {_answer(raw)}")
+
+
+def _answer(raw: Mapping[str, Any]) -> str:
+    """What the word to resume does to the job, by its status. Raises ClickException where it does nothing for good."""
+    record = raw.get("status", {}).get("reclaim", {})
+    match record.get("state"), record.get("action"):
+        case "Reclaimed", "Delete":
+            raise click.ClickException("its Job was deleted for good: delete the DLJob and create it anew")
+        case "Reclaimed", _ if raw["spec"].get("suspend"):
+            return "stays suspended: set spec.suspend to false to start it."
+        case (("Reclaimed" | "Reclaiming"), _):
+            return "resumes."
+        case "Warned", _:
+            return "will not be reclaimed for a while."
+        case _:
+            return "is not reclaimed: there is nothing to resume."
 
 
 @click.command()

@@ -88,12 +88,14 @@ def _state(
         # Not our doing: Kueue, or whoever else manages the Job, will start it.
         queued = _waiting("Queued", "the Job is suspended by its queue or another manager, which starts it")
         return Phase.QUEUED, (*_running(), _not_suspended(), queued), None
+    # Only a Job in a queue is not suspended though it should be: `suspend` is the queue's there.
+    suspension = _queue_suspends() if wanted_away else _not_suspended()
     succeeded = child.get("status", {}).get("succeeded", 0)
     nodes = job.spec.nodes
     if ready + succeeded >= nodes:
         message = f"{ready} of {nodes} pods are ready" + (f", {succeeded} have succeeded" if succeeded else "")
         facts = (Fact(type=ConditionType.PODS_READY, status=TRUE, reason="PodsReady", message=message),)
-        return Phase.RUNNING, (*_running(), _not_suspended(), *facts), None
+        return Phase.RUNNING, (*_running(), suspension, *facts), None
     reason = obstacle or next((found for pod in live if (found := pod_status.obstacle(pod)) is not None), None)
     phase = Phase.STARTING if any(pod_status.is_scheduled(pod) for pod in live) else Phase.PENDING
     if ready:
@@ -106,7 +108,7 @@ def _state(
         fact = _waiting("Starting", f"0 of {nodes} pods are ready")
     else:
         fact = _waiting("Pending", f"0 of {nodes} pods have a node")
-    return phase, (*_running(), _not_suspended(), fact), None
+    return phase, (*_running(), suspension, fact), None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +217,11 @@ def _suspended(live: Sequence[Mapping[str, Any]], *, reclaimed: bool) -> tuple[F
 
 def _not_suspended() -> Fact:
     return Fact(type=ConditionType.SUSPENDED, status=FALSE, reason="NotSuspended")
+
+
+def _queue_suspends() -> Fact:
+    message = "its Job belongs to a queue, which alone suspends it: set spec.active of its Workload to false"
+    return Fact(type=ConditionType.SUSPENDED, status=FALSE, reason="QueueManaged", message=message)
 
 
 def _not_ready(obstacle: Obstacle) -> Fact:
