@@ -39,7 +39,9 @@ def test_history_keeps_the_last_ten_lines() -> None:
     assert record.history[-1].endswith("line 11 broken")
 
 
-@pytest.mark.parametrize("state", [ReclaimState.WARNED, ReclaimState.RECLAIMING, ReclaimState.RECLAIMED])
+@pytest.mark.parametrize(
+    "state", [ReclaimState.WARNED, ReclaimState.RECLAIMING, ReclaimState.RECLAIMED, ReclaimState.UNKNOWN]
+)
 @pytest.mark.parametrize("annotation, observed", [("new", False), (None, True)])
 def test_the_owners_word_brings_a_job_back(state: ReclaimState, annotation: str | None, observed: bool) -> None:
     record = Record(state=state, action=ReclaimMode.SUSPEND, warned_at=NOW, deadline=NOW, handled_resume="old")

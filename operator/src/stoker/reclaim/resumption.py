@@ -33,7 +33,8 @@ def resumed(
     if asked:
         record = replace(record, handled_resume=annotation)
     for_good = record.state is ReclaimState.RECLAIMED and record.action is ReclaimMode.DELETE
-    if not (asked or edge) or record.state not in ON_THE_WAY or for_good:
+    concerned = record.state in ON_THE_WAY or record.has_warning
+    if not (asked or edge) or not concerned or for_good:
         return Resumption(record=record)
     how = "annotation stoker.dev/resume" if asked else "spec.suspend set from true to false"
     was = record.state
