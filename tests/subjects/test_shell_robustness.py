@@ -15,7 +15,7 @@ from stoker.subjects.shell_source import Source
 BUDGET = 10.0
 """Seconds of processor time: far above what any of these takes (under one), far below what a blow-up takes."""
 
-QUIET = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUIET = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def follow(source: str) -> ShellScript:
