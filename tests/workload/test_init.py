@@ -166,3 +166,11 @@ def test_other_signals_are_passed_on_as_they_are(path: str, wrap: list[str]) -> 
         out, _ = process.communicate(timeout=20)
         assert "got" in out
         assert process.returncode == 7
+
+
+def test_a_signal_right_after_the_start_is_not_lost(path: str, wrap: list[str]) -> None:
+    """The script's first act lets its parent, the init, have one: the init must be ready before the script is."""
+    script = "trap 'exit 7' USR1; kill -USR1 $PPID; for second in 1 2 3 4 5 6 7 8 9; do sleep 1 & wait; done; exit 1"
+    for _ in range(15):
+        with start(script, path, wrap) as process:
+            assert process.wait(timeout=20) == 7

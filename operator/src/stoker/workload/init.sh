@@ -16,17 +16,26 @@ else
   run='setsid sh -c "$1" <&0 &'
   command -v setsid > /dev/null 2>&1 || run='sh -c "$1" <&0 &'
 fi
-exec "$shell" -c "$run"'
-child=$!
+exec "$shell" -c '
+child=
+early=
 stopping=
 forward() {
   signalled=1
   case "$1" in TERM | INT | QUIT | HUP) stopping=1 ;; esac
+  # The handlers stand before the script starts: a signal in between waits for it.
+  if [ -z "$child" ]; then
+    early="$early $1"
+    return
+  fi
   kill -s "$1" -- "-$child" 2> /dev/null || kill -s "$1" "$child" 2> /dev/null
 }
 for signal in TERM INT QUIT HUP USR1 USR2; do
   trap "forward $signal" "$signal"
 done
+'"$run"'
+child=$!
+for signal in $early; do forward "$signal"; done
 code=
 while :; do
   signalled=
