@@ -7,7 +7,7 @@ from stoker.subjects.shell_script import ShellScript, expand_kubernetes, interpr
 
 def commands(source: str, **keywords: object) -> list[str]:
     """The commands of a script, `?` for what is unknown."""
-    script = interpret(source, **keywords)  # type: ignore[arg-type]
+    script = interpret(source, **keywords)  # type: ignore[arg-type]  # each test passes what fits
     return [" ".join(str(word) for word in invocation.argv) for invocation in script.invocations]
 
 
