@@ -46,7 +46,7 @@ class FakeApi:
         """Keep an object under the next resource version, as anybody's write would."""
         self._version += 1
         kept = deepcopy(dict(body))
-        kept["metadata"] = {**kept["metadata"], "resourceVersion": str(self._version)}
+        kept["metadata"] = {"uid": f"uid-{self._version}", **kept["metadata"], "resourceVersion": str(self._version)}
         self.objects[resource, namespace, kept["metadata"]["name"]] = kept
         return deepcopy(kept)
 

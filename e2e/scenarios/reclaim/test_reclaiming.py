@@ -103,10 +103,12 @@ def test_a_crash_between_the_intent_and_the_deed_is_made_good_once(idling: Idlin
     for name in ("intended", "done"):
         idling.start(name)
     idling.start("woken")
-    idling.remember()
+    ending.start("ended")
+    cluster.backfill()
+    ending.policy("Delete", name="deleting", selector={"reclaim": "delete"})
     idling.policy()
-
     idling.wait_warned("intended", "done", "woken")
+    ending.wait_warned("ended")
     cluster.kill(CONTROLLER)
     for name in ("intended", "done", "woken"):
         job = idling.get(name)

@@ -55,6 +55,8 @@ from stoker.workload.pods import Obstacle
 logger = logging.getLogger(__name__)
 
 FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED})
+AT_ONCE = 0.0
+"""After a step that the next pass goes on from: the watch does not tell of what this process has written itself."""
 LOOK_AGAIN = 5.0
 """Seconds until a job is looked at again whose obstacle no watch tells of: a quota, a name."""
 
@@ -112,8 +114,7 @@ class Reconciler:
         child = await self._children.find(job)
         before = recorded(job)
         if child is None and job.status is not None and job.status.job_uid is not None:
-            await self._without_child(raw, job, record, before, now)
-            return None
+            return await self._without_child(raw, job, record, before, now)
         obstacle: Obstacle | None = None
         known = before
         if child is None and not job.spec.suspend:
@@ -121,7 +122,7 @@ class Reconciler:
             known = merged(before, self._manifests.findings(job), now)
             if verdict.outcome is Outcome.DENY:
                 await self._refuse(raw, job, record, known, verdict.denied, now)
-                return None
+                return AT_ONCE
             try:
                 child = await self._children.create(job)
             except NameConflictError as conflict:
@@ -208,7 +209,7 @@ class Reconciler:
         await self._publisher.publish(raw, draft, before=before, notices=notices, now=now)
         if decision.step is Step.RECLAIM:
             await self._reclaimer.reclaim(job)
-            return None
+            return AT_ONCE
         return _look_again(decision.record, obstacle, seen, now)
 
     def _findings(
@@ -224,7 +225,7 @@ class Reconciler:
 
     async def _without_child(
         self, raw: Object, job: DLJob, record: Record, findings: tuple[Finding, ...], now: datetime
-    ) -> None:
+    ) -> float | None:
         """A Job was created and is no more: reclaim deleted it, or somebody else did. It is not brought back."""
         notices: tuple[Notice, ...] = ()
         if record.action is ReclaimMode.DELETE and record.state in {ReclaimState.RECLAIMING, ReclaimState.RECLAIMED}:
@@ -235,6 +236,7 @@ class Reconciler:
         else:
             seen = _failed(job, job_deleted(), now)
         await self._end(raw, job, seen, record, findings, now, notices=notices)
+        return _look_again(record, None, seen, now)
 
     async def _refuse(
         self,
@@ -330,9 +332,11 @@ class Reconciler:
 
 
 def _look_again(record: Record, obstacle: Obstacle | None, seen: Observation, now: datetime) -> float | None:
+    if seen.phase in FINAL:
+        return AT_ONCE
     if record.deadline is not None and record.state is ReclaimState.WARNED and record.deadline > now:
         return (record.deadline - now).total_seconds()
-    return LOOK_AGAIN if obstacle is not None and seen.phase not in FINAL else None
+    return LOOK_AGAIN if obstacle is not None else None
 
 
 def _job_refused(error: ApiError) -> Obstacle:

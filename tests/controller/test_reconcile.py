@@ -1,0 +1,215 @@
+"""When a pass is to be followed by another one, and what it does not do. What Kubernetes makes of it: end to end."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from stoker.adapters.events import EventWriter
+from stoker.adapters.kubernetes import DLJOBS, JOBS, ConflictError, ForbiddenError, UnavailableError
+from stoker.controller.children import Children
+from stoker.controller.looks import Looks
+from stoker.controller.manifests import Manifests
+from stoker.controller.policies import Policies
+from stoker.controller.publishing import Publisher
+from stoker.controller.queue import Transient
+from stoker.controller.reclaiming import Reclaimer, ReclaimSettings
+from stoker.controller.reconcile import AT_ONCE, LOOK_AGAIN, Reconciler
+from stoker.controller.store import Key, Store
+from stoker.models.screen import Screen
+from stoker.models.series import JobFacts, JobSeries
+from tests.controller.cluster import FakeApi, failing
+from tests.workload.building import JOB_UID, dljob_object, job
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+KEY = Key("team", "bert")
+
+
+class HeldClock:
+    def __init__(self) -> None:
+        self.time = NOW
+
+    def now(self) -> datetime:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time.timestamp()
+
+
+class NoMetrics:
+    async def screen(self, window: timedelta, now: datetime) -> Screen:
+        raise AssertionError("not asked by reconcile")
+
+    async def series(self, facts: JobFacts, start: datetime, end: datetime, step: timedelta) -> JobSeries:
+        raise AssertionError("not asked by reconcile")
+
+
+class World:
+    def __init__(self, status: dict[str, Any] | None = None, **spec: Any) -> None:
+        self.api, self.store, self.clock = FakeApi(), Store(), HeldClock()
+        raw = self.api.store(DLJOBS, "team", dljob_object(status=status, **spec))
+        self.store.dljobs.put(raw)
+        policies = Policies(self.store)
+        manifests = Manifests(policies, self.clock)
+        children = Children(self.api, self.store)
+        publisher = Publisher(self.api, self.store, EventWriter(self.api, self.clock, instance="test"))
+        settings = ReclaimSettings(minimum_warning_grace=timedelta(minutes=5))
+        reclaimer = Reclaimer(self.api, children, publisher, policies, manifests, NoMetrics(), self.clock, settings)
+        self.reconciler = Reconciler(
+            self.api, self.store, Looks(), children, policies, manifests, publisher, reclaimer, self.clock
+        )
+
+    async def reconcile(self) -> float | None:
+        return await self.reconciler.reconcile(KEY)
+
+    def put_job(self, **options: Any) -> None:
+        """The Job, in the cluster and in the store."""
+        self.store.jobs.put(self.api.store(JOBS, "team", job(**options)))
+
+    @property
+    def status(self) -> dict[str, Any]:
+        status: dict[str, Any] = self.api.objects[DLJOBS, "team", "bert"].get("status", {})
+        return status
+
+    @property
+    def writes(self) -> list[str]:
+        return [one for one in self.api.requests if one.split()[0] in {"create", "replace", "patch", "delete"}]
+
+
+async def test_a_second_pass_over_what_has_not_changed_writes_nothing() -> None:
+    world = World(nodes=2)
+    await world.reconcile()
+    assert world.writes == ["create services", "create jobs", "replace dljobs"]
+    assert world.status["jobUID"] == world.api.objects[JOBS, "team", "bert"]["metadata"]["uid"]
+    await world.reconcile()
+    assert len(world.writes) == 3
+
+
+async def test_a_pass_that_was_cut_off_after_the_creation_finds_the_job() -> None:
+    world = World()
+    world.api.store(JOBS, "team", job())
+    await world.reconcile()
+    assert world.status["jobUID"] == JOB_UID
+    assert "create jobs" in world.writes
+
+
+ENDED = [{"type": "Complete", "status": "True", "reason": "Done", "lastTransitionTime": "2026-11-21T11:59:50Z"}]
+
+
+async def test_the_end_is_followed_by_its_time_to_live_though_no_event_comes_any_more() -> None:
+    world = World(status={"jobUID": JOB_UID}, ttlSecondsAfterFinished=60)
+    world.put_job(conditions=ENDED)
+    assert await world.reconcile() == AT_ONCE
+    assert world.status["phase"] == "Succeeded"
+    assert await world.reconcile() == 50
+    world.clock.time += timedelta(seconds=50)
+    await world.reconcile()
+    assert (DLJOBS, "team", "bert") not in world.api.objects
+
+
+async def test_a_job_that_reclaim_deleted_is_left_in_peace() -> None:
+    record = {"state": "Reclaiming", "action": "Delete", "warnedAt": "2026-11-21T11:00:00Z"}
+    world = World(status={"jobUID": JOB_UID, "reclaim": record})
+    assert await world.reconcile() is None
+    assert (world.status["phase"], world.status["reclaim"]["state"]) == ("Reclaimed", "Reclaimed")
+    assert await world.reconcile() is None
+    assert not [one for one in world.writes if one.endswith("jobs") and one != "replace dljobs"]
+
+
+async def test_a_deleted_job_is_the_end_only_when_the_api_server_says_so_too() -> None:
+    """The store may be behind: it is asked again before the job is given up."""
+    world = World(status={"jobUID": JOB_UID})
+    world.api.store(JOBS, "team", job())
+    await world.reconcile()
+    assert world.status["phase"] == "Pending"
+    del world.api.objects[JOBS, "team", "bert"]
+    world.store.jobs.objects.clear()
+    assert await world.reconcile() == AT_ONCE
+    assert world.status["phase"] == "Failed"
+    assert "create jobs" not in world.writes
+
+
+async def test_without_an_answer_nothing_is_concluded() -> None:
+    world = World(status={"jobUID": JOB_UID, "phase": "Running"})
+    world.api.before = failing(UnavailableError("get", code=503, reason="down"))
+    with pytest.raises(Transient):
+        await world.reconcile()
+    assert world.status["phase"] == "Running"
+
+
+async def test_a_conflict_is_tried_again() -> None:
+    world = World()
+    world.api.store(DLJOBS, "team", world.api.objects[DLJOBS, "team", "bert"])
+    with pytest.raises(Transient, match="changed meanwhile"):
+        await world.reconcile()
+
+
+async def test_a_job_that_is_forbidden_is_told_without_the_servers_words_and_tried_again() -> None:
+    world = World()
+
+    def refuse(asked: str) -> None:
+        if asked == "create jobs":
+            raise ForbiddenError("create", code=403, reason="Forbidden", answer="env: TOKEN=s3cr3t")
+
+    world.api.before = refuse
+    assert await world.reconcile() == LOOK_AGAIN
+    ready = next(one for one in world.status["conditions"] if one["type"] == "PodsReady")
+    assert (world.status["phase"], ready["reason"]) == ("Pending", "JobForbidden")
+    assert "s3cr3t" not in str(world.api.objects)
+
+
+async def test_what_cannot_be_read_is_refused_where_it_stands() -> None:
+    world = World(podTemplate={"spec": {"restartPolicy": "Always"}})
+    await world.reconcile()
+    failed = next(one for one in world.status["conditions"] if one["type"] == "Failed")
+    assert (failed["status"], failed["reason"]) == ("True", "Refused")
+    assert "spec.podTemplate.spec.restartPolicy" in failed["message"]
+    assert "create jobs" not in world.writes
+
+
+async def test_what_cannot_be_read_any_more_is_left_running() -> None:
+    world = World(status={"jobUID": JOB_UID, "phase": "Running"}, podTemplate={"spec": {"restartPolicy": "Always"}})
+    await world.reconcile()
+    assert world.status["phase"] == "Running"
+
+
+async def test_a_suspension_is_fenced_by_the_version_that_was_read() -> None:
+    world = World(status={"jobUID": JOB_UID}, suspend=True)
+    world.put_job()
+    world.api.store(JOBS, "team", world.api.objects[JOBS, "team", "bert"])
+    with pytest.raises(Transient):
+        await world.reconcile()
+    assert world.api.objects[JOBS, "team", "bert"]["spec"]["suspend"] is False
+
+
+async def test_a_reclaimed_job_that_somebody_starts_is_suspended_again() -> None:
+    world = World(status={"jobUID": JOB_UID, "reclaim": {"state": "Reclaimed", "action": "Suspend"}})
+    world.put_job()
+    await world.reconcile()
+    child = world.api.objects[JOBS, "team", "bert"]
+    assert child["spec"]["suspend"] is True
+    assert child["metadata"]["annotations"]["stoker.dev/suspended-by"] == "reclaim"
+
+
+async def test_the_owners_word_is_written_before_the_job_is_resumed() -> None:
+    record = {"state": "Reclaimed", "action": "Suspend"}
+    world = World(status={"jobUID": JOB_UID, "reclaim": record})
+    raw = world.api.objects[DLJOBS, "team", "bert"]
+    raw["metadata"]["annotations"] = {"stoker.dev/resume": "now"}
+    world.store.dljobs.objects.clear()
+    world.store.dljobs.put(raw)
+    world.put_job(suspend=True, annotations={"stoker.dev/suspended-by": "reclaim"})
+
+    def refuse(asked: str) -> None:
+        if asked == "patch jobs":
+            raise ConflictError("patch", code=409, reason="Conflict")
+
+    world.api.before = refuse
+    with pytest.raises(Transient):
+        await world.reconcile()
+    assert world.status["reclaim"]["handledResume"] == "now"
+    world.api.before = lambda _: None
+    await world.reconcile()
+    child = world.api.objects[JOBS, "team", "bert"]
+    assert child["spec"]["suspend"] is False
+    assert "stoker.dev/suspended-by" not in child["metadata"]["annotations"]
