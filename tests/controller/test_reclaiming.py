@@ -95,7 +95,7 @@ class World:
         }
         self.store.policies.put(self.api.store(POLICIES, None, policy))
         clock = StoppedClock()
-        policies = Policies(self.store)
+        policies = Policies(self.store.policies, self.store.namespaces)
         self.reclaimer = Reclaimer(
             self.api,
             Children(self.api, self.store),

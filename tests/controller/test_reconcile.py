@@ -49,7 +49,7 @@ class World:
         self.api, self.store, self.clock = FakeApi(), Store(), HeldClock()
         raw = self.api.store(DLJOBS, "team", dljob_object(status=status, **spec))
         self.store.dljobs.put(raw)
-        policies = Policies(self.store)
+        policies = Policies(self.store.policies, self.store.namespaces)
         manifests = Manifests(policies, self.clock)
         children = Children(self.api, self.store)
         publisher = Publisher(self.api, self.store, EventWriter(self.api, self.clock, instance="test"))

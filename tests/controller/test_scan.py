@@ -63,7 +63,7 @@ class World:
         self.store, self.looks, self.metrics = Store(), Looks(), Asked()
         self.queue: WorkQueue[Key] = WorkQueue()
         clock = StoppedClock()
-        policies = Policies(self.store)
+        policies = Policies(self.store.policies, self.store.namespaces)
         self.scanner = Scanner(
             self.store,
             self.queue,

@@ -1,7 +1,8 @@
+import random
 from typing import Any
 
-from stoker.adapters.kubernetes import DLJOBS, JOBS, NAMESPACES, PODS
-from stoker.controller.store import Collection, Key, Store, concerned, owner_key
+from stoker.adapters.kubernetes import DLJOBS, JOBS, NAMESPACES, PODS, Object
+from stoker.controller.store import Collection, Key, Store, concerned, owner_key, version_of
 from tests.workload.building import JOB_UID, pod
 
 
@@ -54,6 +55,84 @@ def test_a_list_does_not_undo_what_is_newer_than_it() -> None:
     assert [key.name for key in collection.objects] == ["new"]
 
 
+def test_it_is_not_listed_before_a_list_even_of_nothing() -> None:
+    collection = Collection()
+    collection.watched("ADDED", obj("a", 1))
+    before = collection.is_listed
+    collection.compare([], version=2)
+    assert (before, collection.is_listed) == (False, True)
+    assert list(collection) == []
+
+
+def test_a_late_event_does_not_undo_a_newer_list() -> None:
+    collection = Collection()
+    collection.compare([obj("a", 7, n=7)], version=8)
+    collection.watched("MODIFIED", obj("a", 5, n=5))
+    assert collection.objects[KEY]["n"] == 7
+
+
+def test_a_late_list_does_not_undo_a_newer_event() -> None:
+    collection = Collection()
+    collection.watched("MODIFIED", obj("a", 9, n=9))
+    collection.compare([obj("a", 7, n=7)], version=8)
+    assert collection.objects[KEY]["n"] == 9
+
+
+def test_a_deletion_is_forgotten_after_the_next_list() -> None:
+    collection = Collection()
+    collection.watched("ADDED", obj("a", 5))
+    collection.watched("DELETED", obj("a", 9))
+    collection.compare([], version=10)
+    assert collection.deleted == {}
+
+
+def test_what_is_created_again_is_there_again() -> None:
+    collection = Collection()
+    collection.watched("ADDED", obj("a", 5))
+    collection.watched("DELETED", obj("a", 9))
+    collection.watched("ADDED", obj("a", 10, n=10))
+    assert collection.objects[KEY]["n"] == 10
+
+
+def test_any_order_of_events_and_lists_ends_in_what_the_last_list_says() -> None:
+    """A history of one object, told in any order and with any gaps, then a list: the collection agrees with it."""
+    for seed in range(300):
+        rng = random.Random(seed)
+        collection = Collection()
+        history: list[tuple[str, Object]] = []
+        for version in range(1, 20):
+            exists = bool(history) and history[-1][0] != "DELETED"
+            kind = rng.choice(["MODIFIED", "DELETED"]) if exists else "ADDED"
+            history.append((kind, obj("a", version, n=version)))
+        told = [event for event in history if rng.random() < 0.7]
+        steps: list[tuple[str, Object] | int] = [*told, *rng.sample(range(1, 20), 3)]
+        rng.shuffle(steps)
+        steps.append(20)
+        for step in steps:
+            if isinstance(step, int):
+                kind, last = history[min(step, 19) - 1]
+                collection.compare([] if kind == "DELETED" else [last], step)
+            else:
+                collection.watched(*step)
+        kind, last = history[-1]
+        known = collection.get(KEY)
+        assert (known and known["n"]) == (None if kind == "DELETED" else last["n"]), f"seed {seed}"
+
+
+def test_a_follower_is_told_of_what_is_there_and_of_every_change_once() -> None:
+    collection = Collection()
+    collection.put(obj("a", 1))
+    told: list[tuple[str, int | None]] = []
+    collection.follow(lambda key, one: told.append((key.name, None if one is None else version_of(one))))
+    collection.watched("ADDED", obj("b", 2))
+    collection.watched("MODIFIED", obj("b", 3))
+    collection.compare([obj("b", 3), obj("c", 4)], version=5)
+    collection.watched("ADDED", obj("c", 4))
+    collection.watched("DELETED", obj("b", 6))
+    collection.watched("DELETED", obj("b", 6))
+    assert told == [("a", 1), ("b", 2), ("b", 3), ("a", None), ("c", 4), ("b", None)]
+
+
 def test_a_watch_that_does_not_tell_until_the_next_list_is_silent() -> None:
     collection = Collection()
     collection.compare([obj("a", 1), obj("b", 1)], version=1)
@@ -61,6 +140,11 @@ def test_a_watch_that_does_not_tell_until_the_next_list_is_silent() -> None:
     assert collection.overdue == 0
     collection.compare([obj("a", 1), obj("b", 1)], version=2)
     assert collection.overdue == 1
+    collection.compare([obj("a", 1), obj("b", 1)], version=3)
+    assert collection.overdue == 1, "as long as it has not told"
+    collection.watched("ADDED", obj("b", 1))
+    collection.compare([obj("a", 1), obj("b", 1)], version=4)
+    assert collection.overdue == 0
 
 
 def test_a_watch_that_tells_late_but_before_the_next_list_is_not() -> None:

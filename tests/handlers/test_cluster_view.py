@@ -4,6 +4,7 @@ from typing import Any, cast
 import pytest
 
 from stoker.adapters.kubernetes import ApiError, KubernetesApi, Resource, UnavailableError
+from stoker.controller.store import Key
 from stoker.handlers.cluster_view import ClusterView
 from stoker.models.vocabulary import Action
 
@@ -104,7 +105,26 @@ async def test_it_is_listed_once_policies_and_namespaces_are() -> None:
     lists.answers = {"namespaces": [namespace("team", 1, tier="prod")]}
     await view.list_all(lists.api)
     assert view.not_listed() is None
-    assert view.namespaces.get("team") == {"tier": "prod"}
+    known = view.namespaces.get(Key("", "team"))
+    assert known is not None
+    assert known["metadata"]["labels"] == {"tier": "prod"}
+
+
+async def test_a_watch_that_does_not_tell_until_the_next_list_is_stalled() -> None:
+    view, lists = ClusterView(), Lists()
+    lists.answers = {"namespaces": [namespace("a", 5)]}
+    await view.list_all(lists.api)
+    assert view.stalled() is None
+    view.namespaces.watched(None, namespace("a", 5))
+    lists.answers = {"namespaces": [namespace("a", 5), namespace("b", 9)]}
+    await view.list_all(lists.api)
+    assert view.stalled() is None, "it may be on its way"
+    for _ in range(2):
+        await view.list_all(lists.api)
+        assert view.stalled() == "the watch of Namespaces missed 1 changes"
+    view.namespaces.watched("ADDED", namespace("b", 9))
+    await view.list_all(lists.api)
+    assert view.stalled() is None
 
 
 async def test_listing_goes_on_after_the_api_server_was_away(caplog: pytest.LogCaptureFixture) -> None:

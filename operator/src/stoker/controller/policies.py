@@ -1,50 +1,57 @@
-"""The policies in force, from the store's UtilizationPolicies and Namespaces."""
+"""The policies in force, from the cluster's UtilizationPolicies and Namespaces."""
 
 import logging
+from collections.abc import Iterator
 
 from pydantic import ValidationError
 
-from stoker.controller.store import Key, Store
+from stoker.adapters.kubernetes import Object
+from stoker.controller.store import Collection, Key
 from stoker.models.policy import EffectivePolicy, UtilizationPolicy, resolve
 
 logger = logging.getLogger(__name__)
 
 
 class Policies:
-    """Resolves the policy of a namespace; what did not change is not computed again."""
+    """Resolves the policy of a namespace; what did not change is not computed again.
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._read: dict[Key, tuple[str, UtilizationPolicy | None]] = {}
-        self._resolved: dict[str, tuple[tuple[str, ...], EffectivePolicy]] = {}
+    Iterating gives the policies that count: of one that has become invalid the last valid version.
+    """
+
+    def __init__(self, policies: Collection, namespaces: Collection) -> None:
+        self._namespaces = namespaces
+        self._valid: dict[Key, UtilizationPolicy] = {}
+        self._resolved: dict[str, EffectivePolicy] = {}
+        policies.follow(self._policy_changed)
+        namespaces.follow(self._namespace_changed)
+
+    def __iter__(self) -> Iterator[UtilizationPolicy]:
+        return iter(self._valid.values())
 
     def of(self, namespace: str) -> EffectivePolicy:
-        """What holds in a namespace."""
-        scope = self._store.namespaces.get(Key("", namespace))
-        labels = scope["metadata"].get("labels", {}) if scope is not None else {}
-        known_as = (one["metadata"] for one in self._store.policies)
-        versions = sorted(f"{metadata['uid']}/{metadata['resourceVersion']}" for metadata in known_as)
-        state = (*versions, scope["metadata"]["resourceVersion"] if scope is not None else "")
-        known = self._resolved.get(namespace)
-        if known is not None and known[0] == state:
-            return known[1]
-        policy = resolve(self._policies(), namespace, labels)
-        self._resolved[namespace] = (state, policy)
+        """What holds in a namespace. One that is unknown has no labels but its name."""
+        policy = self._resolved.get(namespace)
+        if policy is None:
+            scope = self._namespaces.get(Key("", namespace))
+            labels = scope["metadata"].get("labels") or {} if scope is not None else {}
+            policy = self._resolved[namespace] = resolve(self, namespace, labels)
         return policy
 
-    def _policies(self) -> list[UtilizationPolicy]:
-        """All readable policies; of one that has become unreadable the last good version."""
-        read: dict[Key, tuple[str, UtilizationPolicy | None]] = {}
-        for key, raw in self._store.policies.objects.items():
-            version = raw["metadata"]["resourceVersion"]
-            before = self._read.get(key)
-            if before is not None and before[0] == version:
-                read[key] = before
-                continue
+    def _policy_changed(self, key: Key, obj: Object | None) -> None:
+        # Read as it comes: when it is first asked for, the last valid version may be gone.
+        before = self._valid.get(key)
+        if obj is None:
+            self._valid.pop(key, None)
+        else:
             try:
-                read[key] = (version, UtilizationPolicy.model_validate(raw))
+                self._valid[key] = UtilizationPolicy.model_validate(obj)
             except ValidationError as error:
-                logger.warning("policy %s is invalid, the last good version stays: %s", key.name, error.error_count())
-                read[key] = (version, before[1] if before is not None else None)
-        self._read = read
-        return [policy for _, policy in read.values() if policy is not None]
+                kept = "it is ignored" if before is None else "the last valid one stays in force"
+                message = "UtilizationPolicy %s is invalid, %s: %s"
+                logger.error(message, key.name, kept, error)  # noqa: TRY400 -- not our fault
+        after = self._valid.get(key)
+        if (before and before.spec) != (after and after.spec):
+            self._resolved.clear()
+
+    def _namespace_changed(self, key: Key, _: Object | None) -> None:
+        self._resolved.pop(key.name, None)

@@ -1,4 +1,4 @@
-"""The cluster's objects as last seen: fed by watches and checked against lists; read by reconcile, never waited for."""
+"""The cluster's objects as last seen: fed by watches and checked against lists; read by reconcile and by reviews."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,6 +30,10 @@ def owner_key(obj: Mapping[str, Any]) -> Key | None:
     return None if name is None else Key(obj["metadata"].get("namespace", ""), name)
 
 
+Follower = Callable[[Key, Object | None], None]
+"""Is told of an object that came or changed, or with None that it went."""
+
+
 @dataclass(slots=True)
 class Collection:
     """The objects of one resource. The newest resource version wins, whichever way it came; a deletion is remembered
@@ -45,6 +49,9 @@ class Collection:
     """Versions that a list has brought and the watch has not told of yet."""
     overdue: int = 0
     """Of these, the ones that the watch had not told of until the next list: it has fallen silent."""
+    is_listed: bool = False
+    """Whether a list has been compared: before that, objects may be missing."""
+    followers: list[Follower] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Object]:
         return iter(self.objects.values())
@@ -59,6 +66,12 @@ class Collection:
     def members(self, key: Key) -> list[Object]:
         """The objects of one group."""
         return list(self.groups.get(key, {}).values())
+
+    def follow(self, follower: Follower) -> None:
+        """Tell of every object that is there, and from now on of every change."""
+        self.followers.append(follower)
+        for key, obj in self.objects.items():
+            follower(key, obj)
 
     def watched(self, kind: str | None, obj: Object) -> bool:
         """Take an event of the watch: ADDED, MODIFIED, DELETED, or None for an object that the watch began with."""
@@ -80,6 +93,7 @@ class Collection:
         kept = self.objects[key] = {**obj, "metadata": metadata}
         if self.group is not None and (group := self.group(kept)) is not None:
             self.groups[group][key] = kept
+        self._tell(key, kept)
         return True
 
     def remove(self, obj: Mapping[str, Any]) -> bool:
@@ -90,6 +104,7 @@ class Collection:
         if known is None or version_of(known) > version:
             return False
         self._forget(key)
+        self._tell(key, None)
         return True
 
     def compare(self, objects: Iterable[Object], version: int) -> list[Object]:
@@ -99,9 +114,12 @@ class Collection:
         gone = [known for key, known in self.objects.items() if key not in listed and version_of(known) <= version]
         for known in gone:
             self._forget(key_of(known))
+            self._tell(key_of(known), None)
         changed = [obj for obj in listed.values() if self.put(obj)]
-        self.untold = {key_of(obj): version_of(obj) for obj in changed}
+        still = {key: at for key, at in self.untold.items() if key in self.objects}
+        self.untold = still | {key_of(obj): version_of(obj) for obj in changed}
         self.deleted = {key: at for key, at in self.deleted.items() if at > version}
+        self.is_listed = True
         return gone + changed
 
     def _forget(self, key: Key) -> None:
@@ -110,6 +128,10 @@ class Collection:
             self.groups[group].pop(key, None)
             if not self.groups[group]:
                 del self.groups[group]
+
+    def _tell(self, key: Key, obj: Object | None) -> None:
+        for follower in self.followers:
+            follower(key, obj)
 
 
 class Store:

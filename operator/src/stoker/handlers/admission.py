@@ -8,7 +8,7 @@ import asyncio
 import gc
 import logging
 import os
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,17 +16,18 @@ from typing import Any
 
 import kopf
 
-from stoker.adapters.kubernetes import Kubernetes
+from stoker.adapters.kubernetes import NAMESPACES, POLICIES, Kubernetes
 from stoker.catalogue import all_rules
 from stoker.handlers.admission_review import AdmissionRequest, Operation
 from stoker.handlers.cluster_view import ClusterView
 from stoker.handlers.health import HealthServer
 from stoker.handlers.job_review import JobReviewer, judge
 from stoker.handlers.policy_review import PolicyReviewer
+from stoker.handlers.process import until_one_ends, watch_only, watches
 from stoker.handlers.review_pool import ReviewPool
 from stoker.handlers.server import AdmissionServer, Route, ServerSettings
 from stoker.models import dljob, policy
-from stoker.models.meta import API_VERSION, GROUP, VERSION
+from stoker.models.meta import API_VERSION, GROUP
 from stoker.models.policy import BUILT_IN
 
 logger = logging.getLogger(__name__)
@@ -68,7 +69,7 @@ async def serve(settings: AdmissionSettings) -> None:
     pool = ReviewPool(settings.review_threads)
     rules = [rule.name for rule in all_rules()]
     jobs = JobReviewer(view, pool, _now)
-    policies = PolicyReviewer(view.policies, rules, _now)
+    policies = PolicyReviewer(view.in_force, rules, _now)
     server = AdmissionServer(
         settings.server,
         [
@@ -89,20 +90,7 @@ async def serve(settings: AdmissionSettings) -> None:
         )
         api = await stack.enter_async_context(await Kubernetes.connect())
         listing = view.keep_listed(api, interval=settings.list_interval, retry=settings.list_retry)
-        await _until_one_ends(listing, _watch(view, server, settings))
-
-
-async def _until_one_ends(*forever: Coroutine[Any, Any, None]) -> None:
-    """Run all until one ends or fails, then none: half an admission process would look alive."""
-    tasks = [asyncio.create_task(one) for one in forever]
-    try:
-        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in ended:
-        task.result()
+        await until_one_ends(listing, _watch(view, server, settings))
 
 
 async def _watch(view: ClusterView, server: AdmissionServer, settings: AdmissionSettings) -> None:
@@ -111,52 +99,14 @@ async def _watch(view: ClusterView, server: AdmissionServer, settings: Admission
     It looks once for what it is to watch, so it must not start before the policies' CRD is there.
     """
     await view.listed.wait()
-    await kopf.operator(
-        registry=watching(view), settings=kopf_settings(settings, server), clusterwide=True, standalone=True
-    )
-
-
-def watching(view: ClusterView) -> kopf.OperatorRegistry:
-    """The handlers: each event of the watches goes into the view. They are coroutines: others kopf runs in threads."""
-    registry = kopf.OperatorRegistry()
-
-    @kopf.on.login(registry=registry)
-    def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
-        if os.environ.get("KUBECONFIG"):
-            return kopf.login_with_kubeconfig(**kwargs)
-        return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
-
-    @kopf.on.event(GROUP, VERSION, policy.PLURAL, registry=registry)
-    async def policy_changed(event: kopf.RawEvent, **_: Any) -> None:
-        view.policies.watched(event["type"], event["object"])
-
-    @kopf.on.event("", "v1", "namespaces", registry=registry)
-    async def namespace_changed(event: kopf.RawEvent, **_: Any) -> None:
-        view.namespaces.watched(event["type"], event["object"])
-
-    return registry
+    registry = watches({POLICIES: view.policies.watched, NAMESPACES: view.namespaces.watched})
+    await kopf.operator(registry=registry, settings=kopf_settings(settings, server), clusterwide=True, standalone=True)
 
 
 def kopf_settings(settings: AdmissionSettings, server: AdmissionServer) -> kopf.OperatorSettings:
-    """Watch only: no peering, no events, no finalizers, no webhook configuration of kopf's own."""
-    kopfs = kopf.OperatorSettings()
-    kopfs.peering.standalone = True
+    """Watch only, beside our server."""
+    kopfs = watch_only(exit_timeout=settings.exit_timeout)
     kopfs.admission.server = server
-    kopfs.admission.managed = None
-    kopfs.scanning.disabled = True
-    kopfs.posting.enabled = False
-    kopfs.watching.chunk_size = 500
-    kopfs.watching.server_timeout = 300
-    kopfs.watching.client_timeout = 310
-    kopfs.watching.inactivity_timeout = 70
-    kopfs.networking.connect_timeout = 5
-    kopfs.networking.request_timeout = 30
-    kopfs.queueing.idle_timeout = 0.5
-    kopfs.persistence.finalizer = f"{GROUP}/finalizer"
-    kopfs.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
-    kopfs.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
-    kopfs.execution.max_workers = 2
-    kopfs.process.ultimate_exiting_timeout = settings.exit_timeout
     return kopfs
 
 

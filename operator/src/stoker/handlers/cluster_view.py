@@ -1,16 +1,13 @@
 """What a review knows of the cluster: its policies and the labels of its namespaces, from memory."""
 
 import asyncio
-import logging
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
-from stoker.adapters.kubernetes import NAMESPACES, POLICIES, ApiError, KubernetesApi
-from stoker.handlers.mirror import Mirror
-from stoker.models.policy import EffectivePolicy, UtilizationPolicy, resolve
-
-logger = logging.getLogger(__name__)
+from stoker.adapters.kubernetes import NAMESPACES, POLICIES, KubernetesApi, Object
+from stoker.controller.policies import Policies
+from stoker.controller.store import Collection, Key
+from stoker.handlers.process import keep_listed
+from stoker.models.policy import EffectivePolicy
 
 NAMESPACE_PATIENCE = 0.25
 """Seconds that a review waits to hear of its namespace: `kubectl apply` may create the two within milliseconds."""
@@ -20,24 +17,23 @@ class ClusterView:
     """The policies and namespaces, followed by a watch and checked against lists; no review asks the API server."""
 
     def __init__(self) -> None:
-        self.policies = Mirror("UtilizationPolicies", _read_policy, self._changed)
-        self.namespaces = Mirror("Namespaces", _read_labels, self._changed)
-        self._resolved: dict[str, EffectivePolicy] = {}
-        self._change = asyncio.Event()
+        self.policies = Collection()
+        self.namespaces = Collection()
+        self.in_force = Policies(self.policies, self.namespaces)
         self.listed = asyncio.Event()
         """Set once both have been listed."""
+        self._named = {"UtilizationPolicies": self.policies, "Namespaces": self.namespaces}
+        self._change = asyncio.Event()
+        self.namespaces.follow(self._namespace_changed)
 
     async def policy(self, namespace: str) -> EffectivePolicy:
         """What holds in a namespace. One that is still unknown after a moment has no labels but its name."""
-        if self.namespaces.get(namespace) is None:
-            await self._glance(namespace)
-        policy = self._resolved.get(namespace)
-        if policy is None:
-            policy = resolve(self.policies, namespace, self.namespaces.get(namespace) or {})
-            self._resolved[namespace] = policy
-        return policy
+        key = Key("", namespace)
+        if self.namespaces.get(key) is None:
+            await self._glance(key)
+        return self.in_force.of(namespace)
 
-    async def _glance(self, namespace: str) -> None:
+    async def _glance(self, namespace: Key) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(NAMESPACE_PATIENCE):
                 while self.namespaces.get(namespace) is None:
@@ -45,45 +41,29 @@ class ClusterView:
 
     async def list_all(self, api: KubernetesApi) -> None:
         """Compare with what the API server lists now. Raises ApiError."""
-        for resource, mirror in ((POLICIES, self.policies), (NAMESPACES, self.namespaces)):
+        for resource, collection in ((POLICIES, self.policies), (NAMESPACES, self.namespaces)):
             objects, version = await api.list(resource)
-            mirror.listed(objects, int(version))
+            collection.compare(objects, int(version))
         self.listed.set()
 
     async def keep_listed(self, api: KubernetesApi, *, interval: float, retry: float) -> None:
         """List again every `interval` seconds, for ever; after a failure already in `retry` seconds."""
-        failing = False
-        while True:
-            try:
-                await self.list_all(api)
-            except ApiError as error:
-                if not failing:
-                    logger.warning("Can't list policies and namespaces, trying again every %g s: %s", retry, error)
-                failing = True
-                await asyncio.sleep(retry)
-            else:
-                if failing:
-                    logger.info("Policies and namespaces are listed again.")
-                failing = False
-                await asyncio.sleep(interval)
+        await keep_listed(lambda: self.list_all(api), "policies and namespaces", interval=interval, retry=retry)
 
     def not_listed(self) -> str | None:
         """Why reviews can't be answered yet, or None."""
-        return self.policies.not_listed() or self.namespaces.not_listed()
+        missing = (f"{name} not listed yet" for name, collection in self._named.items() if not collection.is_listed)
+        return next(missing, None)
 
     def stalled(self) -> str | None:
-        """Which watch has fallen silent, or None."""
-        return self.policies.stalled() or self.namespaces.stalled()
+        """Which watch has fallen silent, or None: it did not tell until the next list of changes that a list saw."""
+        silent = (
+            f"the watch of {name} missed {collection.overdue} changes"
+            for name, collection in self._named.items()
+            if collection.overdue
+        )
+        return next(silent, None)
 
-    def _changed(self) -> None:
-        self._resolved.clear()
+    def _namespace_changed(self, _: Key, __: Object | None) -> None:
         self._change.set()
         self._change = asyncio.Event()
-
-
-def _read_policy(obj: Mapping[str, Any]) -> UtilizationPolicy:
-    return UtilizationPolicy.model_validate(obj)
-
-
-def _read_labels(obj: Mapping[str, Any]) -> Mapping[str, str]:
-    return dict(obj["metadata"].get("labels") or {})

@@ -5,11 +5,9 @@ import logging
 import os
 import socket
 import uuid
-from collections.abc import Coroutine
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import kopf
 
@@ -29,6 +27,7 @@ from stoker.controller.reconcile import Reconciler
 from stoker.controller.scan import Scanner
 from stoker.controller.store import Key, Store
 from stoker.handlers.health import HealthServer
+from stoker.handlers.process import until_one_ends
 from stoker.handlers.watch import Resync, SilentWatchError, kopf_settings, watching
 
 logger = logging.getLogger(__name__)
@@ -74,7 +73,7 @@ async def serve(settings: ControllerSettings) -> None:
         api = await stack.enter_async_context(await Kubernetes.connect())
         metrics = await stack.enter_async_context(PrometheusSource(settings.prometheus_url))
         resync = Resync(api, store, queue, clock)
-        children, policies = Children(api, store), Policies(store)
+        children, policies = Children(api, store), Policies(store.policies, store.namespaces)
         manifests = Manifests(policies, clock)
         publisher = Publisher(api, store, EventWriter(api, clock, instance=identity))
         grace = ReclaimSettings(minimum_warning_grace=settings.minimum_warning_grace)
@@ -109,7 +108,7 @@ async def serve(settings: ControllerSettings) -> None:
             standalone=True,
         )
         try:
-            await _until_one_ends(watch, resync.run(interval=RESYNC, retry=RETRY), lead())
+            await until_one_ends(watch, resync.run(interval=RESYNC, retry=RETRY), lead())
         finally:
             await elector.release()
 
@@ -121,19 +120,6 @@ async def _hold(elector: Elector) -> None:
     except LeadershipLostError as lost:
         logger.critical("%s: exiting at once", lost)
         os._exit(1)
-
-
-async def _until_one_ends(*forever: Coroutine[Any, Any, None]) -> None:
-    """Run all until one ends or fails, then none: half a controller would look alive."""
-    tasks = [asyncio.create_task(one) for one in forever]
-    try:
-        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in ended:
-        task.result()
 
 
 __all__ = ["ControllerSettings", "SilentWatchError", "run", "serve"]

@@ -3,20 +3,15 @@ anything.
 """
 
 import asyncio
-import logging
-import os
-from typing import Any
 
 import kopf
 
 from stoker.adapters.clock import Clock
-from stoker.adapters.kubernetes import DLJOBS, JOBS, NAMESPACES, PODS, POLICIES, ApiError, KubernetesApi, Resource
+from stoker.adapters.kubernetes import DLJOBS, JOBS, NAMESPACES, PODS, POLICIES, KubernetesApi, Object, Resource
 from stoker.controller.queue import WorkQueue
 from stoker.controller.store import Key, Store, concerned
-from stoker.models.meta import GROUP
+from stoker.handlers.process import Told, keep_listed, watch_only, watches
 from stoker.workload.manifest import DLJOB_LABEL
-
-logger = logging.getLogger(__name__)
 
 LIST_LATE = 1200.0
 """Seconds without a complete list after which the process is started anew."""
@@ -30,53 +25,24 @@ class SilentWatchError(Exception):
 
 def watching(store: Store, queue: WorkQueue[Key]) -> kopf.OperatorRegistry:
     """The handlers of all watches."""
-    registry = kopf.OperatorRegistry()
-
-    @kopf.on.login(registry=registry)
-    def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
-        if os.environ.get("KUBECONFIG"):
-            return kopf.login_with_kubeconfig(**kwargs)
-        return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
-
-    for resource in store.resources:
-        _watch(registry, resource, store, queue)
-    return registry
+    return watches({resource: _feeding(resource, store, queue) for resource in store.resources})
 
 
-def _watch(registry: kopf.OperatorRegistry, resource: Resource, store: Store, queue: WorkQueue[Key]) -> None:
+def _feeding(resource: Resource, store: Store, queue: WorkQueue[Key]) -> Told:
     collection = store.collection(resource)
 
-    @kopf.on.event(
-        resource.group, resource.version, resource.plural, id=f"{resource.plural}-changed", registry=registry
-    )
-    async def changed(event: kopf.RawEvent, **_: Any) -> None:
-        obj: dict[str, Any] = dict(event["object"])
-        if collection.watched(event["type"], obj) and (key := concerned(resource, obj)) is not None:
+    def told(kind: str | None, obj: Object) -> None:
+        if collection.watched(kind, obj) and (key := concerned(resource, obj)) is not None:
             queue.add(key)
+
+    return told
 
 
 def kopf_settings(*, exit_timeout: float) -> kopf.OperatorSettings:
-    """Watch only: no peering, no events, no finalizers, no annotations."""
-    settings = kopf.OperatorSettings()
-    settings.peering.standalone = True
-    settings.admission.managed = None
-    settings.scanning.disabled = True
-    settings.posting.enabled = False
-    settings.watching.chunk_size = 500
-    settings.watching.server_timeout = 300
-    settings.watching.client_timeout = 310
-    settings.watching.inactivity_timeout = 70
+    """Watch only, and of Jobs and pods no more than `SELECTORS` select."""
+    settings = watch_only(exit_timeout=exit_timeout)
     for resource, selector in SELECTORS.items():
         settings.watching.label_selectors[resource.group, resource.version, resource.plural] = selector
-    settings.networking.connect_timeout = 5
-    settings.networking.request_timeout = 30
-    settings.queueing.worker_limit = None
-    settings.queueing.idle_timeout = 0.5
-    settings.persistence.finalizer = f"{GROUP}/finalizer"
-    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
-    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
-    settings.execution.max_workers = 2
-    settings.process.ultimate_exiting_timeout = exit_timeout
     return settings
 
 
@@ -111,14 +77,7 @@ class Resync:
 
     async def run(self, *, interval: float, retry: float) -> None:
         """List at once and every `interval` seconds; after a failure every `retry` seconds."""
-        while True:
-            try:
-                await self.once()
-            except ApiError as error:
-                logger.warning("objects can't be listed: %s", error)
-                await asyncio.sleep(retry)
-            else:
-                await asyncio.sleep(interval)
+        await keep_listed(self.once, "the cluster's objects", interval=interval, retry=retry)
 
     def stalled(self) -> str | None:
         """Says so when the cluster has not been listed for much longer than it should take."""

@@ -1,0 +1,83 @@
+from typing import Any
+
+import pytest
+
+from stoker.controller.policies import Policies
+from stoker.controller.store import Collection
+from stoker.models.vocabulary import Action
+
+
+def obj(name: str, version: int, spec: Any = None, **labels: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "resourceVersion": str(version), "labels": labels}, "spec": spec or {}}
+
+
+def acting(action: str) -> dict[str, Any]:
+    return {"rules": {"launcher-too-few": {"action": action}}}
+
+
+class World:
+    def __init__(self) -> None:
+        self.policies, self.namespaces = Collection(), Collection()
+        self.namespaces.put(obj("team", 1))
+        self.in_force = Policies(self.policies, self.namespaces)
+
+    def action(self, namespace: str = "team") -> Action:
+        return self.in_force.of(namespace).action("launcher-too-few", Action.OFF)
+
+
+def test_an_invalid_policy_leaves_the_last_valid_one_in_force(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.policies.watched("ADDED", obj("default", 5, acting("Deny")))
+    world.policies.watched("MODIFIED", obj("default", 6, acting("Maybe")))
+    assert world.action() is Action.DENY
+    assert "UtilizationPolicy default is invalid, the last valid one stays in force: " in caplog.text
+    world.policies.compare([obj("default", 6, acting("Maybe"))], version=8)
+    assert world.action() is Action.DENY
+    assert [record.levelname for record in caplog.records] == ["ERROR"], "said once for each version"
+    world.policies.watched("MODIFIED", obj("default", 9, acting("Warn")))
+    assert world.action() is Action.WARN
+
+
+def test_a_policy_that_was_never_valid_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.policies.compare([obj("default", 5, acting("Maybe"))], version=8)
+    assert list(world.in_force) == []
+    assert world.action() is Action.OFF
+    assert "UtilizationPolicy default is invalid, it is ignored: " in caplog.text
+
+
+def test_a_policy_that_a_list_no_longer_has_ends() -> None:
+    world = World()
+    world.policies.watched(None, obj("default", 5, acting("Deny")))
+    assert world.action() is Action.DENY
+    world.policies.compare([], version=8)
+    assert world.action() is Action.OFF
+
+
+def test_what_was_there_before_counts() -> None:
+    world = World()
+    world.policies.watched(None, obj("default", 5, acting("Deny")))
+    world.in_force = Policies(world.policies, world.namespaces)
+    assert world.action() is Action.DENY
+
+
+def test_a_change_of_something_else_in_the_policy_is_no_change() -> None:
+    world = World()
+    world.policies.watched("ADDED", obj("default", 5, acting("Deny")))
+    before = world.in_force.of("team")
+    world.policies.watched("MODIFIED", obj("default", 6, acting("Deny")))
+    assert world.in_force.of("team") is before
+
+
+def test_a_changed_namespace_is_resolved_anew_and_no_other() -> None:
+    world = World()
+    world.namespaces.put(obj("other", 2))
+    strict = acting("Deny") | {"namespaceSelector": {"matchLabels": {"tier": "prod"}}}
+    world.policies.watched("ADDED", obj("strict", 5, strict))
+    assert world.action() is Action.OFF
+    other = world.in_force.of("other")
+    world.namespaces.watched("MODIFIED", obj("team", 6, tier="prod"))
+    assert world.action() is Action.DENY
+    assert world.in_force.of("other") is other
+    world.namespaces.watched("DELETED", obj("team", 7))
+    assert world.action() is Action.OFF
