@@ -270,6 +270,11 @@ def test_activity_cancels_a_warning_and_says_so() -> None:
     assert not decision.record.has_warning
 
 
+def test_new_pods_are_not_idle_since_the_old_ones_were() -> None:
+    decision = look(record=Record(), job=replace(CANDIDATE, pod_uids=frozenset({"new-0"})))
+    assert decision.record.idle_since is None
+
+
 def test_not_knowing_keeps_the_warning_and_does_nothing() -> None:
     unknown = look(record=WARNED, idle=replace(IDLE, state=IdlenessState.UNKNOWN))
     assert (unknown.step, unknown.record.state, unknown.record.has_warning) == (Step.NONE, ReclaimState.UNKNOWN, True)

@@ -202,6 +202,11 @@ def _cause(job: Candidate) -> Finding | None:
     )
 
 
+def _because(cause: Finding) -> str:
+    """The cause, to stand in brackets."""
+    return f"{cause.category}: {cause.detail.rstrip('.')}"
+
+
 def _idle_since(idleness: Idleness) -> datetime:
     assert idleness.since is not None  # _too_early has asked
     return idleness.since
@@ -240,7 +245,8 @@ def _without_action(
     record: Record, state: ReclaimState, reason: str, idleness: Idleness, notices: tuple[Notice, ...], now: datetime
 ) -> Decision:
     """A job that nothing is done to. Not knowing keeps a warning as it is; everything else ends it."""
-    since = idleness.since if idleness.state is IdlenessState.IDLE else None
+    # An answer about pods that are gone (the state is Active then) says nothing of how long these have been idle.
+    since = idleness.since if idleness.state is IdlenessState.IDLE and state is not ReclaimState.ACTIVE else None
     if state is ReclaimState.UNKNOWN:
         return Decision(record=replace(record, state=state, reason=reason), notices=notices)
     cancelled = record.has_warning
@@ -268,7 +274,7 @@ def _observed(
     if had_warning:
         record = record.remembering(now, "warning cancelled: the policy only observes")
     message = (
-        f"All GPUs of the job are idle since {since} ({cause.category}: {cause.detail})."
+        f"All GPUs of the job are idle since {since} ({_because(cause)})."
         " It would be warned and then reclaimed; the policy only observes."
     )
     notice = Notice(reason=NoticeReason.WOULD_RECLAIM, message=message, episode=since)
@@ -301,7 +307,7 @@ def _warned(
         pod_uids=job.pod_uids,
     ).remembering(now, f"warned: {cause.category}, idle since {since}, deadline {rfc3339(deadline)}")
     message = (
-        f"All {job.gpus} GPUs of the job are idle since {since} ({cause.category}: {cause.detail})."
+        f"All {job.gpus} GPUs of the job are idle since {since} ({_because(cause)})."
         f" Unless they work again it will be {does} at {rfc3339(deadline)}."
         " To keep it: stoker snooze, or let the job end."
     )
