@@ -77,6 +77,8 @@ class SupervisedCluster(Cluster):
     # ------------------------------------------------------------------------------------------------------- life
 
     def start(self) -> None:
+        if self._supervisor is not None:
+            raise ClusterError(f"cluster {self.name} is started already")
         self.programs = binaries.resolve_all(self.needs, self._report)
         if self._given_folder is not None:
             self._given_folder.mkdir(parents=True, exist_ok=True)
