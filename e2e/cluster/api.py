@@ -79,7 +79,7 @@ class ApiClient:
                 answer = connection.getresponse()
                 text = answer.read()
                 break
-            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError, ssl.SSLEOFError):
                 # a kept-alive connection that the server had closed meanwhile: the request was not served
                 self._drop()
                 if fresh or attempt == 2:
