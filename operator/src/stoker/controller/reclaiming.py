@@ -19,11 +19,22 @@ from stoker.diagnosis import idleness
 from stoker.models.diagnosis import Idleness, IdlenessState
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, parse_time, rfc3339
-from stoker.models.meta import SNOOZE_ANNOTATION
+from stoker.models.meta import RESUME_ANNOTATION, SNOOZE_ANNOTATION
 from stoker.models.policy import EffectivePolicy
 from stoker.models.screen import MetricsSource, MetricsUnavailable
 from stoker.models.vocabulary import Phase, ReclaimMode, ReclaimState, UnknownReason
-from stoker.reclaim import Candidate, Decision, Notice, NoticeReason, Record, Step, decide, idle_after
+from stoker.reclaim import (
+    Candidate,
+    Decision,
+    Notice,
+    NoticeReason,
+    Record,
+    Resumption,
+    Step,
+    decide,
+    idle_after,
+    resumed,
+)
 from stoker.workload import job_facts
 from stoker.workload import pods as pod_status
 from stoker.workload.manifest import DLJOB_LABEL, QUEUE_LABEL
@@ -83,12 +94,13 @@ class Reclaimer:
             idle = Idleness(state=IdlenessState.UNKNOWN, observed_at=now, reason=UnknownReason.NO_SAMPLES)
         return self._decide(candidate, idle, self._policies.of(job.namespace), record, now)
 
-    async def reclaim(self, stale: DLJob) -> None:
+    async def reclaim(self, stale: DLJob) -> bool:
         """Look at everything afresh and decide again; then record the intent, act under the Job's resource version, and
         record the deed. A crash in between is made good by the next pass: an intent without the deed is decided anew,
         a deed without its record is recorded.
 
-        Raises Transient, ConflictError or another ApiError: nothing was done, or it is to be recorded.
+        Returns whether it was done; if not, the next look at the metrics asks again. Raises Transient, ConflictError
+        or another ApiError: nothing was done, or it is to be recorded.
         """
         raw = await self._api.get(DLJOBS, stale.namespace, stale.name)
         job = DLJob.model_validate(raw)
@@ -99,6 +111,9 @@ class Reclaimer:
             raise Transient("the DLJob changed before the reclaim")
         policy = self._policies.of(job.namespace)
         record = Record.from_status(job.status.reclaim)
+        now = self._clock.now()
+        if owners_word(job, record, now).record != record:
+            raise Transient("its owner has asked for it since")
         candidate = self._candidate(job, child, pods, recorded(job))
         idle = await self._fresh_idleness(job, pods, candidate, policy)
         now = self._clock.now()
@@ -107,9 +122,9 @@ class Reclaimer:
             logger.info("%s/%s: not reclaimed after a second look: %s", job.namespace, job.name, decision.record.reason)
             raw = await self._publisher.write(raw, {**raw["status"], "reclaim": decision.record.to_status()})
             await self._publisher.tell(raw, decision.notices)
-            return
+            return False
         if not await self._within_bounds(job, policy, now):
-            return
+            return False
         intent = replace(decision.record, state=ReclaimState.RECLAIMING)
         raw = await self._publisher.write(raw, {**raw["status"], "reclaim": intent.to_status()})
         if intent.action is ReclaimMode.DELETE:
@@ -122,6 +137,7 @@ class Reclaimer:
         fields = {"phase": Phase.RECLAIMED.value, "reclaim": done.to_status()}
         raw = await self._publisher.write(raw, {**raw["status"], **fields})
         await self._publisher.tell(raw, (deed_notice(job, done),))
+        return True
 
     def _candidate(self, job: DLJob, child: Object, pods: Sequence[Object], findings: Sequence[Finding]) -> Candidate:
         live = [pod for pod in pods if not pod_status.is_finished(pod)]
@@ -157,6 +173,9 @@ class Reclaimer:
                 screen = await self._metrics.screen(window, now)
         except MetricsUnavailable as unavailable:
             return unknown(unavailable, now)
+        except TimeoutError:
+            late = MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, "no answer in time")
+            return unknown(late, now)
         return idleness(
             job_facts(job, live, self._manifests.program(job)),
             screen,
@@ -190,6 +209,17 @@ class Reclaimer:
         body = {**raw, "status": {**status, "recentReclaims": [*recent, entry]}}
         await self._api.replace(POLICIES, None, name, body, subresource="status")
         return True
+
+
+def owners_word(job: DLJob, record: Record, now: datetime) -> Resumption:
+    """What the owner's annotation or spec.suspend say beyond what the record has taken."""
+    return resumed(
+        record,
+        annotation=job.metadata.annotations.get(RESUME_ANNOTATION),
+        suspend=bool(job.spec.suspend),
+        observed_suspend=job.status.observed_suspend if job.status is not None else None,
+        now=now,
+    )
 
 
 def unknown(unavailable: MetricsUnavailable, now: datetime) -> Idleness:

@@ -29,14 +29,13 @@ from stoker.controller.manifests import Manifests
 from stoker.controller.policies import Policies
 from stoker.controller.publishing import Publisher
 from stoker.controller.queue import Transient
-from stoker.controller.reclaiming import Reclaimer, completed, deed, deed_notice
+from stoker.controller.reclaiming import Reclaimer, completed, deed, deed_notice, owners_word
 from stoker.controller.store import Key, Store
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, rfc3339
-from stoker.models.meta import RESUME_ANNOTATION
 from stoker.models.schema import explain
 from stoker.models.vocabulary import Outcome, Phase, ReclaimMode, ReclaimState
-from stoker.reclaim import Decision, Notice, Record, Step, resumed
+from stoker.reclaim import Decision, Notice, Record, Step
 from stoker.workload import observe
 from stoker.workload.conditions import Fact, written
 from stoker.workload.manifest import QUEUE_LABEL
@@ -143,13 +142,8 @@ class Reconciler:
         nothing.
         """
         status = job.status
-        word = resumed(
-            Record.from_status(status.reclaim if status is not None else None),
-            annotation=job.metadata.annotations.get(RESUME_ANNOTATION),
-            suspend=bool(job.spec.suspend),
-            observed_suspend=status.observed_suspend if status is not None else None,
-            now=self._clock.now(),
-        )
+        record = Record.from_status(status.reclaim if status is not None else None)
+        word = owners_word(job, record, self._clock.now())
         if word.notices:
             fields = {"reclaim": word.record.to_status(), "observedSuspend": bool(job.spec.suspend)}
             raw = await self._publisher.write(raw, {**raw["status"], **fields})
@@ -208,8 +202,7 @@ class Reconciler:
         notices = (*notices, *decision.notices)
         await self._publisher.publish(raw, draft, before=before, notices=notices, now=now)
         if decision.step is Step.RECLAIM:
-            await self._reclaimer.reclaim(job)
-            return AT_ONCE
+            return AT_ONCE if await self._reclaimer.reclaim(job) else None
         return _look_again(decision.record, obstacle, seen, now)
 
     def _findings(

@@ -40,6 +40,8 @@ never earlier.
 EXAMINED = 20
 """Jobs examined in one tick."""
 SCREEN_TIMEOUT = 20.0
+FAILURES = 3
+"""Examinations that may fail before the tick gives up."""
 EXAMINE_TIMEOUT = 20.0
 TICK_LATE = 600.0
 """Seconds beyond the interval after which the scan counts as hung: every query in a tick has its own, shorter limit."""
@@ -183,18 +185,30 @@ class Scanner:
         return answers
 
     async def _examine(self, subjects: Sequence[Subject], answers: Mapping[Key, Idleness]) -> None:
-        """Read some jobs' series in full: final looks first, then whoever waited longest."""
+        """Read some jobs' series in full: final looks first, once; then jobs on the way to being reclaimed, whose
+        cause must not be an old one; then whoever waited longest.
+        """
         never = -1.0
+
+        def urgency(subject: Subject) -> tuple[bool, bool, float]:
+            last = self._examined.get(subject.job.uid, never)
+            reclaim = subject.job.status.reclaim if subject.job.status is not None else None
+            is_warned = reclaim is not None and reclaim.deadline is not None
+            return not (subject.is_final and last == never), not is_warned, last
+
         order = sorted(
-            (subject for subject in subjects if subject.facts.pods and _has_started(subject.facts)),
-            key=lambda subject: (not subject.is_final, self._examined.get(subject.job.uid, never)),
+            (subject for subject in subjects if subject.facts.pods and _has_started(subject.facts)), key=urgency
         )
+        failures = 0
         for subject in order[:EXAMINED]:
             try:
                 diagnosis = await self._diagnose(subject)
             except (MetricsUnavailable, TimeoutError) as error:
                 logger.warning("%s: not examined: %s", subject.key, error)
-                return
+                failures += 1
+                if failures == FAILURES:  # not this job's fault, then
+                    return
+                continue
             except Exception:
                 logger.exception("%s: the examination failed", subject.key)
                 continue

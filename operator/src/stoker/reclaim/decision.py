@@ -10,7 +10,7 @@ from enum import StrEnum
 from stoker.models.diagnosis import Idleness, IdlenessState
 from stoker.models.finding import Finding, parse_time, rfc3339
 from stoker.models.policy import EffectivePolicy, format_duration
-from stoker.models.vocabulary import Category, Confidence, JobType, ReclaimMode, ReclaimState
+from stoker.models.vocabulary import Action, Category, Confidence, JobType, ReclaimMode, ReclaimState, Source
 from stoker.reclaim.record import Record
 
 RECLAIMABLE = (Category.UNRELEASED_JOB, Category.INTERACTIVE_JOB)
@@ -103,14 +103,16 @@ def decide(
         state, reason = verdict
         return _without_action(record, state, reason, idleness, notices, now)
 
-    cause = _cause(job)
+    cause = _cause(job, policy, now)
     assert cause is not None  # _state has asked
     since = _idle_since(idleness)
     mode = _mode(job, cause, policy)
+    # Who was warned of a suspension, which can be undone, is warned anew before anything is deleted.
+    milder = mode is ReclaimMode.DELETE and record.action is not ReclaimMode.DELETE
     record = replace(record, idle_since=since, action=mode, rule=cause.rule)
     if mode is ReclaimMode.OBSERVE:
         return _observed(record, cause, policy, notices, now)
-    if not _warning_stands(record, job, since):
+    if milder or not _warning_stands(record, job, since):
         return _warned(record, job, cause, policy, mode, notices, now, minimum_warning_grace)
     warned_at, deadline = record.warned_at, record.deadline
     assert warned_at is not None  # _warning_stands has asked
@@ -171,7 +173,7 @@ def _too_early(
     if record.resumed_at is not None and now - record.resumed_at < policy.reclaim.cooldown_after_resume:
         until = record.resumed_at + policy.reclaim.cooldown_after_resume
         return ReclaimState.IDLE, f"idle, but left alone until {rfc3339(until)} since it was resumed"
-    if _cause(job) is None:
+    if _cause(job, policy, now) is None:
         return ReclaimState.IDLE, "idle, and only reported: no finding says that nobody needs its GPUs"
     return None
 
@@ -189,14 +191,22 @@ def _type(job: Candidate, policy: EffectivePolicy) -> JobType:
     return JobType.TRAINING if own_word and not policy.trusted_job_types else job.job_type
 
 
-def _cause(job: Candidate) -> Finding | None:
-    """The open finding that makes the job reclaimable."""
+def _cause(job: Candidate, policy: EffectivePolicy, now: datetime) -> Finding | None:
+    """The open finding that makes the job reclaimable. The metrics must show it: that the manifest promises an end
+    without release says nothing of a job that still works on its CPUs. A rule that the policy turns off, or exempts
+    the job from, is no reason.
+    """
     return next(
         (
             finding
             for category in RECLAIMABLE
             for finding in job.findings
-            if finding.category is category and finding.is_open and finding.confidence in SURE
+            if finding.category is category
+            and finding.is_open
+            and finding.confidence in SURE
+            and Source.METRICS in finding.sources
+            and policy.action(finding.rule, Action.WARN) is not Action.OFF
+            and policy.exemption(finding.rule, job.labels, now) is None
         ),
         None,
     )
@@ -329,7 +339,8 @@ def _snooze(
         until = parse_time(job.snooze)
         if until is None or until.tzinfo is None:
             raise ValueError("no time zone")  # noqa: TRY301 - one reason among those that parse_time has
-    except ValueError:
+        until = until.astimezone(UTC)  # a year outside 1..9999 in UTC overflows
+    except (ValueError, OverflowError):
         message = f"stoker.dev/snooze-until {job.snooze[:64]!r} is ignored: write a time such as 2026-11-21T18:00:00Z."
         notice = Notice(reason=NoticeReason.SNOOZE_IGNORED, message=message, episode=job.snooze)
         return replace(record, handled_snooze=job.snooze, snoozed_until=None), (notice,)
