@@ -180,6 +180,16 @@ async def test_without_metrics_nothing_is_done_and_the_warning_stays(reason: Unk
     assert world.api.objects[DLJOBS, "team", "bert"]["status"]["reclaim"]["deadline"] == world.record["deadline"]
 
 
+async def test_an_owner_who_asks_for_it_before_the_last_look_keeps_it() -> None:
+    """Though the watch has not told of it yet: the last look reads the DLJob afresh."""
+    world = World()
+    raw = world.api.objects[DLJOBS, "team", "bert"]
+    raw["metadata"].setdefault("annotations", {})["stoker.dev/resume"] = "please"
+    with pytest.raises(Transient):
+        await world.reclaim()
+    assert (world.is_suspended, world.state) == (False, "Warned")
+
+
 async def test_a_replaced_pod_stops_it() -> None:
     world = World()
     world.api.store(PODS, "team", pod(uid="another"))

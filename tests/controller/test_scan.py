@@ -15,6 +15,7 @@ from stoker.controller.queue import WorkQueue
 from stoker.controller.scan import EXAMINED, WINDOWS, Scanner, _chosen
 from stoker.controller.store import Key, Store
 from stoker.models.diagnosis import IdlenessState
+from stoker.models.finding import rfc3339
 from stoker.models.screen import MetricsUnavailable, Screen
 from stoker.models.series import JobFacts, JobSeries
 from stoker.models.vocabulary import UnknownReason
@@ -131,6 +132,28 @@ async def test_jobs_are_examined_in_rotation_within_the_budget() -> None:
     assert len(world.metrics.examined) == EXAMINED
     await world.scanner.tick()
     assert set(world.metrics.examined[: EXAMINED + 5]) == {f"job-{number}" for number in range(EXAMINED + 5)}
+
+
+async def test_jobs_whose_series_fail_do_not_keep_the_others_from_being_examined() -> None:
+    """Those that ended too early for any sample would be wanted again and again."""
+    world = World()
+    ended = {"completionTime": rfc3339(NOW)}
+    for number in range(EXAMINED):
+        world.add(f"ended-{number}", phase="Failed", status=ended)
+    world.add("running")
+    for _ in range(3):
+        await world.scanner.tick()
+    assert "running" in world.metrics.examined
+
+
+async def test_a_warned_job_is_examined_in_every_tick() -> None:
+    world = World()
+    for number in range(2 * EXAMINED):
+        world.add(f"job-{number}")
+    world.add("warned", status={"reclaim": {"state": "Warned", "deadline": rfc3339(NOW)}})
+    for _ in range(3):
+        await world.scanner.tick()
+    assert world.metrics.examined.count("warned") == 3
 
 
 def test_at_most_so_many_windows_and_nobody_judged_by_a_shorter_one() -> None:

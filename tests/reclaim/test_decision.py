@@ -9,8 +9,9 @@ import pytest
 from stoker.models.diagnosis import Idleness, IdlenessState
 from stoker.models.finding import Finding
 from stoker.models.meta import LabelSelector
-from stoker.models.policy import BUILT_IN, EffectivePolicy, EffectiveReclaim, Exemption, ScheduleWindow
+from stoker.models.policy import BUILT_IN, EffectivePolicy, EffectiveReclaim, Exemption, RuleSetting, ScheduleWindow
 from stoker.models.vocabulary import (
+    Action,
     Category,
     Confidence,
     JobType,
@@ -270,6 +271,33 @@ def test_activity_cancels_a_warning_and_says_so() -> None:
     assert not decision.record.has_warning
 
 
+@pytest.mark.parametrize("source", [Source.SCRIPT, Source.MANIFEST])
+def test_a_cause_that_only_the_manifest_shows_is_only_reported(source: Source) -> None:
+    """`train.py; sleep 60` says nothing of a job that still works on its CPUs."""
+    decision = look(job=replace(CANDIDATE, findings=(replace(finding(), sources=(source,)),)))
+    assert (decision.step, decision.record.state, decision.record.has_warning) == (Step.NONE, ReclaimState.IDLE, False)
+
+
+def test_a_rule_that_the_policy_turns_off_is_no_reason() -> None:
+    off = replace(SUSPENDS, rules={finding().rule: RuleSetting(action=Action.OFF)})
+    assert look(policy=off, record=WARNED).record.state is ReclaimState.IDLE
+
+
+def test_a_job_that_is_exempt_from_the_rule_is_left_alone_until_the_exemption_ends() -> None:
+    for until, step in ((NOW + timedelta(hours=1), Step.NONE), (NOW, Step.RECLAIM)):
+        selector = LabelSelector(match_labels={"team": "nlp"})
+        exempt = Exemption(job_selector=selector, rules=(finding().rule,), until=until, reason="a campaign")
+        job = replace(CANDIDATE, labels={"team": "nlp"})
+        assert look(job=job, policy=replace(SUSPENDS, exemptions=(exempt,)), record=WARNED).step is step
+
+
+def test_who_was_warned_of_a_suspension_is_warned_anew_before_a_deletion() -> None:
+    decision = look(policy=with_reclaim(mode=ReclaimMode.DELETE), record=WARNED)
+    assert (decision.step, reasons(decision)) == (Step.NONE, [NoticeReason.WARNED])
+    assert decision.record.deadline is not None
+    assert decision.record.deadline > NOW
+
+
 def test_new_pods_are_not_idle_since_the_old_ones_were() -> None:
     decision = look(record=Record(), job=replace(CANDIDATE, pod_uids=frozenset({"new-0"})))
     assert decision.record.idle_since is None
@@ -306,7 +334,9 @@ def test_a_snooze_far_in_the_future_is_bounded_once_and_for_all() -> None:
     assert after.record.state is ReclaimState.WARNED
 
 
-@pytest.mark.parametrize("text", ["tomorrow", "", "2026-11-21T13:00:00", "2026-99-99T00:00:00Z"])
+@pytest.mark.parametrize(
+    "text", ["tomorrow", "", "2026-11-21T13:00:00", "2026-99-99T00:00:00Z", "0001-01-01T00:00:00+14:00"]
+)
 def test_a_snooze_that_cannot_be_read_is_told_and_does_not_count(text: str) -> None:
     decision = look(job=replace(CANDIDATE, snooze=text))
     assert reasons(decision) == [NoticeReason.SNOOZE_IGNORED, NoticeReason.WARNED]
