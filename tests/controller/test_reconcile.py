@@ -107,6 +107,21 @@ async def test_the_end_is_followed_by_its_time_to_live_though_no_event_comes_any
     assert (DLJOBS, "team", "bert") not in world.api.objects
 
 
+async def test_a_suspension_whose_answer_was_lost_is_recorded_and_not_undone() -> None:
+    """The watch has not told of it yet; the store still has the running Job."""
+    record = {"state": "Reclaiming", "action": "Suspend", "warnedAt": "2026-11-21T11:00:00Z"}
+    world = World(status={"jobUID": JOB_UID, "reclaim": record})
+    world.put_job()
+    suspended = world.api.objects[JOBS, "team", "bert"]
+    suspended["spec"]["suspend"] = True
+    suspended["metadata"].setdefault("annotations", {})["stoker.dev/suspended-by"] = "reclaim"
+    world.api.store(JOBS, "team", suspended)
+    await world.reconcile()
+    await world.reconcile()
+    assert world.status["reclaim"]["state"] == "Reclaimed"
+    assert world.api.objects[JOBS, "team", "bert"]["spec"]["suspend"] is True
+
+
 async def test_a_job_that_reclaim_deleted_is_left_in_peace() -> None:
     record = {"state": "Reclaiming", "action": "Delete", "warnedAt": "2026-11-21T11:00:00Z"}
     world = World(status={"jobUID": JOB_UID, "reclaim": record})

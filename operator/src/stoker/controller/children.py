@@ -35,11 +35,11 @@ class Children:
         self._api = api
         self._store = store
 
-    async def find(self, job: DLJob) -> Object | None:
-        """The DLJob's own Job. Where the store has none though one was created, the API server is asked."""
+    async def find(self, job: DLJob, *, afresh: bool = False) -> Object | None:
+        """The DLJob's own Job. The API server is asked `afresh`, or where the store has none though one was created."""
         key = key_of({"metadata": {"namespace": job.namespace, "name": job.name}})
         known = self._store.jobs.get(key)
-        if known is not None and is_ours(known, job.uid):
+        if known is not None and is_ours(known, job.uid) and not afresh:
             return known
         if job.status is None or job.status.job_uid is None:
             return None

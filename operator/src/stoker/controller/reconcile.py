@@ -110,7 +110,8 @@ class Reconciler:
     async def _drive(self, raw: Object, job: DLJob) -> float | None:
         raw, job, record = await self._take_word(raw, job)
         now = self._clock.now()
-        child = await self._children.find(job)
+        # After an intent the deed may be done though its answer was lost, and the watch may not have told of it yet.
+        child = await self._children.find(job, afresh=record.state is ReclaimState.RECLAIMING)
         before = recorded(job)
         if child is None and job.status is not None and job.status.job_uid is not None:
             return await self._without_child(raw, job, record, before, now)
