@@ -14,11 +14,13 @@ it has waited for its GPUs, its image and its data, and does so at each restart.
 ## When it stays silent
 
 - a count that can't be resolved, or a set of counts that includes one that fits;
-- signs that processes share devices or use none: the gloo backend, a CPU switch, CUDA's multi-process service;
+- signs that processes share devices or use none: the gloo or MPI backend, a CPU switch, a `CUDA_VISIBLE_DEVICES` that
+  hides every GPU, CUDA's multi-process service;
 - jobs without GPUs, MIG slices and shared GPUs;
 - commands that run only after a failure.
 
-For Python programs under mpirun, whose ranks need not use a GPU each, it only warns; others are let pass.
+For Python programs under mpirun, whose ranks need not use a GPU each, it only warns; others are let pass. It also only
+warns where another launch of the job fits the GPUs: the larger one may prepare data without them.
 
 ## Change
 
@@ -66,6 +68,7 @@ def check(submission: Submission) -> Iterator[Problem]:
             or launch.invocation.after_failure
             or count.minimum is None
             or count.minimum <= devices
+            or (launch.devices is not None and launch.devices.count == 0)
             or _shares_or_needs_none(launch)
             or (launch.launcher in {Launcher.MPIRUN, Launcher.HOROVODRUN} and submission.nodes > 1)
         ):
@@ -75,6 +78,7 @@ def check(submission: Submission) -> Iterator[Problem]:
             and launch.one_device_per_process
             and launch.invocation.certain
             and plan.script.complete
+            and not any(_fits(other, submission) for other in plan.launches)
         )
         given, line = given_count(launch), origin_line(given_count(launch))
         least = "" if count.value is not None else "at least "
@@ -104,9 +108,15 @@ def check(submission: Submission) -> Iterator[Problem]:
 def _visible(launch: Launch, submission: Submission) -> int:
     """How many devices the launch sees: the node's, or those that CUDA_VISIBLE_DEVICES leaves of them."""
     devices = launch.devices
-    if devices is None or devices.count is None or launch.launcher is Launcher.DEEPSPEED or not devices.count:
+    if devices is None or devices.count is None or launch.launcher is Launcher.DEEPSPEED:
         return submission.gpus_per_node
     return min(devices.count, submission.gpus_per_node)
+
+
+def _fits(launch: Launch, submission: Submission) -> bool:
+    """Whether a launch starts processes that all find a GPU."""
+    count = launch.processes_per_node.minimum
+    return launch.launcher in COUNTING_LAUNCHERS and count is not None and count <= _visible(launch, submission)
 
 
 def _room(submission: Submission, devices: int) -> str:
@@ -118,8 +128,16 @@ def _room(submission: Submission, devices: int) -> str:
 
 def _shares_or_needs_none(launch: Launch) -> bool:
     arguments = " ".join([*texts(launch), *(word.text or "" for word in launch.invocation.argv)]).lower()
-    backend = launch.invocation.environment.get("BACKEND")
-    return any(word in arguments for word in SHARED_OR_NONE) or (backend is not None and backend.text == "gloo")
+    return any(word in arguments for word in SHARED_OR_NONE) or any(
+        _says_so(name.upper(), (word.text or "").lower()) for name, word in launch.invocation.environment.items()
+    )
+
+
+def _says_so(name: str, value: str) -> bool:
+    """Whether a variable says that processes share GPUs or use none: `DIST_BACKEND=gloo`, `USE_CPU=1`."""
+    if name in {"ACCELERATE_USE_CPU", "USE_CPU"}:
+        return value in {"1", "true", "yes", "on", "y", "t"}
+    return (name.endswith("BACKEND") and value in {"gloo", "mpi"}) or (name == "JAX_PLATFORMS" and value == "cpu")
 
 
 def _multi_process_service(plan: LaunchPlan) -> bool:
