@@ -355,7 +355,13 @@ def _torch(invocation: Invocation, words: Sequence[Word], setting: Setting, laun
         standalone=standalone,
         rendezvous=not standalone and any(_remote(each) for each in addresses),
     )
-    return _finish(launch, one_device=True)
+    return _finish(launch, one_device=_takes_rank(options, program))
+
+
+def _takes_rank(options: Options, program: Sequence[Word]) -> bool:
+    """Whether each process takes the device of its rank: with `--no_python`, a program of any kind need not."""
+    name = (program[0].text if program else None) or ""
+    return not options.has("no_python") or name.rsplit("/", 1)[-1].startswith("python")
 
 
 def _with_module(options: Options) -> tuple[Word, ...]:
@@ -429,7 +435,7 @@ def deepspeed(invocation: Invocation, words: Sequence[Word], setting: Setting) -
         rendezvous=address is not None and _remote(address.value),
         hostfile=hostfile is not None,
     )
-    return _finish(launch, one_device=True)
+    return _finish(launch, one_device=_takes_rank(options, program))
 
 
 def _selection(word: Word) -> tuple[frozenset[int] | None, frozenset[int] | None]:
@@ -522,6 +528,7 @@ def accelerate(invocation: Invocation, words: Sequence[Word], setting: Setting) 
         configuration=configuration,
     )
     implied = several or (configuration is None and total.minimum is not None and total.minimum > 1)
+    implied = implied and _takes_rank(options, program)
     return _finish(launch, one_device=implied and not options.has("use_megatron_lm", "cpu"))
 
 

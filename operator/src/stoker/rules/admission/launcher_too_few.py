@@ -8,7 +8,8 @@ nodes of 8 (there the number is the total of all nodes).
 
 It denies where one GPU per process is the launcher's own rule (torchrun, torch.distributed.launch, horovodrun,
 accelerate with several processes, deepspeed) and the launch is the only thing that the job runs. It warns for
-mpirun and its kin and wherever other commands or branches are in sight.
+mpirun and its kin, wherever other commands or branches are in sight, and where the program itself is told a number of
+GPUs (`--num_gpus 8`).
 
 ## Why it costs GPU time
 
@@ -18,8 +19,9 @@ A GPU without a process is idle for the whole life of the job, and nobody else m
 
 - a count that can't be resolved, or a set of counts that includes enough of them;
 - another launch that uses all GPUs, or several commands that run side by side and may share them;
-- tensor, pipeline or any other model parallelism, or a device map, in the program's arguments: a process then
-  drives several GPUs;
+- tensor, pipeline or any other model parallelism, a device map, or several GPUs per process in the program's
+  arguments: a process then drives several GPUs;
+- vLLM, SGLang or rollouts in the program's arguments: they take the GPUs that are left;
 - MIG slices and shared GPUs, whose number says nothing about devices;
 - programs under mpirun that are not Python's: what their ranks do with GPUs is their own affair;
 - commands that run only after a failure.
@@ -57,8 +59,22 @@ from stoker.subjects.reading import (
 )
 from stoker.subjects.submission import Submission
 
-SEVERAL_DEVICES = ("device_map", "device-map", "model_parallel", "model-parallel", "pipeline", "tensor_parallel")
-"""Words in a program's arguments that say that one process drives several GPUs."""
+SEVERAL_DEVICES = (
+    "device_map",
+    "model_parallel",
+    "pipeline",
+    "tensor_parallel",
+    "gpus_per_process",
+    "gpus_per_rank",
+    "devices_per_process",
+    "vllm",
+    "sglang",
+    "rollout",
+)
+"""Words in a program's arguments (`-` as `_`) that say that a process drives several GPUs or leaves some to others."""
+
+OWN_DEVICES = ("num_gpus", "gpus", "devices")
+"""Options that tell the program itself how many GPUs, or which, it has."""
 
 
 def check(submission: Submission) -> Iterator[Problem]:
@@ -73,7 +89,12 @@ def check(submission: Submission) -> Iterator[Problem]:
     count = launch.processes_per_node
     given, line = given_count(launch), origin_line(given_count(launch))
     processes = count.maximum or 0
-    certain = launch.launcher in PER_DEVICE_LAUNCHERS and launch.one_device_per_process and count.value is not None
+    certain = (
+        launch.launcher in PER_DEVICE_LAUNCHERS
+        and launch.one_device_per_process
+        and count.value is not None
+        and not _is_told_devices(launch)
+    )
     yield Problem(
         detail=_detail(submission, launch, given, processes),
         evidence=f"{launch.launcher} starts {counted(processes, 'process')} on each node,"
@@ -101,8 +122,27 @@ def _leaves_gpus(launch: Launch, submission: Submission) -> bool:
     if launch.launcher in {Launcher.MPIRUN, Launcher.HOROVODRUN} and submission.nodes > 1:
         return False  # across nodes it is the launcher itself that fails
     maximum = launch.processes_per_node.maximum
-    several = any(word in text for text in texts(launch) for word in SEVERAL_DEVICES)
+    several = any(word in _plain(text) for text in texts(launch) for word in SEVERAL_DEVICES)
     return maximum is not None and maximum < submission.gpus_per_node and not launch.model_parallel and not several
+
+
+def _is_told_devices(launch: Launch) -> bool:
+    """Whether the program itself is given GPUs, other than one or none: `--num_gpus 8`, `trainer.devices=auto`."""
+    words = texts(launch)
+    for text, following in zip(words, [*words[1:], "1"], strict=True):
+        name, equals, value = text.partition("=")
+        key = _plain(name).lstrip("_").rsplit(".", 1)[-1]
+        if (
+            key in OWN_DEVICES
+            and (equals or name.startswith("-"))
+            and (value if equals else following) not in ("0", "1")
+        ):
+            return True
+    return False
+
+
+def _plain(text: str) -> str:
+    return text.lower().replace("-", "_")
 
 
 def _detail(submission: Submission, launch: Launch, given: Count, processes: int) -> str:
