@@ -32,9 +32,10 @@ TRIVIAL = _words(
 )
 _NON_DL = _words(
     "spark-submit pyspark spark-shell spark-sql spark-class sparkR beeline hadoop hdfs yarn mapred hive pig sqoop "
-    "flink flume-ng hbase Rscript R dask dask-scheduler dask-worker dask-ssh psql mysql mysqld mongod redis-server "
-    "postgres airflow luigi presto trino stata stata-mp sas octave mvn gradle sbt nginx apache2 httpd"
+    "flink flume-ng hbase Rscript R dask-scheduler dask-ssh psql mysql mysqld mongod redis-server postgres presto "
+    "trino stata stata-mp sas octave nginx apache2 httpd"
 )
+_HADOOP_YARN = _words("application jar node logs queue")
 _GPU_HINT = re.compile(r"gpu|rapids|cuda|nvidia|cudf", re.IGNORECASE)
 _INTERACTIVE = _words(
     "jupyter jupyter-lab jupyter-notebook jupyterhub-singleuser jupyterlab ipython code-server openvscode-server "
@@ -119,7 +120,7 @@ def classify(invocation: Invocation, setting: Setting) -> Command:
         return handler(invocation, name, arguments, setting)
     if name in SHELLS:
         return _shell(invocation, arguments)
-    if name in _NON_DL:
+    if name in _NON_DL and (name != "yarn" or (arguments and arguments[0].text in _HADOOP_YARN)):
         hinted = any(_GPU_HINT.search(str(word)) or word.many for word in arguments)
         return Command(invocation=invocation, role=Role.OTHER if hinted else Role.NON_DL, tool=name)
     if name in _INTERACTIVE:
