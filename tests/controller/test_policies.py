@@ -4,7 +4,7 @@ import pytest
 
 from stoker.controller.policies import Policies
 from stoker.controller.store import Collection
-from stoker.models.vocabulary import Action
+from stoker.models.vocabulary import Action, ReclaimMode
 
 
 def obj(name: str, version: int, spec: Any = None, **labels: str) -> dict[str, Any]:
@@ -43,7 +43,18 @@ def test_a_policy_that_was_never_valid_is_ignored(caplog: pytest.LogCaptureFixtu
     world.policies.compare([obj("default", 5, acting("Maybe"))], version=8)
     assert list(world.in_force) == []
     assert world.action() is Action.OFF
-    assert "UtilizationPolicy default is invalid, it is ignored: " in caplog.text
+    assert "UtilizationPolicy default is invalid, it is ignored, and nothing is reclaimed: " in caplog.text
+
+
+def test_beside_a_policy_that_was_never_valid_nothing_is_reclaimed() -> None:
+    """After a restart the last valid version is gone, and it may have protected what `default` does not."""
+    world = World()
+    world.policies.watched("ADDED", obj("default", 5, {"reclaim": {"mode": "Suspend"}}))
+    assert world.in_force.of("team").reclaim.mode is ReclaimMode.SUSPEND
+    world.policies.watched("ADDED", obj("research", 6, acting("Maybe")))
+    assert world.in_force.of("team").reclaim.mode is ReclaimMode.OBSERVE
+    world.policies.watched("DELETED", obj("research", 7, acting("Maybe")))
+    assert world.in_force.of("team").reclaim.mode is ReclaimMode.SUSPEND
 
 
 def test_a_policy_that_a_list_no_longer_has_ends() -> None:
