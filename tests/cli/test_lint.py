@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from stoker.cli import stoker
+from stoker.models.verdict import Verdict
 
 WRONG = """\
 apiVersion: stoker.dev/v1alpha1
@@ -243,3 +244,13 @@ def test_rules_show_prints_a_page_and_suggests_the_rule_that_was_meant() -> None
         2,
         'stoker: there is no rule "trailing-slep": did you mean trailing-sleep?\n',
     )
+
+
+def test_what_could_not_be_judged_is_no_clean_bill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at the webhook, whose policy warns of it."""
+    monkeypatch.setattr("stoker.admission.review", lambda *_, **__: Verdict(unfinished=("launcher-too-few",)))
+    (tmp_path / "job.yaml").write_text(RIGHT)
+    result = run(str(tmp_path / "job.yaml"))
+    assert result.exit_code == 1
+    assert "not analysed: launcher-too-few" in result.stdout
+    assert "clean" not in result.stdout

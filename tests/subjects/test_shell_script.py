@@ -368,3 +368,8 @@ def test_no_arguments_run_nothing() -> None:
 )
 def test_the_kubelet_expands_known_references_only(text: str, expected: str) -> None:
     assert expand_kubernetes([text], {"N": "4", "U": None}) == (expected,)
+
+
+def test_a_function_may_wrap_the_command_of_its_own_name() -> None:
+    script = 'torchrun() { command torchrun --nproc_per_node=8 "$@"; }\ntorchrun train.py\n'
+    assert commands(script) == ["torchrun --nproc_per_node=8 train.py"]

@@ -59,7 +59,8 @@ class Report:
         taken = {entry.taken for entry in self.entries}
         if self.violations or Outcome.DENY in taken:
             return Outcome.DENY
-        return Outcome.WARN if Outcome.WARN in taken else Outcome.ALLOW
+        # What could not be judged is no clean bill, here as at the webhook.
+        return Outcome.WARN if Outcome.WARN in taken or self.unfinished else Outcome.ALLOW
 
     def fails_on(self, level: str) -> bool:
         """Whether there is something of the level `deny`, `warn` or `advice`, or worse."""
@@ -68,8 +69,8 @@ class Report:
         warned = [entry for entry in self.entries if entry.taken is Outcome.WARN]
         return {
             "deny": False,
-            "warn": any(entry.finding.severity is not Severity.ADVICE for entry in warned),
-            "advice": bool(self.entries),
+            "warn": bool(self.unfinished) or any(entry.finding.severity is not Severity.ADVICE for entry in warned),
+            "advice": bool(self.unfinished or self.entries),
         }[level]
 
 

@@ -56,9 +56,10 @@ class Policies:
             except ValidationError as error:
                 if before is None:
                     self._unreadable.add(key)
-                kept = "it is ignored, and nothing is reclaimed" if before is None else "the last valid one stays in force"
+                lost = "it is ignored, and nothing is reclaimed"
+                follows = lost if before is None else "the last valid one stays in force"
                 message = "UtilizationPolicy %s is invalid, %s: %s"
-                logger.error(message, key.name, kept, error)  # noqa: TRY400 -- not our fault
+                logger.error(message, key.name, follows, error)  # noqa: TRY400 -- not our fault
         after = self._valid.get(key)
         if (before and before.spec) != (after and after.spec) or was_unreadable != (key in self._unreadable):
             self._resolved.clear()

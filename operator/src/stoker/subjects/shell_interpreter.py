@@ -209,6 +209,9 @@ class Interpreter(Builtins):
             followed = self._shell_text(text, self._child(copy, ()), unwrapped.fields)
             return (followed, state) if followed is not None else (self._program(unwrapped.fields, [], copy), state)
         same_shell = set(unwrapped.wrappers) <= {"command", "time", "builtin"}
+        if same_shell and unwrapped.fields[0].text in state.functions and set(unwrapped.wrappers) != {"time"}:
+            # `command` and `builtin` pass functions by: a function may wrap the command of its own name.
+            return self._program(unwrapped.fields, prefix, state), state
         if same_shell:
             outcome, after = self._run_command(unwrapped.fields, prefix, state, None)
             return outcome, after
