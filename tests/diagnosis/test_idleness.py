@@ -145,6 +145,7 @@ def test_a_gpu_that_was_not_looked_at_closely_is_active() -> None:
         (gpu(13, last_sample_at=NOW - timedelta(minutes=4)), UnknownReason.STALE),
         (gpu(13, coverage_percent=89.9), UnknownReason.PARTIAL),
         (gpu(13, coverage_percent=math.nan), UnknownReason.PARTIAL),
+        (gpu(13, doubtful=True), UnknownReason.PARTIAL),
         (gpu(13, shared=True), UnknownReason.PARTIAL),
         (gpu(13, shared=True, peaks={**REST, GpuSignal.UTIL: 99}), UnknownReason.PARTIAL),
     ],
@@ -170,6 +171,12 @@ def test_a_partial_answer_proves_activity_but_not_idleness() -> None:
     assert "remote_read" in answer.message
     busy = screen(facts, {(0, 0): gpu(0, peaks={**REST, GpuSignal.UTIL: 99})})
     assert judge(facts, replace(busy, complete=False)).state is IdlenessState.ACTIVE
+
+
+def test_a_doubtful_gpu_that_shows_activity_is_active() -> None:
+    facts = job()
+    busy = gpu(13, doubtful=True, peaks={**REST, GpuSignal.GRAPHICS: 40})
+    assert judge(facts, screen(facts, {(1, 3): busy})).state is IdlenessState.ACTIVE
 
 
 def test_an_old_screen_and_one_from_the_future_are_stale() -> None:
@@ -230,7 +237,7 @@ values = st.one_of(
     st.floats(min_value=0, max_value=1e11), st.just(math.nan), st.just(math.inf), st.just(0.0), st.just(0.3)
 )
 windows = st.builds(
-    lambda index, peaks, coverage, age, watts, shared, examined: gpu(
+    lambda index, peaks, coverage, age, watts, shared, examined, doubtful: gpu(
         index,
         peaks=peaks,
         coverage_percent=coverage,
@@ -238,12 +245,14 @@ windows = st.builds(
         context_idle_watts=watts,
         shared=shared,
         examined=examined,
+        doubtful=doubtful,
     ),
     st.integers(0, 3),
     st.dictionaries(signals, values),
     st.one_of(st.floats(0, 100), st.just(math.nan), st.just(100.0)),
     st.one_of(st.none(), st.integers(0, 600)),
     st.one_of(st.none(), st.just(80.0)),
+    st.booleans(),
     st.booleans(),
     st.booleans(),
 )
@@ -264,6 +273,7 @@ def test_nothing_is_idle_unless_every_gpu_of_the_pod_speaks_lately_and_often(
             assert window.last_sample_at is not None
             assert window.examined
             assert not window.shared
+            assert not window.doubtful
             primary = [window.peaks.get(GpuSignal.UTIL, math.nan), window.peaks.get(GpuSignal.GRAPHICS, math.nan)]
             assert any(math.isfinite(value) for value in primary)
 

@@ -77,6 +77,20 @@ def history(end: datetime) -> History:
         | {"DCGM_FI_DEV_GPU_UTIL": constant(9223372036854775794)}
         | {"DCGM_FI_PROF_GR_ENGINE_ACTIVE": lambda _: None},
     )
+    # Zeros, and then an exporter that has nothing more to say.
+    pod("not-a-number-lately", REST | {"DCGM_FI_DEV_GPU_UTIL": until(2700, 0, float("nan"))})
+    # The same beside a value that shows work.
+    pod(
+        "not-a-number-but-busy",
+        REST
+        | {
+            "DCGM_FI_DEV_GPU_UTIL": until(2700, 0, float("nan")),
+            "DCGM_FI_PROF_GR_ENGINE_ACTIVE": constant(0.4),
+        },
+    )
+    # One sample of an hour, off the minute.
+    pod("one-not-a-number", REST | {"DCGM_FI_DEV_GPU_UTIL": lambda age: float("nan") if age == 1230 else 0})
+    pod("one-blank", REST | {"DCGM_FI_DEV_GPU_UTIL": lambda age: 9223372036854775794 if age == 1200 else 99})
     story.gpu("shared-a", 0, REST, uuid="GPU-shared")
     story.gpu("shared-b", 0, REST, uuid="GPU-shared")
     # Another pod held the device until four minutes ago.
@@ -176,6 +190,10 @@ def judged(screen: Screen, pod: str, now: datetime, gpus: int = 1) -> Idleness:
         ("exporter", 1, IdlenessState.UNKNOWN, UnknownReason.NO_SAMPLES),
         ("not-a-number", 1, IdlenessState.UNKNOWN, UnknownReason.NO_SAMPLES),
         ("blank", 1, IdlenessState.UNKNOWN, UnknownReason.NO_SAMPLES),
+        ("not-a-number-lately", 1, IdlenessState.UNKNOWN, UnknownReason.PARTIAL),
+        ("not-a-number-but-busy", 1, IdlenessState.ACTIVE, None),
+        ("one-not-a-number", 1, IdlenessState.UNKNOWN, UnknownReason.PARTIAL),
+        ("one-blank", 1, IdlenessState.UNKNOWN, UnknownReason.PARTIAL),
         ("gap-of-ten-minutes", 1, IdlenessState.UNKNOWN, UnknownReason.PARTIAL),
         ("exporter-dead", 1, IdlenessState.UNKNOWN, UnknownReason.STALE),
         ("shared-a", 1, IdlenessState.UNKNOWN, UnknownReason.PARTIAL),

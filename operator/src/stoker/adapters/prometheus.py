@@ -77,9 +77,17 @@ class _Device:
 
     identity: Identity
     values: dict[str, float]
-    """By the metric's name, unscaled."""
+    """The largest plausible one by the metric's name, unscaled."""
+    doubtful: bool = False
     coverage_percent: float = 0.0
     last_sample_at: datetime | None = None
+
+    def take(self, metric: Metric, value: float) -> None:
+        """Keep the larger of this and what is known; a value that is none is kept as doubt, where it could be work."""
+        if metric.plausible(value):
+            self.values[metric.name] = max(value, self.values.get(metric.name, value))
+        elif metric.signal in ACTIVITY_SIGNALS:
+            self.doubtful = True
 
 
 @dataclass(slots=True)
@@ -114,6 +122,7 @@ class PrometheusSource:
         Raises KeyError for an unknown profile.
         """
         self._profile: MetricProfile = profiles()[profile]
+        self._metrics = {metric.name: metric for metric in self._profile.metrics}
         self._resolution = resolution
         self._max_skew = max_skew
         transport = Transport(timeout=timeout.total_seconds(), token_file=token_file, ca_file=ca_file)
@@ -171,6 +180,11 @@ class PrometheusSource:
             aggregate("max", labels, f"present_over_time({metric.name}[{reach}])") for metric in metrics
         )
         last = " or ".join(aggregate("max", labels, f"timestamp({metric.name})") for metric in metrics)
+        # max_over_time skips NaN and coverage counts it; a sum is NaN as soon as one sample is, and then not >= 0.
+        doubt = " or ".join(
+            f"present_over_time({metric.name}[{span}]) unless sum_over_time({metric.name}[{span}]) >= 0"
+            for metric in metrics
+        )
         return union(
             [
                 *(
@@ -179,6 +193,7 @@ class PrometheusSource:
                 ),
                 named("coverage", f"count_over_time(({present})[{span}:{step}])"),
                 named("last", last),
+                named("doubt", aggregate("max", labels, doubt)),
             ]
         )
 
@@ -226,8 +241,10 @@ class PrometheusSource:
             elif origin == "last":
                 last = datetime.fromtimestamp(value, tz=UTC)
                 device.last_sample_at = last if device.last_sample_at is None else max(last, device.last_sample_at)
+            elif origin == "doubt":
+                device.doubtful = True
             else:
-                device.values[origin] = max(value, device.values.get(origin, -math.inf))
+                device.take(self._metrics[origin], value)
         self._learn(devices.values())
         return devices, {key: found for key, found in _by_pod(devices).items() if self._may_be_idle(found)}
 
@@ -236,7 +253,7 @@ class PrometheusSource:
         for row in rows:
             key = self._device_key(row)
             if key is not None and key in devices:
-                devices[key].values[row["metric"][ORIGIN]] = _number(row["value"][1])
+                devices[key].take(self._metrics[row["metric"][ORIGIN]], _number(row["value"][1]))
         self._learn(devices.values())
 
     def _windows(
@@ -258,7 +275,7 @@ class PrometheusSource:
             value * self._factors[metric.name] <= CANDIDATE_PERCENT
             for device in devices
             for metric in self._profile.of(*PRIMARY)
-            if (value := device.values.get(metric.name)) is not None and metric.plausible(value)
+            if (value := device.values.get(metric.name)) is not None
         )
 
     def _learn(self, devices: Iterable[_Device]) -> None:
@@ -275,7 +292,7 @@ class PrometheusSource:
         peaks: dict[GpuSignal, float] = {}
         for metric in self._profile.metrics:
             value = device.values.get(metric.name)
-            if value is not None and metric.plausible(value):
+            if value is not None:
                 scaled = value * self._factors[metric.name]
                 peaks[metric.signal] = max(scaled, peaks.get(metric.signal, 0.0))
         return GpuWindow(
@@ -288,6 +305,7 @@ class PrometheusSource:
             context_idle_watts=self._profile.resting_watts(device.identity.model),
             shared=shared or device.identity.shared,
             examined=examined,
+            doubtful=device.doubtful,
         )
 
     # --------------------------------------------------------------------------------------------- idle since when
@@ -570,7 +588,9 @@ def _shared(devices: Mapping[DeviceKey, _Device]) -> set[str]:
 
 
 def _quiet(gpu: GpuWindow) -> bool:
-    """No signal stands over its idle level."""
+    """No signal stands over its idle level, and none may hide that it did."""
+    if gpu.doubtful:
+        return False
     for signal, peak in gpu.peaks.items():
         ceiling = idle_ceiling(signal, 0.0, gpu.context_idle_watts)
         if ceiling is not None and peak > ceiling:

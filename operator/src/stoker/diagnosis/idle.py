@@ -114,6 +114,8 @@ def _sample_fault(facts: JobFacts, screen: Screen) -> Fault | None:
             if gpu.last_sample_at is None or screen.at - gpu.last_sample_at > STALE_AFTER:
                 last = "is too old" if gpu.last_sample_at is None else f"was at {clock(gpu.last_sample_at)}"
                 return UnknownReason.STALE, f"the last sample of {_name(pod, gpu)} {last}"
+            if gpu.doubtful:
+                return UnknownReason.PARTIAL, f"some samples of {_name(pod, gpu)} are no values (NaN or blank)"
     return None
 
 

@@ -42,6 +42,8 @@ class GpuWindow:
     """Its signals beside utilization were looked at. False: its pod's utilization was too high for the question to
     arise.
     """
+    doubtful: bool = False
+    """Some samples of its activity are no values (NaN, an exporter's blank): the peaks may hide work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
