@@ -166,7 +166,7 @@ class Reclaimer:
         self, job: DLJob, pods: Sequence[Object], candidate: Candidate, policy: EffectivePolicy
     ) -> Idleness:
         now = self._clock.now()
-        window = idle_after(candidate, policy)
+        window = idle_after(candidate.idle_after, policy)
         live = [pod for pod in pods if not pod_status.is_finished(pod)]
         try:
             async with asyncio.timeout(self._settings.metrics_timeout):

@@ -27,7 +27,7 @@ from stoker.models.policy import EffectivePolicy
 from stoker.models.screen import MetricsSource, MetricsUnavailable, Screen, step_for
 from stoker.models.series import JobFacts
 from stoker.models.vocabulary import Phase, UnknownReason
-from stoker.reclaim.decision import OWN_IDLE_AFTER
+from stoker.reclaim import idle_after
 from stoker.workload import job_facts
 from stoker.workload import pods as pod_status
 
@@ -148,7 +148,7 @@ class Scanner:
                 job=job,
                 facts=job_facts(job, live, self._manifests.program(job)),
                 policy=policy,
-                window=_window(job, policy),
+                window=idle_after(job.idle_after, policy),
                 is_final=is_final,
             )
 
@@ -239,11 +239,6 @@ def _wants_final_look(job: DLJob, now: datetime) -> bool:
 
 def _has_started(facts: JobFacts) -> bool:
     return any(pod.started_at is not None for pod in facts.pods)
-
-
-def _window(job: DLJob, policy: EffectivePolicy) -> timedelta:
-    own = job.idle_after
-    return policy.reclaim.idle_after if own is None else min(max(own, OWN_IDLE_AFTER[0]), OWN_IDLE_AFTER[1])
 
 
 def _chosen(wanted: set[timedelta]) -> list[timedelta]:

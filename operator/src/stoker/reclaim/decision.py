@@ -166,7 +166,7 @@ def _too_early(
         return ReclaimState.UNKNOWN, "it is not known when its containers started"
     # The clock starts when the last container runs, with the start-up grace on top.
     counted_from = max(idleness.since, job.last_start + policy.reclaim.startup_grace)
-    after = idle_after(job, policy)
+    after = idle_after(job.idle_after, policy)
     if now - counted_from < after:
         early = f"reclaim looks at it after {format_duration(after)}"
         return ReclaimState.IDLE, f"idle since {rfc3339(idleness.since)}; {early}"
@@ -178,11 +178,11 @@ def _too_early(
     return None
 
 
-def idle_after(job: Candidate, policy: EffectivePolicy) -> timedelta:
-    """How long the job must be idle: its own wish within 10m..24h, else the policy's."""
-    if job.idle_after is None:
+def idle_after(own: timedelta | None, policy: EffectivePolicy) -> timedelta:
+    """How long a job must be idle: its own wish within 10m..24h, else the policy's."""
+    if own is None:
         return policy.reclaim.idle_after
-    return min(max(job.idle_after, OWN_IDLE_AFTER[0]), OWN_IDLE_AFTER[1])
+    return min(max(own, OWN_IDLE_AFTER[0]), OWN_IDLE_AFTER[1])
 
 
 def _type(job: Candidate, policy: EffectivePolicy) -> JobType:
