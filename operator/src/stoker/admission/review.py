@@ -46,19 +46,32 @@ def review(
     rules: Iterable[Rule[Submission]] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Verdict:
-    """Judge a job under the policy of its namespace. Never raises, and changes nothing.
-
-    A rule that raises, or that the policy's `analysis.reviewBudget` leaves no time for, is named in
-    `Verdict.unfinished`; the exceptions are in `Verdict.failures`, for the caller's log. `now` is what exemptions end
-    by; `rules` are the catalogue's and `clock` a monotonic one unless a test says otherwise.
-    """
-    deadline = clock() + policy.analysis.review_budget.total_seconds()
-    labels = job.metadata.labels
+    """Judge a job under the policy of its namespace. Never raises, and changes nothing."""
+    start = clock()
     try:
         submission = Submission.from_dljob(job, job_type_trusted=policy.trusted_job_types)
     except Exception as failure:  # a fault of ours must not decide about a job
         return Verdict(unfinished=(SUBMISSION,), failures=((SUBMISSION, failure),))
+    return review_submission(submission, policy, now=now, rules=rules, clock=clock, start=start)
 
+
+def review_submission(
+    submission: Submission,
+    policy: EffectivePolicy,
+    *,
+    now: datetime,
+    rules: Iterable[Rule[Submission]] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    start: float | None = None,
+) -> Verdict:
+    """Judge what was submitted, of whatever kind, under a policy. Never raises, and changes nothing.
+
+    A rule that raises, or that the policy's `analysis.reviewBudget` leaves no time for, is named in
+    `Verdict.unfinished`; the exceptions are in `Verdict.failures`, for the caller's log. `now` is what exemptions end
+    by; `rules` are the catalogue's and `clock` a monotonic one unless a test says otherwise; the budget counts from
+    `start`, now if absent.
+    """
+    deadline = (clock() if start is None else start) + policy.analysis.review_budget.total_seconds()
     sorted_out: dict[Action, list[Finding]] = {action: [] for action in Action}
     script = submission.script
     cut_short = script is not None and not script.complete and not script.syntax_issues
@@ -66,13 +79,13 @@ def review(
     failures: list[tuple[str, Exception]] = []
     for rule in admission_rules() if rules is None else rules:
         action = policy.action(rule.name, rule.action)
-        if action is Action.OFF or policy.exemption(rule.name, labels, now) is not None:
+        if action is Action.OFF or policy.exemption(rule.name, submission.labels, now) is not None:
             continue
         if clock() >= deadline:
             unfinished.append(rule.name)
             continue
         try:
-            found = list(rule.findings(submission))
+            found = list(rule.findings(submission, policy.parameters(rule.name)))
         except Exception as failure:  # one broken rule must not take the others with it
             unfinished.append(rule.name)
             failures.append((rule.name, failure))
@@ -131,4 +144,4 @@ def _identity(finding: Finding) -> tuple[str, str, str]:
     return finding.rule, finding.location.field_path if finding.location is not None else "", finding.detail
 
 
-__all__ = ["SCRIPT", "SUBMISSION", "introduced", "review"]
+__all__ = ["SCRIPT", "SUBMISSION", "introduced", "review", "review_submission"]

@@ -27,10 +27,44 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TextEdit:
+    """Replaces the characters start..end (0-based, end exclusive) of a field's text; `start == end` inserts."""
+
+    field_path: str
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldEdit:
+    """Sets a field, making the fields above it where they are missing; a value of None removes it.
+
+    A path that ends in `[]` appends to a list: `spec.volumes[]`.
+    """
+
+    field_path: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A computed fix: edits that belong together.
+
+    safe: it changes neither what the job computes nor what it asks for; everything else is the author's decision
+    (batch size, process counts, resources).
+    """
+
+    edits: tuple[TextEdit | FieldEdit, ...]
+    safe: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """One fault as a rule's check reports it; the rule adds its own name, category and documentation.
 
-    Texts are single lines. `fix` and `severity` are the rule's own when absent.
+    Texts are single lines. `fix` and `severity` are the rule's own when absent; `change` is the fix as edits,
+    where they can be computed.
     """
 
     detail: str
@@ -44,6 +78,7 @@ class Problem:
     until: datetime | None = None
     gpu_hours_idle: float | None = None
     alternatives: tuple[Category, ...] = ()
+    change: Change | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +103,7 @@ class Finding:
     until: datetime | None = None
     gpu_hours_idle: float | None = None
     alternatives: tuple[Category, ...] = ()
+    change: Change | None = None
 
     @property
     def is_open(self) -> bool:

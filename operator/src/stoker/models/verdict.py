@@ -7,17 +7,26 @@ from stoker.models.vocabulary import Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Suppressed:
+    """A finding that the job's author has set aside, and why."""
+
+    finding: Finding
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What `review` concludes.
 
-    `denied`, `warned` and `audited` partition the findings by what the policy does with them, each ordered by cost,
-    the most costly first. `unfinished` names the rules that failed or ran out of time: an internal error is logged and
+    `denied`, `warned`, `audited` and `suppressed` partition the findings by what becomes of them, each ordered by cost, the most
+    costly first. `unfinished` names the rules that failed or ran out of time: an internal error is logged and
     never denies. `failures` holds the exceptions of those that failed, by rule, for the caller's log.
     """
 
     denied: tuple[Finding, ...] = ()
     warned: tuple[Finding, ...] = ()
     audited: tuple[Finding, ...] = ()
+    suppressed: tuple[Suppressed, ...] = ()
     unfinished: tuple[str, ...] = ()
     failures: tuple[tuple[str, Exception], ...] = field(default=(), compare=False)
 
@@ -30,5 +39,5 @@ class Verdict:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All findings, denied ones first."""
+        """All findings but the suppressed, denied ones first."""
         return self.denied + self.warned + self.audited
