@@ -18,9 +18,9 @@ class Suppressed:
 class Verdict:
     """What `review` concludes.
 
-    `denied`, `warned`, `audited` and `suppressed` partition the findings by what becomes of them, each ordered by cost, the most
-    costly first. `unfinished` names the rules that failed or ran out of time: an internal error is logged and
-    never denies. `failures` holds the exceptions of those that failed, by rule, for the caller's log.
+    `denied`, `warned`, `audited` and `suppressed` partition the findings by what becomes of them, each ordered by
+    cost, the most costly first. `unfinished` names the rules that failed or ran out of time: an internal error is
+    logged and never denies. `failures` holds the exceptions of those that failed, by rule, for the caller's log.
     """
 
     denied: tuple[Finding, ...] = ()
