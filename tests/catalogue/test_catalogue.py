@@ -69,6 +69,24 @@ def test_pages_are_one_per_rule_and_an_index_that_links_them_all() -> None:
     assert all(f"({rule.name}.md)" in files["README.md"] for rule in RULES)
 
 
+def test_the_index_shows_for_every_category_which_rules_look_for_it_at_which_door() -> None:
+    rows = {
+        cells[1]: (cells[2], cells[3])
+        for cells in (
+            [cell.strip() for cell in line.split("|")]
+            for line in pages()["README.md"].splitlines()
+            if line.startswith("| ")
+        )
+        if cells[1] in set(Category)
+    }
+    assert set(rows) == {str(category) for category in Category}
+    for door, rules in enumerate((admission_rules(), diagnosis_rules())):
+        for rule in rules:
+            link = f"[{rule.name}]({rule.name}.md)"
+            cell = rows[str(rule.category)][door]
+            assert (f"**{link}**" if rule.action is Action.DENY else link) in cell.split(", ")
+
+
 def test_a_page_tells_the_rules_facts() -> None:
     rule = next(rule for rule in admission_rules() if rule.name == "launcher-too-few")
     text = page(rule)

@@ -5,6 +5,7 @@ from typing import Any
 
 from stoker.catalogue import admission_rules, diagnosis_rules
 from stoker.models.rule import Rule
+from stoker.models.vocabulary import Action, Category
 
 
 def page(rule: Rule[Any]) -> str:
@@ -30,6 +31,17 @@ def pages() -> Mapping[str, str]:
             "",
             "Generated from the rules' docstrings. `stoker rules show RULE` prints a page.",
             "",
+            "## Which door sees which cause",
+            "",
+            "A cause without a rule at a door is not looked for there. Rules in **bold** deny by default.",
+            "",
+            "| Category | Before a job runs: `stoker lint`, admission | While it runs: diagnosis |",
+            "|---|---|---|",
+            *(
+                f"| {category} | {_linked(admission, category)} | {_linked(diagnosis, category)} |"
+                for category in Category
+            ),
+            "",
             "## Before a job runs: `stoker lint` and admission",
             "",
             "By default Deny applies to what is certain; what is only likely is warned of.",
@@ -48,6 +60,16 @@ def pages() -> Mapping[str, str]:
     )
     every: Iterable[Rule[Any]] = (*admission, *diagnosis)
     return {"README.md": index, **{f"{rule.name}.md": page(rule) for rule in every}}
+
+
+def _linked(rules: Iterable[Rule[Any]], category: Category) -> str:
+    """The rules of a category, as links; those that deny are in bold."""
+    links = []
+    for rule in rules:
+        if rule.category is category:
+            link = f"[{rule.name}]({rule.name}.md)"
+            links.append(f"**{link}**" if rule.action is Action.DENY else link)
+    return ", ".join(links) or "-"
 
 
 __all__ = ["page", "pages"]
