@@ -158,6 +158,20 @@ def test_only_an_exemption_from_all_rules_is_one_from_everything() -> None:
     assert effective.exemption("a", {}, NOW) is not None
 
 
+def test_by_default_whatever_does_not_deny_may_be_suppressed() -> None:
+    effective = resolve([], "ns", {})
+    assert effective.may_suppress("a", Action.WARN)
+    assert effective.may_suppress("a", Action.AUDIT)
+    assert not effective.may_suppress("a", Action.DENY)
+
+
+@pytest.mark.parametrize("named, may", [(["a"], {"a"}), (["*"], {"a", "b"}), (["b", "*"], {"a", "b"}), ([], set())])
+def test_a_policy_says_which_rules_may_be_suppressed_whatever_they_do(named: list[str], may: set[str]) -> None:
+    effective = resolve([policy("default", suppressible=["c"]), override("o", suppressible=named)], "ns", {})
+    for action in (Action.WARN, Action.DENY):
+        assert {rule for rule in "ab" if effective.may_suppress(rule, action)} == may
+
+
 def test_an_exemption_of_other_namespaces_is_left_out() -> None:
     exemption = {"namespaceSelector": {"matchLabels": {"a": "1"}}, "reason": "r"}
     base = policy("default", exemptions=[exemption])

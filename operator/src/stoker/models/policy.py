@@ -37,6 +37,10 @@ MAX_RECENT_RECLAIMS = 1000
 Int32 = Field(json_schema_extra={"format": "int32"})
 Percent = Annotated[Integer, Field(ge=0, le=100), Int32]
 
+ALL_RULES = "*"
+"""Stands for every rule where a policy lists rules."""
+RuleName = Annotated[str, Field(min_length=1, max_length=63)]
+
 
 class RuleSetting(ApiModel):
     """What a policy says about one rule."""
@@ -66,7 +70,7 @@ class Exemption(ApiModel):
     """Labels of the namespaces whose jobs are exempt. Default: all namespaces, where a jobSelector is given."""
     job_selector: LabelSelector | None = None
     """Labels of the DLJobs that are exempt. Default: all jobs, where a namespaceSelector is given."""
-    rules: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=63)], ...], Field(max_length=128)] = ()
+    rules: Annotated[tuple[RuleName, ...], Field(max_length=128)] = ()
     """Names of the rules that they are exempt from; "*" stands for all, and for reclaim as well. Default: ["*"]."""
     until: Time | None = None
     """When the exemption ends. Default: never."""
@@ -84,10 +88,10 @@ class Exemption(ApiModel):
 
         The rule "*" asks for an exemption from everything, reclaim included.
         """
-        names = self.rules or ("*",)
+        names = self.rules or (ALL_RULES,)
         return (
             (self.until is None or now < self.until)
-            and ("*" in names or rule in names)
+            and (ALL_RULES in names or rule in names)
             and (self.job_selector is None or matches(self.job_selector, job_labels))
         )
 
@@ -234,6 +238,10 @@ class UtilizationPolicySpec(ApiModel):
     """What is done about each rule, by the rule's name. Default: each rule's own action."""
     exemptions: Annotated[tuple[Exemption, ...], Field(max_length=64)] | None = None
     """Jobs that some rules let pass. Default: none."""
+    suppressible: Annotated[tuple[RuleName, ...], Field(max_length=128)] | None = None
+    """Names of the rules that a job's author may suppress by a comment in the script or an annotation; "*" stands for
+    all, those that deny too, and [] for none. Default: every rule whose action is not Deny.
+    """
     trusted_job_types: TrustedJobTypes | None = None
     """Where a job's own word about its type is taken. Default: everywhere."""
     thresholds: Thresholds | None = None
@@ -354,12 +362,14 @@ class EffectivePolicy:
     """What holds in one namespace, every field concrete; the field defaults are the built-in ones.
 
     `rules` holds the settings that differ from the rules' own; `exemptions` are those whose namespaceSelector selects
-    the namespace. `trusted_job_types`: whether a self-declared Interactive or Serving is honoured in the namespace.
+    the namespace. `suppressible` names the rules that a job's author may suppress, None those that don't deny.
+    `trusted_job_types`: whether a self-declared Interactive or Serving is honoured in the namespace.
     `sources` names the policies that it was made of, the base first.
     """
 
     rules: Mapping[str, RuleSetting] = field(default_factory=dict)
     exemptions: tuple[Exemption, ...] = ()
+    suppressible: tuple[str, ...] | None = None
     trusted_job_types: bool = True
     thresholds: EffectiveThresholds = field(default_factory=EffectiveThresholds)
     reclaim: EffectiveReclaim = field(default_factory=EffectiveReclaim)
@@ -375,6 +385,12 @@ class EffectivePolicy:
         """The parameters set for a rule."""
         setting = self.rules.get(rule)
         return {} if setting is None or setting.parameters is None else setting.parameters
+
+    def may_suppress(self, rule: str, action: Action) -> bool:
+        """Whether a job's author may suppress a rule that would do `action`."""
+        if self.suppressible is None:
+            return action is not Action.DENY
+        return ALL_RULES in self.suppressible or rule in self.suppressible
 
     def exemption(self, rule: str, job_labels: Mapping[str, str], now: datetime) -> Exemption | None:
         """The exemption that lets a job with these labels pass a rule at `now`; the rule "*" asks for one from
@@ -414,6 +430,7 @@ def resolve(
             for one in spec.exemptions or ()
             if one.namespace_selector is None or matches(one.namespace_selector, labels)
         ),
+        suppressible=spec.suppressible,
         trusted_job_types=trusted is None or matches(trusted, labels),
         thresholds=EffectiveThresholds(**_set_fields(spec.thresholds)),
         reclaim=EffectiveReclaim(**_set_fields(spec.reclaim)),
