@@ -7,6 +7,7 @@ import pytest
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Location
 from stoker.models.vocabulary import Confidence, Framework, JobType
+from stoker.subjects.pod import SharedMemory, VolumeKind
 from stoker.subjects.submission import Submission
 
 
@@ -136,28 +137,84 @@ def test_words_of_an_argument_vector_are_located_by_their_index() -> None:
     assert seen.locate_count(launch, launch.processes_per_node).field_path == "spec.args[0]"
 
 
-def test_volumes_that_outlive_the_pod_are_told_from_those_that_do_not() -> None:
-    template = trainer(
-        volumeMounts=[
-            {"name": "data", "mountPath": "/data"},
-            {"name": "scratch", "mountPath": "/scratch"},
-            {"name": "shm", "mountPath": "/dev/shm"},
-        ]
-    )
-    template["spec"]["volumes"] = [
-        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
-        {"name": "scratch", "emptyDir": {}},
-        {"name": "shm", "emptyDir": {}},
-    ]
-    pod = submission(script="python train.py", podTemplate=template).pod
-    assert pod.kept == ("/data",)
+MOUNTS = {
+    "data": {"persistentVolumeClaim": {"claimName": "data"}},
+    "share": {"nfs": {"server": "nas", "path": "/"}},
+    "local": {"hostPath": {"path": "/nvme"}},
+    "scratch": {"emptyDir": {}},
+    "ram": {"emptyDir": {"medium": "Memory"}},
+    "settings": {"projected": {"sources": []}},
+    "models": {"image": {"reference": "registry.example.com/models:1"}},
+}
+
+
+def with_volumes(volumes: dict[str, Any], **mounts: str) -> dict[str, Any]:
+    """A pod template whose trainer mounts each volume, at /NAME unless `mounts` says where."""
+    template = trainer(volumeMounts=[{"name": name, "mountPath": mounts.get(name, f"/{name}")} for name in volumes])
+    template["spec"]["volumes"] = [{"name": name, **volume} for name, volume in volumes.items()]
+    return template
+
+
+def test_the_mounts_are_told_apart_by_the_kind_of_their_volumes() -> None:
+    pod = submission(script="python train.py", podTemplate=with_volumes(MOUNTS)).pod
+    assert {mount.path: mount.kind for mount in pod.mounts} == {
+        "/dev/shm": VolumeKind.MEMORY,
+        "/data": VolumeKind.CLAIM,
+        "/share": VolumeKind.NETWORK,
+        "/local": VolumeKind.NODE,
+        "/scratch": VolumeKind.SCRATCH,
+        "/ram": VolumeKind.MEMORY,
+        "/settings": VolumeKind.CONFIG,
+        "/models": VolumeKind.OTHER,
+    }
+    assert pod.mounts[1].field_path == "spec.podTemplate.spec.containers[trainer].volumeMounts[0]"
+    assert pod.kept == ("/data", "/share", "/local")
     assert pod.sidecars == ("logs",)
-    assert not pod.shared_memory
 
 
-@pytest.mark.parametrize("quantity,cores", [("64", 64.0), ("500m", 0.5), (4, 4.0), ("4k", None)])
+def test_a_path_lies_in_the_innermost_mount() -> None:
+    volumes = {"data": MOUNTS["data"], "scratch": MOUNTS["scratch"]}
+    pod = submission(script="x", podTemplate=with_volumes(volumes, scratch="/data/tmp/")).pod
+    kinds = [mount.kind if (mount := pod.mount_of(path)) else None for path in ("/data/a", "/data/tmp/b", "/database")]
+    assert kinds == [VolumeKind.CLAIM, VolumeKind.SCRATCH, None]
+
+
+def test_a_dljobs_shared_memory_is_unlimited_unless_the_template_says_otherwise() -> None:
+    assert submission(script="x").pod.shared_memory == SharedMemory(kind=VolumeKind.MEMORY, size=None)
+
+
+@pytest.mark.parametrize(
+    "volumes,expected",
+    [
+        ({"shm": {"emptyDir": {"sizeLimit": "1Gi"}}}, (VolumeKind.MEMORY, 2**30)),
+        ({"mine": {"emptyDir": {"medium": "Memory", "sizeLimit": "128M"}}}, (VolumeKind.MEMORY, 128e6)),
+        ({"mine": {"emptyDir": {}}}, (VolumeKind.SCRATCH, None)),
+    ],
+    ids=["merged with ours", "its own", "on a disk"],
+)
+def test_what_the_template_mounts_at_dev_shm_counts(volumes: Any, expected: Any) -> None:
+    shared = submission(
+        script="x", podTemplate=with_volumes(volumes, **dict.fromkeys(volumes, "/dev/shm"))
+    ).pod.shared_memory
+    assert (shared.kind, shared.size) == expected
+    assert shared.field_path == "spec.podTemplate.spec.volumes[0]"
+
+
+@pytest.mark.parametrize(
+    "quantity,cores",
+    [("64", 64.0), ("500m", 0.5), (4, 4.0), ("4k", 4000.0), ("1.5", 1.5), ("2e1", 20.0)],
+)
 def test_the_cpu_limit_is_read_in_cores(quantity: Any, cores: float | None) -> None:
-    assert submission(script="x", resources={"limits": {"cpu": quantity}}).pod.cpu_limit == cores
+    pod = submission(script="x", resources={"limits": {"cpu": quantity}}).pod
+    assert (pod.cpu_limit, pod.cpu_limit_field) == (cores, "spec.resources.limits.cpu")
+
+
+def test_the_templates_own_cpu_limit_counts_before_the_jobs() -> None:
+    pod = submission(
+        script="x", resources={"limits": {"cpu": 8}}, podTemplate=trainer(resources={"limits": {"cpu": 2}})
+    ).pod
+    assert pod.cpu_limit == 2
+    assert pod.cpu_limit_field == "spec.podTemplate.spec.containers[trainer].resources.limits.cpu"
 
 
 @pytest.mark.parametrize(

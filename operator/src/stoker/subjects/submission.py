@@ -1,7 +1,7 @@
 """What admission rules look at: one submitted workload, read once, whatever kind of object it came in."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -18,11 +18,15 @@ from stoker.subjects.image_reference import (
     parse,
 )
 from stoker.subjects.launch_plan import Count, Launch, LaunchPlan, plan
+from stoker.subjects.pod import SHARED_MEMORY, Pod, listed, mapping, quantity, read_pod
 from stoker.subjects.shell_model import Invocation, ShellScript, Span, Word
 from stoker.subjects.shell_script import expand_kubernetes, interpret, interpret_argv
 
 WHOLE_GPU_RESOURCES = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 """Extended resources of which one unit is one whole device. Slices (MIG, time-sliced) can't be counted as devices."""
+
+WORKSPACE = "/workspace"
+"""Where a DLJob's sources are mounted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,22 +55,6 @@ class Paths:
     gpus_per_node: str = "spec.gpusPerNode"
     job_type: str = "spec.jobType"
     max_restarts: str = "spec.maxRestarts"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pod:
-    """What the pod template adds.
-
-    sidecars: names of the containers beside the trainer. kept: mount paths in the trainer of volumes that outlive the
-    pod (claims, network file systems, directories of the node). shared_memory: a Memory emptyDir at /dev/shm.
-    cpu_limit: cores, None without one.
-    """
-
-    sidecars: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-    shared_memory: bool = True
-    host_ipc: bool = False
-    cpu_limit: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,7 +217,7 @@ def _variables(env: Sequence[EnvVar]) -> Iterator[tuple[str, str, str | None]]:
 
 def _template_variables(trainer: Mapping[str, Any]) -> Iterator[tuple[str, str, str | None]]:
     """The same of the pod template's trainer."""
-    for index, variable in enumerate(_mappings(trainer.get("env"))):
+    for index, variable in enumerate(map(mapping, listed(trainer.get("env")))):
         path = f"spec.podTemplate.spec.containers[{TRAINER}].env[{index}]"
         value = variable.get("value", "")
         known = "valueFrom" not in variable and isinstance(value, str)
@@ -268,56 +256,33 @@ def _framework(family: ImageFamily) -> Framework | None:
 
 def _trainer(template: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """The pod template's container of the trainer's name; empty where there is none."""
-    containers = _mappings(_mapping((template or {}).get("spec")).get("containers"))
+    containers = map(mapping, listed(mapping((template or {}).get("spec")).get("containers")))
     return next((container for container in containers if container.get("name") == TRAINER), {})
 
 
-KEPT_VOLUMES = frozenset(
-    {"persistentVolumeClaim", "nfs", "csi", "hostPath", "cephfs", "glusterfs", "azureFile", "flexVolume"}
-)
-"""Volume types whose content is there before the pod is."""
-
-SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the path of POSIX shared memory, not a temporary file of ours
+PROVIDED_VOLUMES: Mapping[str, Mapping[str, Any]] = {"shm": {"emptyDir": {"medium": "Memory"}}}
+PROVIDED_MOUNTS: Mapping[str, str] = {SHARED_MEMORY: "shm"}
+"""What the operator's own pod template mounts, as `workload.manifest` writes it."""
 
 
 def _pod(job: DLJob, trainer: Mapping[str, Any]) -> Pod:
-    spec = _mapping((job.spec.pod_template or {}).get("spec"))
-    volumes = {volume.get("name"): volume for volume in _mappings(spec.get("volumes"))}
-    mounts = {
-        str(mount.get("mountPath")): _mapping(volumes.get(mount.get("name")))
-        for mount in _mappings(trainer.get("volumeMounts"))
-    }
-    shm = mounts.get(SHARED_MEMORY)
-    limits = job.spec.resources.limits if job.spec.resources is not None else {}
-    own = _mapping(_mapping(trainer.get("resources")).get("limits"))
-    return Pod(
-        sidecars=tuple(
-            str(container.get("name"))
-            for container in _mappings(spec.get("containers"))
-            if container.get("name") != TRAINER
-        ),
-        kept=tuple(path for path, volume in mounts.items() if KEPT_VOLUMES & volume.keys()),
-        shared_memory=shm is None or _mapping(shm.get("emptyDir")).get("medium") == "Memory",
-        host_ipc=spec.get("hostIPC") is True,
-        cpu_limit=_cores(own.get("cpu", limits.get("cpu"))),
+    at = "spec.podTemplate.spec"
+    volumes, mounts = dict(PROVIDED_VOLUMES), dict(PROVIDED_MOUNTS)
+    if job.spec.sources is not None:
+        volumes["sources"] = {"configMap": {"name": job.spec.sources.config_map}}
+        mounts[WORKSPACE] = "sources"
+    pod = read_pod(
+        mapping((job.spec.pod_template or {}).get("spec")),
+        {"name": TRAINER, **trainer},
+        at=at,
+        container_at=f"{at}.containers[{TRAINER}]",
+        volumes=volumes,
+        mounts=mounts,
     )
+    limits = job.spec.resources.limits if job.spec.resources is not None else {}
+    if pod.cpu_limit_field or "cpu" not in limits:
+        return pod
+    return replace(pod, cpu_limit=quantity(limits["cpu"]), cpu_limit_field="spec.resources.limits.cpu")
 
 
-def _cores(quantity: Any) -> float | None:
-    """CPU cores of a quantity such as 4, "4" or "500m"; None for what is none."""
-    text = str(quantity)
-    try:
-        return float(text[:-1]) / 1000 if text.endswith("m") else float(text)
-    except ValueError:
-        return None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _mappings(value: Any) -> list[Mapping[str, Any]]:
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
-
-
-__all__ = ["WHOLE_GPU_RESOURCES", "Image", "Paths", "Pod", "Submission"]
+__all__ = ["WHOLE_GPU_RESOURCES", "Image", "Paths", "Submission"]
