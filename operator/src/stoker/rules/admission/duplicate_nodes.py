@@ -6,6 +6,9 @@ A launcher on several nodes that is told of one node only: `torchrun --standalon
 --nnodes=1`, `accelerate launch` without `--num_machines`. A frequent cause is a variable of another platform,
 `--nnodes=${WORLD_SIZE:-1}`, that nobody sets here.
 
+As advice only: a training program that plain `python` starts, where neither script nor manifest says a word of ranks,
+addresses or nodes. It may still connect by itself, by the variables that every pod finds.
+
 ## Why it costs GPU time
 
 Each pod trains the whole model from the start, with the same data in the same order: n nodes for the result of one.
@@ -15,8 +18,9 @@ Each pod trains the whole model from the start, with the same data in the same o
 - the command or its arguments depend on the rank, or on anything that can't be resolved: a sweep or a sharded
   inference;
 - programs named after evaluation, inference, sweeps, tuning or serving, and jobs of these types;
-- a hosts file, a configuration file that can't be seen, plain `python` (the program may connect by
-  itself);
+- a hosts file, a configuration file that can't be seen;
+- plain `python` with a program whose name does not say that it trains, or beside a word of ranks, addresses or nodes;
+- plain `python` with JAX, which finds the pods of an Indexed Job by itself;
 - commands that run only after a failure.
 
 ## Change
@@ -35,9 +39,9 @@ from collections.abc import Iterator
 
 from stoker.models.finding import Problem
 from stoker.models.rule import Rule
-from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
+from stoker.models.vocabulary import Category, Confidence, Framework, JobType, Severity, Source
 from stoker.subjects.launch_plan import Launch, Launcher
-from stoker.subjects.reading import quoted, side_by_side, texts
+from stoker.subjects.reading import is_alone, quoted, side_by_side, texts
 from stoker.subjects.submission import Submission
 
 SINGLE_NODE = frozenset({Launcher.TORCHRUN, Launcher.TORCH_DISTRIBUTED_LAUNCH, Launcher.ACCELERATE})
@@ -49,9 +53,19 @@ INDEPENDENT = re.compile(
 )
 """Words in a program's name or arguments of work that pods do independently of one another."""
 
+TRAINS = re.compile(r"train|tune|sft", re.IGNORECASE)
+"""Words in the name of a program that trains."""
+
+CONNECTS = re.compile(
+    r"rank|world|master|node|peer|host|coordinator|rendezvous|rdzv|init_method|dist|cluster|slurm|horovod|ray|mpi|index"
+    r"|addr|TF_CONFIG|STOKER_|PET_",
+    re.IGNORECASE,
+)
+"""Words of what pods find one another by, or tell themselves from one another."""
+
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report the first launch that trains on each node alone."""
+    """Report the first launch that trains on each node alone, for certain or as far as anybody can see."""
     plan = submission.plan
     if plan is None or submission.nodes < 2 or submission.gpus_per_node < 1 or side_by_side(plan):
         return
@@ -78,6 +92,34 @@ def check(submission: Submission) -> Iterator[Problem]:
             sources=(Source.SCRIPT, Source.MANIFEST),
         )
         return
+    for launch in plan.launches:
+        if is_alone(plan, launch) and _unconnected(submission, launch):
+            yield Problem(
+                detail=f"{launch.program[0]} starts alike in each of the {submission.nodes} pods.",
+                evidence=f"{submission.paths.nodes} is {submission.nodes}, and nothing in sight speaks of ranks.",
+                fix=f"If it doesn't connect by itself, start it with torchrun, which reads PET_NNODES;"
+                f" or set {submission.paths.nodes}: 1.",
+                severity=Severity.ADVICE,
+                confidence=Confidence.POSSIBLE,
+                location=submission.locate(launch.invocation, launch.invocation.argv),
+                sources=(Source.SCRIPT, Source.MANIFEST),
+            )
+
+
+def _unconnected(submission: Submission, launch: Launch) -> bool:
+    """Whether plain python starts a training, and nobody wrote a word that has to do with several nodes."""
+    script = submission.script
+    written = [*submission.environment_fields, script.source if script is not None else ""]
+    written += [text for _, text in submission.argv]
+    return (
+        launch.launcher is Launcher.PYTHON
+        and submission.framework is not Framework.JAX
+        and submission.environment_known
+        and launch.program[:1] != ()
+        and TRAINS.search(str(launch.program[0])) is not None
+        and not any(INDEPENDENT.search(text) for text in texts(launch) if not TRAINS.search(text))
+        and not any(CONNECTS.search(text) for text in written)
+    )
 
 
 def _alone(launch: Launch) -> bool:
