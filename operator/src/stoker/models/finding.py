@@ -28,12 +28,16 @@ class Location:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextEdit:
-    """Replaces the characters start..end (0-based, end exclusive) of a field's text; `start == end` inserts."""
+    """Replaces the characters start..end (0-based, end exclusive) of a field's text; `start == end` inserts.
+
+    `source` is the text that the offsets count in: a field that holds another one is left alone.
+    """
 
     field_path: str
     start: int
     end: int
     text: str
+    source: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

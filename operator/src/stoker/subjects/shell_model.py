@@ -39,6 +39,7 @@ class Word:
     origin: where its text was written, when that is elsewhere (the assignment of the variable).
     names: the variables and commands that made it unknown ("NODE_RANK", "$(nvidia-smi)").
     argument: the index in the container's command and args of a word that stands there by itself (no span then).
+    pieces: the parts of a known text that were written as they are: (begin, end, offset in the script) of each.
     """
 
     text: str | None
@@ -49,6 +50,7 @@ class Word:
     origin: Span | None = None
     names: frozenset[str] = frozenset()
     argument: int | None = None
+    pieces: tuple[tuple[int, int, int], ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def known(cls, text: str, span: Span | None = None, origin: Span | None = None) -> "Word":
@@ -60,6 +62,13 @@ class Word:
 
     def __str__(self) -> str:
         return self.text if self.text is not None else f"{self.prefix}?"
+
+    def written(self, begin: int, end: int) -> tuple[int, int] | None:
+        """The offsets in the outermost script of the characters begin..end; None where they stand nowhere as such."""
+        for first, last, offset in self.pieces:
+            if first <= begin and end <= last:
+                return offset + begin - first, offset + end - first
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +188,13 @@ class ShellScript:
         line = bisect_right(self._line_starts, start) - 1
         end_line = bisect_right(self._line_starts, max(start, end - 1)) - 1
         return Span(line + 1, start - self._line_starts[line] + 1, end_line + 1, end - self._line_starts[end_line] + 1)
+
+    def offsets(self, span: Span) -> tuple[int, int]:
+        """The characters (0-based, end exclusive) that a span covers."""
+        return (
+            self._line_starts[span.line - 1] + span.column - 1,
+            self._line_starts[span.end_line - 1] + span.end_column - 1,
+        )
 
     def excerpt(self, span: Span, *, width: int = 110) -> Excerpt:
         """The command line around the span, continuation lines joined, with a marker under the span."""

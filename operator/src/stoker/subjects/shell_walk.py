@@ -434,6 +434,7 @@ class Walk(ABC):
             origin=origin,
             names=shell_text.names(value),
             argument=field_.argument,
+            pieces=_pieces(value[0]) if known is not None else (),
         )
 
     def _span_of(self, node: Node) -> Span | None:
@@ -457,3 +458,15 @@ class Walk(ABC):
     @abstractmethod
     def _substitute(self, node: Node, source: Source, state: State) -> Value:
         """What `$(...)` gives."""
+
+
+def _pieces(text: Text) -> tuple[tuple[int, int, int], ...]:
+    """Where the exact parts of a known text were written (see `Word.pieces`)."""
+    found: list[tuple[int, int, int]] = []
+    position = 0
+    for piece in text:
+        length = 1 if piece.separator else len(piece.text or "")
+        if piece.exact and length:
+            found.append((position, position + length, piece.start))
+        position += length
+    return tuple(found)
