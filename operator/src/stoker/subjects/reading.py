@@ -82,6 +82,60 @@ def is_alone(plan: LaunchPlan, launch: Launch) -> bool:
     )
 
 
+SEVERAL_DEVICES = (
+    "device_map",
+    "model_parallel",
+    "pipeline",
+    "tensor_parallel",
+    "gpus_per_process",
+    "gpus_per_rank",
+    "devices_per_process",
+    "vllm",
+    "sglang",
+    "rollout",
+)
+"""Words in a program's arguments (`-` as `_`) that say that a process drives several GPUs or leaves some to others."""
+
+
+OWN_DEVICES = ("num_gpus", "gpus", "devices")
+"""Options that tell the program itself how many GPUs, or which, it has."""
+
+
+def drives_several_devices(launch: Launch) -> bool:
+    """Whether a process of the launch may drive several GPUs, or leave some to other processes that it starts."""
+    return launch.model_parallel or any(word in plain(text) for text in texts(launch) for word in SEVERAL_DEVICES)
+
+
+def told_devices(launch: Launch) -> bool:
+    """Whether the program itself is given GPUs, other than one or none: `--num_gpus 8`, `trainer.devices=auto`."""
+    words = texts(launch)
+    for text, following in zip(words, [*words[1:], "1"], strict=True):
+        name, equals, value = text.partition("=")
+        key = plain(name).lstrip("_").rsplit(".", 1)[-1]
+        if (
+            key in OWN_DEVICES
+            and (equals or name.startswith("-"))
+            and (value if equals else following) not in ("0", "1")
+        ):
+            return True
+    return False
+
+
+def plain(text: str) -> str:
+    """A word as the rules compare it: lower case, `_` for `-`."""
+    return text.lower().replace("-", "_")
+
+
+def totals_one_node(plan: LaunchPlan, launch: Launch) -> bool:
+    """Whether accelerate's total of all the job's nodes is the number of one node's GPUs."""
+    return (
+        launch.launcher is Launcher.ACCELERATE
+        and plan.nodes > 1
+        and launch.nodes.value == plan.nodes
+        and launch.total.value == plan.gpus_per_node
+    )
+
+
 def given_count(launch: Launch) -> Count:
     """The count that the user gave: the total of all nodes where the launcher is told that, else that of each node."""
     derived = launch.processes_per_node.source is CountSource.DERIVED
@@ -177,21 +231,27 @@ def duration(seconds: float) -> str:
 __all__ = [
     "COUNTING_LAUNCHERS",
     "MONITORS",
+    "OWN_DEVICES",
     "PER_DEVICE_LAUNCHERS",
     "RANKS",
     "SERVERS",
+    "SEVERAL_DEVICES",
     "Timeline",
     "WORKING_ROLES",
     "counted",
+    "drives_several_devices",
     "duration",
     "given_count",
     "is_alone",
     "is_learning",
     "last",
     "origin_line",
+    "plain",
     "quoted",
     "side_by_side",
     "texts",
+    "told_devices",
+    "totals_one_node",
     "unread_options",
     "with_number",
     "working",

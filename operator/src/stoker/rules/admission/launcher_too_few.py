@@ -3,7 +3,7 @@
 ## What it flags
 
 A launcher that is told to start fewer processes on each node than the node has GPUs, although each process uses one
-GPU: `torchrun --nproc_per_node=4` on 8 GPUs, `deepspeed --num_gpus 4`, `accelerate launch --num_processes 8` on two
+GPU: `torchrun --nproc_per_node=4` on 8 GPUs, `deepspeed --num_gpus 4`, `accelerate launch --num_processes 12` on two
 nodes of 8 (there the number is the total of all nodes).
 
 It denies where one GPU per process is the launcher's own rule (torchrun, torch.distributed.launch, horovodrun,
@@ -22,6 +22,7 @@ A GPU without a process is idle for the whole life of the job, and nobody else m
 - tensor, pipeline or any other model parallelism, a device map, or several GPUs per process in the program's
   arguments: a process then drives several GPUs;
 - vLLM, SGLang or rollouts in the program's arguments: they take the GPUs that are left;
+- accelerate's total of all nodes given as that of one (see `accelerate-per-node-count`);
 - MIG slices and shared GPUs, whose number says nothing about devices;
 - programs under mpirun that are not Python's: what their ranks do with GPUs is their own affair;
 - commands that run only after a failure.
@@ -48,33 +49,18 @@ from stoker.subjects.reading import (
     COUNTING_LAUNCHERS,
     PER_DEVICE_LAUNCHERS,
     counted,
+    drives_several_devices,
     given_count,
     is_alone,
     is_learning,
     origin_line,
     quoted,
     side_by_side,
-    texts,
+    told_devices,
+    totals_one_node,
     with_number,
 )
 from stoker.subjects.submission import Submission
-
-SEVERAL_DEVICES = (
-    "device_map",
-    "model_parallel",
-    "pipeline",
-    "tensor_parallel",
-    "gpus_per_process",
-    "gpus_per_rank",
-    "devices_per_process",
-    "vllm",
-    "sglang",
-    "rollout",
-)
-"""Words in a program's arguments (`-` as `_`) that say that a process drives several GPUs or leaves some to others."""
-
-OWN_DEVICES = ("num_gpus", "gpus", "devices")
-"""Options that tell the program itself how many GPUs, or which, it has."""
 
 
 def check(submission: Submission) -> Iterator[Problem]:
@@ -86,6 +72,8 @@ def check(submission: Submission) -> Iterator[Problem]:
     if not launches or any(not _leaves_gpus(launch, submission) for launch in launches):
         return
     launch = max(launches, key=lambda one: one.processes_per_node.maximum or 0)
+    if totals_one_node(plan, launch):
+        return
     count = launch.processes_per_node
     given, line = given_count(launch), origin_line(given_count(launch))
     processes = count.maximum or 0
@@ -93,7 +81,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         launch.launcher in PER_DEVICE_LAUNCHERS
         and launch.one_device_per_process
         and count.value is not None
-        and not _is_told_devices(launch)
+        and not told_devices(launch)
     )
     yield Problem(
         detail=_detail(submission, launch, given, processes),
@@ -122,27 +110,7 @@ def _leaves_gpus(launch: Launch, submission: Submission) -> bool:
     if launch.launcher in {Launcher.MPIRUN, Launcher.HOROVODRUN} and submission.nodes > 1:
         return False  # across nodes it is the launcher itself that fails
     maximum = launch.processes_per_node.maximum
-    several = any(word in _plain(text) for text in texts(launch) for word in SEVERAL_DEVICES)
-    return maximum is not None and maximum < submission.gpus_per_node and not launch.model_parallel and not several
-
-
-def _is_told_devices(launch: Launch) -> bool:
-    """Whether the program itself is given GPUs, other than one or none: `--num_gpus 8`, `trainer.devices=auto`."""
-    words = texts(launch)
-    for text, following in zip(words, [*words[1:], "1"], strict=True):
-        name, equals, value = text.partition("=")
-        key = _plain(name).lstrip("_").rsplit(".", 1)[-1]
-        if (
-            key in OWN_DEVICES
-            and (equals or name.startswith("-"))
-            and (value if equals else following) not in ("0", "1")
-        ):
-            return True
-    return False
-
-
-def _plain(text: str) -> str:
-    return text.lower().replace("-", "_")
+    return maximum is not None and maximum < submission.gpus_per_node and not drives_several_devices(launch)
 
 
 def _detail(submission: Submission, launch: Launch, given: Count, processes: int) -> str:
