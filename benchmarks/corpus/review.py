@@ -1,0 +1,63 @@
+"""The reviewing by hand: what to look at, and what was seen.
+
+reviewed.yaml has one entry for each finding that somebody read beside its script: right, wrong or arguable, and why.
+"""
+
+import random
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import yaml
+
+from benchmarks.corpus.run import Found, corpus, kept
+
+REVIEWED = Path(__file__).with_name("reviewed.yaml")
+SEED = 20261121
+SAMPLE = 100
+VERDICTS = ("right", "arguable", "wrong")
+
+
+def sample() -> str:
+    """Keys of the findings to review: every denial, the others spread evenly over the rules."""
+    chosen: list[Found] = [found for found in kept() if found.action == "deny"]
+    queues: dict[str, list[Found]] = defaultdict(list)
+    for found in kept():
+        if found not in chosen:
+            queues[found.rule].append(found)
+    generator = random.Random(SEED)
+    for queue in queues.values():
+        generator.shuffle(queue)
+    while len(chosen) < SAMPLE and any(queues.values()):
+        for queue in queues.values():
+            if queue and len(chosen) < SAMPLE:
+                chosen.append(queue.pop())
+    return "\n".join(f"{found.action:5} {found.key}: {found.detail}" for found in chosen)
+
+
+def show(key: str) -> str:
+    """The script of a finding, its lines numbered, and what was found there."""
+    package, _, path = key.split(" ")[:3]
+    script = next(one for one in corpus(package) if one.path == path).manifest["spec"]
+    head = {field: value for field, value in script.items() if field != "script"}
+    lines = [f"{number:4} {line}" for number, line in enumerate(script.get("script", "").split("\n"), 1)]
+    found = [f"{one.action} {one.rule} line {one.line}: {one.detail}" for one in kept() if one.path == path]
+    return "\n".join([str(head), *lines, *found])
+
+
+def precision() -> str:
+    """Right, arguable and wrong by rule, as Markdown; arguable ones count as half."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for entry in yaml.safe_load(REVIEWED.read_text()):
+        if entry["verdict"] not in VERDICTS:
+            raise ValueError(f"{entry}: the verdict is one of {', '.join(VERDICTS)}")
+        counts[entry["rule"]][entry["verdict"]] += 1
+    rows = [_row(rule, of) for rule, of in sorted(counts.items())]
+    total: Counter[str] = sum(counts.values(), Counter())
+    return "\n".join(
+        ["| rule | right | arguable | wrong | precision |", "|---|---|---|---|---|", *rows, _row("all", total)]
+    )
+
+
+def _row(rule: str, of: Counter[str]) -> str:
+    share = (of["right"] + of["arguable"] / 2) / of.total()
+    return f"| {rule} | {of['right']} | {of['arguable']} | {of['wrong']} | {share:.0%} |"
