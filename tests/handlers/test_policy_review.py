@@ -1,11 +1,15 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from stoker.admission.policies import Surroundings
+from stoker.catalogue import admission_rules, diagnosis_rules
 from stoker.handlers.admission_review import ALLOWED, AdmissionRequest, Answer, Operation
 from stoker.handlers.policy_review import PolicyReviewer
 from stoker.models.policy import UtilizationPolicy
+from stoker.models.rule import Parameter, Rule
+from stoker.models.vocabulary import Category, Maturity, Severity
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -37,10 +41,49 @@ def request(
     )
 
 
-async def review(new: dict[str, Any], old: dict[str, Any] | None = None, *others: dict[str, Any]) -> Answer:
+def _silent(_: object, **__: object) -> tuple[()]:
+    return ()
+
+
+def rule(name: str, *parameters: Parameter, maturity: Maturity = Maturity.STABLE) -> Rule[Any]:
+    return Rule(
+        id="A999",
+        name=name,
+        category=Category.STARTUP_HOLD,
+        severity=Severity.WARNING,
+        summary="",
+        fix="",
+        check=_silent,
+        parameters=parameters,
+        maturity=maturity,
+    )
+
+
+RULES = [
+    rule("launcher-too-few"),
+    rule("image-tag", maturity=Maturity.PREVIEW),
+    rule(
+        "long-sleep",
+        Parameter(name="minimumSeconds", default=60, description="", maximum=3600),
+        Parameter(name="programs", default=("sleep",), description=""),
+    ),
+]
+EVERY_MINUTE = Surroundings(scrape_interval=timedelta(minutes=1), minimum_warning_grace=timedelta(minutes=5))
+
+
+async def review(
+    new: dict[str, Any],
+    old: dict[str, Any] | None = None,
+    *others: dict[str, Any],
+    surroundings: Surroundings = EVERY_MINUTE,
+) -> Answer:
     known = [UtilizationPolicy.model_validate(other) for other in others]
-    reviewer = PolicyReviewer(known, ["launcher-too-few", "image-tag"], lambda: NOW)
+    reviewer = PolicyReviewer(known, RULES, surroundings, lambda: NOW)
     return await reviewer(request(new, old, Operation.UPDATE if old else Operation.CREATE))
+
+
+def exemption(**fields: Any) -> dict[str, Any]:
+    return {"exemptions": [{"reason": "because", **fields}]}
 
 
 @pytest.mark.parametrize("name", ["default", "team"])
@@ -90,34 +133,193 @@ async def test_a_stored_policy_that_is_no_longer_valid_can_still_be_labelled_but
     assert [cause.field for cause in worse.causes] == ["spec.thresholds.lowPercent"]
 
 
+@pytest.mark.parametrize(
+    "spec, field, said",
+    [
+        (
+            {"rules": {"long-sleep": {"parameters": {"seconds": 5}}}},
+            "spec.rules[long-sleep].parameters.seconds",
+            "the rule has no such parameter: its parameters are minimumSeconds, programs",
+        ),
+        (
+            {"rules": {"launcher-too-few": {"parameters": {"seconds": 5}}}},
+            "spec.rules[launcher-too-few].parameters.seconds",
+            "it has no parameters",
+        ),
+        (
+            {"rules": {"long-sleep": {"parameters": {"minimumSeconds": "5m"}}}},
+            "spec.rules[long-sleep].parameters.minimumSeconds",
+            "'5m' is not allowed: a number from 0 to 3600 is",
+        ),
+        (
+            {"rules": {"long-sleep": {"parameters": {"programs": "sleep"}}}},
+            "spec.rules[long-sleep].parameters.programs",
+            "a list of texts is",
+        ),
+        (
+            {"thresholds": {"idlePercent": 5, "lowPercent": 3}},
+            "spec.thresholds.idlePercent",
+            "what counts as idle, 5 %, must not exceed what counts as low, 3 %",
+        ),
+        (
+            {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}},
+            "spec.namespaceSelector.matchExpressions[0].values",
+            "at least one value is required with operator In",
+        ),
+        (
+            {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}},
+            "spec.namespaceSelector.matchExpressions[0].values",
+            "must be empty with operator Exists",
+        ),
+        (
+            {"namespaceSelector": {"matchLabels": {"tier": "deep learning"}}},
+            "spec.namespaceSelector.matchLabels[tier]",
+            "'deep learning': must be a label's value",
+        ),
+        (
+            {"trustedJobTypes": {"namespaceSelector": {"matchLabels": {"the tier": "a"}}}},
+            "spec.trustedJobTypes.namespaceSelector.matchLabels",
+            "'the tier': must be a label's name",
+        ),
+        (
+            exemption(
+                jobSelector={
+                    "matchLabels": {"tier": "a"},
+                    "matchExpressions": [{"key": "tier", "operator": "In", "values": ["b", "c"]}],
+                }
+            ),
+            "spec.exemptions[0].jobSelector",
+            "can select nothing: what it demands of the label tier contradicts",
+        ),
+        (
+            {"namespaceSelector": {"matchLabels": {"tier": "dev"}}}
+            | exemption(namespaceSelector={"matchLabels": {"tier": "prod"}}),
+            "spec.exemptions[0].namespaceSelector",
+            "can select none of the policy's namespaces: spec.namespaceSelector contradicts it in the label tier",
+        ),
+    ],
+)
+async def test_a_contradiction_is_denied_with_the_field(spec: dict[str, Any], field: str, said: str) -> None:
+    answer = await review(policy(**spec))
+    assert not answer.allowed
+    assert [cause.field for cause in answer.causes] == [field]
+    assert said in answer.causes[0].message
+
+
+async def test_parameters_that_a_rule_has_pass() -> None:
+    parameters = {"minimumSeconds": 600, "programs": ["sleep", "tail"]}
+    assert await review(policy(rules={"long-sleep": {"parameters": parameters}})) == ALLOWED
+
+
+async def test_a_threshold_may_contradict_the_one_of_the_policy_default() -> None:
+    base = policy("default", thresholds={"lowPercent": 3})
+    answer = await review(policy(thresholds={"idlePercent": 5}), None, base)
+    assert [cause.field for cause in answer.causes] == ["spec.thresholds.idlePercent"]
+    assert await review(policy(thresholds={"idlePercent": 5}), None, policy("default")) == ALLOWED
+
+
+async def test_an_idle_time_that_holds_less_than_two_scrapes_is_denied() -> None:
+    rarely = Surroundings(scrape_interval=timedelta(minutes=6))
+    answer = await review(policy(reclaim={"idleAfter": "10m"}), surroundings=rarely)
+    assert answer.message == (
+        "spec.reclaim.idleAfter: '10m': must be at least 12m, since the GPUs are scraped every 6m"
+    )
+    assert await review(policy(reclaim={"idleAfter": "12m"}), surroundings=rarely) == ALLOWED
+
+
+async def test_a_contradiction_that_is_stored_is_warned_of_and_does_not_lock_the_policy() -> None:
+    stored = policy(**exemption(jobSelector={"matchLabels": {"a": "no value"}}))
+    answer = await review({**stored, "spec": {**stored["spec"], "priority": 3}}, stored)
+    assert answer.allowed
+    assert [line.partition(": ")[0] for line in answer.warnings] == ["spec.exemptions[0].jobSelector.matchLabels[a]"]
+
+
+@pytest.mark.parametrize(
+    "spec, said",
+    [
+        (
+            {"rules": {"image-tag": {"action": "Deny"}}},
+            "spec.rules[image-tag].action: the rule is in preview: it warns and never denies",
+        ),
+        (
+            exemption(jobSelector={}),
+            "spec.exemptions[0]: exempts every job from everything: the rest of the policy does nothing",
+        ),
+        (
+            {"reclaim": {"warningGrace": "2m"}},
+            "spec.reclaim.warningGrace: '2m' is less than the operator allows: 5m counts",
+        ),
+        (
+            {"reclaim": {"mode": "Suspend", "onPressureOnly": True}},
+            "spec.reclaim.onPressureOnly: pending jobs are not seen yet: while this is true nothing is reclaimed",
+        ),
+        (
+            {"reclaim": {"mode": "Delete", "massIdleBrake": {"minJobs": 3}}},
+            "spec.reclaim.massIdleBrake: not in force yet: maxJobsPerWindow alone bounds what is reclaimed",
+        ),
+    ],
+)
+async def test_what_does_less_than_it_says_is_warned_of(spec: dict[str, Any], said: str) -> None:
+    answer = await review(policy(**spec))
+    assert answer.allowed
+    assert list(answer.warnings) == [said]
+
+
+async def test_a_rule_that_looks_at_running_jobs_can_not_deny() -> None:
+    runtime = next(one for one in diagnosis_rules())
+    view = PolicyReviewer([], [*admission_rules(), runtime], EVERY_MINUTE, lambda: NOW)
+    (warning,) = (await view(request(policy(rules={runtime.name: {"action": "Deny"}})))).warnings
+    assert warning.startswith(f"spec.rules[{runtime.name}].action: Deny is as good as Warn")
+
+
+async def test_more_than_eight_warnings_are_counted() -> None:
+    answer = await review(policy(rules={f"no-{number}": {"action": "Off"} for number in range(20)}))
+    assert len(answer.warnings) == 9
+    assert answer.warnings[-1] == "and 12 more (status.conditions tells of them)"
+
+
 async def test_an_unknown_rule_is_warned_of_with_the_nearest_one() -> None:
     answer = await review(
         policy(
             rules={"launcher-to-few": {"action": "Warn"}, "image-tag": {"action": "Off"}},
-            exemptions=[{"jobSelector": {}, "rules": ["*", "zzz"], "reason": "because"}],
+            exemptions=[{"jobSelector": {}, "rules": ["zzz"], "reason": "because"}],
+            suppressible=["*", "imagetag"],
         )
     )
     assert answer.allowed
     assert list(answer.warnings) == [
         "spec.rules[launcher-to-few]: there is no rule launcher-to-few; did you mean launcher-too-few?",
         "spec.exemptions[0].rules: there is no rule zzz: see `stoker rules list`",
+        "spec.suppressible: there is no rule imagetag; did you mean image-tag?",
     ]
 
 
 async def test_an_exemption_of_the_past_is_warned_of() -> None:
-    past = {"jobSelector": {}, "until": "2026-11-20T00:00:00Z", "reason": "because"}
+    past = {"jobSelector": {"matchLabels": {"team": "nlp"}}, "until": "2026-11-20T00:00:00Z", "reason": "because"}
     answer = await review(policy(exemptions=[past, past | {"until": "2026-11-22T00:00:00Z"}]))
-    assert list(answer.warnings) == ["spec.exemptions[0].until: 2026-11-20T00:00:00+00:00 is past: it exempts nothing"]
+    assert list(answer.warnings) == ["spec.exemptions[0].until: 2026-11-20T00:00:00Z is past: it exempts nothing"]
 
 
 async def test_equal_priorities_are_warned_of() -> None:
-    others = [policy("default"), policy("alpha", priority=5), policy("beta"), policy("team", priority=5)]
+    alpha = policy("alpha", priority=5, namespaceSelector={"matchLabels": {"tier": "prod"}})
+    others = [policy("default"), alpha, policy("beta"), policy("team", priority=5)]
     answer = await review(policy(priority=5), None, *others)
     assert list(answer.warnings) == ["spec.priority: 5 is also that of alpha; where both select, the first name wins"]
     assert (await review(policy(), None, policy("default"))).warnings == ()
 
 
+async def test_equal_priorities_of_policies_that_never_meet_are_no_news() -> None:
+    other = policy("other", namespaceSelector={"matchLabels": {"tier": "prod"}})
+    assert (await review(policy(namespaceSelector={"matchLabels": {"tier": "dev"}}), None, other)).warnings == ()
+
+
+async def test_a_policy_that_another_one_covers_everywhere_is_warned_of() -> None:
+    other = policy("all", priority=9)
+    (warning,) = (await review(policy(priority=5), None, other)).warnings
+    assert warning == "spec.priority: all selects every namespace and goes before 5: this policy counts nowhere"
+
+
 @pytest.mark.parametrize("operation", [Operation.DELETE, Operation.CONNECT])
 async def test_deletion_is_never_held_up(operation: Operation) -> None:
-    reviewer = PolicyReviewer([], [], lambda: NOW)
+    reviewer = PolicyReviewer([], [], EVERY_MINUTE, lambda: NOW)
     assert await reviewer(request(None, policy(reclaim={"window": "1s"}), operation)) == ALLOWED

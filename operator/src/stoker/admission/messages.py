@@ -64,11 +64,16 @@ def _cause(finding: Finding) -> Cause:
 
 def _warning(finding: Finding) -> str:
     where = f"{finding.location}: " if finding.location is not None else ""
-    line = single_line(f"{finding.rule}: {where}{finding.detail} {finding.fix}")
+    return warning_line(f"{finding.rule}: {where}{finding.detail} {finding.fix}")
+
+
+def warning_line(text: str) -> str:
+    """A text as a single line of at most 240 bytes, cut where it is longer."""
+    line = single_line(text)
     if len(line.encode()) <= MAX_WARNING_LENGTH:
         return line
     cut = line.encode()[: MAX_WARNING_LENGTH - 3].decode(errors="ignore")
     return f"{cut.rstrip()}..."
 
 
-__all__ = ["MAX_WARNINGS", "MAX_WARNING_LENGTH", "Cause", "Denial", "denial", "warnings"]
+__all__ = ["MAX_WARNINGS", "MAX_WARNING_LENGTH", "Cause", "Denial", "denial", "warning_line", "warnings"]

@@ -100,14 +100,40 @@ def controller(
 @click.option(
     "--health-port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="For /healthz, /readyz."
 )
-def admission(address: str, port: int, certificate_folder: Path, health_port: int) -> None:
+@click.option(
+    "--scrape-interval",
+    type=DURATION,
+    default="30s",
+    show_default=True,
+    help="How often Prometheus scrapes the GPUs: no policy may judge by less than two scrapes.",
+)
+@click.option(
+    "--minimum-warning-grace",
+    type=DURATION,
+    default="5m",
+    show_default=True,
+    help="The controller's setting of that name, for policies to be warned by.",
+)
+def admission(
+    address: str,
+    port: int,
+    certificate_folder: Path,
+    health_port: int,
+    scrape_interval: timedelta,
+    minimum_warning_grace: timedelta,
+) -> None:
     """Answer the API server's reviews of DLJobs and UtilizationPolicies."""
     from stoker.adapters.kubernetes import CredentialsError
+    from stoker.admission.policies import Surroundings
     from stoker.handlers.admission import AdmissionSettings, ServerSettings
     from stoker.handlers.admission import run as run_admission
 
-    server = ServerSettings(address=address, port=port, certificate_folder=certificate_folder)
+    settings = AdmissionSettings(
+        server=ServerSettings(address=address, port=port, certificate_folder=certificate_folder),
+        surroundings=Surroundings(scrape_interval=scrape_interval, minimum_warning_grace=minimum_warning_grace),
+        health_port=health_port,
+    )
     try:
-        run_admission(AdmissionSettings(server=server, health_port=health_port))
+        run_admission(settings)
     except (CredentialsError, OSError) as error:
         raise click.ClickException(str(error)) from error

@@ -17,6 +17,7 @@ from typing import Any
 import kopf
 
 from stoker.adapters.kubernetes import NAMESPACES, POLICIES, Kubernetes
+from stoker.admission.policies import Surroundings
 from stoker.catalogue import all_rules
 from stoker.handlers.admission_review import AdmissionRequest, Operation
 from stoker.handlers.cluster_view import ClusterView
@@ -41,12 +42,14 @@ POLICIES_PATH = "/validate/utilizationpolicies"
 class AdmissionSettings:
     """How the admission process runs. Times in seconds.
 
+    `surroundings`: what policies must fit.
     `list_interval`: how often the watched policies and namespaces are compared with a list. `exit_timeout`: how long
     stopping may take before the process kills itself; below the pod's terminationGracePeriodSeconds, above the
     server's delay and timeout.
     """
 
     server: ServerSettings
+    surroundings: Surroundings = field(default_factory=Surroundings)
     health_port: int = 8081
     review_threads: int = field(default_factory=lambda: min(4, os.cpu_count() or 1))
     list_interval: float = 120.0
@@ -67,9 +70,8 @@ async def serve(settings: AdmissionSettings) -> None:
     """The whole process; see `run`."""
     view = ClusterView()
     pool = ReviewPool(settings.review_threads)
-    rules = [rule.name for rule in all_rules()]
     jobs = JobReviewer(view, pool, _now)
-    policies = PolicyReviewer(view.in_force, rules, _now)
+    policies = PolicyReviewer(view.in_force, all_rules(), settings.surroundings, _now)
     server = AdmissionServer(
         settings.server,
         [

@@ -5,7 +5,7 @@ gets HTTP 400, so that the webhook's failurePolicy decides about it. It is never
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Self
@@ -158,8 +158,11 @@ def unreadable(
         except ValidationError as before:
             known = set(explain(before))
             wrong = [violation for violation in wrong if violation not in known]
-    if not wrong:
-        return ALLOWED
+    return refused(wrong) if wrong else ALLOWED
+
+
+def refused(wrong: Iterable[Violation]) -> Answer:
+    """The refusal of an object for what is wrong with it, one cause to each."""
     causes = tuple(_cause(violation) for violation in wrong)
     message = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
     return Answer(allowed=False, message=message, causes=causes)

@@ -1,30 +1,39 @@
 """From an AdmissionReview of a UtilizationPolicy to its answer."""
 
-import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
-from difflib import get_close_matches
+from typing import Any
 
 from pydantic import ValidationError
 
-from stoker.handlers.admission_review import ALLOWED, AdmissionRequest, Answer, Operation, unreadable
-from stoker.models.policy import BASE, UtilizationPolicy
+from stoker.admission.messages import warning_line
+from stoker.admission.policies import PolicyReview, RemarkReason, Surroundings, review_policy
+from stoker.handlers.admission_review import ALLOWED, AdmissionRequest, Answer, Operation, refused, unreadable
+from stoker.models.policy import UtilizationPolicy
+from stoker.models.rule import Rule
 
-logger = logging.getLogger(__name__)
+MAX_WARNINGS = 8
+"""A policy is written by few and seldom, so more is said than of a job; the rest is in the policy's status."""
 
 
 class PolicyReviewer:
-    """Refuses a policy that could not be read, and warns of one that does not do what it looks like."""
+    """Refuses a policy that could not be read or contradicts itself; warns of one that does not do what it looks like.
+
+    What is refused is only what the request introduces: a stored policy that an upgrade or a changed `default` has put
+    in the wrong can still be changed elsewhere.
+    """
 
     def __init__(
         self,
         policies: Iterable[UtilizationPolicy],
-        rules: Collection[str],
+        rules: Collection[Rule[Any]],
+        surroundings: Surroundings,
         now: Callable[[], datetime],
     ) -> None:
-        """Know the `policies` of the cluster, whatever they are when asked, and the names of all `rules`."""
+        """Know the `policies` of the cluster, whatever they are when asked."""
         self._policies = policies
-        self._rules = frozenset(rules)
+        self._rules = rules
+        self._surroundings = surroundings
         self._now = now
 
     async def __call__(self, request: AdmissionRequest) -> Answer:
@@ -35,33 +44,27 @@ class PolicyReviewer:
             policy = UtilizationPolicy.model_validate(request.new_object)
         except ValidationError as error:
             return unreadable(request, error, UtilizationPolicy.model_validate)
-        warnings = (*self._unknown_rules(policy), *self._expired(policy), *self._ties(policy))
-        return Answer(allowed=True, warnings=warnings)
+        review = self._review(policy)
+        known = self._contradictions_before(request)
+        if introduced := [one for one in review.contradictions if one not in known]:
+            return refused(introduced)
+        lines = [str(one) for one in review.contradictions]
+        lines += [str(one) for one in review.remarks if one.reason is not RemarkReason.EXEMPTION_EXPIRING]
+        return Answer(allowed=True, warnings=tuple(_warnings(lines)))
 
-    def _unknown_rules(self, policy: UtilizationPolicy) -> Iterator[str]:
-        named = [(f"spec.rules[{rule}]", rule) for rule in policy.spec.rules or ()]
-        for index, exemption in enumerate(policy.spec.exemptions or ()):
-            named += [(f"spec.exemptions[{index}].rules", rule) for rule in exemption.rules if rule != "*"]
-        for field, rule in named:
-            if rule not in self._rules:
-                close = get_close_matches(rule, sorted(self._rules), n=1)
-                hint = f"; did you mean {close[0]}?" if close else ": see `stoker rules list`"
-                yield f"{field}: there is no rule {rule}{hint}"
+    def _review(self, policy: UtilizationPolicy) -> PolicyReview:
+        return review_policy(policy, self._policies, self._rules, self._surroundings, self._now())
 
-    def _expired(self, policy: UtilizationPolicy) -> Iterator[str]:
-        for index, exemption in enumerate(policy.spec.exemptions or ()):
-            if exemption.until is not None and exemption.until <= self._now():
-                yield f"spec.exemptions[{index}].until: {exemption.until.isoformat()} is past: it exempts nothing"
+    def _contradictions_before(self, request: AdmissionRequest) -> Collection[object]:
+        if request.old_object is None:
+            return ()
+        try:
+            return self._review(UtilizationPolicy.model_validate(request.old_object)).contradictions
+        except ValidationError:
+            return ()
 
-    def _ties(self, policy: UtilizationPolicy) -> Iterator[str]:
-        if policy.name == BASE:
-            return
-        priority = policy.spec.priority or 0
-        same = [
-            other.name
-            for other in self._policies
-            if other.name not in {BASE, policy.name} and (other.spec.priority or 0) == priority
-        ]
-        if same:
-            names = ", ".join(sorted(same))
-            yield f"spec.priority: {priority} is also that of {names}; where both select, the first name wins"
+
+def _warnings(lines: list[str]) -> list[str]:
+    shown = [warning_line(line) for line in lines[:MAX_WARNINGS]]
+    more = len(lines) - len(shown)
+    return [*shown, f"and {more} more (status.conditions tells of them)"] if more else shown

@@ -1,13 +1,16 @@
 """The parts that both kinds share: metadata, label selectors, conditions, times."""
 
-from collections.abc import Mapping
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import AwareDatetime, ConfigDict, Field, PlainSerializer, Strict, WithJsonSchema
 
 from stoker.models.finding import rfc3339
-from stoker.models.schema import LIST_MAP_KEYS, LIST_TYPE, MAP_TYPE, PRESERVE_UNKNOWN, ApiModel
+from stoker.models.schema import LIST_MAP_KEYS, LIST_TYPE, MAP_TYPE, PRESERVE_UNKNOWN, ApiModel, Violation
 
 GROUP = "stoker.dev"
 VERSION = "v1alpha1"
@@ -129,6 +132,80 @@ def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
         requirement.holds(labels) for requirement in selector.match_expressions
     )
+
+
+EVERYTHING = LabelSelector(match_labels={})
+"""The empty selector."""
+
+LABEL_KEY = re.compile(
+    r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII
+)
+LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
+"""What a label may be called and be set to (k8s.io/apimachinery, pkg/util/validation): nothing else ever matches."""
+
+
+def selector_faults(selector: LabelSelector) -> Iterator[Violation]:
+    """What the API server would refuse in a selector of its own kinds; the paths are relative to the selector."""
+    for key, value in selector.match_labels.items():
+        if not LABEL_KEY.fullmatch(key):
+            yield Violation(field_path="matchLabels", message=f"{key!r}: must be a label's name, such as team")
+        if not LABEL_VALUE.fullmatch(value):
+            yield Violation(field_path=f"matchLabels[{key}]", message=f"{value!r}: {_VALUE}")
+    for index, requirement in enumerate(selector.match_expressions):
+        path = f"matchExpressions[{index}]"
+        if not LABEL_KEY.fullmatch(requirement.key):
+            message = f"{requirement.key!r}: must be a label's name, such as team"
+            yield Violation(field_path=f"{path}.key", message=message)
+        compares = requirement.operator in {SelectorOperator.IN, SelectorOperator.NOT_IN}
+        if compares != bool(requirement.values):
+            allowed = "at least one value is required" if compares else "must be empty"
+            yield Violation(field_path=f"{path}.values", message=f"{allowed} with operator {requirement.operator}")
+        for value in requirement.values:
+            if not LABEL_VALUE.fullmatch(value):
+                yield Violation(field_path=f"{path}.values", message=f"{value!r}: {_VALUE}")
+
+
+_VALUE = "must be a label's value: at most 63 letters, digits, -, _ and ., the first and last a letter or digit"
+
+
+@dataclass(slots=True)
+class _Demand:
+    """What is demanded of one label; `allowed` None: any value."""
+
+    allowed: frozenset[str] | None = None
+    forbidden: set[str] = field(default_factory=set)
+    present: bool = False
+    absent: bool = False
+
+    def allow_only(self, values: frozenset[str]) -> None:
+        self.allowed = values if self.allowed is None else self.allowed & values
+        self.present = True
+
+    @property
+    def can_be_met(self) -> bool:
+        if self.present and self.absent:
+            return False
+        return self.allowed is None or bool(self.allowed - self.forbidden)
+
+
+def contradiction(*selectors: LabelSelector) -> str | None:
+    """The first label of which the selectors together demand what no object can meet; None where one could."""
+    demands: defaultdict[str, _Demand] = defaultdict(_Demand)
+    for selector in selectors:
+        for key, value in selector.match_labels.items():
+            demands[key].allow_only(frozenset({value}))
+        for requirement in selector.match_expressions:
+            demand = demands[requirement.key]
+            match requirement.operator:
+                case SelectorOperator.IN:
+                    demand.allow_only(frozenset(requirement.values))
+                case SelectorOperator.NOT_IN:
+                    demand.forbidden.update(requirement.values)
+                case SelectorOperator.EXISTS:
+                    demand.present = True
+                case SelectorOperator.DOES_NOT_EXIST:
+                    demand.absent = True
+    return next((key for key, demand in demands.items() if not demand.can_be_met), None)
 
 
 PRESERVED: dict[str, Any] = {PRESERVE_UNKNOWN: True}

@@ -1,6 +1,6 @@
 """UtilizationPolicy: what is denied, warned of and reclaimed, for whom; and how the policies of a cluster add up."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
 from functools import reduce
@@ -420,7 +420,13 @@ def resolve(
     labels = {NAMESPACE_LABEL: namespace, **namespace_labels}
     policies = tuple(policies)
     override = winner(policies, labels)
-    layers = [one for one in policies if one.name == BASE] + ([override] if override is not None else [])
+    return combined([one for one in policies if one.name == BASE] + ([override] if override else []), labels)
+
+
+def combined(layers: Sequence[UtilizationPolicy], labels: Mapping[str, str]) -> EffectivePolicy:
+    """The policies laid one over the other, the base first, over the built-in defaults, for a namespace with these
+    labels.
+    """
     spec = reduce(_laid_over, (one.spec for one in layers), UtilizationPolicySpec())
     trusted = spec.trusted_job_types.namespace_selector if spec.trusted_job_types is not None else None
     return EffectivePolicy(
@@ -492,6 +498,7 @@ __all__ = [
     "BUILT_IN",
     "EffectivePolicy",
     "UtilizationPolicy",
+    "combined",
     "format_duration",
     "matches",
     "parse_duration",

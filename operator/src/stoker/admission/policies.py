@@ -1,0 +1,281 @@
+"""The review of a policy: what contradicts itself, and what does not do what it looks like.
+
+Pure: asked when a policy is applied, and by the controller for the policy's status.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Any
+
+from stoker.catalogue import diagnosis_rules
+from stoker.models.finding import rfc3339
+from stoker.models.meta import EVERYTHING, LabelSelector, contradiction, selector_faults
+from stoker.models.policy import (
+    ALL_RULES,
+    BASE,
+    EffectivePolicy,
+    Exemption,
+    UtilizationPolicy,
+    combined,
+    format_duration,
+    parse_duration,
+)
+from stoker.models.rule import Rule
+from stoker.models.schema import Violation
+from stoker.models.vocabulary import Action, Maturity, ReclaimMode
+
+EXPIRES_SOON = timedelta(days=7)
+SCRAPES = 2
+"""The fewest scrapes between which a GPU can be seen to stay idle."""
+
+
+class RemarkReason(StrEnum):
+    """Why a policy does not do what it looks like; a condition's reason in its status."""
+
+    UNKNOWN_RULE = "UnknownRule"
+    NO_EFFECT = "NoEffect"
+    NOT_IN_FORCE_YET = "NotInForceYet"
+    EXEMPTION_EXPIRED = "ExemptionExpired"
+    EXEMPTION_EXPIRING = "ExemptionExpiring"
+    EQUAL_PRIORITY = "EqualPriority"
+    OUTRANKED = "Outranked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """Something about a policy that its author should know; nothing is refused for it."""
+
+    reason: RemarkReason
+    field_path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field_path}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyReview:
+    """What is to be said of a policy. `contradictions` are refused where somebody introduces them."""
+
+    contradictions: tuple[Violation, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the operator was installed with, as far as policies must fit it: how often Prometheus scrapes the GPUs, and
+    the least time between a warning and the reclaim.
+    """
+
+    scrape_interval: timedelta = timedelta(seconds=30)
+    minimum_warning_grace: timedelta = timedelta(minutes=5)
+
+
+def review_policy(
+    policy: UtilizationPolicy,
+    beside: Iterable[UtilizationPolicy],
+    rules: Iterable[Rule[Any]],
+    surroundings: Surroundings,
+    now: datetime,
+) -> PolicyReview:
+    """Judge a policy beside the others of the cluster (of `beside` the one of its own name is passed over)."""
+    others = [one for one in beside if one.name != policy.name]
+    reviewed = _Review(policy, others, {rule.name: rule for rule in rules}, surroundings, now)
+    return PolicyReview(contradictions=tuple(reviewed.contradictions()), remarks=tuple(reviewed.remarks()))
+
+
+class _Review:
+    """One review; its methods yield what they find."""
+
+    def __init__(
+        self,
+        policy: UtilizationPolicy,
+        others: Collection[UtilizationPolicy],
+        rules: dict[str, Rule[Any]],
+        surroundings: Surroundings,
+        now: datetime,
+    ) -> None:
+        self._spec = policy.spec
+        self._rank = (-(policy.spec.priority or 0), policy.name)
+        self._is_base = policy.name == BASE
+        self._overrides = [one for one in others if one.name != BASE]
+        self._rules = rules
+        self._surroundings = surroundings
+        self._now = now
+        base = [] if self._is_base else [one for one in others if one.name == BASE]
+        self._effective: EffectivePolicy = combined([*base, policy], {})
+
+    # -------------------------------------------------------------------------------------------------- contradictions
+
+    def contradictions(self) -> Iterator[Violation]:
+        """What can't be meant."""
+        yield from self._parameters()
+        yield from self._selectors()
+        yield from self._thresholds()
+        yield from self._idle_after()
+
+    def _parameters(self) -> Iterator[Violation]:
+        for name, setting in (self._spec.rules or {}).items():
+            rule = self._rules.get(name)
+            for parameter, value in (setting.parameters or {}).items() if rule is not None else ():
+                path = f"spec.rules[{name}].parameters.{parameter}"
+                known = {one.name: one for one in rule.parameters} if rule is not None else {}
+                if parameter not in known:
+                    allowed = f"its parameters are {', '.join(known)}" if known else "it has no parameters"
+                    yield Violation(field_path=path, message=f"the rule has no such parameter: {allowed}")
+                    continue
+                try:
+                    known[parameter].read(value)
+                except ValueError as error:
+                    yield Violation(field_path=path, message=str(error))
+
+    def _selectors(self) -> Iterator[Violation]:
+        own = self._spec.namespace_selector
+        yield from _selector_contradictions("spec.namespaceSelector", own)
+        for index, exemption in enumerate(self._spec.exemptions or ()):
+            path = f"spec.exemptions[{index}]"
+            yield from _selector_contradictions(f"{path}.namespaceSelector", exemption.namespace_selector, within=own)
+            yield from _selector_contradictions(f"{path}.jobSelector", exemption.job_selector)
+        if self._spec.trusted_job_types is not None:
+            trusted = self._spec.trusted_job_types.namespace_selector
+            yield from _selector_contradictions("spec.trustedJobTypes.namespaceSelector", trusted)
+
+    def _thresholds(self) -> Iterator[Violation]:
+        own, effective = self._spec.thresholds, self._effective.thresholds
+        if own is None or effective.idle_percent <= effective.low_percent:
+            return
+        name = "idlePercent" if own.idle_percent is not None else "lowPercent"
+        message = f"what counts as idle, {effective.idle_percent} %, must not exceed what counts as low"
+        yield Violation(field_path=f"spec.thresholds.{name}", message=f"{message}, {effective.low_percent} %")
+
+    def _idle_after(self) -> Iterator[Violation]:
+        text = self._spec.reclaim.idle_after if self._spec.reclaim is not None else None
+        least = SCRAPES * self._surroundings.scrape_interval
+        if text is not None and parse_duration(text) < least:
+            scraped = f"the GPUs are scraped every {format_duration(self._surroundings.scrape_interval)}"
+            message = f"{text!r}: must be at least {format_duration(least)}, since {scraped}"
+            yield Violation(field_path="spec.reclaim.idleAfter", message=message)
+
+    # --------------------------------------------------------------------------------------------------------- remarks
+
+    def remarks(self) -> Iterator[Remark]:
+        """What does less than it says."""
+        yield from self._unknown_rules()
+        yield from self._settings_without_effect()
+        yield from self._exemptions()
+        yield from self._reclaim()
+        if not self._is_base:
+            yield from self._neighbours()
+
+    def _unknown_rules(self) -> Iterator[Remark]:
+        named = [(f"spec.rules[{rule}]", rule) for rule in self._spec.rules or ()]
+        for index, exemption in enumerate(self._spec.exemptions or ()):
+            named += [(f"spec.exemptions[{index}].rules", rule) for rule in exemption.rules]
+        named += [("spec.suppressible", rule) for rule in self._spec.suppressible or ()]
+        for path, rule in named:
+            if rule != ALL_RULES and rule not in self._rules:
+                close = get_close_matches(rule, sorted(self._rules), n=1)
+                hint = f"; did you mean {close[0]}?" if close else ": see `stoker rules list`"
+                yield _remark(RemarkReason.UNKNOWN_RULE, path, f"there is no rule {rule}{hint}")
+
+    def _settings_without_effect(self) -> Iterator[Remark]:
+        runtime = {rule.name for rule in diagnosis_rules()}
+        previews = {rule.name for rule in self._rules.values() if rule.maturity is Maturity.PREVIEW}
+        for name, setting in (self._spec.rules or {}).items():
+            path = f"spec.rules[{name}].action"
+            if setting.action in {Action.DENY, Action.AUDIT} and name in runtime:
+                message = f"{setting.action} is as good as Warn: the rule looks at running jobs, which nothing denies"
+                yield _remark(RemarkReason.NO_EFFECT, path, message)
+            elif setting.action is Action.DENY and name in previews:
+                yield _remark(RemarkReason.NO_EFFECT, path, "the rule is in preview: it warns and never denies")
+
+    def _exemptions(self) -> Iterator[Remark]:
+        for index, exemption in enumerate(self._spec.exemptions or ()):
+            path = f"spec.exemptions[{index}]"
+            if exemption.until is not None and exemption.until <= self._now:
+                message = f"{rfc3339(exemption.until)} is past: it exempts nothing"
+                yield _remark(RemarkReason.EXEMPTION_EXPIRED, f"{path}.until", message)
+                continue
+            if exemption.until is not None and exemption.until <= self._now + EXPIRES_SOON:
+                message = f"ends at {rfc3339(exemption.until)} ({exemption.reason})"
+                yield _remark(RemarkReason.EXEMPTION_EXPIRING, f"{path}.until", message)
+            if _exempts_everything(exemption):
+                message = "exempts every job from everything: the rest of the policy does nothing"
+                yield _remark(RemarkReason.NO_EFFECT, path, message)
+
+    def _reclaim(self) -> Iterator[Remark]:
+        own, effective = self._spec.reclaim, self._effective.reclaim
+        if own is None:
+            return
+        floor = self._surroundings.minimum_warning_grace
+        if own.warning_grace is not None and effective.warning_grace < floor:
+            message = f"{own.warning_grace!r} is less than the operator allows: {format_duration(floor)} counts"
+            yield _remark(RemarkReason.NO_EFFECT, "spec.reclaim.warningGrace", message)
+        if effective.mode is ReclaimMode.OBSERVE:
+            return
+        if effective.on_pressure_only and (own.on_pressure_only or own.mode is not None):
+            message = "pending jobs are not seen yet: while this is true nothing is reclaimed"
+            yield _remark(RemarkReason.NOT_IN_FORCE_YET, "spec.reclaim.onPressureOnly", message)
+        for name, value in (
+            ("maxGPUPercentPerWindow", own.max_gpu_percent_per_window),
+            ("massIdleBrake", own.mass_idle_brake),
+        ):
+            if value is not None:
+                message = "not in force yet: maxJobsPerWindow alone bounds what is reclaimed"
+                yield _remark(RemarkReason.NOT_IN_FORCE_YET, f"spec.reclaim.{name}", message)
+
+    def _neighbours(self) -> Iterator[Remark]:
+        selector = self._spec.namespace_selector or EVERYTHING
+        priority = self._spec.priority or 0
+        for other in sorted(self._overrides, key=lambda one: (-(one.spec.priority or 0), one.name)):
+            theirs = other.spec.namespace_selector or EVERYTHING
+            if (-(other.spec.priority or 0), other.name) < self._rank and theirs == EVERYTHING:
+                message = f"{other.name} selects every namespace and goes before {priority}: this policy counts nowhere"
+                yield _remark(RemarkReason.OUTRANKED, "spec.priority", message)
+                return
+        same = sorted(
+            one.name
+            for one in self._overrides
+            if (one.spec.priority or 0) == priority
+            and not contradiction(selector, one.spec.namespace_selector or EVERYTHING)
+        )
+        if same:
+            message = f"{priority} is also that of {', '.join(same)}; where both select, the first name wins"
+            yield _remark(RemarkReason.EQUAL_PRIORITY, "spec.priority", message)
+
+
+def _selector_contradictions(
+    path: str, selector: LabelSelector | None, *, within: LabelSelector | None = None
+) -> Iterator[Violation]:
+    """What keeps a selector from ever selecting anything; `within` is what selects its namespaces beforehand."""
+    if selector is None:
+        return
+    faults = list(selector_faults(selector))
+    yield from (Violation(field_path=f"{path}.{fault.field_path}", message=fault.message) for fault in faults)
+    if faults:
+        return
+    if label := contradiction(selector):
+        yield Violation(
+            field_path=path, message=f"can select nothing: what it demands of the label {label} contradicts"
+        )
+    elif within is not None and not contradiction(within) and (label := contradiction(within, selector)):
+        message = (
+            f"can select none of the policy's namespaces: spec.namespaceSelector contradicts it in the label {label}"
+        )
+        yield Violation(field_path=path, message=message)
+
+
+def _exempts_everything(exemption: Exemption) -> bool:
+    selectors = (exemption.namespace_selector, exemption.job_selector)
+    all_rules = not exemption.rules or ALL_RULES in exemption.rules
+    return all_rules and all(selector is None or selector == EVERYTHING for selector in selectors)
+
+
+def _remark(reason: RemarkReason, field_path: str, message: str) -> Remark:
+    return Remark(reason=reason, field_path=field_path, message=message)
+
+
+__all__ = ["PolicyReview", "Remark", "RemarkReason", "Surroundings", "review_policy"]
