@@ -494,14 +494,16 @@ def accelerate(invocation: Invocation, words: Sequence[Word], setting: Setting) 
     nodes = count("num_machines") or ONE
     total = count("num_processes")
     explicit = total is not None and total.source is CountSource.OPTION
+    chosen: Count | None = None
     identifiers = options.last("gpu_ids")
     if identifiers is not None and identifiers.value is not None and identifiers.value.text != "all":
         devices = devices_of(identifiers.value)
+        chosen = replace(_granted(devices, setting), source=CountSource.OPTION, words=identifiers.words)
     kind = str((settings or {}).get("distributed_type", ""))
     if options.has("cpu") or kind == "NO":
         total = total or ONE
     elif total is None:
-        total = _granted(devices, setting)
+        total = chosen or _granted(devices, setting)
     address = options.last("main_process_ip")
     program, arguments = _program(_with_module(options))
     # The launcher sets --multi_gpu itself for more than one process, unless a config file says otherwise.

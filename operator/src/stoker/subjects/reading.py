@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from itertools import pairwise
 
 from stoker.subjects.launch_plan import Command, Count, CountSource, Launch, Launcher, LaunchPlan, Role
 
@@ -97,6 +98,9 @@ SEVERAL_DEVICES = (
 """Words in a program's arguments (`-` as `_`) that say that a process drives several GPUs or leaves some to others."""
 
 
+SELECTIONS = frozenset({"__include", "__exclude", "_i", "_e", "__gpu_ids", "__gpus", "__devices"})
+"""Launchers' options (`-` as `_`) that name devices instead of counting processes."""
+
 OWN_DEVICES = ("num_gpus", "gpus", "devices")
 """Options that tell the program itself how many GPUs, or which, it has."""
 
@@ -108,8 +112,7 @@ def drives_several_devices(launch: Launch) -> bool:
 
 def told_devices(launch: Launch) -> bool:
     """Whether the program itself is given GPUs, other than one or none: `--num_gpus 8`, `trainer.devices=auto`."""
-    words = texts(launch)
-    for text, following in zip(words, [*words[1:], "1"], strict=True):
+    for text, following in pairwise([*texts(launch), "1"]):
         name, equals, value = text.partition("=")
         key = plain(name).lstrip("_").rsplit(".", 1)[-1]
         if (
@@ -172,10 +175,16 @@ def quoted(count: Count) -> str:
     return ""
 
 
+def selecting(count: Count) -> str:
+    """The option that gave the count by naming devices: `--include`; "" where a number was given."""
+    option = str(count.words[0]).partition("=")[0] if count.words else ""
+    return option if plain(option) in SELECTIONS else ""
+
+
 def with_number(count: Count, number: int) -> str | None:
     """What the user wrote, with another number: `--nproc_per_node=8`; None where it doesn't end in its number."""
     text = quoted(count).strip('"')
-    if count.value is None or re.search(rf"(?<!\d){count.value}$", text) is None:
+    if count.value is None or selecting(count) or re.search(rf"(?<!\d){count.value}$", text) is None:
         return None
     return f"{text[: -len(str(count.value))]}{number}"
 
@@ -248,6 +257,7 @@ __all__ = [
     "origin_line",
     "plain",
     "quoted",
+    "selecting",
     "side_by_side",
     "texts",
     "told_devices",

@@ -191,6 +191,10 @@ class Submission:
             return self.locate_variable(count.variable)
         return self.locate(launch.invocation, count.words)
 
+    def locate_setting(self, invocation: Invocation, name: str, word: Word) -> Location:
+        """Where a variable that is in force for a command got this value: in the script, else in the manifest."""
+        return self.locate_variable(name) if word.span is None else self.locate(invocation, (word,))
+
     def locate_image(self) -> Location:
         """Where the image stands."""
         return Location(field_path=self.paths.image)

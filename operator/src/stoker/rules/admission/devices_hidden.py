@@ -8,8 +8,8 @@ everything that the job launches. In a pod the indices start again at 0, whateve
 
 ## Why it costs GPU time
 
-The program runs on CPUs, a hundred times slower, while its GPUs are bound. The study saw such a job for 481
-minutes.
+The program runs on CPUs, a hundred times slower, while its GPUs are bound; under a launcher of one process for each
+GPU it more likely fails, after it has waited for them. The study saw a job on CPUs for 481 minutes.
 
 ## When it stays silent
 
@@ -30,11 +30,11 @@ Remove the variable: the container sees exactly the GPUs that it was given.
 
 from collections.abc import Iterator
 
-from stoker.models.finding import Location, Problem
+from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Severity, Source
 from stoker.subjects.launch_plan import Launch, Launcher
-from stoker.subjects.reading import counted
+from stoker.subjects.reading import PER_DEVICE_LAUNCHERS, counted
 from stoker.subjects.submission import Submission
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -55,15 +55,22 @@ def check(submission: Submission) -> Iterator[Problem]:
     why = (
         "shows no GPU"
         if not launch.devices.indices
-        else f"names GPU {launch.devices.indices[0]}, but in the pod they are 0 to {submission.gpus_per_node - 1}"
+        else f"begins with GPU {launch.devices.indices[0]}, but {_has(submission)}"
     )
+    counting = launch.launcher in PER_DEVICE_LAUNCHERS
+    outcome = "fails, or runs on CPUs, and leaves" if counting else "runs on CPUs and leaves"
     yield Problem(
-        detail=f"{what} {why}: the program runs on CPUs and leaves {counted(submission.gpus, 'GPU')} idle.",
+        detail=f"{what} {why}: the program {outcome} {counted(submission.gpus, 'GPU')} idle.",
         evidence=f"{submission.paths.gpus_per_node} is {submission.gpus_per_node}.",
         confidence=submission.surely,
-        location=_location(submission, launch),
+        location=submission.locate_setting(launch.invocation, VARIABLE, launch.devices.word),
         sources=(Source.SCRIPT, Source.MANIFEST),
     )
+
+
+def _has(submission: Submission) -> str:
+    gpus = submission.gpus_per_node
+    return "in the pod the only one is 0" if gpus == 1 else f"in the pod they are 0 to {gpus - 1}"
 
 
 def _hidden(launch: Launch, gpus: int) -> bool:
@@ -73,14 +80,6 @@ def _hidden(launch: Launch, gpus: int) -> bool:
     if launch.launcher is Launcher.DEEPSPEED and launch.explicit:
         return False
     return not devices.indices or not 0 <= devices.indices[0] < gpus
-
-
-def _location(submission: Submission, launch: Launch) -> Location:
-    assert launch.devices is not None
-    word = launch.devices.word
-    if word.span is None and VARIABLE in submission.environment_fields:
-        return submission.locate_variable(VARIABLE)
-    return submission.locate(launch.invocation, () if word.span is None else (word,))
 
 
 RULE: Rule[Submission] = Rule(

@@ -8,7 +8,8 @@ nodes of 8 (there the number is the total of all nodes).
 
 It denies where one GPU per process is the launcher's own rule (torchrun, torch.distributed.launch, horovodrun,
 accelerate with several processes, deepspeed) and the launch is the only thing that the job runs. It warns for
-mpirun and its kin, wherever other commands or branches are in sight, and where the program itself is told a number of
+mpirun and its kin, where GPUs are named instead of counted (`deepspeed --include localhost:0,1`, `accelerate launch
+--gpu_ids 0,1`), wherever other commands or branches are in sight, and where the program itself is told a number of
 GPUs (`--num_gpus 8`).
 
 ## Why it costs GPU time
@@ -22,6 +23,7 @@ A GPU without a process is idle for the whole life of the job, and nobody else m
 - tensor, pipeline or any other model parallelism, a device map, or several GPUs per process in the program's
   arguments: a process then drives several GPUs;
 - vLLM, SGLang or rollouts in the program's arguments: they take the GPUs that are left;
+- as many processes as `CUDA_VISIBLE_DEVICES` leaves GPUs, without a number of their own (see `devices-subset`);
 - accelerate's total of all nodes given as that of one (see `accelerate-per-node-count`);
 - MIG slices and shared GPUs, whose number says nothing about devices;
 - programs under mpirun that are not Python's: what their ranks do with GPUs is their own affair;
@@ -55,6 +57,7 @@ from stoker.subjects.reading import (
     is_learning,
     origin_line,
     quoted,
+    selecting,
     side_by_side,
     told_devices,
     totals_one_node,
@@ -79,6 +82,7 @@ def check(submission: Submission) -> Iterator[Problem]:
     processes = count.maximum or 0
     certain = (
         launch.launcher in PER_DEVICE_LAUNCHERS
+        and not selecting(given)
         and launch.one_device_per_process
         and count.value is not None
         and not told_devices(launch)
@@ -101,7 +105,7 @@ def _counts(launch: Launch) -> bool:
         and is_learning(launch)
         and not launch.invocation.after_failure
         and not launch.invocation.captured
-        and launch.processes_per_node.source is not CountSource.DEFAULT
+        and given_count(launch).source not in {CountSource.DEFAULT, CountSource.DEVICES}
     )
 
 
@@ -127,8 +131,11 @@ def _fix(submission: Submission, launch: Launch, given: Count, processes: int) -
     changed = with_number(given, submission.gpus if given is launch.total else submission.gpus_per_node)
     change = f"Start {submission.gpus_per_node} on each node" if changed is None else f"Change it to {changed}"
     devices = launch.devices
-    if devices is not None and devices.count is not None and devices.count < submission.gpus_per_node:
-        change += " and drop CUDA_VISIBLE_DEVICES"
+    if selecting(given):
+        change = f"Leave {selecting(given)} out"
+    elif devices is not None and devices.count is not None and devices.count < submission.gpus_per_node:
+        of_environment = devices.word in launch.invocation.environment.values()
+        change += f" and leave {'CUDA_VISIBLE_DEVICES' if of_environment else '--gpu_ids'} out"
     return f"{change}, or set {submission.paths.gpus_per_node}: {processes}."
 
 

@@ -37,7 +37,7 @@ from collections.abc import Iterator
 from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Action, Category, Confidence, Severity, Source
-from stoker.subjects.launch_plan import Launch, Launcher, LaunchPlan
+from stoker.subjects.launch_plan import Count, Launch, Launcher, LaunchPlan
 from stoker.subjects.reading import (
     COUNTING_LAUNCHERS,
     PER_DEVICE_LAUNCHERS,
@@ -53,6 +53,10 @@ from stoker.subjects.submission import Submission
 
 SHARED_OR_NONE = ("gloo", "no_cuda", "no-cuda", "use_cpu", "use-cpu", "device=cpu", "device cpu", "--cpu", "mps")
 """Words in a launch that say that its processes share GPUs or use none."""
+
+
+LARGEST_NODE = 16
+"""GPUs of the largest machines; more than these need another number of processes."""
 
 
 def check(submission: Submission) -> Iterator[Problem]:
@@ -86,19 +90,12 @@ def check(submission: Submission) -> Iterator[Problem]:
         total = given is launch.total and submission.nodes > 1 and given.value is not None
         number = given.value if total and given.value is not None else count.minimum
         room = f"{submission.gpus} GPUs" if total else _room(submission, devices)
-        changed = with_number(given, submission.gpus if total else devices)
-        change = f"Start {devices} on each node" if changed is None else f"Change it to {changed}"
-        more = (
-            f", or set {submission.paths.gpus_per_node}: {count.minimum}"
-            if devices == submission.gpus_per_node and count.minimum <= 16
-            else ""
-        )
         yield Problem(
             detail=f"{subject} starts {least}{counted(number, 'process')} on {room}.",
             evidence=f"{launch.launcher} starts {counted(count.minimum, 'process')} on each node,"
             f" {submission.paths.gpus_per_node} is {submission.gpus_per_node}"
             f"{f'; the number is from line {line}' if line else ''}.",
-            fix=f"{change}{more}.",
+            fix=_fix(submission, given, count.minimum, devices, total=total),
             confidence=submission.surely if certain else Confidence.LIKELY,
             location=submission.locate_count(launch, given),
             sources=(Source.SCRIPT, Source.MANIFEST),
@@ -117,6 +114,25 @@ def _fits(launch: Launch, submission: Submission) -> bool:
     """Whether a launch starts processes that all find a GPU."""
     count = launch.processes_per_node.minimum
     return launch.launcher in COUNTING_LAUNCHERS and count is not None and count <= _visible(launch, submission)
+
+
+def _fix(submission: Submission, given: Count, processes: int, devices: int, *, total: bool) -> str:
+    def start(each: int) -> str:
+        changed = with_number(given, each * submission.nodes if total else each)
+        return f"start {each} on each node" if changed is None else f"change it to {changed}"
+
+    gpus, field = submission.gpus_per_node, submission.paths.gpus_per_node
+    if devices == gpus:
+        more = f", or set {field}: {processes}" if processes <= LARGEST_NODE else ""
+        change = f"{start(devices)}{more}"
+    else:
+        all_gpus = "" if processes == gpus else f" and {start(gpus)}"
+        injected = (
+            given.variable is not None and not given.words and given.variable not in submission.environment_fields
+        )
+        fewer = "" if injected else f"{start(devices)} and "
+        change = f"remove CUDA_VISIBLE_DEVICES{all_gpus}, or {fewer}set {field}: {devices}"
+    return f"{change[0].upper()}{change[1:]}."
 
 
 def _room(submission: Submission, devices: int) -> str:
