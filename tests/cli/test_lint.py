@@ -53,8 +53,8 @@ def test_a_fault_is_shown_with_its_line_in_the_file_and_the_change() -> None:
     assert result.exit_code == 1
     assert result.stdout == (
         '<stdin>:12:14: error[launcher-too-few] "--nproc_per_node=4" starts 4 processes on 8 GPUs.\n'
-        "12 | torchrun --nproc_per_node=4 train.py\n"
-        "   |          ^^^^^^^^^^^^^^^^^^\n"
+        "12 |     torchrun --nproc_per_node=4 train.py\n"
+        "   |              ^^^^^^^^^^^^^^^^^^\n"
         "   = Change it to --nproc_per_node=8, or set spec.gpusPerNode: 4.\n"
         "   = https://stoker.dev/rules/launcher-too-few\n"
         "\n"
@@ -74,14 +74,19 @@ def test_json_has_the_published_shape() -> None:
         "namespace": "nlp",
         "name": "bert",
         "verdict": "deny",
+        "suppressed": [],
+        "unfinished": [],
     }
     assert finding.pop("location") == {
         "file": "<stdin>",
         "fieldPath": "spec.script",
         "line": 16,
         "column": 14,
+        "endLine": 16,
+        "endColumn": 32,
         "scriptLine": 3,
     }
+    assert finding.pop("fixable") in {None, "safe", "unsafe"}
     assert finding.pop("detail") == '"--nproc_per_node=4" starts 4 processes on 8 GPUs.'
     assert finding.pop("evidence")
     assert finding.pop("fix").startswith("Change it to --nproc_per_node=8")
@@ -90,6 +95,7 @@ def test_json_has_the_published_shape() -> None:
         "category": "GPUOversubscription",
         "severity": "Error",
         "confidence": "Certain",
+        "action": "Deny",
         "docs": "https://stoker.dev/rules/launcher-too-few",
         "sources": ["Script", "Manifest"],
     }
@@ -190,7 +196,7 @@ def test_the_policy_file_decides_what_is_denied(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text,message",
     [
-        ("spec: {}\n", "holds 0 UtilizationPolicies, one is needed"),
+        ("spec: {}\n", "holds no UtilizationPolicy"),
         (
             "apiVersion: stoker.dev/v1alpha1\nkind: UtilizationPolicy\nmetadata: {name: default}\nspec:\n  rulez: {}\n",
             "policy.yaml:5: spec.rulez: unknown field",
@@ -248,7 +254,7 @@ def test_rules_show_prints_a_page_and_suggests_the_rule_that_was_meant() -> None
 
 def test_what_could_not_be_judged_is_no_clean_bill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As at the webhook, whose policy warns of it."""
-    monkeypatch.setattr("stoker.admission.review", lambda *_, **__: Verdict(unfinished=("launcher-too-few",)))
+    monkeypatch.setattr("stoker.cli.judgement.review", lambda *_, **__: Verdict(unfinished=("launcher-too-few",)))
     (tmp_path / "job.yaml").write_text(RIGHT)
     result = run(str(tmp_path / "job.yaml"))
     assert result.exit_code == 1

@@ -1,32 +1,35 @@
 """`stoker lint`: the verdict of admission, without a cluster."""
 
-import logging
-import re
-from collections.abc import Mapping
+import os
+import sys
 from datetime import UTC, datetime
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
+from stoker.cli.formats import FORMATS, Screen, renderer
 
-    from stoker.cli.manifests import Manifest
-    from stoker.cli.report import Report
-    from stoker.models.policy import EffectivePolicy
+if TYPE_CHECKING:
+    from stoker.cli.judgement import Judge
+    from stoker.cli.report import Results
 
 EXIT_FINDINGS = 1
 EXIT_USAGE = 2
 
-logger = logging.getLogger(__name__)
 
-
-@click.command(short_help="Check DLJob manifests as admission does, without a cluster.")
+@click.command(short_help="Check manifests as admission does, without a cluster.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
-    "--policy", "policy_file", metavar="FILE", help="A UtilizationPolicy to judge by. [default: the built-in one]"
+    "--policy",
+    "policy_files",
+    metavar="FILE",
+    multiple=True,
+    help="The policy to judge by, or several with the Namespaces they select. [default: the built-in one]",
 )
+@click.option("-n", "--namespace", default="", help="The namespace of manifests that name none.")
+@click.option("--select", "selected", metavar="RULE,...", multiple=True, help="Run only these: names, ids, categories.")
+@click.option("--ignore", "ignored", metavar="RULE,...", multiple=True, help="Leave these out, of all or the selected.")
 @click.option(
     "--fail-on",
     type=click.Choice(["deny", "warn", "advice"]),
@@ -37,154 +40,101 @@ logger = logging.getLogger(__name__)
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
+    type=click.Choice(list(FORMATS)),
+    default=next(iter(FORMATS)),
     show_default=True,
     help="What to print.",
 )
+@click.option("--output", metavar="FILE", help="Where to write it. [default: standard output]")
 @click.pass_context
-def lint(context: click.Context, paths: tuple[str, ...], policy_file: str | None, fail_on: str, form: str) -> None:
-    """Check DLJob manifests as admission does, without a cluster.
+def lint(
+    context: click.Context,
+    paths: tuple[str, ...],
+    policy_files: tuple[str, ...],
+    namespace: str,
+    selected: tuple[str, ...],
+    ignored: tuple[str, ...],
+    fail_on: str,
+    form: str,
+    output: str | None,
+) -> None:
+    """Check manifests as admission does, without a cluster.
 
-    PATH is a file of YAML or JSON documents, a directory, or - for standard input. Other kinds are listed and skipped.
+    PATH is a file of YAML or JSON documents, a directory, or - for standard input. What is no job is listed and
+    skipped.
 
     The exit code is 0 for clean manifests, 1 for findings, 2 for input that can't be read.
     """
-    from stoker.cli.manifests import InputError, read
-    from stoker.cli.report import to_json, to_text
-    from stoker.models.policy import BUILT_IN
+    from stoker.cli.judgement import Judge
+    from stoker.cli.manifests import InputError
+    from stoker.cli.policies import load
+    from stoker.cli.selection import SelectionError, select
 
     try:
-        policy = BUILT_IN if policy_file is None else _policy(policy_file)
-    except InputError as error:
+        policies = load(policy_files)
+        selection = select(selected, ignored)
+    except (InputError, SelectionError) as error:
         click.echo(f"stoker: {error}", err=True)
         context.exit(EXIT_USAGE)
-
-    now = datetime.now(UTC)
-    reports: list[Report] = []
-    unreadable = False
-    for item in read(paths):
-        if isinstance(item, InputError):
-            click.echo(f"stoker: {item}", err=True)
-            unreadable = True
-        else:
-            reports.append(report(item, policy, now))
-    if form == "json":
-        click.echo(to_json(reports))
-        for skipped in (one for one in reports if one.skipped):
-            manifest = skipped.manifest
-            click.echo(f"{manifest.path}: document {manifest.document} skipped: no DLJob", err=True)
-    elif reports or not unreadable:
-        click.echo(to_text(reports))
-    if unreadable:
+    judge = Judge(policies=policies, selection=selection, now=datetime.now(UTC), namespace=namespace)
+    results = check(paths, judge)
+    for problem in results.errors:
+        click.echo(f"stoker: {problem}", err=True)
+    render = renderer(form)
+    _write(render(results, _screen(output)), output, context)
+    if results.errors:
         context.exit(EXIT_USAGE)
-    if any(one.fails_on(fail_on) for one in reports):
+    if any(report.fails_on(fail_on) for report in results.reports):
         context.exit(EXIT_FINDINGS)
 
 
-def report(manifest: "Manifest", policy: "EffectivePolicy", now: datetime) -> "Report":
-    """Judge one manifest."""
-    from pydantic import ValidationError
+def check(paths: tuple[str, ...], judge: "Judge") -> "Results":
+    """Read and judge all that the paths hold."""
+    from stoker.cli.manifests import RENDER, InputError, Template, read
+    from stoker.cli.report import Report, Results, Skipped
 
-    from stoker.admission import review
-    from stoker.cli.report import Entry, Report, Violation
-    from stoker.models.dljob import DLJob
-    from stoker.models.vocabulary import Outcome
-
-    value = manifest.value
-    metadata = value.get("metadata") if isinstance(value, Mapping) else None
-    metadata = metadata if isinstance(metadata, Mapping) else {}
-    namespace, name = (str(metadata.get(key) or "") for key in ("namespace", "name"))
-    blank = partial(Report, manifest=manifest, namespace=namespace, name=name)
-    if not _is_ours(manifest, "DLJob"):
-        return blank(skipped=True)
-    wrong = [
-        Violation(field_path=path, message=message, position=manifest.locate(path))
-        for path, message in _violations(DLJob, value)
-    ]
-    try:
-        job = DLJob.model_validate(value)
-    except ValidationError:
-        return blank(violations=wrong)
-    verdict = review(job, policy, now=now)
-    for rule, failure in verdict.failures:
-        logger.debug("Rule %s failed on %s %s.", rule, manifest.path, name, exc_info=failure)
-    entries: list[Entry] = []
-    for taken, findings in (
-        (Outcome.DENY, verdict.denied),
-        (Outcome.WARN, verdict.warned),
-        (Outcome.ALLOW, verdict.audited),
-    ):
-        for finding in findings:
-            location = finding.location
-            position = manifest.locate(location.field_path if location is not None else "")
-            script_line = location.line if location is not None else None
-            if location is not None and location.line is not None:
-                found = manifest.locate_text(location.field_path, location.line, location.column or 1)
-                position = found or position
-            entries.append(Entry(finding=finding, taken=taken, position=position, script_line=script_line))
-    return blank(entries=entries, violations=wrong, unfinished=verdict.unfinished)
-
-
-def _is_ours(manifest: "Manifest", kind: str) -> bool:
-    from stoker.models.meta import GROUP
-
-    version = manifest.value.get("apiVersion") if isinstance(manifest.value, Mapping) else None
-    return manifest.kind == kind and (not isinstance(version, str) or version.partition("/")[0] == GROUP)
-
-
-def _violations(model: "type[BaseModel]", document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Where a manifest breaks the schema, unknown fields included; what the server alone writes is let pass."""
-    from stoker.models.schema import violations
-
-    found = [(one.field_path, one.message) for one in violations(model, document)]
-    found = [
-        (path, message)
-        for path, message in found
-        if not (path.startswith(("metadata.", "status")) and message == "unknown field")
-    ]
-    missing = [key for key in ("apiVersion", "kind") if key not in document]
-    return [*((key, "required") for key in missing), *_name_violations(model, document), *found]
-
-
-def _name_violations(model: "type[BaseModel]", document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What the CRD's own rule says of a DLJob's name."""
-    from stoker.models.dljob import MAX_NAME_LENGTH, NAME_PATTERN, DLJob
-
-    metadata = document.get("metadata")
-    if model is not DLJob or not isinstance(metadata, Mapping):
-        return []
-    name = metadata.get("name")
-    if not name:
-        return [] if metadata.get("generateName") else [("metadata.name", "required")]
-    if not isinstance(name, str):
-        return []
-    if len(name) > MAX_NAME_LENGTH or not re.match(NAME_PATTERN, name):
-        allowed = f"lower-case letters, digits and -, a letter first, at most {MAX_NAME_LENGTH} characters"
-        return [("metadata.name", f'"{name}" is not allowed: {allowed}')]
-    return []
-
-
-def _policy(file: str) -> "EffectivePolicy":
-    """The policy of a file. Raises InputError for what is none, or an invalid one."""
-    from stoker.cli.manifests import InputError, read
-    from stoker.models.policy import BASE, UtilizationPolicy, resolve
-
-    manifests = []
-    for item in read([file]):
+    reports: list[Report] = []
+    skipped: list[Skipped] = []
+    errors: list[InputError] = []
+    for item in read(paths):
         if isinstance(item, InputError):
-            raise item
-        if _is_ours(item, "UtilizationPolicy"):
-            manifests.append(item)
-    if len(manifests) != 1:
-        raise InputError(f"{file}: holds {len(manifests)} UtilizationPolicies, one is needed")
-    (manifest,) = manifests
-    for path, message in _violations(UtilizationPolicy, manifest.value):
-        raise InputError(f"{file}:{manifest.locate(path).line}: {path}: {message}")
-    policy = UtilizationPolicy.model_validate(manifest.value)
-    # The namespace's labels are not known here: the policy that was asked for is the one that counts.
-    renamed = policy.metadata.model_copy(update={"name": BASE})
-    return resolve([policy.model_copy(update={"metadata": renamed})], "", {})
+            errors.append(item)
+        elif isinstance(item, Template):
+            skipped.append(Skipped(path=item.path, line=item.line, reason=f"what looks like a Helm template: {RENDER}"))
+        else:
+            judged = judge.judge(item)
+            if isinstance(judged, Report):
+                reports.append(judged)
+            else:
+                skipped.append(judged)
+    return Results(reports=reports, skipped=skipped, errors=errors)
 
 
-__all__ = ["lint", "report"]
+def _screen(output: str | None) -> Screen:
+    """What is known of the place where the text goes (https://no-color.org, https://force-color.org)."""
+    import shutil
+
+    terminal = output is None and sys.stdout.isatty()
+    colour = terminal and os.environ.get("TERM") != "dumb"
+    if os.environ.get("FORCE_COLOR"):
+        colour = output is None
+    if os.environ.get("NO_COLOR"):
+        colour = False
+    return Screen(colour=colour, width=shutil.get_terminal_size((Screen().width, 24)).columns)
+
+
+def _write(text: str, output: str | None, context: click.Context) -> None:
+    """Write the text as UTF-8, whatever the locale; a lone surrogate, which no encoding has, as its escape."""
+    data = text.encode("utf-8", "backslashreplace")
+    if output is None:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        Path(output).write_bytes(data)
+    except OSError as error:
+        click.echo(f"stoker: {output}: {error.strerror or error}", err=True)
+        context.exit(EXIT_USAGE)
+
+
+__all__ = ["check", "lint"]

@@ -1,6 +1,8 @@
 """Reads manifests from files, directories and standard input, and knows where each field stands in them."""
 
+import os
 import re
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +13,11 @@ import yaml
 
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 STDIN = "-"
+STDIN_NAME = "<stdin>"
+MAX_BYTES = 64 << 20
+"""Of one file; the API server takes objects of some megabytes at most."""
+HELM = re.compile(r"\{\{-?\s*(?:\.(?:Values|Release|Chart|Capabilities)\b|(?:include|template|define|toYaml|tpl)\s)")
+RENDER = "render it first (helm template CHART | stoker lint -)"
 MAX_DEPTH = 200
 MAX_NODES = 1_000_000
 """Aliases expanded, a manifest has at most some thousand nodes; a bomb of aliases has billions."""
@@ -38,7 +45,12 @@ _Loader.yaml_implicit_resolvers = {
 
 
 class InputError(Exception):
-    """A file that can't be read or parsed; the message names it, and the line where there is one."""
+    """A file that can't be read or parsed: its path, the line where there is one (1-based), and what is wrong."""
+
+    def __init__(self, path: str, message: str, *, line: int | None = None, column: int | None = None) -> None:
+        where = ":".join(str(part) for part in (path, line, column) if part is not None)
+        super().__init__(f"{where}: {message}")
+        self.path, self.line, self.message = path, line, message
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +59,16 @@ class Position:
 
     line: int
     column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A stretch of a file: 1-based lines and columns in characters, `end_column` exclusive."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +86,34 @@ class Manifest:
         """Its kind; empty where it is no Kubernetes object."""
         return str(self.value.get("kind", "")) if isinstance(self.value, dict) else ""
 
+    @property
+    def line(self) -> int:
+        """The line that it begins on."""
+        return int(self.node.start_mark.line) + 1
+
     def locate(self, field_path: str) -> Position:
         """Where a field stands; of a field that is not there, the deepest one above it."""
-        node, place = self.node, self.node
+        region = self.region(field_path)
+        return Position(region.line, region.column)
+
+    def region(self, field_path: str) -> Region:
+        """A field from its key to the end of its value, or of its first line; of a field that is not there, the key of
+        the deepest one above it.
+        """
+        place = value = self.node
+        found = True
         for part in _parts(field_path):
-            child = _child(node, part)
+            child = _child(value, part)
             if child is None:
+                found = False
                 break
-            place, node = child
-        return Position(place.start_mark.line + 1, place.start_mark.column + 1)
+            place, value = child
+        start, end = place.start_mark, place.end_mark
+        if found and place is not value and isinstance(value, yaml.ScalarNode):
+            end = value.end_mark if value.end_mark.line == start.line else end
+        if end.line != start.line:
+            return Region(start.line + 1, start.column + 1, start.line + 1, len(self._line(start.line).rstrip()) + 1)
+        return Region(start.line + 1, start.column + 1, end.line + 1, end.column + 1)
 
     def locate_text(self, field_path: str, line: int, column: int) -> Position | None:
         """Where a line and column of a field's text stand in the file; None where the text is folded or quoted away."""
@@ -85,23 +126,40 @@ class Manifest:
         if not isinstance(node, yaml.ScalarNode):
             return None
         wanted = node.value.split("\n")[line - 1 : line]
-        if not wanted:
+        if not wanted or not wanted[0].strip():
             return None
-        first, last = node.start_mark.line, node.end_mark.line
+        first, last = node.start_mark, node.end_mark
         if node.style == "|":
-            candidates = [first + line]
-        else:  # folded, quoted or plain: only a line that stands there once, and as it is, can be told
-            candidates = [number for number in range(first, last + 1) if wanted[0].strip() in self._line(number)]
-        if len(candidates) != 1 or not wanted[0].strip():
-            return None
-        indent = self._line(candidates[0]).find(wanted[0].rstrip())
-        return None if indent < 0 else Position(candidates[0] + 1, indent + column)
+            number = first.line + line
+            indent = self._line(number).find(wanted[0].rstrip())
+            return None if indent < 0 else Position(number + 1, indent + column)
+        # Folded, quoted or plain: only a line that stands there once, and as it is, can be told.
+        text = wanted[0].strip()
+        places: list[Position] = []
+        for number in range(first.line, last.line + 1):
+            begin = first.column if number == first.line else 0
+            end = last.column if number == last.line else None
+            written = self._line(number)[begin:end]
+            if written.count(text) > 1:
+                return None
+            if text in written:
+                indent = len(wanted[0]) - len(wanted[0].lstrip())
+                places.append(Position(number + 1, begin + written.index(text) - indent + column))
+        return places[0] if len(places) == 1 else None
 
     def _line(self, number: int) -> str:
         return self.lines[number] if number < len(self.lines) else ""
 
 
-def read(paths: Sequence[str]) -> Iterator[Manifest | InputError]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """A file of a directory that is no manifest yet: a Helm template, and the line that shows it."""
+
+    path: str
+    line: int
+
+
+def read(paths: Sequence[str]) -> Iterator[Manifest | Template | InputError]:
     """All documents of the files, directories (their manifests, in order of name) and `-` (standard input).
 
     A file that can't be read or parsed gives an InputError in its place, so that the others are still looked at.
@@ -114,9 +172,21 @@ def read(paths: Sequence[str]) -> Iterator[Manifest | InputError]:
             continue
         for file in files:
             try:
-                yield from parse(_text(file), "<stdin>" if file == STDIN else file)
+                yield from _manifests(file, given=file == path)
             except InputError as error:
                 yield error
+
+
+def _manifests(file: str, *, given: bool) -> list[Manifest] | list[Template]:
+    """The documents of a file, which was `given` by name or found in a directory. Raises InputError."""
+    text, name = _text(file), STDIN_NAME if file == STDIN else file
+    template = HELM.search(text)
+    if template is None:
+        return parse(text, name)
+    line = text.count("\n", 0, template.start()) + 1
+    if not given:
+        return [Template(path=name, line=line)]
+    raise InputError(name, f"looks like a Helm template: {RENDER}", line=line)
 
 
 def parse(text: str, path: str) -> list[Manifest]:
@@ -136,13 +206,13 @@ def parse(text: str, path: str) -> list[Manifest]:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else path
-        raise InputError(f"{where}: not valid YAML: {error.problem or error}") from error
+        line, column = (None, None) if mark is None else (mark.line + 1, mark.column + 1)
+        raise InputError(path, f"not valid YAML: {error.problem or error}", line=line, column=column) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise InputError(f"{path}:{line}: not valid YAML: the character {_shown(error)} is not allowed") from error
+        raise InputError(path, f"not valid YAML: the character {_shown(error)} is not allowed", line=line) from error
     except (yaml.YAMLError, ValueError) as error:
-        raise InputError(f"{path}: not valid YAML: {error}") from error
+        raise InputError(path, f"not valid YAML: {error}") from error
     return manifests
 
 
@@ -163,27 +233,50 @@ def _documents(path: str, index: int, value: Any, node: yaml.Node, lines: Sequen
 
 
 def _files(path: str) -> list[str]:
-    if path == STDIN:
+    """The path itself, or the manifests of a directory; what is hidden in it is left out."""
+    if path == STDIN or not Path(path).is_dir():
         return [path]
-    place = Path(path)
-    if not place.is_dir():
-        return [path]
-    found = sorted(str(file) for file in place.rglob("*") if file.suffix in SUFFIXES and file.is_file())
+    found: list[str] = []
+
+    def refused(error: OSError) -> None:
+        raise InputError(str(error.filename), error.strerror or str(error)) from error
+
+    for folder, inner, files in os.walk(path, onerror=refused):
+        inner[:] = [name for name in inner if not name.startswith(".")]
+        candidates = [Path(folder, name) for name in files if not name.startswith(".")]
+        found += [str(file) for file in candidates if file.suffix in SUFFIXES and _may_be_read(file)]
     if not found:
-        raise InputError(f"{path}: no manifest in this directory ({', '.join(sorted(SUFFIXES))})")
-    return found
+        raise InputError(path, f"no manifest in this directory ({', '.join(sorted(SUFFIXES))})")
+    return sorted(found)
+
+
+def _may_be_read(file: Path) -> bool:
+    """Whether it is a regular file, or can't be looked at: reading it then says why."""
+    try:
+        return stat.S_ISREG(file.stat().st_mode)
+    except OSError:
+        return True
 
 
 def _text(file: str) -> str:
+    name = STDIN_NAME if file == STDIN else file
     try:
-        content = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror or error}") from error
+        if file == STDIN:
+            content = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            with Path(file).open("rb") as stream:
+                content = stream.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise InputError(name, getattr(error, "strerror", None) or str(error)) from error
+    if len(content) > MAX_BYTES:
+        raise InputError(name, f"larger than {MAX_BYTES >> 20} MiB")
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(name, "UTF-16: save it as UTF-8, which Kubernetes reads")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{file}:{line}: not UTF-8: byte {content[error.start]:#04x}") from error
+        raise InputError(name, f"not UTF-8: byte {content[error.start]:#04x}", line=line) from error
 
 
 def _shown(error: yaml.reader.ReaderError) -> str:
@@ -199,7 +292,7 @@ def _refuse_depth(text: str, path: str) -> None:
             depth += 1
             if depth > MAX_DEPTH:
                 line = event.start_mark.line + 1 if event.start_mark is not None else 1
-                raise InputError(f"{path}:{line}: nested more than {MAX_DEPTH} levels deep")
+                raise InputError(path, f"nested more than {MAX_DEPTH} levels deep", line=line)
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
@@ -214,9 +307,8 @@ def _check(node: yaml.Node, path: str) -> None:
         if done:
             sizes[id(current)] = 1 + sum(sizes.get(id(child), 0) for child in children)
             if sizes[id(current)] > MAX_NODES:
-                raise InputError(
-                    f"{path}:{current.start_mark.line + 1}: aliases expand to more than {MAX_NODES:,} nodes"
-                )
+                line = current.start_mark.line + 1
+                raise InputError(path, f"aliases expand to more than {MAX_NODES:,} nodes", line=line)
         elif id(current) not in sizes:
             sizes[id(current)] = 0  # an alias to a node around it counts once
             stack.append((current, True))
@@ -232,7 +324,7 @@ def _refuse_duplicates(node: yaml.MappingNode, path: str) -> None:
             continue
         line = key.start_mark.line + 1
         if key.value in seen:
-            raise InputError(f'{path}:{line}: the key "{key.value}" is already set at line {seen[key.value]}')
+            raise InputError(path, f'the key "{key.value}" is already set at line {seen[key.value]}', line=line)
         seen[key.value] = line
 
 
@@ -266,4 +358,4 @@ def _child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | No
     return None
 
 
-__all__ = ["STDIN", "InputError", "Manifest", "Position", "parse", "read"]
+__all__ = ["STDIN", "STDIN_NAME", "InputError", "Manifest", "Position", "Region", "Template", "parse", "read"]

@@ -1,0 +1,144 @@
+"""From manifests to what `stoker lint` says of them: the same review as at admission, with places in files."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from pydantic import ValidationError
+
+from stoker.admission import review
+from stoker.cli.manifests import Manifest, Region
+from stoker.cli.policies import Policies
+from stoker.cli.report import SCHEMA_RULE, Entry, Report, Skipped
+from stoker.cli.schema import is_ours, violations
+from stoker.cli.selection import Selection
+from stoker.models.dljob import DLJob
+from stoker.models.finding import Finding, Location
+from stoker.models.policy import EffectivePolicy
+from stoker.models.verdict import Verdict
+from stoker.models.vocabulary import Action, Severity
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """Judges manifests by the policy of each one's namespace.
+
+    `namespace`: that of manifests which name none.
+    """
+
+    policies: Policies
+    selection: Selection
+    now: datetime
+    namespace: str = ""
+
+    def judge(self, manifest: Manifest) -> Report | Skipped:
+        """What is said of one manifest. Never raises."""
+        value = manifest.value
+        metadata = value.get("metadata") if isinstance(value, Mapping) else None
+        metadata = metadata if isinstance(metadata, Mapping) else {}
+        name = str(metadata.get("name") or metadata.get("generateName") or "")
+        namespace = str(metadata.get("namespace") or self.namespace)
+        if not is_ours(manifest, "DLJob"):
+            return _skipped(manifest, name)
+        entries = [_violation(manifest, path, message) for path, message in violations(DLJob, value)]
+        report = partial(Report, manifest=manifest, namespace=namespace, name=name)
+        try:
+            job = DLJob.model_validate(value)
+        except ValidationError:
+            return report(entries=entries)
+        policy = self.policies.effective(namespace)
+        verdict = review(job, policy, now=self.now, rules=self.selection.rules)
+        for rule, failure in verdict.failures:
+            logger.debug("Rule %s failed on %s %s.", rule, manifest.path, name, exc_info=failure)
+        return report(
+            entries=[*entries, *_entries(manifest, verdict)],
+            unfinished=verdict.unfinished,
+            on_unfinished=_on_unfinished(verdict, policy),
+        )
+
+
+def _skipped(manifest: Manifest, name: str) -> Skipped:
+    what = f"the {manifest.kind} {name}".rstrip() if manifest.kind else "a document that is no Kubernetes object"
+    return Skipped(
+        path=manifest.path,
+        line=manifest.line,
+        document=manifest.document,
+        kind=manifest.kind,
+        name=name,
+        reason=what,
+    )
+
+
+def _on_unfinished(verdict: Verdict, policy: EffectivePolicy) -> Action:
+    """A fault of Stoker's is always warned of; what took too long is the policy's business."""
+    failed = {rule for rule, _ in verdict.failures}
+    late = set(verdict.unfinished) - failed
+    actions = ({policy.analysis.on_not_analysed} if late else set()) | ({Action.WARN} if failed else set())
+    return next((action for action in Action if action in actions), Action.OFF)
+
+
+def _violation(manifest: Manifest, field_path: str, message: str) -> Entry:
+    return Entry(
+        rule=SCHEMA_RULE,
+        severity=Severity.ERROR,
+        action=Action.DENY,
+        detail=f"{field_path}: {message}" if field_path else message,
+        field_path=field_path,
+        region=manifest.region(field_path),
+    )
+
+
+def _entries(manifest: Manifest, verdict: Verdict) -> list[Entry]:
+    return [
+        _entry(manifest, finding, action)
+        for action, findings in (
+            (Action.DENY, verdict.denied),
+            (Action.WARN, verdict.warned),
+            (Action.AUDIT, verdict.audited),
+        )
+        for finding in findings
+    ]
+
+
+def _entry(manifest: Manifest, finding: Finding, action: Action, **other: Any) -> Entry:
+    location = finding.location or Location(field_path="")
+    region = _text_region(manifest, location)
+    return Entry(
+        rule=finding.rule,
+        category=finding.category,
+        severity=finding.severity,
+        confidence=finding.confidence,
+        action=action,
+        detail=finding.detail,
+        evidence=finding.evidence,
+        fix=finding.fix,
+        docs=finding.docs,
+        sources=finding.sources,
+        field_path=location.field_path,
+        region=region or manifest.region(location.field_path),
+        in_text=region is not None,
+        script_line=location.line,
+        excerpt=location.excerpt,
+        change=finding.change,
+        **other,
+    )
+
+
+def _text_region(manifest: Manifest, location: Location) -> Region | None:
+    """Where the words of a field's text stand in the file, as far as they can be followed."""
+    if location.line is None:
+        return None
+    start = manifest.locate_text(location.field_path, location.line, location.column or 1)
+    if start is None:
+        return None
+    width = max((location.end_column or 0) - (location.column or 1), 0)
+    end = start.column + width if width else len(manifest.lines[start.line - 1].rstrip()) + 1
+    return Region(start.line, start.column, start.line, end)
+
+
+__all__ = ["Judge"]

@@ -1,0 +1,51 @@
+"""What `stoker lint` says of the API's schema: the same violations that the API server would refuse."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from stoker.cli.manifests import Manifest
+from stoker.models.meta import GROUP
+
+
+def is_ours(manifest: Manifest, kind: str) -> bool:
+    """Whether a manifest is of a kind of Stoker's."""
+    version = manifest.value.get("apiVersion") if isinstance(manifest.value, Mapping) else None
+    return manifest.kind == kind and (not isinstance(version, str) or version.partition("/")[0] == GROUP)
+
+
+def violations(model: type[BaseModel], document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Where a manifest breaks the schema, unknown fields included; what the server alone writes is let pass."""
+    from stoker.models.schema import violations as all_violations
+
+    found = [(one.field_path, one.message) for one in all_violations(model, document)]
+    found = [
+        (path, message)
+        for path, message in found
+        if not (path.startswith(("metadata.", "status")) and message == "unknown field")
+    ]
+    missing = [key for key in ("apiVersion", "kind") if key not in document]
+    return [*((key, "required") for key in missing), *_name_violations(model, document), *found]
+
+
+def _name_violations(model: type[BaseModel], document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the CRD's own rule says of a DLJob's name."""
+    from stoker.models.dljob import MAX_NAME_LENGTH, NAME_PATTERN, DLJob
+
+    metadata = document.get("metadata")
+    if model is not DLJob or not isinstance(metadata, Mapping):
+        return []
+    name = metadata.get("name")
+    if not name:
+        return [] if metadata.get("generateName") else [("metadata.name", "required")]
+    if not isinstance(name, str):
+        return []
+    if len(name) > MAX_NAME_LENGTH or not re.match(NAME_PATTERN, name):
+        allowed = f"lower-case letters, digits and -, a letter first, at most {MAX_NAME_LENGTH} characters"
+        return [("metadata.name", f'"{name}" is not allowed: {allowed}')]
+    return []
+
+
+__all__ = ["is_ours", "violations"]
