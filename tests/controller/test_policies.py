@@ -8,7 +8,8 @@ from stoker.models.vocabulary import Action, ReclaimMode
 
 
 def obj(name: str, version: int, spec: Any = None, **labels: str) -> dict[str, Any]:
-    return {"metadata": {"name": name, "resourceVersion": str(version), "labels": labels}, "spec": spec or {}}
+    metadata = {"name": name, "uid": name, "resourceVersion": str(version), "generation": version, "labels": labels}
+    return {"metadata": metadata, "spec": spec or {}}
 
 
 def acting(action: str) -> dict[str, Any]:
@@ -75,9 +76,36 @@ def test_what_was_there_before_counts() -> None:
 def test_a_change_of_something_else_in_the_policy_is_no_change() -> None:
     world = World()
     world.policies.watched("ADDED", obj("default", 5, acting("Deny")))
-    before = world.in_force.of("team")
+    before, revision = world.in_force.of("team"), world.in_force.revision
     world.policies.watched("MODIFIED", obj("default", 6, acting("Deny")))
     assert world.in_force.of("team") is before
+    assert world.in_force.revision == revision
+
+
+def test_a_version_with_the_same_spec_is_not_read_or_complained_of_again(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    invalid = obj("default", 5, acting("Maybe"))
+    world.policies.watched("ADDED", invalid)
+    written = {**invalid, "metadata": {**invalid["metadata"], "resourceVersion": "6"}, "status": {"overlaps": []}}
+    world.policies.watched("MODIFIED", written)
+    assert len(caplog.records) == 1
+    assert (world.in_force.taken, world.in_force.rejected, world.in_force.invalid) == (0, 1, 1)
+    other = obj("default", 7, acting("Deny"))
+    other["metadata"] |= {"uid": "another", "generation": 5}
+    world.policies.compare([other], version=8)
+    assert world.action() is Action.DENY, "deleted and made anew while nobody looked"
+    assert (world.in_force.taken, world.in_force.rejected, world.in_force.invalid) == (1, 1, 0)
+
+
+def test_it_is_told_how_a_policy_stands() -> None:
+    world = World()
+    assert world.in_force.standing("default").read is None
+    world.policies.watched("ADDED", obj("default", 5, acting("Deny")))
+    world.policies.watched("MODIFIED", obj("default", 6, acting("Maybe")))
+    standing = world.in_force.standing("default")
+    assert standing.read is not None
+    assert standing.read.metadata.generation == 5
+    assert [fault.field_path for fault in standing.faults] == ["spec.rules.launcher-too-few.action"]
 
 
 def test_a_changed_namespace_is_resolved_anew_and_no_other() -> None:

@@ -22,6 +22,7 @@ from stoker.models.policy import (
     combined,
     format_duration,
     parse_duration,
+    rank,
 )
 from stoker.models.rule import Rule
 from stoker.models.schema import Violation
@@ -30,6 +31,9 @@ from stoker.models.vocabulary import Action, Maturity, ReclaimMode
 EXPIRES_SOON = timedelta(days=7)
 SCRAPES = 2
 """The fewest scrapes between which a GPU can be seen to stay idle."""
+MAX_UNKNOWN_RULES = 32
+"""So many unknown rules are told of: looking for the nearest name takes milliseconds, and thousands fit into a policy.
+"""
 
 
 class RemarkReason(StrEnum):
@@ -99,7 +103,7 @@ class _Review:
         now: datetime,
     ) -> None:
         self._spec = policy.spec
-        self._rank = (-(policy.spec.priority or 0), policy.name)
+        self._rank = rank(policy)
         self._is_base = policy.name == BASE
         self._overrides = [one for one in others if one.name != BASE]
         self._rules = rules
@@ -175,11 +179,11 @@ class _Review:
         for index, exemption in enumerate(self._spec.exemptions or ()):
             named += [(f"spec.exemptions[{index}].rules", rule) for rule in exemption.rules]
         named += [("spec.suppressible", rule) for rule in self._spec.suppressible or ()]
-        for path, rule in named:
-            if rule != ALL_RULES and rule not in self._rules:
-                close = get_close_matches(rule, sorted(self._rules), n=1)
-                hint = f"; did you mean {close[0]}?" if close else ": see `stoker rules list`"
-                yield _remark(RemarkReason.UNKNOWN_RULE, path, f"there is no rule {rule}{hint}")
+        unknown = [(path, rule) for path, rule in named if rule != ALL_RULES and rule not in self._rules]
+        for path, rule in unknown[:MAX_UNKNOWN_RULES]:
+            close = get_close_matches(rule, sorted(self._rules), n=1)
+            hint = f"; did you mean {close[0]}?" if close else ": see `stoker rules list`"
+            yield _remark(RemarkReason.UNKNOWN_RULE, path, f"there is no rule {rule}{hint}")
 
     def _settings_without_effect(self) -> Iterator[Remark]:
         runtime = {rule.name for rule in diagnosis_rules()}
@@ -230,9 +234,8 @@ class _Review:
     def _neighbours(self) -> Iterator[Remark]:
         selector = self._spec.namespace_selector or EVERYTHING
         priority = self._spec.priority or 0
-        for other in sorted(self._overrides, key=lambda one: (-(one.spec.priority or 0), one.name)):
-            theirs = other.spec.namespace_selector or EVERYTHING
-            if (-(other.spec.priority or 0), other.name) < self._rank and theirs == EVERYTHING:
+        for other in sorted(self._overrides, key=rank):
+            if rank(other) < self._rank and other.spec.namespace_selector == EVERYTHING:
                 message = f"{other.name} selects every namespace and goes before {priority}: this policy counts nowhere"
                 yield _remark(RemarkReason.OUTRANKED, "spec.priority", message)
                 return

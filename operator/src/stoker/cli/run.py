@@ -51,6 +51,13 @@ def run(log_level: str) -> None:
     help="The least time between a warning and the reclaim, whatever a policy says.",
 )
 @click.option(
+    "--scrape-interval",
+    type=DURATION,
+    default="30s",
+    show_default=True,
+    help="How often Prometheus scrapes the GPUs, for policies to be measured by.",
+)
+@click.option(
     "--leader-elect/--no-leader-elect", default=True, show_default=True, help="Whether only one of several acts."
 )
 @click.option(
@@ -63,6 +70,7 @@ def controller(
     prometheus_url: str,
     scan_interval: timedelta,
     minimum_warning_grace: timedelta,
+    scrape_interval: timedelta,
     leader_elect: bool,
     namespace: str,
     health_port: int,
@@ -79,6 +87,7 @@ def controller(
         prometheus_url=prometheus_url,
         scan_interval=scan_interval,
         minimum_warning_grace=minimum_warning_grace,
+        scrape_interval=scrape_interval,
         leader_elect=leader_elect,
         health_port=health_port,
     )

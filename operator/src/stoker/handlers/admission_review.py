@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 from typing import Any, Literal, Self
 
 import orjson
@@ -18,6 +19,8 @@ from stoker.models.schema import Violation, explain
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
+
+MAX_CAUSES = 64
 
 MAX_ANNOTATION_BYTES = 1024
 """What of an audit annotation's value is kept: the audit log is read by people."""
@@ -162,8 +165,8 @@ def unreadable(
 
 
 def refused(wrong: Iterable[Violation]) -> Answer:
-    """The refusal of an object for what is wrong with it, one cause to each."""
-    causes = tuple(_cause(violation) for violation in wrong)
+    """The refusal of an object for what is wrong with it, one cause to each as far as people read."""
+    causes = tuple(_cause(violation) for violation in islice(wrong, MAX_CAUSES))
     message = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
     return Answer(allowed=False, message=message, causes=causes)
 

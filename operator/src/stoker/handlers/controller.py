@@ -15,11 +15,14 @@ from stoker.adapters.clock import SystemClock
 from stoker.adapters.events import EventWriter
 from stoker.adapters.kubernetes import Kubernetes
 from stoker.adapters.prometheus import PrometheusSource
+from stoker.admission.policies import Surroundings
+from stoker.catalogue import all_rules
 from stoker.controller.children import Children
 from stoker.controller.elector import Elector, LeadershipLostError
 from stoker.controller.looks import Looks
 from stoker.controller.manifests import Manifests
 from stoker.controller.policies import Policies
+from stoker.controller.policy_status import PolicyReporter
 from stoker.controller.publishing import Publisher
 from stoker.controller.queue import WorkQueue
 from stoker.controller.reclaiming import Reclaimer, ReclaimSettings
@@ -46,6 +49,7 @@ class ControllerSettings:
     prometheus_url: str
     scan_interval: timedelta = timedelta(seconds=30)
     minimum_warning_grace: timedelta = timedelta(minutes=5)
+    scrape_interval: timedelta = timedelta(seconds=30)
     leader_elect: bool = True
     health_address: str = "0.0.0.0"  # noqa: S104 - the kubelet's probes come from outside the pod
     health_port: int = 8081
@@ -80,6 +84,10 @@ async def serve(settings: ControllerSettings) -> None:
         reclaimer = Reclaimer(api, children, publisher, policies, manifests, metrics, clock, grace)
         reconciler = Reconciler(api, store, looks, children, policies, manifests, publisher, reclaimer, clock)
         scanner = Scanner(store, queue, looks, metrics, policies, manifests, clock, interval=settings.scan_interval)
+        surroundings = Surroundings(
+            scrape_interval=settings.scrape_interval, minimum_warning_grace=settings.minimum_warning_grace
+        )
+        reporter = PolicyReporter(api, store, policies, all_rules(), surroundings, clock)
         await stack.enter_async_context(
             HealthServer(
                 address=settings.health_address,
@@ -98,6 +106,7 @@ async def serve(settings: ControllerSettings) -> None:
             async with asyncio.TaskGroup() as group:
                 group.create_task(queue.run(reconciler.reconcile, workers=WORKERS))
                 group.create_task(scanner.run())
+                group.create_task(reporter.run())
                 if settings.leader_elect:
                     group.create_task(_hold(elector))
 

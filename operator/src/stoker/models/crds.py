@@ -79,6 +79,18 @@ def policy_definition() -> dict[str, Any]:
                 "Of the policies that select a namespace the highest one counts.",
             ),
             _column("Reclaim", "string", ".spec.reclaim.mode", "What is done with idle jobs."),
+            _column(
+                "Ready",
+                "string",
+                '.status.conditions[?(@.type=="Ready")].reason',
+                "Whether it is in force (InForce), or why not.",
+            ),
+            _column(
+                "Attention",
+                "string",
+                '.status.conditions[?(@.type=="NeedsAttention")].reason',
+                "What in it does not do what it looks like, the weightiest first.",
+            ),
             _column("Idle after", "string", ".spec.reclaim.idleAfter", "How long a job must be idle.", wide=True),
             _column("Age", "date", ".metadata.creationTimestamp", "Time since its creation."),
         ],

@@ -271,7 +271,9 @@ class UtilizationPolicyStatus(ApiModel):
     observed_generation: int | None = Field(default=None, json_schema_extra={"format": "int64"})
     """Generation of the spec that this status was computed from."""
     conditions: Conditions = ()
-    """Ready, or why the policy is not in force."""
+    """Ready: whether the policy is in force anywhere, and if not, why; NeedsAttention: what in it does not do what it
+    looks like.
+    """
     overlaps: Annotated[tuple[str, ...], Field(max_length=MAX_OVERLAPS)] = ()
     """Namespaces that other policies select as well, and which policy counts there."""
     recent_reclaims: Annotated[tuple[RecentReclaim, ...], Field(max_length=MAX_RECENT_RECLAIMS)] = ()
@@ -403,10 +405,15 @@ BUILT_IN = EffectivePolicy()
 """What holds where no policy says anything."""
 
 
+def rank(policy: UtilizationPolicy) -> tuple[int, str]:
+    """Sorts overrides: of those that select a namespace the first counts, by priority, of equals by name."""
+    return -(policy.spec.priority or 0), policy.name
+
+
 def winner(policies: Iterable[UtilizationPolicy], labels: Mapping[str, str]) -> UtilizationPolicy | None:
-    """The one override that counts in a namespace with these labels: the highest priority, of equals the first name."""
+    """The one override that counts in a namespace with these labels."""
     selected = [one for one in policies if one.name != BASE and matches(one.spec.namespace_selector, labels)]
-    return min(selected, key=lambda one: (-(one.spec.priority or 0), one.name), default=None)
+    return min(selected, key=rank, default=None)
 
 
 def resolve(
@@ -502,6 +509,7 @@ __all__ = [
     "format_duration",
     "matches",
     "parse_duration",
+    "rank",
     "resolve",
     "winner",
 ]

@@ -148,6 +148,13 @@ class ConditionType(StrEnum):
     FAILED = "Failed"
 
 
+class PolicyConditionType(StrEnum):
+    """The conditions of a UtilizationPolicy."""
+
+    READY = "Ready"
+    NEEDS_ATTENTION = "NeedsAttention"
+
+
 class UnknownReason(StrEnum):
     """Why nothing can be said about a job's GPUs; the reason of the conditions Idle and LowUtilization at Unknown."""
 

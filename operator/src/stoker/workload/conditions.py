@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from stoker.models.finding import rfc3339, single_line
-from stoker.models.vocabulary import ConditionType
+from stoker.models.vocabulary import ConditionType, PolicyConditionType
 
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 MAX_MESSAGE = 1024
@@ -16,7 +16,7 @@ MAX_MESSAGE = 1024
 class Fact:
     """One condition: what holds, why in one CamelCase word, and the same for people."""
 
-    type: ConditionType
+    type: ConditionType | PolicyConditionType
     status: str
     reason: str
     message: str = ""

@@ -1,0 +1,200 @@
+"""Keeps the status of the UtilizationPolicies: whether each is in force, where others come before it, and what in it
+deserves a look.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from stoker.adapters.clock import Clock
+from stoker.adapters.kubernetes import POLICIES, ApiError, ConflictError, KubernetesApi, NotFoundError, Object
+from stoker.admission.policies import RemarkReason, Surroundings, review_policy
+from stoker.controller.policies import Policies, Standing
+from stoker.controller.store import Store
+from stoker.models.meta import matches
+from stoker.models.policy import BASE, MAX_OVERLAPS, UtilizationPolicy, rank
+from stoker.models.rule import Rule
+from stoker.models.vocabulary import PolicyConditionType
+from stoker.workload.conditions import FALSE, TRUE, Fact, clamp, written
+
+logger = logging.getLogger(__name__)
+
+INTERVAL = 10.0
+"""Seconds between two looks at all policies: exemptions end without an event."""
+NAMES = 5
+"""So many names are written out, the others are counted."""
+MAX_OVERLAP = 512
+CONTRADICTION = "Contradiction"
+
+
+@dataclass(slots=True)
+class Territory:
+    """Where one policy selects: the number of `selected` namespaces, in how many it `counts`, which policies come
+    before it elsewhere, and in words what it shares with others.
+    """
+
+    selected: int = 0
+    counts: int = 0
+    outranked_by: set[str] = field(default_factory=set)
+    overlaps: list[str] = field(default_factory=list)
+
+
+def territories(
+    policies: Iterable[UtilizationPolicy], namespaces: Iterable[tuple[str, Mapping[str, str]]]
+) -> dict[str, Territory]:
+    """The territory of each policy but `default`, by its name. `namespaces` are names with labels."""
+    overrides = sorted((one for one in policies if one.name != BASE), key=rank)
+    contested: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    for namespace, labels in namespaces:
+        selecting = tuple(one.name for one in overrides if matches(one.spec.namespace_selector, labels))
+        contested[selecting].append(namespace)
+    found = {one.name: Territory() for one in overrides}
+    for selecting, shared in sorted(contested.items(), key=lambda item: min(item[1])):
+        for name in selecting:
+            territory = found[name]
+            territory.selected += len(shared)
+            territory.counts += len(shared) if name == selecting[0] else 0
+            if name != selecting[0]:
+                territory.outranked_by.add(selecting[0])
+            if len(selecting) > 1:
+                others = _listed([one for one in selecting if one != name])
+                line = f"{_listed(sorted(shared))}: also selected by {others}; {selecting[0]} counts"
+                territory.overlaps.append(clamp(line, MAX_OVERLAP))
+    return found
+
+
+def policy_status(
+    raw: Object,
+    standing: Standing,
+    territory: Territory | None,
+    remarks: Sequence[tuple[str, str]],
+    now: datetime,
+) -> dict[str, Any]:
+    """A policy's next status, equal to the present one when nothing has changed; what others have written in it stays.
+
+    `remarks` are what deserves a look, each with its reason, the weightiest first; `territory` is None for `default`.
+    """
+    before = raw.get("status") or {}
+    generation = raw["metadata"]["generation"]
+    facts = [_ready(standing, territory)]
+    seen = {condition["type"] for condition in before.get("conditions", ())}
+    if remarks:
+        message = "; ".join(text for _, text in remarks)
+        attention = Fact(type=PolicyConditionType.NEEDS_ATTENTION, status=TRUE, reason=remarks[0][0], message=message)
+        facts.append(attention)
+    elif PolicyConditionType.NEEDS_ATTENTION in seen:
+        facts.append(Fact(type=PolicyConditionType.NEEDS_ATTENTION, status=FALSE, reason="None"))
+    fields = {
+        "observedGeneration": generation,
+        "conditions": written(facts, before.get("conditions", ()), generation=generation, now=now),
+        "overlaps": _bounded(territory.overlaps) if territory is not None else [],
+    }
+    kept = {key: value for key, value in before.items() if key not in fields}
+    return kept | {key: value for key, value in fields.items() if value != []}
+
+
+def _ready(standing: Standing, territory: Territory | None) -> Fact:
+    kind = PolicyConditionType.READY
+    if standing.faults:
+        if standing.read is None:
+            follows = "no earlier version is known, so it is ignored, and nothing is reclaimed anywhere"
+        else:
+            follows = f"generation {standing.read.metadata.generation} stays in force"
+        said = "; ".join(map(str, standing.faults))
+        return Fact(type=kind, status=FALSE, reason="Invalid", message=f"{follows}: {said}")
+    if territory is None:
+        return Fact(type=kind, status=TRUE, reason="InForce", message="the base of all namespaces")
+    if not territory.selected:
+        message = "no namespace has the labels that spec.namespaceSelector asks for"
+        return Fact(type=kind, status=FALSE, reason="SelectsNothing", message=message)
+    if not territory.counts:
+        others = _listed(sorted(territory.outranked_by))
+        message = f"in every namespace that it selects ({territory.selected}) others come before it: {others}"
+        return Fact(type=kind, status=FALSE, reason="Overridden", message=message)
+    message = f"counts in {territory.counts} of {territory.selected} selected namespaces"
+    return Fact(type=kind, status=TRUE, reason="InForce", message=message)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - NAMES
+    return ", ".join(names[:NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _bounded(lines: Sequence[str]) -> list[str]:
+    if len(lines) <= MAX_OVERLAPS:
+        return list(lines)
+    return [*lines[: MAX_OVERLAPS - 1], f"and {len(lines) - MAX_OVERLAPS + 1} more"]
+
+
+class PolicyReporter:
+    """Writes each policy's status when it has changed, fenced by the resource version: what reclaim has noted in it
+    meanwhile is never lost.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        store: Store,
+        policies: Policies,
+        rules: Collection[Rule[Any]],
+        surroundings: Surroundings,
+        clock: Clock,
+    ) -> None:
+        self._api = api
+        self._store = store
+        self._policies = policies
+        self._rules = rules
+        self._surroundings = surroundings
+        self._clock = clock
+        self._territories: dict[str, Territory] = {}
+        self._revision = -1
+
+    async def run(self) -> None:
+        """Report for ever. A pass that fails is logged, and the next one comes."""
+        while True:
+            try:
+                await self.once()
+            except Exception:
+                logger.exception("the policies' status could not be kept")
+            await asyncio.sleep(INTERVAL)
+
+    async def once(self) -> None:
+        """Look at all policies once."""
+        if self._revision != self._policies.revision:
+            self._revision = self._policies.revision
+            self._territories = territories(self._policies, self._namespaces())
+        for raw in list(self._store.policies):
+            await self._report(raw)
+
+    def _namespaces(self) -> Iterator[tuple[str, Mapping[str, str]]]:
+        for namespace in self._store.namespaces:
+            yield namespace["metadata"]["name"], namespace["metadata"].get("labels") or {}
+
+    async def _report(self, raw: Object) -> None:
+        name = raw["metadata"]["name"]
+        now = self._clock.now()
+        standing = self._policies.standing(name)
+        territory = None if name == BASE else self._territories.get(name, Territory())
+        status = policy_status(raw, standing, territory, self._remarks(standing, now), now)
+        if status == raw.get("status"):
+            return
+        try:
+            body = {**raw, "status": status}
+            self._store.policies.put(await self._api.replace(POLICIES, None, name, body, subresource="status"))
+        except (ConflictError, NotFoundError):
+            pass  # it has changed or gone since: the watch will tell, and the next look sees it
+        except ApiError as error:
+            logger.warning("The status of UtilizationPolicy %s could not be written: %s", name, error)
+
+    def _remarks(self, standing: Standing, now: datetime) -> list[tuple[str, str]]:
+        if standing.read is None:
+            return []
+        review = review_policy(standing.read, self._policies, self._rules, self._surroundings, now)
+        contradictions = [(CONTRADICTION, str(one)) for one in review.contradictions]
+        # That another policy comes first everywhere is what Ready says.
+        others = [one for one in review.remarks if one.reason is not RemarkReason.OUTRANKED]
+        return [*contradictions, *((one.reason.value, str(one)) for one in others)]
