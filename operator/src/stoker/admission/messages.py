@@ -36,7 +36,7 @@ def denial(name: str, verdict: Verdict, *, kind: str = "DLJob") -> Denial:
 
     kubectl prints `The DLJob "bert" is invalid: ` and then the one cause, or each of several as `* field: message`.
     """
-    causes = tuple(_cause(finding) for finding in verdict.denied)
+    causes = tuple(_cause(finding, verdict) for finding in verdict.denied)
     said = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
     return Denial(message=f'{kind}.stoker.dev "{name}" is invalid: {said}', causes=causes)
 
@@ -48,13 +48,14 @@ def warnings(verdict: Verdict) -> list[str]:
     return [*lines, f"and {more} more (stoker lint shows them)"] if more else lines
 
 
-def _cause(finding: Finding) -> Cause:
+def _cause(finding: Finding, verdict: Verdict) -> Cause:
     location = finding.location
     where = f"line {location.line}: " if location is not None and location.line is not None else ""
     lines = [f"{where}{finding.detail.rstrip('.')} ({finding.rule})."]
     if location is not None and location.excerpt:
         lines += [f"    {line}" for line in location.excerpt.splitlines()]
     lines.append(f"  {finding.fix}")
+    lines += [f"  {fault.location}: {fault.detail}" for fault in verdict.suppression_faults if fault.finding == finding]
     return Cause(
         reason="FieldValueRequired" if finding.rule == "image-missing" else "FieldValueInvalid",
         field=location.field_path if location is not None else "spec",

@@ -5,13 +5,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 
+from stoker.admission.suppression import Suppressions
 from stoker.catalogue import admission_rules
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding
 from stoker.models.policy import EffectivePolicy
 from stoker.models.rule import Rule
-from stoker.models.verdict import Verdict
+from stoker.models.verdict import Suppressed, Verdict
 from stoker.models.vocabulary import Action, Category, Confidence, Maturity, Severity
+from stoker.subjects.dljob_submission import read_dljob
 from stoker.subjects.submission import Submission
 
 SUBMISSION = "submission"
@@ -34,6 +36,9 @@ COST = (
 )
 """Causes that show before a job runs, the most costly first: GPUs idle for its whole life, its tail, its start."""
 
+SUPPRESSION = "suppression"
+"""What `Verdict.unfinished` names when the author's suppressions could not be read; no rule has this name."""
+
 SEVERITIES = tuple(Severity)
 CONFIDENCES = tuple(Confidence)
 
@@ -49,7 +54,7 @@ def review(
     """Judge a job under the policy of its namespace. Never raises, and changes nothing."""
     start = clock()
     try:
-        submission = Submission.from_dljob(job, job_type_trusted=policy.trusted_job_types)
+        submission = read_dljob(job, job_type_trusted=policy.trusted_job_types)
     except Exception as failure:  # a fault of ours must not decide about a job
         return Verdict(unfinished=(SUBMISSION,), failures=((SUBMISSION, failure),))
     return review_submission(submission, policy, now=now, rules=rules, clock=clock, start=start)
@@ -77,6 +82,13 @@ def review_submission(
     cut_short = script is not None and not script.complete and not script.syntax_issues
     unfinished: list[str] = [SCRIPT] if cut_short else []
     failures: list[tuple[str, Exception]] = []
+    suppressions, suppressed = None, list[Suppressed]()
+    try:
+        suppressions = Suppressions(submission)
+    except Exception as failure:  # then nothing is suppressed
+        unfinished.append(SUPPRESSION)
+        failures.append((SUPPRESSION, failure))
+    judged: set[str] = set()
     for rule in admission_rules() if rules is None else rules:
         action = policy.action(rule.name, rule.action)
         if action is Action.OFF or policy.exemption(rule.name, submission.labels, now) is not None:
@@ -92,11 +104,21 @@ def review_submission(
             continue
         explicit = rule.name in policy.rules and policy.rules[rule.name].action is not None
         for finding in found:
-            sorted_out[_taken(action, rule, finding, explicit=explicit)].append(finding)
+            taken = _taken(action, rule, finding, explicit=explicit)
+            allowed = policy.may_suppress(rule.name, taken)
+            reason = None if suppressions is None else suppressions.reason(finding, allowed=allowed)
+            if reason is None:
+                sorted_out[taken].append(finding)
+            else:
+                suppressed.append(Suppressed(finding=finding, reason=reason))
+        judged.add(rule.name)
+    known = {*judged, *(rule.name for rule in admission_rules())}
     return Verdict(
         denied=_by_cost(sorted_out[Action.DENY]),
         warned=_by_cost(sorted_out[Action.WARN]),
         audited=_by_cost(sorted_out[Action.AUDIT]),
+        suppressed=tuple(sorted(suppressed, key=lambda one: _cost(one.finding))),
+        suppression_faults=() if suppressions is None else suppressions.faults(known, judged),
         unfinished=tuple(unfinished),
         failures=tuple(failures),
     )
@@ -107,7 +129,7 @@ def introduced(old: Verdict, new: Verdict) -> Verdict:
 
     Else a policy made stricter would lock the jobs that are there, their suspension and their labels included.
     """
-    known = {_identity(finding) for finding in old.findings}
+    known = {_identity(finding) for finding in (*old.findings, *(one.finding for one in old.suppressed))}
     unsure = set(old.unfinished)  # a rule that did not judge the old object can't tell what is new
     denied: list[Finding] = []
     let_pass: list[Finding] = []
@@ -126,16 +148,16 @@ def _taken(action: Action, rule: Rule[Submission], finding: Finding, *, explicit
 
 
 def _by_cost(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The most costly first: by severity, confidence and cause; findings of equal cost keep their rules' order."""
-    return tuple(
-        sorted(
-            findings,
-            key=lambda finding: (
-                SEVERITIES.index(finding.severity),
-                COST.index(finding.category) if finding.category in COST else len(COST),
-                CONFIDENCES.index(finding.confidence),
-            ),
-        )
+    """The most costly first; findings of equal cost keep their rules' order."""
+    return tuple(sorted(findings, key=_cost))
+
+
+def _cost(finding: Finding) -> tuple[int, int, int]:
+    """By severity, cause and confidence; the least is the most costly."""
+    return (
+        SEVERITIES.index(finding.severity),
+        COST.index(finding.category) if finding.category in COST else len(COST),
+        CONFIDENCES.index(finding.confidence),
     )
 
 
@@ -144,4 +166,4 @@ def _identity(finding: Finding) -> tuple[str, str, str]:
     return finding.rule, finding.location.field_path if finding.location is not None else "", finding.detail
 
 
-__all__ = ["SCRIPT", "SUBMISSION", "introduced", "review", "review_submission"]
+__all__ = ["SCRIPT", "SUBMISSION", "SUPPRESSION", "introduced", "review", "review_submission"]

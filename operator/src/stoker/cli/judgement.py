@@ -12,14 +12,14 @@ from pydantic import ValidationError
 from stoker.admission import review
 from stoker.cli.manifests import Manifest, Region
 from stoker.cli.policies import Policies
-from stoker.cli.report import SCHEMA_RULE, Entry, Report, Skipped
+from stoker.cli.report import SCHEMA_RULE, SUPPRESSION_RULE, Entry, Report, Skipped
 from stoker.cli.schema import is_ours, violations
 from stoker.cli.selection import Selection
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, Location
 from stoker.models.policy import EffectivePolicy
 from stoker.models.verdict import Verdict
-from stoker.models.vocabulary import Action, Severity
+from stoker.models.vocabulary import Action, Severity, Source
 
 logger = logging.getLogger(__name__)
 
@@ -56,10 +56,26 @@ class Judge:
         for rule, failure in verdict.failures:
             logger.debug("Rule %s failed on %s %s.", rule, manifest.path, name, exc_info=failure)
         return report(
-            entries=[*entries, *_entries(manifest, verdict)],
+            entries=[*entries, *_entries(manifest, verdict), *self._suppression_faults(manifest, verdict)],
+            suppressed=[_entry(manifest, one.finding, Action.AUDIT, reason=one.reason) for one in verdict.suppressed],
             unfinished=verdict.unfinished,
             on_unfinished=_on_unfinished(verdict, policy),
         )
+
+    def _suppression_faults(self, manifest: Manifest, verdict: Verdict) -> list[Entry]:
+        faults = verdict.suppression_faults if self.selection.suppressions else ()
+        return [
+            Entry(
+                rule=SUPPRESSION_RULE,
+                severity=Severity.ADVICE,
+                action=Action.WARN,
+                detail=fault.detail,
+                fix=fault.fix,
+                sources=(Source.MANIFEST if fault.location.line is None else Source.SCRIPT,),
+                **_place(manifest, fault.location),
+            )
+            for fault in faults
+        ]
 
 
 def _skipped(manifest: Manifest, name: str) -> Skipped:
@@ -106,8 +122,6 @@ def _entries(manifest: Manifest, verdict: Verdict) -> list[Entry]:
 
 
 def _entry(manifest: Manifest, finding: Finding, action: Action, **other: Any) -> Entry:
-    location = finding.location or Location(field_path="")
-    region = _text_region(manifest, location)
     return Entry(
         rule=finding.rule,
         category=finding.category,
@@ -119,14 +133,22 @@ def _entry(manifest: Manifest, finding: Finding, action: Action, **other: Any) -
         fix=finding.fix,
         docs=finding.docs,
         sources=finding.sources,
-        field_path=location.field_path,
-        region=region or manifest.region(location.field_path),
-        in_text=region is not None,
-        script_line=location.line,
-        excerpt=location.excerpt,
         change=finding.change,
+        **_place(manifest, finding.location or Location(field_path="")),
         **other,
     )
+
+
+def _place(manifest: Manifest, location: Location) -> dict[str, Any]:
+    """A location of a field's text as one of the file."""
+    region = _text_region(manifest, location)
+    return {
+        "field_path": location.field_path,
+        "region": region or manifest.region(location.field_path),
+        "in_text": region is not None,
+        "script_line": location.line,
+        "excerpt": location.excerpt,
+    }
 
 
 def _text_region(manifest: Manifest, location: Location) -> Region | None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from stoker.models.finding import Finding
+from stoker.models.finding import Finding, Location
 from stoker.models.vocabulary import Outcome
 
 
@@ -15,18 +15,33 @@ class Suppressed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SuppressionFault:
+    """A suppression without effect: where it stands, what is wrong with it, and what to do.
+
+    `finding` is the one that it was to set aside, where it would have but for the fault.
+    """
+
+    location: Location
+    detail: str
+    fix: str
+    finding: Finding | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What `review` concludes.
 
     `denied`, `warned`, `audited` and `suppressed` partition the findings by what becomes of them, each ordered by
-    cost, the most costly first. `unfinished` names the rules that failed or ran out of time: an internal error is
-    logged and never denies. `failures` holds the exceptions of those that failed, by rule, for the caller's log.
+    cost, the most costly first. `suppression_faults` are the suppressions without effect. `unfinished` names the rules
+    that failed or ran out of time: an internal error is logged and never denies. `failures` holds the exceptions of
+    those that failed, by rule, for the caller's log.
     """
 
     denied: tuple[Finding, ...] = ()
     warned: tuple[Finding, ...] = ()
     audited: tuple[Finding, ...] = ()
     suppressed: tuple[Suppressed, ...] = ()
+    suppression_faults: tuple[SuppressionFault, ...] = ()
     unfinished: tuple[str, ...] = ()
     failures: tuple[tuple[str, Exception], ...] = field(default=(), compare=False)
 

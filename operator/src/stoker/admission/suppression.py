@@ -1,0 +1,153 @@
+"""Findings that a job's author sets aside, with a reason, where the policy lets them.
+
+By a comment in the script, at the end of the offending line or alone above its command,
+
+    # stoker: ignore[trailing-sleep] the debugger attaches within the hour
+
+or by an annotation of the object, for all that a rule finds in it:
+
+    ignore.stoker.dev/image-unpinned: the registry's tags are immutable
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from stoker.models.finding import Finding, Location
+from stoker.models.verdict import SuppressionFault
+from stoker.subjects.shell_comment import Comment, comments
+from stoker.subjects.submission import Submission
+
+ANNOTATION = "ignore.stoker.dev/"
+"""Prefix of the annotations; the rule's name follows."""
+
+MARK = re.compile(r"#[ \t]*stoker:[ \t]*ignore\b")
+COMMENT = re.compile(r"#[ \t]*stoker:[ \t]*ignore[ \t]*(?:\[(?P<rules>[^\]]*)\])?[ \t:.;,-]*(?P<reason>.*)")
+
+MAX_FAULTS = 20
+"""So many suppressions without effect are told of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suppression:
+    """One rule set aside, and why. `first` and `last` are the script's lines that it covers; 0 for the whole object."""
+
+    rule: str
+    reason: str
+    location: Location
+    first: int = 0
+    last: int = 0
+
+    @property
+    def written(self) -> str:
+        """How it is spelt, for a message."""
+        return f"# stoker: ignore[{self.rule}]" if self.first else f"{ANNOTATION}{self.rule}"
+
+
+class Suppressions:
+    """What the author of one submission sets aside. Ask `reason` for each finding, and `faults` afterwards."""
+
+    def __init__(self, submission: Submission) -> None:
+        self._script_field = submission.script_field
+        self._analysed = submission.script is None or submission.script.complete
+        self._given = [*_annotated(submission.annotations), *_commented(submission)]
+        self._used: set[int] = set()
+        self._refused: dict[int, Finding] = {}
+        self._by_rule: dict[str, list[tuple[int, Suppression]]] = {}
+        for index, one in enumerate(self._given):
+            self._by_rule.setdefault(one.rule, []).append((index, one))
+
+    def reason(self, finding: Finding, *, allowed: bool) -> str | None:
+        """Why a finding is set aside; None where it is not, as without a reason or where the policy forbids it."""
+        reason: str | None = None
+        for index, one in self._by_rule.get(finding.rule, ()):
+            if self._covers(one, finding):
+                if allowed and one.reason:
+                    self._used.add(index)
+                    reason = reason or one.reason
+                else:
+                    self._refused.setdefault(index, finding)
+        return reason
+
+    def faults(self, known: Collection[str], judged: Collection[str]) -> tuple[SuppressionFault, ...]:
+        """The suppressions without effect, at most MAX_FAULTS.
+
+        known: the names of all rules. judged: of those that ran to their end, so that silence means that there was
+        nothing to suppress.
+        """
+        faults: list[SuppressionFault] = []
+        for index, one in enumerate(self._given):
+            if len(faults) == MAX_FAULTS:
+                break
+            fault = self._fault(index, one, known, judged)
+            if fault is not None:
+                detail, fix = fault
+                faults.append(
+                    SuppressionFault(location=one.location, detail=detail, fix=fix, finding=self._refused.get(index))
+                )
+        return tuple(faults)
+
+    def _fault(
+        self, index: int, one: Suppression, known: Collection[str], judged: Collection[str]
+    ) -> tuple[str, str] | None:
+        """What is wrong with a suppression, and what to do."""
+        if not one.rule:
+            return f'"{one.written}" names no rule.', "Name the rules: # stoker: ignore[RULE] and the reason."
+        if one.rule not in known:
+            near = get_close_matches(one.rule[:64], known, n=1)
+            return (
+                f'"{one.written}" names no rule of admission.',
+                f"Did you mean {near[0]}?" if near else "See stoker rules list.",
+            )
+        if not one.reason:
+            return f'"{one.written}" gives no reason, and so has no effect.', "Write the reason behind it."
+        if index in self._refused:
+            return f'"{one.written}" has no effect: the policy lets nobody suppress it.', "Remove it, and the fault."
+        if index not in self._used and one.rule in judged and (self._analysed or not one.first):
+            return f'"{one.written}" suppresses nothing.', "Remove it."
+        return None
+
+    def _covers(self, one: Suppression, finding: Finding) -> bool:
+        if not one.first:
+            return True
+        place = finding.location
+        return (
+            place is not None
+            and place.field_path == self._script_field
+            and place.line is not None
+            and one.first <= place.line <= one.last
+        )
+
+
+def _annotated(annotations: Mapping[str, str]) -> Iterator[Suppression]:
+    for key, reason in annotations.items():
+        if key.startswith(ANNOTATION):
+            location = Location(field_path=f"metadata.annotations[{key}]")
+            yield Suppression(rule=key.removeprefix(ANNOTATION), reason=_reason(reason), location=location)
+
+
+def _commented(submission: Submission) -> Iterator[Suppression]:
+    if submission.script is None or not submission.script_field:
+        return
+    for comment in comments(submission.script.source, MARK):
+        match = COMMENT.match(comment.text)
+        assert match is not None
+        location = _location(comment, submission.script_field)
+        rules = [name.strip() for name in (match["rules"] or "").split(",")]
+        for rule in [name for name in rules if name] or [""]:
+            yield Suppression(
+                rule=rule, reason=_reason(match["reason"]), location=location, first=comment.first, last=comment.last
+            )
+
+
+def _location(comment: Comment, field_path: str) -> Location:
+    return Location(field_path=field_path, line=comment.line, column=comment.column, end_column=comment.end_column)
+
+
+def _reason(text: str) -> str:
+    """The reason in one line; empty where there is no word in it."""
+    return " ".join(text.split()) if re.search(r"\w", text) else ""
+
+
+__all__ = ["ANNOTATION", "Suppressions"]
