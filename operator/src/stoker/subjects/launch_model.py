@@ -6,6 +6,11 @@ from enum import StrEnum
 
 from stoker.subjects.shell_model import Invocation, ShellScript, Word
 
+RANKS = frozenset(
+    {"STOKER_NODE_RANK", "PET_NODE_RANK", "JOB_COMPLETION_INDEX", "NODE_RANK", "RANK", "MACHINE_RANK", "GROUP_RANK"}
+)
+"""Variables that hold a node's rank: one word, never an option."""
+
 
 class Launcher(StrEnum):
     """What starts the processes. Everything that is no launcher but runs a program is Python or Other."""
@@ -203,4 +208,4 @@ class LaunchPlan:
         return self.script.complete and not self.of(Role.OPAQUE)
 
 
-__all__ = ["Command", "Count", "CountSource", "Devices", "Launch", "LaunchPlan", "Launcher", "Role"]
+__all__ = ["RANKS", "Command", "Count", "CountSource", "Devices", "Launch", "LaunchPlan", "Launcher", "Role"]

@@ -4,10 +4,11 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import yaml
 
-from stoker.subjects.launch_model import Count, CountSource, Devices, Launch, Launcher
+from stoker.subjects.launch_model import RANKS, Count, CountSource, Devices, Launch, Launcher
 from stoker.subjects.launch_options import Grammar, Interpretation, Options, count_of, integer, read, tail
 from stoker.subjects.shell_model import Invocation, Word
 
@@ -231,12 +232,17 @@ def _program(rest: Sequence[Word]) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
 
 def parallelism(arguments: Sequence[Word]) -> dict[str, Count]:
     """Parallel sizes among a program's arguments: `--tensor-parallel-size 4`, `model.tp_size=2`, `-tp 2`."""
+    return _sizes(arguments, _PARALLELISM_BY_NAME)
+
+
+def _sizes(arguments: Sequence[Word], kinds: Mapping[str, str]) -> dict[str, Count]:
+    """Numbers among a program's arguments, by the kind that their option's name (`_` for `-`) means."""
     found: dict[str, Count] = {}
     for index, word in enumerate(arguments):
         head = word.text if word.text is not None else word.prefix
         name, equals, _ = head.partition("=")
         key = name.lstrip("-+").rsplit(".", 1)[-1].replace("-", "_").lower()
-        kind = _PARALLELISM_BY_NAME.get(key)
+        kind = kinds.get(key)
         if kind is None or (not equals and not head.startswith("-")):
             continue
         if equals:
@@ -734,27 +740,43 @@ _SERVERS = {
     Launcher.SGLANG: ("tensor", "pipeline", "data"),
     Launcher.TGI: ("tensor",),
 }
+_OF_NODES = {"nnodes": "nodes", "data_parallel_size_local": "local", "dpl": "local"}
 
 
 def server(launcher: Launcher) -> Reader:
-    """vLLM, SGLang, TGI: one server over tensor x pipeline x data parallel GPUs."""
+    """vLLM, SGLang, TGI: one server over tensor x pipeline x data parallel GPUs of all nodes that it is told of.
+
+    A local data parallel size counts on each node. SGLang's data parallel attention shares the tensor parallel GPUs.
+    """
 
     def reader(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
-        sizes = parallelism([*words])
+        sizes, of_nodes = parallelism(words), _sizes(words, _OF_NODES)
         devices = visible_devices(invocation)
-        factors = [sizes.get(kind, ONE) for kind in _SERVERS.get(launcher, ())]
-        total = ONE
-        for factor in factors:
-            total = _times(total, factor) if factor is not ONE else total
+        texts = {word.text for word in words}
+        shards = invocation.environment.get("NUM_SHARD") if launcher is Launcher.TGI else None
+        if shards is not None and "tensor" not in sizes:
+            written = (shards,) if shards.span is not None else ()
+            sizes["tensor"] = count_of(shards, written, CountSource.ENVIRONMENT, variable="NUM_SHARD")
+        kinds = [kind for kind in _SERVERS.get(launcher, ()) if kind in sizes]
+        if "--enable-dp-attention" in texts:
+            kinds = [kind for kind in kinds if kind != "data"]
+        total, nodes = _product([sizes[kind] for kind in kinds]), of_nodes.get("nodes", ONE)
         if launcher is Launcher.TGI and "tensor" not in sizes:
             total = _granted(devices, setting)
-        if launcher not in _SERVERS or any(word.many for word in words):
+        unseen = any(word.many and not (word.names and word.names <= RANKS) for word in words) or any(
+            (text or "").startswith("--config") for text in texts
+        )
+        if launcher not in _SERVERS or unseen:
             total = UNKNOWN
+        per_node = total if nodes is ONE else _shared(total, nodes)
+        if "local" in of_nodes and total is not UNKNOWN:
+            per_node = _product([*(sizes[kind] for kind in kinds if kind != "data"), of_nodes["local"]])
+            nodes = UNKNOWN
         return Launch(
             launcher=launcher,
             invocation=invocation,
-            processes_per_node=total,
-            nodes=ONE,
+            processes_per_node=per_node,
+            nodes=nodes,
             total=total,
             explicit=bool(sizes),
             one_device_per_process=False,
@@ -765,6 +787,10 @@ def server(launcher: Launcher) -> Reader:
         )
 
     return reader
+
+
+def _product(factors: Sequence[Count]) -> Count:
+    return reduce(_times, factors) if factors else ONE
 
 
 def unknown_counts(launcher: Launcher) -> Reader:

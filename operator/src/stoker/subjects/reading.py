@@ -5,6 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from itertools import pairwise
 
+from stoker.subjects.launch_model import RANKS
 from stoker.subjects.launch_plan import Command, Count, CountSource, Launch, Launcher, LaunchPlan, Role
 
 PER_DEVICE_LAUNCHERS = frozenset(
@@ -23,11 +24,6 @@ COUNTING_LAUNCHERS = PER_DEVICE_LAUNCHERS | {Launcher.MPIRUN, Launcher.COMPOSER,
 
 SERVERS = frozenset({Launcher.VLLM, Launcher.SGLANG, Launcher.TGI, Launcher.TRITON})
 """Launchers that serve until they are stopped."""
-
-RANKS = frozenset(
-    {"STOKER_NODE_RANK", "PET_NODE_RANK", "JOB_COMPLETION_INDEX", "NODE_RANK", "RANK", "MACHINE_RANK", "GROUP_RANK"}
-)
-"""Variables that hold a node's rank: one word, never an option."""
 
 MONITORS = frozenset(
     {
