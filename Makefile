@@ -2,6 +2,8 @@
 
 VENV ?= .venv
 PYTHON ?=
+TARGET ?= shell
+FUZZ_SECONDS ?= 300
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 PYTEST := $(BIN)/pytest -rs
@@ -44,6 +46,14 @@ test-e2e: binaries ## Run the end-to-end tests only
 test-long: binaries ## Run the tests that take longer than `make test` may
 	$(PYTEST) -m long tests e2e $(ARGS)
 
+.PHONY: fuzz
+fuzz: build/atheris/.stamp ## Fuzz TARGET=shell, yaml or review for FUZZ_SECONDS=300, steered by coverage (hack/fuzz.py)
+	PYTHONPATH=build/atheris:. $(BIN)/python hack/fuzz.py $(TARGET) -max_total_time=$(FUZZ_SECONDS) $(ARGS)
+
+build/atheris/.stamp: $(STAMP) requirements/fuzz.txt
+	$(BIN)/python -m pip install --quiet --upgrade --require-hashes --requirement requirements/fuzz.txt --target $(@D)
+	@touch $@
+
 .PHONY: binaries
 binaries: $(STAMP) ## Find, download or build the control plane's programs (once per machine)
 	@$(BIN)/python -m e2e binaries
@@ -84,6 +94,7 @@ lock: $(STAMP) ## Pin the dependencies of pyproject.toml anew (LOCK_FLAGS=--upgr
 	$(UV_COMPILE) --output-file requirements/runtime.txt pyproject.toml
 	$(UV_COMPILE) --output-file requirements/test.txt --constraints requirements/runtime.txt \
 		--extra dev --extra e2e --extra build pyproject.toml
+	$(UV_COMPILE) --output-file requirements/fuzz.txt --group fuzz
 
 .PHONY: clean
 clean: ## Remove the environment, caches and build output (the programs' cache stays: it took long to build)
