@@ -1,5 +1,6 @@
 """What `review` does with what the rules find."""
 
+import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -139,7 +140,7 @@ def test_a_job_that_cannot_be_read_is_allowed_and_the_fault_is_ours(monkeypatch:
     def unreadable(*_: Any, **__: Any) -> Submission:
         raise ValueError("ours")
 
-    monkeypatch.setattr(Submission, "from_dljob", unreadable)
+    monkeypatch.setattr(sys.modules["stoker.admission.review"], "read_dljob", unreadable)
     verdict = judge(rule("f", action=Action.DENY))
     assert verdict.outcome is Outcome.ALLOW
     assert verdict.unfinished == ("submission",)

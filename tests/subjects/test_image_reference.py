@@ -1,6 +1,7 @@
 import pytest
 
-from stoker.subjects.image_reference import ImageKind, ImageReferenceError, classify, parse
+from stoker.models.image import ImageKind, ImagePattern
+from stoker.subjects.image_reference import ImageReferenceError, classify, parse
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 
@@ -122,13 +123,11 @@ def test_a_cpu_build_names_its_gpu_variant() -> None:
     assert classify(parse("tensorflow/tensorflow:2.17.0")).gpu_variant == "tensorflow/tensorflow:2.17.0-gpu"
 
 
-def test_an_administrators_entries_come_first_and_broken_ones_are_passed_over() -> None:
-    extra: list[dict[str, object]] = [
-        {"kind": "no such kind", "repositories": ["python"]},
-        {"kind": "framework", "repositories": "python"},
-        {},
-        {"kind": "framework", "name": "Ours", "repositories": ["registry.example.com/*/train"], "tags": ["1.*"]},
-    ]
-    assert classify(parse("registry.example.com/team/train:1.4"), extra).name == "Ours"
-    assert classify(parse("registry.example.com/team/train:2.0"), extra).kind is ImageKind.UNKNOWN
-    assert classify(parse("python:3.11"), extra).kind is ImageKind.GENERIC
+def test_an_administrators_families_come_before_the_built_in_ones() -> None:
+    ours = ImagePattern(
+        name="Ours", kind=ImageKind.FRAMEWORK, repositories=("registry.example.com/*/train", "python"), tags=("1.*",)
+    )
+    assert classify(parse("registry.example.com/team/train:1.4"), [ours]).name == "Ours"
+    assert classify(parse("registry.example.com/team/train:2.0"), [ours]).kind is ImageKind.UNKNOWN
+    assert classify(parse("python:1.5"), [ours]).kind is ImageKind.FRAMEWORK
+    assert classify(parse("python:3.11"), [ours]).kind is ImageKind.GENERIC

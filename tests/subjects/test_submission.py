@@ -7,12 +7,13 @@ import pytest
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Location
 from stoker.models.vocabulary import Confidence, Framework, JobType
+from stoker.subjects.dljob_submission import read_dljob
 from stoker.subjects.pod import SharedMemory, VolumeKind
 from stoker.subjects.submission import Submission
 
 
 def submission(**spec: Any) -> Submission:
-    return Submission.from_dljob(
+    return read_dljob(
         DLJob.model_validate(
             {
                 "metadata": {"name": "bert", "namespace": "nlp", "labels": {"team": "a"}},

@@ -1,14 +1,14 @@
 """Image references by the OCI distribution grammar, and the families of images that are known."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 
 import yaml
 
+from stoker.models.image import ImageKind, ImagePattern
 from stoker.subjects import shell_pattern
 from stoker.subjects.shell_pattern import PatternTooLargeError
 
@@ -42,18 +42,6 @@ class ImageReference:
     def floating(self) -> bool:
         """Neither digest nor a tag other than "latest": the image may change under the job."""
         return self.digest is None and self.tag in (None, "latest")
-
-
-class ImageKind(StrEnum):
-    """What an image holds, as far as deep learning on GPUs is concerned."""
-
-    FRAMEWORK = "framework"  # a GPU build of a deep-learning framework
-    CUDA = "cuda"  # CUDA base image
-    CPU_ONLY = "cpu-only"  # a CPU build of a deep-learning framework
-    GENERIC = "generic"  # python, ubuntu, debian, ...: anything may be installed on top
-    NON_DL = "non-dl"  # Spark, R, databases, web servers, notebooks without a framework
-    SERVING = "serving"  # vLLM, TGI, Triton, ...
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,13 +143,24 @@ def _short(text: str) -> str:
 # ------------------------------------------------------------------------------------------------------------- families
 
 
+Families = Sequence[ImagePattern]
+
+
 @cache
-def _builtin() -> tuple[Mapping[str, object], ...]:
+def _builtin() -> Families:
     text = files("stoker.subjects").joinpath("image_families.yaml").read_text("utf-8")
-    return tuple(yaml.safe_load(text)["families"])
+    return tuple(
+        ImagePattern(
+            **{
+                **entry,
+                "kind": ImageKind(entry["kind"]),
+                **{key: tuple(entry[key]) for key in ("repositories", "tags", "without_tags") if key in entry},
+            }
+        )
+        for entry in yaml.safe_load(text)["families"]
+    )
 
 
-_KINDS = frozenset(kind.value for kind in ImageKind)
 # Docker Hub's official images under other names.
 _HUB_MIRRORS = (
     "mirror.gcr.io/library/",
@@ -171,38 +170,26 @@ _HUB_MIRRORS = (
 )
 
 
-def classify(reference: ImageReference, extra: Iterable[Mapping[str, object]] = ()) -> ImageFamily:
-    """The family, UNKNOWN when none is known.
-
-    extra: an administrator's entries in the form of the built-in data file, tried before it. An entry that isn't of
-    that form is passed over.
-    """
+def classify(reference: ImageReference, families: Families = ()) -> ImageFamily:
+    """The family, UNKNOWN when none is known. families: an administrator's, tried before the built-in ones."""
     tag = reference.tag if reference.tag is not None else ("" if reference.digest is not None else "latest")
-    for entry in (*extra, *_builtin()):
-        kind = entry.get("kind")
-        if kind not in _KINDS or not any(_names(reference, each) for each in _strings(entry.get("repositories"))):
+    for family in (*families, *_builtin()):
+        if not any(_names(reference, pattern) for pattern in family.repositories):
             continue
-        wanted, unwanted = _strings(entry.get("tags")), _strings(entry.get("without_tags"))
         # A digest alone doesn't say which build it is.
-        if (wanted or unwanted) and not tag:
-            return ImageFamily(kind=ImageKind.UNKNOWN, name=str(entry.get("name", "")))
-        if wanted and not any(_matches(each, tag) for each in wanted):
+        if (family.tags or family.without_tags) and not tag:
+            return ImageFamily(kind=ImageKind.UNKNOWN, name=family.name)
+        if family.tags and not any(_matches(pattern, tag) for pattern in family.tags):
             continue
-        if any(_matches(each, tag) for each in unwanted):
+        if any(_matches(pattern, tag) for pattern in family.without_tags):
             continue
-        variant = entry.get("gpu_variant")
-        framework = entry.get("framework")
         return ImageFamily(
-            kind=ImageKind(str(kind)),
-            name=str(entry.get("name", "")),
-            framework=str(framework) if framework is not None else None,
-            gpu_variant=str(variant).replace("{tag}", tag) if variant is not None else None,
+            kind=family.kind,
+            name=family.name,
+            framework=family.framework,
+            gpu_variant=family.gpu_variant.replace("{tag}", tag) if family.gpu_variant is not None else None,
         )
     return ImageFamily(kind=ImageKind.UNKNOWN)
-
-
-def _strings(value: object) -> list[str]:
-    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
 def _names(reference: ImageReference, pattern: str) -> bool:
@@ -226,4 +213,4 @@ def _matches(pattern: str, text: str) -> bool:
         return False
 
 
-__all__ = ["ImageFamily", "ImageKind", "ImageReference", "ImageReferenceError", "classify", "parse"]
+__all__ = ["Families", "ImageFamily", "ImageKind", "ImageReference", "ImageReferenceError", "classify", "parse"]

@@ -1,6 +1,8 @@
 """What a container's commands start: launchers with their process counts, installs, downloads, sleeps, waits."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from stoker.subjects.command_role import classify
 from stoker.subjects.launch_model import (
@@ -17,12 +19,15 @@ from stoker.subjects.launcher import Setting
 from stoker.subjects.shell_model import ShellScript
 
 
-def plan(script: ShellScript, *, nodes: int, gpus_per_node: int) -> LaunchPlan:
+def plan(
+    script: ShellScript, *, nodes: int, gpus_per_node: int, files: Mapping[str, str] = MappingProxyType({})
+) -> LaunchPlan:
     """Classify the script's commands and read their launchers' options. Never raises.
 
+    files: what the container finds beside those that the script itself writes, by path.
     What variables a command sees stands in its invocation: give `interpret` the container's environment.
     """
-    setting = Setting(nodes=nodes, gpus_per_node=gpus_per_node, files=script.files)
+    setting = Setting(nodes=nodes, gpus_per_node=gpus_per_node, files={**files, **script.files})
     commands = _waiting([classify(invocation, setting) for invocation in script.invocations])
     return LaunchPlan(script=script, nodes=nodes, gpus_per_node=gpus_per_node, commands=tuple(commands))
 

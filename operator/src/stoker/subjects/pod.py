@@ -1,7 +1,7 @@
 """What a pod's manifest says about the place that a container runs in: its volumes, its shared memory, its CPUs."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -60,11 +60,16 @@ KEPT = frozenset({VolumeKind.CLAIM, VolumeKind.NETWORK, VolumeKind.NODE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """A volume in the container. field_path: the entry of volumeMounts, "" for one that the operator adds."""
+    """A volume in the container. field_path: the entry of volumeMounts, "" for one that the operator adds.
+
+    volume: as the API writes it. sub_path: the part of it that is mounted, "" for the whole.
+    """
 
     path: str
     kind: VolumeKind
     field_path: str = ""
+    volume: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    sub_path: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,30 +126,36 @@ def read_pod(
     by path) are what the operator adds; the manifest's own are laid over them.
     """
     known = {name: (volume, "") for name, volume in (volumes or {}).items()}
-    for index, volume in enumerate(listed(spec.get("volumes"))):
-        name = str(mapping(volume).get("name"))
+    for index, volume in enumerate(map(mapping, listed(spec.get("volumes")))):
+        name = str(volume.get("name"))
         base, _ = known.get(name, ({}, ""))
-        known[name] = (_laid_over(base, mapping(volume)), f"{at}.volumes[{index}]")
-    mounted = {path: (name, "") for path, name in (mounts or {}).items()}
-    for index, mount in enumerate(listed(container.get("volumeMounts"))):
-        path = str(mapping(mount).get("mountPath", "")).rstrip("/")
-        if path:
-            mounted[path] = (str(mapping(mount).get("name")), f"{container_at}.volumeMounts[{index}]")
+        known[name] = (_laid_over(base, volume), f"{at}.volumes[{index}]")
+    mounted: dict[str, tuple[Mapping[str, Any], str]] = {
+        path: ({"name": name}, "") for path, name in (mounts or {}).items()
+    }
+    for index, mount in enumerate(map(mapping, listed(container.get("volumeMounts")))):
+        if path := str(mount.get("mountPath", "")).rstrip("/"):
+            mounted[path] = (mount, f"{container_at}.volumeMounts[{index}]")
     host_ipc = spec.get("hostIPC") is True
     limit = mapping(mapping(container.get("resources")).get("limits")).get("cpu")
+    shared = SharedMemory(kind=VolumeKind.NODE, size=None) if host_ipc else SharedMemory()
+    found: list[Mount] = []
+    for path, (mount, place) in mounted.items():
+        volume, volume_place = known.get(str(mount.get("name")), ({}, ""))
+        kind = volume_kind(volume)
+        sub_path = str(mount.get("subPath") or "").strip("/")
+        found.append(Mount(path=path, kind=kind, field_path=place, volume=volume, sub_path=sub_path))
+        if path == SHARED_MEMORY:
+            size = quantity(mapping(volume.get("emptyDir")).get("sizeLimit"))
+            shared = SharedMemory(kind=kind, size=size, field_path=volume_place)
     return Pod(
         sidecars=tuple(
-            str(mapping(other).get("name"))
+            str(other.get("name"))
             for other in listed(spec.get("containers"))
             if isinstance(other, Mapping) and other.get("name") != container.get("name")
         ),
-        mounts=tuple(
-            Mount(path=path, kind=volume_kind(known.get(name, ({}, ""))[0]), field_path=place)
-            for path, (name, place) in mounted.items()
-        ),
-        shared_memory=_shared_memory(*known.get(mounted[SHARED_MEMORY][0], ({}, "")))
-        if SHARED_MEMORY in mounted
-        else (SharedMemory(kind=VolumeKind.NODE, size=None) if host_ipc else SharedMemory()),
+        mounts=tuple(found),
+        shared_memory=shared,
         host_ipc=host_ipc,
         cpu_limit=quantity(limit),
         cpu_limit_field="" if limit is None else f"{container_at}.resources.limits.cpu",
@@ -156,11 +167,6 @@ def volume_kind(volume: Mapping[str, Any]) -> VolumeKind:
     if mapping(volume.get("emptyDir")).get("medium") == "Memory":
         return VolumeKind.MEMORY
     return next((VOLUME_KINDS[key] for key in volume if key in VOLUME_KINDS), VolumeKind.OTHER)
-
-
-def _shared_memory(volume: Mapping[str, Any], place: str) -> SharedMemory:
-    size = quantity(mapping(volume.get("emptyDir")).get("sizeLimit"))
-    return SharedMemory(kind=volume_kind(volume), size=size, field_path=place)
 
 
 def _laid_over(base: Mapping[str, Any], over: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -190,6 +196,26 @@ def quantity(value: Any) -> float | None:
     return float(f"{number}{exponent or ''}") * _SUFFIXES.get(suffix, 1.0)
 
 
+def config_files(
+    mounts: Iterable[Mount], config_maps: Mapping[str, Mapping[str, str]], working_directory: str | None
+) -> dict[str, str]:
+    """The files that config maps, by name, become in a container: by absolute path, and by name where it starts."""
+    files: dict[str, str] = {}
+    for mount in mounts:
+        sources = listed(mapping(mount.volume.get("projected")).get("sources"))
+        for source in (mapping(one).get("configMap") for one in (mount.volume, *sources)):
+            data = config_maps.get(str(mapping(source).get("name")), {})
+            items = [mapping(item) for item in listed(mapping(source).get("items"))]
+            names = [(str(item.get("key")), str(item.get("path"))) for item in items] or [(key, key) for key in data]
+            for key, name in names:
+                if key in data and (not mount.sub_path or mount.sub_path == name):
+                    files[mount.path if mount.sub_path else f"{mount.path}/{name}"] = data[key]
+    if working_directory is not None:
+        start = f"{working_directory.rstrip('/')}/"
+        files |= {path.removeprefix(start): text for path, text in files.items() if path.startswith(start)}
+    return files
+
+
 def mapping(value: Any) -> Mapping[str, Any]:
     """The value where it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}
@@ -208,6 +234,7 @@ __all__ = [
     "Pod",
     "SharedMemory",
     "VolumeKind",
+    "config_files",
     "listed",
     "mapping",
     "quantity",

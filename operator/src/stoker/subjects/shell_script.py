@@ -1,13 +1,14 @@
 """Startup shell scripts, read by a small abstract interpreter: constants are followed, the rest is unknown."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from stoker.subjects import shell_text
 from stoker.subjects.shell_expansion import Field
 from stoker.subjects.shell_interpreter import SHELLS, Interpreter
 from stoker.subjects.shell_model import Branch, Excerpt, Invocation, ShellScript, Span, SyntaxIssue, Word
 from stoker.subjects.shell_source import NOWHERE
+from stoker.subjects.shell_text import Piece, Value
 
 MAX_SOURCE = 262_144
 """Characters; a longer text is not analysed at all (the API admits 65,536 bytes)."""
@@ -53,9 +54,10 @@ def interpret_argv(
     source = argv[index] if index is not None else ""
     if sum(map(len, argv)) > MAX_SOURCE:
         return ShellScript(source=source, complete=False, argument=index)
+    unknown = {name for name, value in (environment or {}).items() if value is None}
     fields = [
         Field(
-            shell_text.literal(text, *((0, len(text)) if position == index else NOWHERE), quoted=True),
+            shell_text.literal(text, 0, len(text), quoted=True) if position == index else _argument(text, unknown),
             (0, len(text)) if position == index and text else NOWHERE,
             argument=position,
         )
@@ -67,6 +69,20 @@ def interpret_argv(
     if fields:
         interpreter.run_argv(fields)
     return interpreter.result()
+
+
+def _argument(text: str, unknown: Collection[str]) -> Value:
+    """A word with holes where the kubelet puts in variables of unknown value."""
+    pieces: list[Piece] = []
+    end = 0
+    for match in _REFERENCE.finditer(text):
+        if match[1] in unknown:
+            pieces += [
+                Piece(text[end : match.start()], quoted=True),
+                Piece(None, quoted=True, names=frozenset({match[1]})),
+            ]
+            end = match.end()
+    return ((*pieces, Piece(text[end:], quoted=True)),)
 
 
 def _script_argument(argv: Sequence[str]) -> int | None:

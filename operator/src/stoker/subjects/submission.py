@@ -64,6 +64,7 @@ class Submission:
     name: str
     namespace: str
     labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
     nodes: int
     nodes_known: bool = True
     copies: int = 1
@@ -132,12 +133,10 @@ class Submission:
                 end_column=span.end_column if span.end_line == span.line else None,
                 excerpt=f"{excerpt.text}\n{excerpt.marker}",
             )
-        wanted = [word.text for word in words or invocation.argv[:1]]
-        texts = [text for _, text in self.argv]
-        for index, (path, _) in enumerate(self.argv):
-            if texts[index : index + len(wanted)] == wanted:
-                return Location(field_path=path)
-        return Location(field_path=self.argv[0][0] if self.argv else self.paths.command)
+        places = [word.argument for word in words or invocation.argv[:1] if word.argument is not None]
+        if places or self.argv:
+            return Location(field_path=self.argv[min(places, default=0)][0])
+        return Location(field_path=self.paths.command)
 
     def _underlined(self, words: Sequence[Word]) -> Span | None:
         """Where some words of a command stand: the first and what follows it without another word between."""

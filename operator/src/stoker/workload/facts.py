@@ -7,6 +7,7 @@ from typing import Any
 from stoker.models.dljob import TRAINER, DLJob
 from stoker.models.series import JobFacts, PodFacts
 from stoker.models.vocabulary import Framework
+from stoker.subjects.dljob_submission import read_dljob
 from stoker.subjects.launch_plan import Launch, Role
 from stoker.subjects.submission import Submission
 from stoker.workload import pods as pod_status
@@ -37,7 +38,7 @@ class ProgramFacts:
 
 def program_facts(job: DLJob) -> ProgramFacts:
     """Read the job's script or command."""
-    submission = Submission.from_dljob(job)
+    submission = read_dljob(job)
     plan = submission.plan
     launches = plan.launches if plan is not None else ()
     final = plan.commands[-1] if plan is not None and plan.commands else None

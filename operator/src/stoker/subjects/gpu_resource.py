@@ -1,0 +1,52 @@
+"""The resources that containers ask for GPUs by."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.subjects.pod import mapping, quantity
+
+WHOLE_GPU_RESOURCES = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
+"""Extended resources of which one unit is one whole device. Slices (MIG, time-sliced) can't be counted as devices."""
+
+_GPU = re.compile(r"[^/]+/(?:v?gpu|mig-|dcu|i915$|xe$|vcuda)[^/]*")
+_SHARE = re.compile(r"mem|core|percent")
+"""In the name of a resource that counts parts of a device: its memory, its cores."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuRequest:
+    """The GPUs that a container asks for: the resource, its number, and "limits" or "requests", where it stands."""
+
+    resource: str
+    count: int
+    where: str
+
+
+def gpu_request(container: Mapping[str, Any]) -> GpuRequest | None:
+    """What a container as the API writes it asks for; None for one without GPUs.
+
+    Where the manifest asks for several kinds, or for parts of devices, the resource is one whose units are no devices.
+    GPUs of a resource claim (dynamic resource allocation) have no number and aren't seen.
+    """
+    resources = mapping(container.get("resources"))
+    for where in ("limits", "requests"):
+        asked = {
+            name: int(number)
+            for name, value in mapping(resources.get(where)).items()
+            if _GPU.fullmatch(str(name)) and (number := quantity(value) or 0) >= 1
+        }
+        if asked:
+            whole = {name: number for name, number in asked.items() if not _SHARE.search(name)}
+            partial = asked.keys() - WHOLE_GPU_RESOURCES
+            return GpuRequest(
+                resource=min(partial or asked), count=min(sum(whole.values()) or 1, MAX_GPUS), where=where
+            )
+    return None
+
+
+MAX_GPUS = 1024
+"""A larger number is a mistake that the API server tells better."""
+
+__all__ = ["WHOLE_GPU_RESOURCES", "GpuRequest", "gpu_request"]
