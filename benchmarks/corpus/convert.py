@@ -39,7 +39,8 @@ LAUNCH = re.compile(
     r"|sglang\.launch_server|trl\s+sft|litgpt\s+\w+)|\bpython3?\s+(?:-[um]\s+)*[\w./${}-]+(?:\.py|train|main)\b)",
     re.MULTILINE,
 )
-FENCE = re.compile(r"^```(?:bash|sh|shell|console)?[ \t]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```[ \t]*(\S*)[^\n]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+SHELLS = frozenset({"", "bash", "sh", "shell", "console"})
 GPUS = re.compile(
     r"--gres[= ]gpu:(?:\w+:)?(\d+)|--gpus-per-node[= ](?:\w+:)?(\d+)"
     r"|(?:--?nproc[-_]per[-_]node|-np|--num[-_]gpus|--num[-_]processes|--n_?gpus?|--gpus|--ngpu|--tp|--tensor[-_]parallel[-_]size)"
@@ -74,7 +75,7 @@ class Sample:
     @property
     def native(self) -> bool:
         """Whether it was a Kubernetes object of a kind that lint reads as it is."""
-        return self.manifest["kind"] != "DLJob"
+        return bool(self.manifest["kind"] != "DLJob")
 
 
 def samples(package: str, version: str, archive: Path) -> Iterator[Sample]:
@@ -114,8 +115,8 @@ def _definitions(path: str, text: str) -> Iterator[tuple[str, dict[str, Any], in
             yield path, *_of_script(text)
     elif suffix == ".md":
         for block in FENCE.finditer(text):
-            script = re.sub(r"^\$ ", "", block[1], flags=re.MULTILINE)
-            if LAUNCH.search(script):
+            script = re.sub(r"^\$ ", "", block[2], flags=re.MULTILINE)
+            if block[1] in SHELLS and LAUNCH.search(script):
                 yield f"{path}#L{text.count(chr(10), 0, block.start()) + 2}", *_of_script(script)
     else:
         try:

@@ -95,7 +95,7 @@ class Invocation:
     branches: the undecided arms it stands in; empty when every successful run reaches it.
     after_failure: reached only when an earlier command failed (`train || sleep 1h`, `if ! train; then ...`).
     in_loop: inside a loop body; unrolled rounds are separate invocations. loop_endless: the loop never ends by itself.
-    piped: member of a pipeline; reads_pipe: its standard input comes from one.
+    piped: member of a pipeline; reads_pipe: its standard input comes from one, from a file or from a text.
     captured: inside a command substitution, its output becomes text.
     wrappers: names of the wrappers taken off, outermost first. time_limit: seconds granted by `timeout`, None if none.
     in_trap: run by an EXIT trap.

@@ -395,7 +395,7 @@ class Walk(ABC):
                 in_loop=state.in_loop,
                 loop_endless=state.loop_endless,
                 piped=state.piped,
-                reads_pipe=state.reads_pipe,
+                reads_pipe=state.reads_pipe or self._stdin is not None,
                 captured=state.captured,
                 in_trap=state.in_trap,
                 wrappers=state.wrappers,
