@@ -38,7 +38,8 @@ from collections.abc import Iterator
 from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Action, Category, Confidence, Severity, Source
-from stoker.subjects.launch_plan import CountSource
+from stoker.subjects.editing import Cut, after_word, in_script, renumbered
+from stoker.subjects.launch_plan import CountSource, Launch
 from stoker.subjects.reading import (
     drives_several_devices,
     is_alone,
@@ -83,8 +84,16 @@ def check(submission: Submission) -> Iterator[Problem]:
             confidence=submission.surely if certain else Confidence.LIKELY,
             location=submission.locate_count(launch, total if given else launch.nodes),
             sources=(Source.SCRIPT, Source.MANIFEST),
+            change=renumbered(submission, launch, total, submission.gpus)
+            if given
+            else in_script(submission, [_with_total(submission, launch)], safe=False),
         )
         return
+
+
+def _with_total(submission: Submission, launch: Launch) -> Cut | None:
+    named = next((word for word in launch.invocation.argv if word.text == "launch"), None)
+    return None if named is None else after_word(submission, named, f"--num_processes {submission.gpus}")
 
 
 RULE: Rule[Submission] = Rule(

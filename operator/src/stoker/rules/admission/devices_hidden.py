@@ -33,6 +33,7 @@ from collections.abc import Iterator
 from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Severity, Source
+from stoker.subjects.editing import without_variable
 from stoker.subjects.launch_plan import Launch, Launcher
 from stoker.subjects.reading import PER_DEVICE_LAUNCHERS, counted
 from stoker.subjects.submission import Submission
@@ -50,6 +51,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         return
     launch = launches[-1]
     assert launch.devices is not None
+    words = [one.devices.word for one in launches if one.devices is not None]
     value = launch.devices.word.text or ""
     what = f"{VARIABLE}={value}" if value else f'{VARIABLE}=""'
     why = (
@@ -65,6 +67,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         confidence=submission.surely,
         location=submission.locate_setting(launch.invocation, VARIABLE, launch.devices.word),
         sources=(Source.SCRIPT, Source.MANIFEST),
+        change=without_variable(submission, VARIABLE, words, safe=True),
     )
 
 

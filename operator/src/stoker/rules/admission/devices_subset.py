@@ -34,6 +34,7 @@ from itertools import takewhile
 from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from stoker.subjects.editing import without_variable
 from stoker.subjects.launch_plan import Command, CountSource, Launch, Launcher, Role
 from stoker.subjects.reading import COUNTING_LAUNCHERS, counted, given_count, side_by_side, working
 from stoker.subjects.submission import Submission
@@ -74,6 +75,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         confidence=submission.surely if certain else Confidence.LIKELY,
         location=submission.locate_setting(chosen[0].invocation, VARIABLE, words[0]),
         sources=(Source.SCRIPT, Source.MANIFEST),
+        change=None if side_by_side(plan) else without_variable(submission, VARIABLE, words, safe=False),
     )
 
 

@@ -37,9 +37,10 @@ variables.
 import re
 from collections.abc import Iterator
 
-from stoker.models.finding import Problem
+from stoker.models.finding import Change, Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Framework, JobType, Severity, Source
+from stoker.subjects.editing import in_script, without_word
 from stoker.subjects.launch_plan import Launch, Launcher
 from stoker.subjects.reading import is_alone, quoted, side_by_side, texts
 from stoker.subjects.submission import Submission
@@ -90,6 +91,7 @@ def check(submission: Submission) -> Iterator[Problem]:
             confidence=Confidence.LIKELY,
             location=submission.locate_count(launch, launch.nodes),
             sources=(Source.SCRIPT, Source.MANIFEST),
+            change=_change(submission, launch),
         )
         return
     for launch in plan.launches:
@@ -136,6 +138,19 @@ def _alone(launch: Launch) -> bool:
         and not any(INDEPENDENT.search(text) for text in texts(launch))
         and bool(words)
     )
+
+
+def _change(submission: Submission, launch: Launch) -> Change | None:
+    """A torchrun without what tells it of one node, where the injected variables tell it of all; else None."""
+    environment = launch.invocation.environment
+    if launch.launcher is not Launcher.TORCHRUN or launch.rendezvous or "PET_RDZV_ENDPOINT" in environment:
+        return None
+    injected = environment.get("PET_NNODES")
+    if injected is None or injected.text != str(submission.nodes):
+        return None
+    words = [word for word in launch.invocation.argv if word.text == "--standalone"]
+    words += [] if launch.nodes.variable else launch.nodes.words
+    return in_script(submission, [without_word(submission, word) for word in words], safe=False)
 
 
 def _fix(submission: Submission, launch: Launch) -> str:

@@ -28,14 +28,22 @@ Remove it, or wait for the program instead: `train.sh & wait $!`. To follow a lo
 - GNU coreutils manual, "tail": `--pid`
 """
 
+import re
 from collections.abc import Iterator
 
 from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
-from stoker.subjects.launch_plan import Launcher, Role
+from stoker.subjects.editing import Cut, after_word, in_script, without_command, without_statement
+from stoker.subjects.launch_plan import Command, Launcher, Role
 from stoker.subjects.reading import SERVERS, Timeline, counted
 from stoker.subjects.submission import Submission
+
+LOOP = re.compile(
+    r"\bwhile[ \t]+(?:true|:|\[ 1 \]|\[\[ 1 \]\])[ \t]*[;\n]\s*do\s+"
+    r"(?P<body>sleep[^;&|\n]*)[ \t]*[;\n]\s*done\b(?!\s*[<>|&])"
+)
+"""A loop that does nothing but sleep."""
 
 EXAMINED = 16
 """A script has one or two endless commands; a script of thousands shall not cost seconds."""
@@ -68,16 +76,40 @@ def check(submission: Submission) -> Iterator[Problem]:
         line = " ".join(str(word) for word in invocation.argv)
         when = "after a failure" if invocation.after_failure else "after the last program"
         what = f'The endless loop around "{line}"' if invocation.loop_endless else f'"{line}"'
+        certain = launched and invocation.certain and plan.script.complete
         yield Problem(
             detail=f"{what} {when} never ends: the job keeps {counted(submission.gpus, 'GPU')} until it is deleted.",
             evidence=f"It follows {before[-1].invocation.name or 'the program'}.",
-            confidence=Confidence.CERTAIN
-            if launched and invocation.certain and plan.script.complete
-            else Confidence.LIKELY,
+            confidence=Confidence.CERTAIN if certain else Confidence.LIKELY,
             location=submission.locate(invocation, invocation.argv),
             sources=(Source.SCRIPT,),
+            change=in_script(submission, [_cut(submission, tail, before)], safe=certain),
         )
         return
+
+
+def _cut(submission: Submission, tail: Command, before: list[Command]) -> Cut | None:
+    """The script with the tail bound to the work in the background; without the tail where there is none."""
+    script = submission.script
+    assert script is not None
+    background = [one for one in script.invocations if one.background]
+    if any(one.name != "tee" and one not in [work.invocation for work in before] for one in background):
+        return None  # to wait for a service would be endless as well
+    one = len(background) == 1
+    instead = ("wait $!" if one else "wait") if background else ""
+    if not tail.invocation.loop_endless:
+        cut, words = without_command(submission, tail.invocation, instead), tail.invocation.argv
+        if cut is not None and one and words[0].text == "tail" and "/dev/null" not in [word.text for word in words]:
+            return after_word(submission, words[0], "--pid=$!")
+        return cut
+    span = tail.invocation.span
+    start, end = script.offsets(span) if span is not None else (0, 0)
+    for loop in LOOP.finditer(script.source):
+        if loop.start("body") <= start and end <= loop.end("body") and tail.invocation.argv[0].written(0, 1):
+            if not instead:
+                return without_statement(script.source, loop.start(), loop.end())
+            return loop.start(), loop.end(), instead
+    return None
 
 
 RULE: Rule[Submission] = Rule(

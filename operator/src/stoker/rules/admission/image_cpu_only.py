@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Severity
+from stoker.subjects.editing import in_field
 from stoker.subjects.image_reference import ImageKind
 from stoker.subjects.launch_plan import Role
 from stoker.subjects.reading import counted
@@ -49,7 +50,15 @@ def check(submission: Submission) -> Iterator[Problem]:
         fix=f"{instead}, or set {submission.paths.gpus_per_node}: 0.",
         confidence=Confidence.CERTAIN if plan is None or plan.readable else Confidence.LIKELY,
         location=submission.locate_image(),
+        change=in_field(submission.paths.image, family.gpu_variant, safe=False)
+        if _pinned(family.gpu_variant)
+        else None,
     )
+
+
+def _pinned(image: str | None) -> bool:
+    """Whether an image is named with its tag."""
+    return image is not None and ":" in image.rsplit("/", 1)[-1]
 
 
 RULE: Rule[Submission] = Rule(

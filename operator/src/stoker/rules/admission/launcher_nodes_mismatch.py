@@ -32,6 +32,7 @@ from collections.abc import Iterator
 from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Action, Category, Confidence, Severity, Source
+from stoker.subjects.editing import renumbered
 from stoker.subjects.launch_plan import Launcher
 from stoker.subjects.reading import counted, is_alone, origin_line, quoted, with_number
 from stoker.subjects.submission import Submission
@@ -74,6 +75,7 @@ def check(submission: Submission) -> Iterator[Problem]:
             confidence=submission.surely if told.value is not None and is_alone(plan, launch) else Confidence.LIKELY,
             location=submission.locate_count(launch, told),
             sources=(Source.SCRIPT, Source.MANIFEST),
+            change=renumbered(submission, launch, told, submission.nodes),
         )
 
 

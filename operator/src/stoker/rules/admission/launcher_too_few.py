@@ -43,9 +43,10 @@ bare `torchrun train.py` starts one process for each GPU.
 
 from collections.abc import Iterator
 
-from stoker.models.finding import Problem
+from stoker.models.finding import Change, Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Action, Category, Confidence, Severity, Source
+from stoker.subjects.editing import renumbered, together, without_variable
 from stoker.subjects.launch_plan import Count, CountSource, Launch, Launcher
 from stoker.subjects.reading import (
     COUNTING_LAUNCHERS,
@@ -95,6 +96,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         confidence=submission.surely if certain and is_alone(plan, launch) else Confidence.LIKELY,
         location=submission.locate_count(launch, given),
         sources=(Source.SCRIPT, Source.MANIFEST),
+        change=_change(submission, launch, given),
     )
 
 
@@ -137,6 +139,19 @@ def _fix(submission: Submission, launch: Launch, given: Count, processes: int) -
         of_environment = devices.word in launch.invocation.environment.values()
         change += f" and leave {'CUDA_VISIBLE_DEVICES' if of_environment else '--gpu_ids'} out"
     return f"{change}, or set {submission.paths.gpus_per_node}: {processes}."
+
+
+def _change(submission: Submission, launch: Launch, given: Count) -> Change | None:
+    """As many processes as there are GPUs, and all GPUs in sight of them."""
+    number = submission.gpus if given is launch.total else submission.gpus_per_node
+    change, devices = renumbered(submission, launch, given, number), launch.devices
+    if selecting(given):
+        return None
+    if devices is None or devices.count is None or devices.count >= submission.gpus_per_node:
+        return change
+    if devices.word not in launch.invocation.environment.values():
+        return None
+    return together(change, without_variable(submission, "CUDA_VISIBLE_DEVICES", [devices.word], safe=False))
 
 
 RULE: Rule[Submission] = Rule(

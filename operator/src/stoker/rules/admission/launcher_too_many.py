@@ -34,9 +34,10 @@ Start as many processes as there are GPUs, or request more GPUs.
 
 from collections.abc import Iterator
 
-from stoker.models.finding import Problem
+from stoker.models.finding import Change, Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Action, Category, Confidence, Severity, Source
+from stoker.subjects.editing import renumbered, together, without_variable
 from stoker.subjects.launch_plan import Count, Launch, Launcher, LaunchPlan
 from stoker.subjects.reading import (
     COUNTING_LAUNCHERS,
@@ -99,6 +100,7 @@ def check(submission: Submission) -> Iterator[Problem]:
             confidence=submission.surely if certain else Confidence.LIKELY,
             location=submission.locate_count(launch, given),
             sources=(Source.SCRIPT, Source.MANIFEST),
+            change=_change(submission, launch, given, submission.gpus if total else submission.gpus_per_node),
         )
 
 
@@ -133,6 +135,15 @@ def _fix(submission: Submission, given: Count, processes: int, devices: int, *, 
         fewer = "" if injected else f"{start(devices)} and "
         change = f"remove CUDA_VISIBLE_DEVICES{all_gpus}, or {fewer}set {field}: {devices}"
     return f"{change[0].upper()}{change[1:]}."
+
+
+def _change(submission: Submission, launch: Launch, given: Count, number: int) -> Change | None:
+    """As many processes as there are GPUs, and all GPUs in sight of them."""
+    change = renumbered(submission, launch, given, number)
+    if launch.devices is None or _visible(launch, submission) == submission.gpus_per_node:
+        return change
+    shown = without_variable(submission, "CUDA_VISIBLE_DEVICES", [launch.devices.word], safe=False)
+    return shown if number in (given.possible or ()) else together(change, shown)
 
 
 def _room(submission: Submission, devices: int) -> str:

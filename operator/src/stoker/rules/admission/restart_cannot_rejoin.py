@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from stoker.models.finding import Location, Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from stoker.subjects.editing import in_field
 from stoker.subjects.launch_plan import Launch, Launcher
 from stoker.subjects.reading import counted, unread_options
 from stoker.subjects.submission import Submission
@@ -53,6 +54,7 @@ def check(submission: Submission) -> Iterator[Problem]:
             confidence=Confidence.LIKELY,
             location=Location(field_path=submission.paths.max_restarts),
             sources=(Source.MANIFEST, Source.SCRIPT),
+            change=in_field(submission.paths.max_restarts, None, safe=False),
         )
 
 

@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from stoker.models.finding import Location, Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Severity, Source
+from stoker.subjects.editing import in_script
 from stoker.subjects.submission import Submission
 
 SHELLS = frozenset({"bash", "sh", "dash", "ash", "ksh", "zsh"})
@@ -79,6 +80,9 @@ def check(submission: Submission) -> Iterator[Problem]:
             fix=f"Write it as a command: {instead}.",
             location=location,
             sources=(Source.SCRIPT,),
+            change=in_script(submission, [(len(line) - len(given) - 1, len(line), f"\n{instead}")], safe=False)
+            if line.endswith(f" {given}")
+            else None,
         )
 
 

@@ -28,12 +28,15 @@ Say `--nproc-per-node=gpu`, or leave `PET_NPROC_PER_NODE` as the operator sets i
 
 from collections.abc import Iterator
 
-from stoker.models.finding import Problem
+from stoker.models.finding import Change, Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
-from stoker.subjects.launch_plan import CountSource, Launcher
+from stoker.subjects.editing import after_word, in_script
+from stoker.subjects.launch_plan import CountSource, Launch, Launcher
 from stoker.subjects.reading import counted, side_by_side, texts
 from stoker.subjects.submission import Submission
+
+MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})
 
 SEVERAL_DEVICES = ("device_map", "device-map", "parallel", "pipeline")
 """Words in a program's arguments that say that one process drives several GPUs."""
@@ -60,7 +63,17 @@ def check(submission: Submission) -> Iterator[Problem]:
                 confidence=Confidence.LIKELY,
                 location=submission.locate(launch.invocation, launch.invocation.argv[:1]),
                 sources=(Source.SCRIPT, Source.MANIFEST),
+                change=_change(submission, launch),
             )
+
+
+def _change(submission: Submission, launch: Launch) -> Change | None:
+    """One more option behind the launcher's name, or behind the module's (`python -m torch.distributed.run`)."""
+    old = launch.launcher is Launcher.TORCH_DISTRIBUTED_LAUNCH
+    option = f"--nproc_per_node={submission.gpus_per_node}" if old else "--nproc-per-node=gpu"
+    words = launch.invocation.argv
+    named = next((word for word in words if word.text in MODULES), None) or (None if old else words[0])
+    return None if named is None else in_script(submission, [after_word(submission, named, option)], safe=False)
 
 
 RULE: Rule[Submission] = Rule(

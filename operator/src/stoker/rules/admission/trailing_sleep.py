@@ -21,7 +21,7 @@ GPUs.
 
 ## Change
 
-Remove the sleep: the job ends when its last command does.
+Remove the sleep: the job ends when its last command does, and with its status.
 
 ## References
 
@@ -34,6 +34,7 @@ from collections.abc import Iterator
 from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from stoker.subjects.editing import in_script, without_command
 from stoker.subjects.launch_plan import Command, LaunchPlan, Role
 from stoker.subjects.reading import Timeline, duration
 from stoker.subjects.submission import Submission
@@ -69,6 +70,7 @@ def check(submission: Submission) -> Iterator[Problem]:
             confidence=Confidence.CERTAIN if certain else Confidence.LIKELY,
             location=submission.locate(sleep.invocation, sleep.invocation.argv),
             sources=(Source.SCRIPT,),
+            change=in_script(submission, [without_command(submission, sleep.invocation)], safe=certain),
         )
 
 
