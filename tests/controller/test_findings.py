@@ -1,8 +1,8 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from stoker.controller.findings import merged, opened, recorded, summary
-from stoker.models.finding import Finding
+from stoker.controller.findings import holding, merged, opened, recorded, summary
+from stoker.models.finding import Finding, Location
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
 from tests.workload.building import dljob
 
@@ -44,6 +44,32 @@ def test_what_only_the_manifest_shows_goes_when_it_is_no_longer_said() -> None:
     assert merged([finding("a", source=Source.SCRIPT)], [], NOW) == ()
 
 
+def test_all_that_one_rule_says_of_a_manifest_is_kept() -> None:
+    lines = [
+        replace(finding("a", source=Source.SCRIPT), location=Location(field_path="spec.script", line=line))
+        for line in (3, 14)
+    ]
+    said = merged([], lines, NOW)
+    assert [one.location for one in said] == [one.location for one in lines]
+    assert merged(said, lines, NOW) == said
+
+
+def test_what_the_manifest_says_of_a_cause_that_the_metrics_confirm_is_not_said_twice() -> None:
+    static = [finding("tail", source=Source.SCRIPT), finding("a", source=Source.SCRIPT)]
+    confirmed = replace(finding("b", 3), category=Category.UNRELEASED_JOB)
+    assert [one.rule for one in holding([], [confirmed, *static], static)] == ["b", "a"]
+    assert [one.rule for one in holding([confirmed], None, static)] == ["b", "a"]
+
+
+def test_without_an_examination_what_the_metrics_showed_stands_and_the_manifest_is_read_anew() -> None:
+    closed = replace(finding("old", 9), until=EARLIER)
+    before = [finding("b", 3), finding("gone", source=Source.SCRIPT), closed]
+    new = [finding("tail", source=Source.MANIFEST)]
+    found = merged(before, holding(before, None, new), NOW)
+    assert [(one.rule, one.is_open) for one in found] == [("b", True), ("tail", True), ("old", False)]
+    assert found[2].until == EARLIER
+
+
 def test_a_finding_keeps_the_time_since_which_it_is_known() -> None:
     before = replace(finding("a"), since=EARLIER)
     (found,) = merged([before], [finding("a")], NOW)
@@ -68,4 +94,8 @@ def test_at_most_32_are_kept_and_the_cheapest_closed_ones_go_first() -> None:
 
 def test_findings_survive_their_being_written() -> None:
     one = replace(finding("a", 1.5), since=EARLIER, alternatives=(Category.API_MISUSE,))
-    assert recorded(dljob(status={"findings": [one.to_status()]})) == (one,)
+    other = replace(finding("a", 1.5), location=Location(field_path="spec.script", line=3))
+    third = replace(finding("a", 1.5), location=Location(field_path="spec.env[0].value"))
+    written = [each.to_status() for each in (one, other, third)]
+    assert [entry.get("location") for entry in written] == [None, "spec.script:3", "spec.env[0].value"]
+    assert recorded(dljob(status={"findings": written})) == (one, other, third)

@@ -8,7 +8,7 @@ import pytest
 from stoker.adapters.events import EventWriter
 from stoker.adapters.kubernetes import DLJOBS, JOBS, ConflictError, ForbiddenError, UnavailableError
 from stoker.controller.children import Children
-from stoker.controller.looks import Looks
+from stoker.controller.looks import Look, Looks
 from stoker.controller.manifests import Manifests
 from stoker.controller.policies import Policies
 from stoker.controller.publishing import Publisher
@@ -16,8 +16,11 @@ from stoker.controller.queue import Transient
 from stoker.controller.reclaiming import Reclaimer, ReclaimSettings
 from stoker.controller.reconcile import AT_ONCE, LOOK_AGAIN, Reconciler
 from stoker.controller.store import Key, Store
+from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
+from stoker.models.finding import Finding
 from stoker.models.screen import Screen
 from stoker.models.series import JobFacts, JobSeries
+from stoker.models.vocabulary import Category, Confidence, Severity, Source
 from tests.controller.cluster import FakeApi, failing
 from tests.workload.building import JOB_UID, dljob_object, job
 
@@ -55,8 +58,9 @@ class World:
         publisher = Publisher(self.api, self.store, EventWriter(self.api, self.clock, instance="test"))
         settings = ReclaimSettings(minimum_warning_grace=timedelta(minutes=5))
         reclaimer = Reclaimer(self.api, children, publisher, policies, manifests, NoMetrics(), self.clock, settings)
+        self.looks = Looks()
         self.reconciler = Reconciler(
-            self.api, self.store, Looks(), children, policies, manifests, publisher, reclaimer, self.clock
+            self.api, self.store, self.looks, children, policies, manifests, publisher, reclaimer, self.clock
         )
 
     async def reconcile(self) -> float | None:
@@ -228,3 +232,69 @@ async def test_the_owners_word_is_written_before_the_job_is_resumed() -> None:
     child = world.api.objects[JOBS, "team", "bert"]
     assert child["spec"]["suspend"] is False
     assert "stoker.dev/suspended-by" not in child["metadata"]["annotations"]
+
+
+# --------------------------------------------------------------------------------------------------- the verdict
+
+TOO_FEW = "torchrun --nproc_per_node=4 train.py"
+MEASURED = Finding(
+    rule="unreleased-job",
+    category=Category.UNRELEASED_JOB,
+    severity=Severity.WARNING,
+    confidence=Confidence.LIKELY,
+    detail="idle",
+    evidence="",
+    fix="",
+    docs="",
+    sources=(Source.METRICS,),
+)
+
+
+def world_of(script: str, status: dict[str, Any] | None = None, **rules: str) -> World:
+    world = World(script=script, status=status)
+    set_rules(world, 1, **rules)
+    return world
+
+
+def set_rules(world: World, generation: int, **rules: str) -> None:
+    metadata = {"name": "default", "uid": "u", "generation": generation, "resourceVersion": str(100 + generation)}
+    actions = {rule.replace("_", "-"): {"action": action} for rule, action in rules.items()}
+    world.store.policies.put({"metadata": metadata, "spec": {"rules": actions}})
+
+
+def told(world: World) -> list[tuple[str, str | None]]:
+    return [(entry["rule"], entry.get("location")) for entry in world.status.get("findings", ())]
+
+
+async def test_audited_findings_stand_in_the_status_and_a_switched_off_rule_leaves_it() -> None:
+    world = world_of(TOO_FEW, launcher_too_few="Audit")
+    await world.reconcile()
+    assert told(world) == [("launcher-too-few", "spec.script:1")]
+    assert world.status["findings"][0]["sources"] == ["Script", "Manifest"]
+    set_rules(world, 2, launcher_too_few="Off")
+    await world.reconcile()
+    assert told(world) == []
+    assert "findingsSummary" not in world.status
+
+
+async def test_a_refused_job_keeps_its_findings_and_is_not_revived_by_a_later_policy() -> None:
+    world = world_of(TOO_FEW, launcher_too_few="Deny")
+    await world.reconcile()
+    assert world.status["phase"] == "Failed"
+    set_rules(world, 2, launcher_too_few="Off")
+    await world.reconcile()
+    assert world.status["phase"] == "Failed"
+    assert told(world) == [("launcher-too-few", "spec.script:1")]
+
+
+async def test_a_rule_over_metrics_that_is_switched_off_is_closed() -> None:
+    world = world_of("torchrun train.py", unreleased_job="Warn")
+    await world.reconcile()
+    idle = Idleness(state=IdlenessState.ACTIVE, observed_at=NOW)
+    look = Look(idleness=idle, diagnosis=Diagnosis(utilization=None, findings=(MEASURED,)))
+    world.looks.put(world.api.objects[DLJOBS, "team", "bert"]["metadata"]["uid"], look)
+    await world.reconcile()
+    assert [entry.get("until") for entry in world.status["findings"]] == [None]
+    set_rules(world, 2, unreleased_job="Off")
+    await world.reconcile()
+    assert [entry.get("until") for entry in world.status["findings"]] == ["2026-11-21T12:00:00Z"]

@@ -25,19 +25,34 @@ def merged(before: Sequence[Finding], now_held: Iterable[Finding], now: datetime
     A finding that is found again keeps the time since which it was known. Open ones come first, the most idle
     GPU-hours first; of the closed ones the cheapest fall out first.
     """
-    held = {finding.rule: finding for finding in now_held}
-    known = {finding.rule: finding for finding in before}
+    held = {_identity(finding): finding for finding in now_held}
+    known = {_identity(finding): finding for finding in before}
     current = [
-        replace(finding, since=known[rule].since if finding.since is None and rule in known else finding.since)
-        for rule, finding in held.items()
+        replace(finding, since=known[key].since if finding.since is None and key in known else finding.since)
+        for key, finding in held.items()
     ]
     closed = [
         finding if not finding.is_open else replace(finding, until=now)
-        for rule, finding in known.items()
-        if rule not in held and Source.METRICS in finding.sources
+        for key, finding in known.items()
+        if key not in held and Source.METRICS in finding.sources
     ]
     ordered = sorted(current, key=_cost) + sorted(closed, key=_cost)
     return tuple(ordered[:MAX_FINDINGS])
+
+
+def holding(
+    before: Sequence[Finding], measured: Sequence[Finding] | None, static: Sequence[Finding]
+) -> tuple[Finding, ...]:
+    """What holds: what the metrics show, and what the manifest says beside it.
+
+    `measured` are the findings of the last examination; None where there was none, and then what the metrics have shown
+    `before` stands. `static` are those of the manifest under the policy of now: of a cause that the metrics confirm the
+    confirmed finding stays alone.
+    """
+    shown = [finding for finding in before if finding.is_open] if measured is None else measured
+    confirmed = [finding for finding in shown if Source.METRICS in finding.sources]
+    causes = {finding.category for finding in confirmed}
+    return (*confirmed, *(finding for finding in static if finding.category not in causes))
 
 
 def summary(findings: Iterable[Finding]) -> str | None:
@@ -53,6 +68,15 @@ def opened(before: Sequence[Finding], after: Iterable[Finding]) -> tuple[Finding
     """The findings that are open now and were not before."""
     known = {finding.rule for finding in before if finding.is_open}
     return tuple(finding for finding in after if finding.is_open and finding.rule not in known)
+
+
+def _identity(finding: Finding) -> tuple[str, ...]:
+    """By what a finding is known again. Of what the metrics show the figures change; of what the manifest says there
+    may be several by one rule.
+    """
+    if Source.METRICS in finding.sources:
+        return (finding.rule,)
+    return finding.rule, str(finding.location), finding.detail
 
 
 def _cost(finding: Finding) -> float:

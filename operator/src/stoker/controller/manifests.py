@@ -1,13 +1,17 @@
-"""What the jobs' manifests say, read once for each job."""
+"""What the jobs' manifests say, read anew only when something that it hangs on has changed."""
 
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
 
 from stoker.adapters.clock import Clock
 from stoker.admission import review
 from stoker.controller.policies import Policies
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding
+from stoker.models.meta import ObjectMeta
+from stoker.models.policy import EffectivePolicy
 from stoker.models.verdict import Verdict
 from stoker.workload import ProgramFacts, program_facts
 from stoker.workload.facts import has_persistent_volume
@@ -15,14 +19,34 @@ from stoker.workload.facts import has_persistent_volume
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reviewed:
+    """The findings of a review, and what they hang on beside the spec, which is immutable where rules look."""
+
+    policy: EffectivePolicy
+    metadata: ObjectMeta
+    until: datetime | None
+    """When the next exemption ends, which then no longer holds back its rules."""
+    findings: tuple[Finding, ...]
+
+    def holds(self, job: DLJob, policy: EffectivePolicy, now: datetime) -> bool:
+        """Whether another review would find the same."""
+        return (
+            self.policy == policy
+            and (self.until is None or now < self.until)
+            and self.metadata.labels == job.metadata.labels
+            and self.metadata.annotations == job.metadata.annotations
+        )
+
+
 class Manifests:
-    """Remembers, by the DLJob's uid, what can't change: a DLJob's program is immutable."""
+    """Remembers, by the DLJob's uid, what was read: a DLJob's program is immutable."""
 
     def __init__(self, policies: Policies, clock: Clock) -> None:
         self._policies = policies
         self._clock = clock
         self._programs: dict[str, ProgramFacts] = {}
-        self._findings: dict[str, tuple[Finding, ...]] = {}
+        self._reviewed: dict[str, Reviewed] = {}
 
     def program(self, job: DLJob) -> ProgramFacts:
         """What diagnosis must know of the program."""
@@ -39,20 +63,24 @@ class Manifests:
 
     def review(self, job: DLJob) -> Verdict:
         """The same answer as at admission, under the policy of now."""
-        verdict = review(job, self._policies.of(job.namespace), now=self._clock.now())
+        policy, now = self._policies.of(job.namespace), self._clock.now()
+        verdict = review(job, policy, now=now)
         for name, fault in verdict.failures:
             logger.error("%s/%s: rule %s failed", job.namespace, job.name, name, exc_info=fault)
-        self._findings[job.uid] = (*verdict.denied, *verdict.warned, *verdict.audited)
+        self._reviewed[job.uid] = Reviewed(
+            policy=policy, metadata=job.metadata, until=policy.next_expiry(now), findings=verdict.findings
+        )
         return verdict
 
     def findings(self, job: DLJob) -> tuple[Finding, ...]:
-        """What admission has to say of the job, by the policy of when it was first asked."""
-        if job.uid not in self._findings:
-            self.review(job)
-        return self._findings[job.uid]
+        """What admission has to say of the job under the policy of now."""
+        known = self._reviewed.get(job.uid)
+        if known is None or not known.holds(job, self._policies.of(job.namespace), self._clock.now()):
+            return self.review(job).findings
+        return known.findings
 
     def keep_only(self, uids: Iterable[str]) -> None:
         """Forget the jobs that no longer exist."""
         kept = set(uids)
         self._programs = {uid: known for uid, known in self._programs.items() if uid in kept}
-        self._findings = {uid: known for uid, known in self._findings.items() if uid in kept}
+        self._reviewed = {uid: known for uid, known in self._reviewed.items() if uid in kept}

@@ -23,7 +23,7 @@ from stoker.adapters.kubernetes import (
 )
 from stoker.controller.children import Children, NameConflictError
 from stoker.controller.draft import Draft
-from stoker.controller.findings import merged, recorded
+from stoker.controller.findings import holding, merged, recorded
 from stoker.controller.looks import Look, Looks
 from stoker.controller.manifests import Manifests
 from stoker.controller.policies import Policies
@@ -34,7 +34,7 @@ from stoker.controller.store import Key, Store
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, rfc3339
 from stoker.models.schema import explain
-from stoker.models.vocabulary import Outcome, Phase, ReclaimMode, ReclaimState
+from stoker.models.vocabulary import Action, Outcome, Phase, ReclaimMode, ReclaimState, Source
 from stoker.reclaim import Decision, Notice, Record, Step
 from stoker.workload import observe
 from stoker.workload.conditions import Fact, written
@@ -186,7 +186,7 @@ class Reconciler:
         reclaimed = record.state is ReclaimState.RECLAIMED
         seen = observe(job, child, pods, obstacle=obstacle, reclaimed=reclaimed)
         look = self._looks.get(job.uid)
-        findings = self._findings(job, known, look, now)
+        findings = self._findings(job, known, self._manifests.findings(job), look, now)
         decision = Decision(record=record)
         if child is not None and not reclaimed:
             idle = look.idleness if look is not None else None
@@ -207,13 +207,16 @@ class Reconciler:
         return _look_again(decision.record, obstacle, seen, now)
 
     def _findings(
-        self, job: DLJob, known: tuple[Finding, ...], look: Look | None, now: datetime
+        self, job: DLJob, known: tuple[Finding, ...], static: Sequence[Finding], look: Look | None, now: datetime
     ) -> tuple[Finding, ...]:
-        """What admission and the metrics say; without an examination what is written stands."""
-        if look is None or look.diagnosis is None or look.diagnosis.unknown is not None:
-            rules = {finding.rule for finding in known}
-            return (*known, *(finding for finding in self._manifests.findings(job) if finding.rule not in rules))
-        return merged(known, look.diagnosis.findings, now)
+        """What the manifest and the metrics say; without an examination what the metrics have shown stands."""
+        measured: list[Finding] | None = None
+        if look is not None and look.diagnosis is not None and look.diagnosis.unknown is None:
+            policy = self._policies.of(job.namespace)
+            measured = [
+                one for one in look.diagnosis.findings if policy.action(one.rule, Action.WARN) is not Action.OFF
+            ]
+        return merged(known, holding(known, measured, static), now)
 
     # ------------------------------------------------------------------------------------------------ endings
 
@@ -305,6 +308,8 @@ class Reconciler:
             await self._api.delete(DLJOBS, job.namespace, job.name, uid=metadata["uid"], resource_version=version)
             return None
         before = recorded(job)
+        # What its manifest was found guilty of at the end stays, whatever policies come later.
+        static = [finding for finding in before if Source.METRICS not in finding.sources]
         look = self._looks.get(job.uid)
         draft = Draft(
             job=job,
@@ -316,7 +321,7 @@ class Reconciler:
                 completion_time=end,
                 facts=(),
             ),
-            findings=before if look is None or look.diagnosis is None else self._findings(job, before, look, now),
+            findings=self._findings(job, before, static, look, now),
             record=Record.from_status(job.status.reclaim),
             policy=self._policies.of(job.namespace),
             look=look,

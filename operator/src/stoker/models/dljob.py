@@ -511,6 +511,8 @@ class FindingStatus(ApiModel):
     """Error contradicts itself or must fail, Warning costs GPU time, Advice may help."""
     confidence: Confidence
     """Certain, Likely or Possible."""
+    location: str | None = None
+    """The field, and the line in it, that the cause stands in, such as spec.script:3."""
     detail: str
     """What is wrong, with the numbers."""
     evidence: str | None = None

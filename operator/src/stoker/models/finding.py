@@ -25,6 +25,12 @@ class Location:
     def __str__(self) -> str:
         return self.field_path if self.line is None else f"{self.field_path}:{self.line}"
 
+    @classmethod
+    def parse(cls, text: str) -> "Location":
+        """Read what `str` has written: the field, and the line where there is one."""
+        field_path, colon, line = text.rpartition(":")
+        return cls(field_path=field_path, line=int(line)) if colon and line.isdecimal() else cls(field_path=text)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextEdit:
@@ -121,6 +127,7 @@ class Finding:
             "rule": self.rule,
             "severity": self.severity.value,
             "confidence": self.confidence.value,
+            "location": str(self.location) if self.location is not None else "",
             "detail": single_line(self.detail),
             "evidence": single_line(self.evidence),
             "fix": single_line(self.fix),
@@ -154,6 +161,7 @@ class Finding:
             fix=entry.get("fix", ""),
             docs=entry.get("docs", ""),
             sources=tuple(Source(source) for source in entry.get("sources", ())),
+            location=Location.parse(entry["location"]) if "location" in entry else None,
             since=parse_time(entry.get("since")),
             until=parse_time(entry.get("until")),
             gpu_hours_idle=None if hours is None else float(hours),

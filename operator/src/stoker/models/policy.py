@@ -400,6 +400,10 @@ class EffectivePolicy:
         """
         return next((one for one in self.exemptions if one.covers(rule, job_labels, now)), None)
 
+    def next_expiry(self, now: datetime) -> datetime | None:
+        """When the next of the exemptions ends after `now`."""
+        return min((one.until for one in self.exemptions if one.until is not None and one.until > now), default=None)
+
 
 BUILT_IN = EffectivePolicy()
 """What holds where no policy says anything."""

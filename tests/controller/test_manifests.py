@@ -1,0 +1,85 @@
+"""When a job's manifest is judged anew."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from stoker.controller.manifests import Manifests
+from stoker.controller.policies import Policies
+from stoker.controller.store import Store
+from stoker.models.dljob import DLJob
+from stoker.models.finding import rfc3339
+from tests.workload.building import dljob_object
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+RULE = "launcher-too-few"
+WASTEFUL = "torchrun --nproc_per_node=4 train.py"
+
+
+class HeldClock:
+    def __init__(self) -> None:
+        self.time = NOW
+
+    def now(self) -> datetime:
+        return self.time
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+class World:
+    def __init__(self) -> None:
+        self.store, self.clock = Store(), HeldClock()
+        self.manifests = Manifests(Policies(self.store.policies, self.store.namespaces), self.clock)
+        self.version = 0
+
+    def policy(self, **spec: Any) -> None:
+        self.version += 1
+        metadata = {"name": "default", "uid": "u", "generation": self.version, "resourceVersion": str(self.version)}
+        self.store.policies.put({"metadata": metadata, "spec": spec})
+
+    def rules(self, **labels: str) -> list[str]:
+        return [one.rule for one in self.manifests.findings(job(**labels))]
+
+
+def job(**labels: str) -> DLJob:
+    return DLJob.model_validate(dljob_object(script=WASTEFUL, labels=labels))
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.mark.parametrize("action, found", [("Deny", [RULE]), ("Warn", [RULE]), ("Audit", [RULE]), ("Off", [])])
+def test_a_switched_rule_counts_at_once(action: str, found: list[str], world: World) -> None:
+    assert world.rules() == [RULE]
+    world.policy(rules={RULE: {"action": action}})
+    assert world.rules() == found
+
+
+def test_an_exemption_ends_without_an_event(world: World) -> None:
+    until = NOW + timedelta(hours=1)
+    exempt = {"jobSelector": {}, "rules": [RULE], "until": rfc3339(until), "reason": "on trial"}
+    world.policy(exemptions=[exempt])
+    assert world.rules() == []
+    world.clock.time = until - timedelta(seconds=1)
+    assert world.rules() == []
+    world.clock.time = until
+    assert world.rules() == [RULE]
+
+
+def test_a_label_that_an_exemption_selects_by_counts_at_once(world: World) -> None:
+    selector = {"matchLabels": {"stoker.dev/team": "vision"}}
+    world.policy(exemptions=[{"jobSelector": selector, "rules": [RULE], "reason": "on trial"}])
+    assert world.rules() == [RULE]
+    assert world.rules(**{"stoker.dev/team": "vision"}) == []
+
+
+def test_what_has_not_changed_is_not_judged_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.policy(rules={RULE: {"action": "Warn"}})
+    assert world.rules() == [RULE]
+    monkeypatch.setattr(Manifests, "review", None)
+    world.policy(rules={RULE: {"action": "Warn"}})
+    assert world.rules() == [RULE]
