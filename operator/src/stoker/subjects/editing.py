@@ -132,11 +132,37 @@ def without_word(submission: Submission, word: Word) -> Cut | None:
             start, end = written
         elif re.match(r"--?[A-Za-z][\w-]*=", there) is None:
             return None
-    gap = re.compile(r"(?:[ \t]|\\\n)+(?=[^\s#])").match(script.source, end)
+    return _with_blanks(script.source, start, end)
+
+
+def without_words(submission: Submission, words: Sequence[Word]) -> Cut | None:
+    """A command without some words that follow one another, as an option and its value do."""
+    script = submission.script
+    written = [word.written(0, len(word.text)) if word.text else None for word in words]
+    if script is None or None in written:
+        return None
+    places = [place for place in written if place is not None]
+    if any(script.source[slice(*place)] != word.text for place, word in zip(places, words, strict=True)):
+        return None
+    if any(re.fullmatch(_BLANKS.pattern, script.source[one[1] : other[0]]) is None for one, other in pairwise(places)):
+        return None
+    return _with_blanks(script.source, places[0][0], places[-1][1])
+
+
+def _with_blanks(source: str, start: int, end: int) -> Cut:
+    """A stretch of a command with the blanks after it; with those before it at the command's end."""
+    gap = re.compile(r"(?:[ \t]|\\\n)+(?=[^\s#])").match(source, end)
     if gap is not None:
         return start, gap.end(), ""
-    before = _before(_BLANKS, script.source, start)
+    before = _before(_BLANKS, source, start)
     return (before.start() if before is not None else start), end, ""
+
+
+def within_word(submission: Submission, word: Word, old: str, new: str) -> Cut | None:
+    """Other characters inside a word: `torch==2.9.1` without its `+cpu`."""
+    begin = (word.text or "").find(old)
+    written = word.written(begin, begin + len(old)) if begin >= 0 else None
+    return None if written is None else _exact(submission, written, old, new)
 
 
 def without_setting(submission: Submission, word: Word) -> Cut | None:
@@ -281,9 +307,11 @@ __all__ = [
     "together",
     "variable_item",
     "variable_path",
+    "within_word",
     "without_command",
     "without_setting",
     "without_statement",
     "without_variable",
     "without_word",
+    "without_words",
 ]

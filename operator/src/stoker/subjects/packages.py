@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from stoker.subjects.launch_plan import Command
 from stoker.subjects.shell_model import Word
@@ -79,6 +80,30 @@ BUILDS = frozenset({"cmake", "make", "ninja", "bazel"})
 """Tools that compile a project."""
 
 
+TORCH = frozenset({"pytorch", "torch", "torchaudio", "torchvision"})
+"""Packages whose builds for CPUs and GPUs have the same name."""
+
+CPU_PACKAGES: Mapping[str, tuple[str, str]] = {
+    "cpuonly": ("PyTorch", "pytorch-cuda"),
+    "intel-tensorflow": ("TensorFlow", "tensorflow"),
+    "onnxruntime": ("ONNX Runtime", "onnxruntime-gpu"),
+    "paddlepaddle": ("PaddlePaddle", "paddlepaddle-gpu"),
+    "pytorch-cpu": ("PyTorch", "pytorch-gpu"),
+    "tensorflow-cpu": ("TensorFlow", "tensorflow"),
+    "tf-nightly-cpu": ("TensorFlow", "tf-nightly"),
+}
+"""Packages that are a framework's build for CPUs (their pages on PyPI and conda-forge): of which, and its GPU build."""
+
+CPU_INDEX = re.compile(r"/whl/(?:nightly/|test/)?cpu(?:/|$)")
+"""The path of download.pytorch.org's indexes of CPU wheels, and of mirrors of them."""
+
+CPU_VERSION = re.compile(r"(?:\+|%2B)cpu\b")
+INDEX_OPTIONS = frozenset(
+    {"--index-url", "-i", "--extra-index-url", "--index", "--default-index", "--find-links", "-f"}
+)
+INDEX_VARIABLES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL")
+
+
 @dataclass(frozen=True, slots=True)
 class Package:
     """One package that an installation names: its normalized name, its version when pinned, and its word."""
@@ -113,6 +138,59 @@ def _package(word: Word) -> Package | None:
         return None
     version = re.match(r"^={1,3}\s*(?P<version>[0-9][\w.+!-]*)", matched["rest"])
     return Package(_normalized(matched["name"]), None if version is None else version["version"], word)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuBuild:
+    """A framework's build for CPUs that a command installs.
+
+    index: the words that choose an index of such builds, empty where the package itself says what it is.
+    instead: the package that is the build for GPUs, as the command would name it.
+    """
+
+    framework: str
+    package: Package
+    index: tuple[Word, ...] = ()
+    instead: str
+
+
+def cpu_build(command: Command) -> CpuBuild | None:
+    """The first build for CPUs among a command's packages."""
+    index = _cpu_index(command)
+    for package in packages(command):
+        text = package.word.text or ""
+        if package.name in CPU_PACKAGES:
+            framework, name = CPU_PACKAGES[package.name]
+            return CpuBuild(framework=framework, package=package, instead=_renamed(text, name))
+        if package.name == "jax" and text.startswith("jax[cpu]"):
+            return CpuBuild(framework="JAX", package=package, instead=text.replace("[cpu]", "[cuda12]", 1))
+        if package.name in TORCH:
+            if "://" in text and (CPU_VERSION.search(text) or CPU_INDEX.search(text)):
+                return CpuBuild(framework="PyTorch", package=package, instead="the wheel for CUDA")
+            if CPU_VERSION.search(text):
+                return CpuBuild(framework="PyTorch", package=package, instead=CPU_VERSION.sub("", text))
+            if index:
+                return CpuBuild(framework="PyTorch", package=package, index=index, instead=text)
+    return None
+
+
+def _renamed(text: str, name: str) -> str:
+    """A requirement with another package's name and the same version."""
+    return re.sub(r"^[\w.-]+", name, text, count=1) if name != "pytorch-cuda" else name
+
+
+def _cpu_index(command: Command) -> tuple[Word, ...]:
+    words = command.invocation.argv
+    for option, value in pairwise(words):
+        chosen = option.text in INDEX_OPTIONS and CPU_INDEX.search(value.text or "")
+        if chosen or (option.text == "--torch-backend" and value.text == "cpu"):
+            return option, value
+    for word in words:
+        name, equals, address = (word.text or "").partition("=")
+        if equals and name in INDEX_OPTIONS and CPU_INDEX.search(address):
+            return (word,)
+    settings = (command.invocation.environment.get(name) for name in INDEX_VARIABLES)
+    return tuple(word for word in settings if word is not None and CPU_INDEX.search(word.text or ""))[:1]
 
 
 def _normalized(name: str) -> str:
@@ -160,12 +238,15 @@ def build_command(base: str, commands: Iterable[Command]) -> str:
 
 __all__ = [
     "BUILDS",
+    "CpuBuild",
     "FRAMEWORKS",
     "HEAVY",
     "NEEDS_TORCH",
+    "TORCH",
     "Package",
     "build_command",
     "command_line",
+    "cpu_build",
     "offline",
     "packages",
     "upgrades",

@@ -16,6 +16,7 @@ issue of its own.
 - requirement files and packages that can't be seen;
 - installations from files in the image (`--no-index`), editable installs without dependencies (`--no-deps -e .`);
 - installations in a branch, such as after a test whether the package is there;
+- CPU builds of a framework, which are small (see `cpu-wheel`);
 - a framework without a pinned version in an image that holds it or may hold it: pip finds it installed;
 - a framework on a base image without one: `image-installs-framework` reports the whole of it;
 - jobs without GPUs.
@@ -46,6 +47,7 @@ from stoker.subjects.packages import (
     NEEDS_TORCH,
     Package,
     build_command,
+    cpu_build,
     offline,
     packages,
     upgrades,
@@ -121,6 +123,9 @@ def _compiles(command: Command) -> bool:
 def _takes_minutes(package: Package, command: Command, submission: Submission) -> bool:
     if package.name not in HEAVY:
         return False
+    build = cpu_build(command)
+    if build is not None and FRAMEWORKS.get(package.name) == build.framework:
+        return False  # it brings none of CUDA's libraries
     if package.name not in FRAMEWORKS or upgrades(command):
         return True
     if submission.image.family.kind in {ImageKind.GENERIC, ImageKind.CUDA, ImageKind.NON_DL, ImageKind.CPU_ONLY}:
@@ -146,4 +151,5 @@ RULE: Rule[Submission] = Rule(
     summary="The startup script installs what takes minutes.",
     fix="Build an image that holds it.",
     check=check,
+    init_containers=True,
 )

@@ -14,7 +14,7 @@ bound. The study saw installations of ten minutes and more.
 
 - an image with a framework, or one that nobody knows;
 - installations from files in the image (`--no-index`), or in a branch that may not be taken;
-- CPU builds for a job without GPUs.
+- CPU builds, which are small (see `cpu-wheel`); jobs without GPUs.
 
 ## Change
 
@@ -34,7 +34,7 @@ from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
 from stoker.subjects.image_reference import ImageKind
 from stoker.subjects.launch_plan import Command, Role
-from stoker.subjects.packages import FRAMEWORKS, NEEDS_TORCH, Package, build_command, offline, packages
+from stoker.subjects.packages import FRAMEWORKS, NEEDS_TORCH, Package, build_command, cpu_build, offline, packages
 from stoker.subjects.submission import Submission
 
 
@@ -45,7 +45,9 @@ def check(submission: Submission) -> Iterator[Problem]:
         return
     installs = [command for command in plan.of(Role.INSTALL) if _runs(command)]
     for command in installs:
-        framework = next((found for found in packages(command) if _brings(found) is not None), None)
+        build = cpu_build(command)
+        small = {None, build.framework if build is not None else None}
+        framework = next((found for found in packages(command) if _brings(found) not in small), None)
         if framework is None:
             continue
         pods = f"the {submission.nodes} pods" if submission.nodes > 1 else "the pod"
@@ -63,7 +65,8 @@ def check(submission: Submission) -> Iterator[Problem]:
 
 
 def _runs(command: Command) -> bool:
-    return command.invocation.certain and not command.invocation.rank_dependent and not offline(command)
+    invocation = command.invocation
+    return invocation.certain and not invocation.rank_dependent and not offline(command) and cpu_build(command) is None
 
 
 def _brings(package: Package) -> str | None:
@@ -79,4 +82,5 @@ RULE: Rule[Submission] = Rule(
     summary="The script installs a framework onto a base image at every start.",
     fix="Build an image that holds the framework.",
     check=check,
+    init_containers=True,
 )
