@@ -11,7 +11,9 @@ import click
 from stoker.cli.formats import FORMATS, Screen, renderer
 
 if TYPE_CHECKING:
+    from stoker.cli.fixing import Fixer
     from stoker.cli.judgement import Judge
+    from stoker.cli.manifests import Rewrite
     from stoker.cli.report import Results
 
 EXIT_FINDINGS = 1
@@ -46,6 +48,9 @@ EXIT_USAGE = 2
     help="What to print.",
 )
 @click.option("--output", metavar="FILE", help="Where to write it. [default: standard output]")
+@click.option("--fix", is_flag=True, help="Make the safe changes in the files, then tell what is left.")
+@click.option("--diff", is_flag=True, help="Show the changes instead, and write nothing.")
+@click.option("--unsafe-fixes", is_flag=True, help="With --fix or --diff: also what changes results or resources.")
 @click.pass_context
 def lint(
     context: click.Context,
@@ -57,19 +62,24 @@ def lint(
     fail_on: str,
     form: str,
     output: str | None,
+    fix: bool,
+    diff: bool,
+    unsafe_fixes: bool,
 ) -> None:
     """Check manifests as admission does, without a cluster.
 
     PATH is a file of YAML or JSON documents, a directory, or - for standard input. What is no job is listed and
     skipped.
 
-    The exit code is 0 for clean manifests, 1 for findings, 2 for input that can't be read.
+    The exit code is 0 for clean manifests, 1 for findings (with --diff: for changes), 2 for input that can't be read.
     """
     from stoker.cli.judgement import Judge
     from stoker.cli.manifests import InputError
     from stoker.cli.policies import load
     from stoker.cli.selection import SelectionError, select
 
+    if unsafe_fixes and not (fix or diff):
+        raise click.UsageError("--unsafe-fixes needs --fix or --diff.")
     try:
         policies = load(policy_files)
         selection = select(selected, ignored)
@@ -77,26 +87,42 @@ def lint(
         click.echo(f"stoker: {error}", err=True)
         context.exit(EXIT_USAGE)
     judge = Judge(policies=policies, selection=selection, now=datetime.now(UTC), namespace=namespace)
-    results = check(paths, judge)
-    for problem in results.errors:
+    fixer = _fixer(judge, unsafe=unsafe_fixes) if fix or diff else None
+    results = check(paths, judge, fixer.rewrite if fixer is not None else None)
+    errors = [*results.errors, *(fixer.write() if fixer is not None and not diff else ())]
+    for problem in errors:
         click.echo(f"stoker: {problem}", err=True)
+    if fixer is not None:
+        click.echo(fixer.summary(made=not diff), err=True)
+    if fixer is not None and diff:
+        _write("".join(file.diff() for file in fixer.files), output, context)
+        context.exit(EXIT_USAGE if errors else EXIT_FINDINGS if fixer.fixed else 0)
+    piped = fixer.piped if fixer is not None else None
+    if piped is not None:
+        _write(piped, None, context)
     render = renderer(form)
-    _write(render(results, _screen(output)), output, context)
-    if results.errors:
+    _write(render(results, _screen(output)), output, context, error=piped is not None)
+    if errors:
         context.exit(EXIT_USAGE)
     if any(report.fails_on(fail_on) for report in results.reports):
         context.exit(EXIT_FINDINGS)
 
 
-def check(paths: tuple[str, ...], judge: "Judge") -> "Results":
-    """Read and judge all that the paths hold."""
+def _fixer(judge: "Judge", *, unsafe: bool) -> "Fixer":
+    from stoker.cli.fixing import Fixer
+
+    return Fixer(judge=judge, unsafe=unsafe)
+
+
+def check(paths: tuple[str, ...], judge: "Judge", rewrite: "Rewrite | None" = None) -> "Results":
+    """Read and judge all that the paths hold; rewrite: what becomes of each file's text before."""
     from stoker.cli.manifests import RENDER, InputError, Template, read
     from stoker.cli.report import Report, Results, Skipped
 
     reports: list[Report] = []
     skipped: list[Skipped] = []
     errors: list[InputError] = []
-    for item in read(paths):
+    for item in read(paths, rewrite):
         if isinstance(item, InputError):
             errors.append(item)
         elif isinstance(item, Template):
@@ -123,17 +149,21 @@ def _screen(output: str | None) -> Screen:
     return Screen(colour=colour, width=shutil.get_terminal_size((Screen().width, 24)).columns)
 
 
-def _write(text: str, output: str | None, context: click.Context) -> None:
-    """Write the text as UTF-8, whatever the locale; a lone surrogate, which no encoding has, as its escape."""
+def _write(text: str, output: str | None, context: click.Context, *, error: bool = False) -> None:
+    """Write the text as UTF-8, whatever the locale; a lone surrogate, which no encoding has, as its escape.
+
+    error: to standard error instead of standard output, which has something else.
+    """
     data = text.encode("utf-8", "backslashreplace")
     if output is None:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        stream = sys.stderr.buffer if error else sys.stdout.buffer
+        stream.write(data)
+        stream.flush()
         return
     try:
         Path(output).write_bytes(data)
-    except OSError as error:
-        click.echo(f"stoker: {output}: {error.strerror or error}", err=True)
+    except OSError as failure:
+        click.echo(f"stoker: {output}: {failure.strerror or failure}", err=True)
         context.exit(EXIT_USAGE)
 
 

@@ -4,10 +4,10 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 
@@ -42,6 +42,9 @@ _Loader.yaml_implicit_resolvers = {
     ]
     for first, resolvers in Parser.yaml_implicit_resolvers.items()
 }
+
+
+Rewrite: TypeAlias = Callable[[str, str], str]
 
 
 class InputError(Exception):
@@ -159,10 +162,11 @@ class Template:
     line: int
 
 
-def read(paths: Sequence[str]) -> Iterator[Manifest | Template | InputError]:
+def read(paths: Sequence[str], rewrite: Rewrite | None = None) -> Iterator[Manifest | Template | InputError]:
     """All documents of the files, directories (their manifests, in order of name) and `-` (standard input).
 
     A file that can't be read or parsed gives an InputError in its place, so that the others are still looked at.
+    rewrite: makes of a file's name and text the text that is read in its place; may raise InputError.
     """
     for path in paths:
         try:
@@ -172,17 +176,17 @@ def read(paths: Sequence[str]) -> Iterator[Manifest | Template | InputError]:
             continue
         for file in files:
             try:
-                yield from _manifests(file, given=file == path)
+                yield from _manifests(file, rewrite, given=file == path)
             except InputError as error:
                 yield error
 
 
-def _manifests(file: str, *, given: bool) -> list[Manifest] | list[Template]:
+def _manifests(file: str, rewrite: Rewrite | None, *, given: bool) -> list[Manifest] | list[Template]:
     """The documents of a file, which was `given` by name or found in a directory. Raises InputError."""
     text, name = _text(file), STDIN_NAME if file == STDIN else file
     template = HELM.search(text)
     if template is None:
-        return parse(text, name)
+        return parse(text if rewrite is None else rewrite(name, text), name)
     line = text.count("\n", 0, template.start()) + 1
     if not given:
         return [Template(path=name, line=line)]

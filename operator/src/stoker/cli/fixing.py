@@ -1,0 +1,190 @@
+"""Fixes manifests: makes the changes that findings carry, one after the other, and takes back what did harm."""
+
+import difflib
+import os
+import re
+import stat
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stoker.cli.edits import NotApplicableError, apply
+from stoker.cli.judgement import Judge
+from stoker.cli.manifests import STDIN_NAME, InputError, Manifest, parse
+from stoker.cli.report import Entry, Report
+from stoker.models.finding import Change
+from stoker.models.vocabulary import Severity
+from stoker.subjects.editing import shell_texts
+from stoker.subjects.shell_script import interpret
+
+MAX_CHANGES = 100
+"""Of one document; each removes a finding, and no document has as many."""
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+Key = tuple[str, str, str | None]
+"""What tells findings apart while their lines move: the rule, its words, and the line that it shows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewritten:
+    """A file's text before and after its fixes."""
+
+    path: str
+    before: str
+    after: str
+
+    def diff(self) -> str:
+        """The difference as a unified diff; empty without one."""
+        names = self.path, self.path
+        lines = difflib.unified_diff(_lines(self.before), _lines(self.after), *names)
+        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A fix that was not made, and why."""
+
+    path: str
+    rule: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: the fix of {self.rule} could not be applied safely: {self.reason}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Fixer:
+    """Rewrites the texts of files. unsafe: also by changes that are the author's decision.
+
+    fixed: the findings that are gone. withheld: those whose change is unsafe, and was not asked for.
+    """
+
+    judge: Judge
+    unsafe: bool = False
+    files: list[Rewritten] = field(default_factory=list)
+    fixed: int = 0
+    withheld: int = 0
+    refused: list[Refused] = field(default_factory=list)
+
+    def rewrite(self, path: str, text: str) -> str:
+        """The text of a file with all its documents fixed. Raises InputError for what is no YAML."""
+        after = text
+        for manifest in parse(text, path):
+            after = self._document(path, after, manifest.document)
+        self.files.append(Rewritten(path=path, before=text, after=after))
+        return after
+
+    @property
+    def piped(self) -> str | None:
+        """What standard input has become; None where it was not read."""
+        return next((file.after for file in self.files if file.path == STDIN_NAME), None)
+
+    def write(self) -> list[InputError]:
+        """Write what has changed, but for standard input; gives back what went wrong."""
+        errors: list[InputError] = []
+        for file in self.files:
+            if file.path != STDIN_NAME and file.after != file.before:
+                try:
+                    replace(file)
+                except InputError as error:
+                    errors.append(error)
+        return errors
+
+    def summary(self, *, made: bool) -> str:
+        """Lines: what could not be fixed, and `Fixed 3 findings (2 more with --unsafe-fixes).`; made: it is done."""
+        said = f"{'Fixed' if made else 'Would fix'} {self.fixed} finding{'' if self.fixed == 1 else 's'}"
+        more = f" ({self.withheld} more with --unsafe-fixes)" if self.withheld else ""
+        return "\n".join([*map(str, self.refused), f"{said}{more}."])
+
+    def _document(self, path: str, text: str, document: int) -> str:
+        """One change at a time, each judged by itself: its neighbours' offsets move, and may overlap it."""
+        refused: set[Key] = set()
+        for _ in range(MAX_CHANGES):
+            manifest = parse(text, path)[document]
+            report = self.judge.judge(manifest)
+            if not isinstance(report, Report):
+                break
+            entry = next(self._wanted(report.entries, refused), None)
+            if entry is None or entry.change is None:
+                unsafe = [one for one in report.entries if one.change is not None and not one.change.safe]
+                self.withheld += 0 if self.unsafe else len(unsafe)
+                break
+            try:
+                text = self._changed(text, manifest, report, entry, entry.change)
+                self.fixed += 1
+            except NotApplicableError as error:
+                refused.add(_key(entry))
+                self.refused.append(Refused(path=path, rule=entry.rule, reason=str(error)))
+        return text
+
+    def _wanted(self, entries: Sequence[Entry], refused: set[Key]) -> Iterator[Entry]:
+        for entry in entries:
+            if entry.change is not None and (entry.change.safe or self.unsafe) and _key(entry) not in refused:
+                yield entry
+
+    def _changed(self, text: str, manifest: Manifest, report: Report, entry: Entry, change: Change) -> str:
+        """The text with a change. Raises NotApplicableError where it can't be made, or did not do what it should."""
+        after = apply(text, manifest, change)
+        if any(_issues(new) > _issues(old) for old, new in shell_texts(change)):
+            raise NotApplicableError("the script would no longer parse")
+        judged = self.judge.judge(parse(after, manifest.path)[manifest.document])
+        if not isinstance(judged, Report):
+            raise NotApplicableError("the job could no longer be judged")
+        if Counter(map(_key, judged.entries))[_key(entry)] >= Counter(map(_key, report.entries))[_key(entry)]:
+            raise NotApplicableError("the finding would stay")
+        if judged.unfinished and not report.unfinished:
+            raise NotApplicableError("the job could no longer be judged")
+        if worse := _grave(judged, entry.severity) - _grave(report, entry.severity):
+            raise NotApplicableError(f"it would bring {', '.join(sorted(worse))}")
+        return after
+
+
+def _key(entry: Entry) -> Key:
+    return entry.rule, entry.detail, entry.excerpt
+
+
+def _grave(report: Report, severity: Severity) -> Counter[str]:
+    """The findings that weigh as much as a severity or more, by rule."""
+    order = list(Severity)
+    return Counter(one.rule for one in report.entries if order.index(one.severity) <= order.index(severity))
+
+
+def _issues(script: str) -> int:
+    return len(interpret(script).syntax_issues)
+
+
+def _lines(text: str) -> list[str]:
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def replace(file: Rewritten) -> None:
+    """Put a file's new text in place of the old one at once, with its mode; a link stays one.
+
+    Raises InputError where that is not possible; the old text is then still there.
+    """
+    target = Path(os.path.realpath(file.path))
+    temporary = None
+    try:
+        old = target.read_bytes()
+        mark = BYTE_ORDER_MARK if old.startswith(BYTE_ORDER_MARK) else b""
+        if old != mark + file.before.encode():
+            raise InputError(file.path, "was changed by somebody else meanwhile")
+        if not os.access(target, os.W_OK):
+            raise InputError(file.path, "is read-only")
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(mark + file.after.encode())
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(temporary).chmod(stat.S_IMODE(target.stat().st_mode))
+        Path(temporary).replace(target)
+    except OSError as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        raise InputError(file.path, error.strerror or str(error)) from error
+
+
+__all__ = ["Fixer", "Refused", "Rewritten", "replace"]
