@@ -42,21 +42,18 @@ def main() -> None:
 
 def _run(package: str | None) -> None:
     listed = run.corpus(package)
-    judged = run.judge_all([sample for sample in listed if not sample.native])
     ours = [sample for sample in listed if not sample.native]
+    judged = run.judge_all(ours)
+    run.keep(judged)
     print(run.by_package(ours, judged), "", run.summary(ours, judged), sep="\n")
     verdicts, seconds, code = run.by_command(listed)
     print(f"\n`stoker lint` over all {len(listed)} files in one call: {seconds:.1f} s, exit code {code}.")
-    for sample, (_, verdict) in zip(listed, sorted(verdicts.items()), strict=True):
+    again = iter(judged)
+    for sample, verdict in zip(listed, verdicts, strict=True):
         if sample.native:
             print(f"- {sample.package} {sample.path} ({sample.manifest['kind']}): {verdict}")
-    differing = [
-        name
-        for (name, verdict), sample in zip(sorted(verdicts.items()), listed, strict=True)
-        if not sample.native and verdict != judged[ours.index(sample)].verdict
-    ]
-    print(f"Verdicts that differ between the two: {len(differing)} {' '.join(differing)}")
-    run.keep(judged)
+        elif verdict != next(again).verdict:
+            print(f"- {sample.package} {sample.path}: the command says {verdict}, admission does not")
 
 
 def _contradict() -> None:

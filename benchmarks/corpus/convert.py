@@ -1,9 +1,10 @@
 """Makes job definitions of what people publish: launch scripts, commands in documentation, and manifests.
 
 A script names its GPUs itself more often than not (`#SBATCH --gres=gpu:4`, `--nproc_per_node=8`,
-`CUDA_VISIBLE_DEVICES=0,1`); what it names most of is what the job requests, and 8 where it names none. The number of
-nodes is found the same way, 1 where there is none. The image is one of the framework that the script mentions. All of
-this is read by regular expressions, apart from the code under test: where the two disagree, one of them is wrong.
+`CUDA_VISIBLE_DEVICES=0,1`); what it names most of is what the job requests, and 8 where it names none (1 for
+an inference server, whose default it is). The number of nodes is found the same way, 1 where there is none. The image is
+one of the framework that the script mentions. All of this is read by regular expressions, apart from the code under
+test: where the two disagree, one of them is wrong.
 
 - A shell file becomes `spec.script`, as it stands. Files without any launcher or `python x.py` are left out.
 - A fenced block of shell commands in Markdown that has a launcher becomes one, without its prompts.
@@ -47,6 +48,7 @@ GPUS = re.compile(
     r"[= ]\"?(?:\$\{\w+:-)?(\d+)|\b(?:NUM_|N_?|N)?GPUS?(?:_PER_NODE)?=\"?(?:\$\{\w+:-)?(\d+)"
 )
 VISIBLE = re.compile(r"CUDA_VISIBLE_DEVICES=\"?(\d+(?:,\d+)*)")
+SERVER = re.compile(r"vllm\s+serve|vllm\.entrypoints|sglang(?:\.launch_server|\s+serve)|text-generation-launcher")
 NODES = re.compile(
     r"#SBATCH\s+(?:--nodes|-N)[= ](\d+)|--(?:nnodes|num_nodes|num_machines)[= ](\d+)"
     r"|\b(?:NNODES|NUM_NODES|N_NODES)=\"?(?:\$\{\w+:-)?(\d+)"
@@ -149,8 +151,8 @@ def _of_script(script: str, image: str | None = None) -> tuple[dict[str, Any], i
 def gpus_of(script: str) -> int | None:
     """The most GPUs on a node that a script names; None where it names none."""
     visible = [int(index) + 1 for found in VISIBLE.finditer(script) for index in found[1].split(",")]
-    named = [number for number in [*_numbers(GPUS, script), *visible] if number <= MOST_GPUS]
-    return max(named, default=None)
+    named = [number for number in [*_numbers(GPUS, script), *visible] if 0 < number <= MOST_GPUS]
+    return max(named, default=1 if SERVER.search(script) else None)
 
 
 def _numbers(pattern: re.Pattern[str], text: str) -> list[int]:

@@ -23,6 +23,8 @@ MANIFESTS = CACHE / "manifests"
 COMMAND_TIMEOUT = 600
 SLOW_SECONDS = 1.0
 """The webhook's budget for one review."""
+SHOWN = 40
+"""Faults of ours that a summary lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,8 +137,8 @@ def judge_all(listed: Sequence[Sample]) -> list[Judged]:
         return list(pool.map(judge, listed, chunksize=64))
 
 
-def by_command(listed: Sequence[Sample]) -> tuple[dict[str, str], float, int]:
-    """Verdict per sample's file as `stoker lint --format json` gives it, the seconds it took, its exit code."""
+def by_command(listed: Sequence[Sample]) -> tuple[list[str], float, int]:
+    """Verdict per sample as `stoker lint --format json` gives it, the seconds that all took, the exit code."""
     for old in MANIFESTS.glob("*.yaml"):
         old.unlink()
     MANIFESTS.mkdir(parents=True, exist_ok=True)
@@ -154,7 +156,8 @@ def by_command(listed: Sequence[Sample]) -> tuple[dict[str, str], float, int]:
     if "Traceback" in done.stderr or not done.stdout:
         raise RuntimeError(f"stoker lint failed: {done.stderr[-2000:]}")
     files = json.loads(done.stdout)["files"]
-    return {Path(file["path"]).name: file["verdict"] for file in files}, seconds, done.returncode
+    verdicts = {int(Path(file["path"]).stem): file["verdict"] for file in files}
+    return [verdicts.get(number, "skipped") for number in range(len(listed))], seconds, done.returncode
 
 
 def keep(judged: Iterable[Judged]) -> None:
@@ -192,9 +195,12 @@ def summary(listed: Sequence[Sample], judged: Sequence[Judged]) -> str:
         f"| {rule} | {of['deny'] or ''} | {of['warn'] or ''} | {of['audit'] or ''} |"
         for rule, of in sorted(counts.items())
     ]
-    for sample, one in zip(listed, judged, strict=True):
-        unjudged = [f"not judged: {', '.join(one.unfinished)}"] if one.unfinished else []
-        lines += [f"- {sample.package} {sample.path}: {text}" for text in (*one.crashes, *unjudged, *one.violations)]
+    faults = [
+        f"- {sample.package} {sample.path}: {text}"
+        for sample, one in zip(listed, judged, strict=True)
+        for text in (*one.crashes, *one.violations, *(f"not judged: {rule}" for rule in one.unfinished[:1]))
+    ]
+    lines += faults[:SHOWN] + ([f"- and {len(faults) - SHOWN} more"] if len(faults) > SHOWN else [])
     return "\n".join(lines)
 
 

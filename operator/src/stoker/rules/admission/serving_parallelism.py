@@ -68,7 +68,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         return
     launch = servers[0]
     used, gpus = launch.processes_per_node.maximum, _visible(launch, submission)
-    if used is None or gpus is None or used >= gpus or not _is_whole_server(launch, submission):
+    if not used or gpus is None or used >= gpus or not _is_whole_server(launch, submission):
         return
     each = " of each node" if submission.nodes > 1 else ""
     sizes = [f"{kind} parallel {count.value}" for kind, count in launch.parallelism.items() if count.value]
