@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 import yaml
 
+from stoker.cli.places import field_parts
+
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 STDIN = "-"
 STDIN_NAME = "<stdin>"
@@ -105,7 +107,7 @@ class Manifest:
         """
         place = value = self.node
         found = True
-        for part in _parts(field_path):
+        for part in field_parts(field_path):
             child = _child(value, part)
             if child is None:
                 found = False
@@ -121,7 +123,7 @@ class Manifest:
     def locate_text(self, field_path: str, line: int, column: int) -> Position | None:
         """Where a line and column of a field's text stand in the file; None where the text is folded or quoted away."""
         node = self.node
-        for part in _parts(field_path):
+        for part in field_parts(field_path):
             child = _child(node, part)
             if child is None:
                 return None
@@ -336,14 +338,6 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
     if isinstance(node, yaml.MappingNode):
         return [child for pair in node.value for child in pair]
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
-
-
-def _parts(field_path: str) -> list[str | int]:
-    """`spec.env[0].name` as ["spec", "env", 0, "name"]; what is in brackets and no number is a name or a key."""
-    parts: list[str | int] = []
-    for name, inside in re.findall(r"([^.\[\]]+)|\[([^\]]*)\]", field_path):
-        parts.append(name or (int(inside) if inside.isdigit() else inside))
-    return parts
 
 
 def _child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | None:
