@@ -2,10 +2,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from stoker.models.image import ImageKind
 from stoker.models.policy import BUILT_IN, UtilizationPolicy, resolve
 from stoker.models.schema import violations
 from stoker.models.vocabulary import Action, JobType, ReclaimMode
+from stoker.subjects.image_reference import classify, parse
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 EVERYWHERE: dict[str, Any] = {}
@@ -251,3 +254,22 @@ def test_an_exemption_needs_an_aware_time() -> None:
 def test_a_window_without_a_time_zone_is_in_utc() -> None:
     reclaim = resolve([policy("default", reclaim={"schedule": [{"start": "11:00", "end": "12:01"}]})], "n", {}).reclaim
     assert reclaim.open_at(NOW, JobType.TRAINING)
+
+
+def test_image_families_of_the_policy_come_first() -> None:
+    family = {
+        "name": "Ours",
+        "kind": "framework",
+        "framework": "PyTorch",
+        "repositories": ["registry.example.com/ml/*"],
+    }
+    (pattern,) = resolve([policy("default", images=[family])], "nlp", {}).images
+    image = classify(parse("registry.example.com/ml/train:1"), [pattern])
+    assert (image.name, image.kind, image.framework) == ("Ours", ImageKind.FRAMEWORK, "PyTorch")
+
+
+@pytest.mark.parametrize("change", [{"kind": "gpu"}, {"repositories": []}, {"framework": "Caffe"}])
+def test_an_image_family_that_says_something_else_is_refused(change: dict[str, Any]) -> None:
+    family = {"name": "Ours", "kind": "framework", "repositories": ["registry.example.com/ml/*"], **change}
+    with pytest.raises(ValidationError):
+        policy("default", images=[family])

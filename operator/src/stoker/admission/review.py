@@ -1,9 +1,10 @@
 """Runs every rule over a submission and sorts what they find by what the policy does with it."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 
 from stoker.admission.suppression import Suppressions
 from stoker.catalogue import admission_rules
@@ -11,9 +12,9 @@ from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding
 from stoker.models.policy import EffectivePolicy
 from stoker.models.rule import Rule
-from stoker.models.verdict import Suppressed, Verdict
+from stoker.models.verdict import Suppressed, SuppressionFault, Verdict
 from stoker.models.vocabulary import Action, Category, Confidence, Maturity, Severity
-from stoker.subjects.dljob_submission import read_dljob
+from stoker.subjects.dljob_submission import read_dljob, read_init_containers
 from stoker.subjects.submission import Submission
 
 SUBMISSION = "submission"
@@ -48,16 +49,51 @@ def review(
     policy: EffectivePolicy,
     *,
     now: datetime,
+    config_maps: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     rules: Iterable[Rule[Submission]] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Verdict:
-    """Judge a job under the policy of its namespace. Never raises, and changes nothing."""
+    """Judge a job under the policy of its namespace. Never raises, and changes nothing.
+
+    `config_maps`: the data of those that are in sight, by name; the job's sources are among them.
+    """
     start = clock()
     try:
-        submission = read_dljob(job, job_type_trusted=policy.trusted_job_types)
+        submissions = [
+            read_dljob(job, job_type_trusted=policy.trusted_job_types, families=policy.images, config_maps=config_maps),
+            *read_init_containers(job, families=policy.images, config_maps=config_maps),
+        ]
     except Exception as failure:  # a fault of ours must not decide about a job
         return Verdict(unfinished=(SUBMISSION,), failures=((SUBMISSION, failure),))
-    return review_submission(submission, policy, now=now, rules=rules, clock=clock, start=start)
+    return review_submissions(submissions, policy, now=now, rules=rules, clock=clock, start=start)
+
+
+def review_submissions(
+    submissions: Sequence[Submission],
+    policy: EffectivePolicy,
+    *,
+    now: datetime,
+    rules: Iterable[Rule[Submission]] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    start: float | None = None,
+) -> Verdict:
+    """Judge all containers of one object together; see `review_submission`. A fault in both templates of a
+    PyTorchJob is found in each, but what is the matter with the object itself is said once.
+    """
+    begin = clock() if start is None else start
+    chosen = None if rules is None else list(rules)
+    verdicts = [review_submission(one, policy, now=now, rules=chosen, clock=clock, start=begin) for one in submissions]
+    if len(verdicts) == 1:
+        return verdicts[0]
+    return Verdict(
+        denied=_by_cost(_once(finding for one in verdicts for finding in one.denied)),
+        warned=_by_cost(_once(finding for one in verdicts for finding in one.warned)),
+        audited=_by_cost(_once(finding for one in verdicts for finding in one.audited)),
+        suppressed=tuple(one for verdict in verdicts for one in verdict.suppressed),
+        suppression_faults=_faults([verdict.suppression_faults for verdict in verdicts]),
+        unfinished=tuple(dict.fromkeys(name for verdict in verdicts for name in verdict.unfinished)),
+        failures=tuple(failure for verdict in verdicts for failure in verdict.failures),
+    )
 
 
 def review_submission(
@@ -91,6 +127,8 @@ def review_submission(
     judged: set[str] = set()
     for rule in admission_rules() if rules is None else rules:
         action = policy.action(rule.name, rule.action)
+        if submission.initial and not rule.init_containers:
+            continue
         if action is Action.OFF or policy.exemption(rule.name, submission.labels, now) is not None:
             continue
         if clock() >= deadline:
@@ -139,6 +177,20 @@ def introduced(old: Verdict, new: Verdict) -> Verdict:
     return replace(new, denied=tuple(denied), warned=_by_cost([*let_pass, *new.warned]))
 
 
+def _once(findings: Iterable[Finding]) -> list[Finding]:
+    """Each finding of the same rule, place and words once."""
+    return list({(*_identity(finding), str(finding.location)): finding for finding in findings}.values())
+
+
+def _faults(found: Sequence[tuple[SuppressionFault, ...]]) -> tuple[SuppressionFault, ...]:
+    """The suppressions without effect: an annotation, which is of the whole object, only if it has none anywhere."""
+    faults: list[SuppressionFault] = []
+    for fault in (fault for one in found for fault in one):
+        if fault not in faults and (fault.location.line is not None or all(fault in one for one in found)):
+            faults.append(fault)
+    return tuple(faults)
+
+
 def _taken(action: Action, rule: Rule[Submission], finding: Finding, *, explicit: bool) -> Action:
     """What is done with a finding: a preview rule never denies, a stable one what is certain unless a policy asks."""
     if action is not Action.DENY:
@@ -166,4 +218,4 @@ def _identity(finding: Finding) -> tuple[str, str, str]:
     return finding.rule, finding.location.field_path if finding.location is not None else "", finding.detail
 
 
-__all__ = ["SCRIPT", "SUBMISSION", "SUPPRESSION", "introduced", "review", "review_submission"]
+__all__ = ["SCRIPT", "SUBMISSION", "SUPPRESSION", "introduced", "review", "review_submission", "review_submissions"]

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from pydantic_core import PydanticCustomError
 
 from stoker.models.duration import Between, format_duration, parse_duration
+from stoker.models.image import ImageKind, ImagePattern
 from stoker.models.meta import (
     Boolean,
     Conditions,
@@ -21,7 +22,7 @@ from stoker.models.meta import (
     matches,
 )
 from stoker.models.schema import PRESERVE_UNKNOWN, ApiModel, Validation, validations
-from stoker.models.vocabulary import Action, JobType, ReclaimMode
+from stoker.models.vocabulary import Action, Framework, JobType, ReclaimMode
 
 KIND = "UtilizationPolicy"
 PLURAL = "utilizationpolicies"
@@ -223,6 +224,44 @@ class Analysis(ApiModel):
     """What is done with a job that could not be analysed within the budget: Deny, Warn, Audit or Off. Default: Warn."""
 
 
+Pattern = Annotated[str, Field(min_length=1, max_length=256)]
+"""A pattern as the shell's: `*`, `?`, `[a-z]`."""
+
+
+class ImageFamily(ApiModel):
+    """What is known of some container images."""
+
+    name: Annotated[str, Field(min_length=1, max_length=63)]
+    """What the images are called in messages."""
+    kind: ImageKind
+    """What they hold: framework (a GPU build of a deep-learning framework), cuda (no framework), cpu-only (a CPU build
+    of a framework), generic (anything may be installed on top), non-dl, serving, or unknown (nothing is said of them).
+    """
+    repositories: Annotated[tuple[Pattern, ...], Field(min_length=1, max_length=64)]
+    """Patterns of registry/repository, such as registry.example.com/ml/*; without a registry, Docker Hub's."""
+    tags: Annotated[tuple[Pattern, ...], Field(max_length=64)] = ()
+    """Patterns of which the tag must match one. Default: any tag."""
+    without_tags: Annotated[tuple[Pattern, ...], Field(max_length=64)] = ()
+    """Patterns of which the tag must match none. Default: none."""
+    framework: Framework | None = None
+    """The framework that they hold: PyTorch, TensorFlow, JAX or Other. Default: none is known."""
+    gpu_variant: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
+    """What to use instead of a cpu-only image; {tag} stands for its tag. Default: nothing is recommended."""
+
+    @property
+    def pattern(self) -> ImagePattern:
+        """The family as images are compared with it."""
+        return ImagePattern(
+            name=self.name,
+            kind=self.kind,
+            repositories=self.repositories,
+            tags=self.tags,
+            without_tags=self.without_tags,
+            framework=self.framework,
+            gpu_variant=self.gpu_variant,
+        )
+
+
 class UtilizationPolicySpec(ApiModel):
     """What the policy says; what it leaves out the policy "default" says, and then the built-in defaults."""
 
@@ -244,6 +283,8 @@ class UtilizationPolicySpec(ApiModel):
     """
     trusted_job_types: TrustedJobTypes | None = None
     """Where a job's own word about its type is taken. Default: everywhere."""
+    images: Annotated[tuple[ImageFamily, ...], Field(max_length=128)] | None = None
+    """Families of container images, tried in this order before the built-in ones. Default: none."""
     thresholds: Thresholds | None = None
     """When utilization counts as low or idle, and how much must be known to say so."""
     reclaim: Reclaim | None = None
@@ -373,6 +414,7 @@ class EffectivePolicy:
     exemptions: tuple[Exemption, ...] = ()
     suppressible: tuple[str, ...] | None = None
     trusted_job_types: bool = True
+    images: tuple[ImagePattern, ...] = ()
     thresholds: EffectiveThresholds = field(default_factory=EffectiveThresholds)
     reclaim: EffectiveReclaim = field(default_factory=EffectiveReclaim)
     analysis: EffectiveAnalysis = field(default_factory=EffectiveAnalysis)
@@ -449,6 +491,7 @@ def combined(layers: Sequence[UtilizationPolicy], labels: Mapping[str, str]) -> 
         ),
         suppressible=spec.suppressible,
         trusted_job_types=trusted is None or matches(trusted, labels),
+        images=tuple(one.pattern for one in spec.images or ()),
         thresholds=EffectiveThresholds(**_set_fields(spec.thresholds)),
         reclaim=EffectiveReclaim(**_set_fields(spec.reclaim)),
         analysis=EffectiveAnalysis(**_set_fields(spec.analysis)),

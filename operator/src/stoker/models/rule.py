@@ -55,6 +55,7 @@ class Rule(Generic[Subject]):
     `check` takes the subject, and each of the rule's parameters by keyword; it is pure and stays silent on whatever it
     cannot decide. `action` is what happens at admission unless a policy
     says otherwise; Deny here takes effect only for problems that are Certain. Runtime rules leave it at Warn.
+    `init_containers`: it judges them as well; the others are about the program that the GPUs are for.
     """
 
     id: str
@@ -67,6 +68,7 @@ class Rule(Generic[Subject]):
     parameters: tuple[Parameter, ...] = ()
     action: Action = Action.WARN
     maturity: Maturity = Maturity.STABLE
+    init_containers: bool = False
 
     @property
     def docs(self) -> str:

@@ -16,9 +16,10 @@ from stoker.subjects.container import (
     run_command,
     run_script,
 )
-from stoker.subjects.gpu_resource import WHOLE_GPU_RESOURCES
+from stoker.subjects.gpu_resource import WHOLE_GPU_RESOURCES, GpuRequest
 from stoker.subjects.image_reference import Families
 from stoker.subjects.pod import SHARED_MEMORY, Pod, config_files, listed, mapping, quantity, read_pod
+from stoker.subjects.pod_submission import Group, Owner, Setting, init_containers
 from stoker.subjects.submission import Paths, Submission
 
 WORKSPACE = "/workspace"
@@ -91,6 +92,34 @@ def read_dljob(
     )
 
 
+def read_init_containers(
+    job: DLJob,
+    *,
+    families: Families = (),
+    config_maps: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+) -> list[Submission]:
+    """The init containers of a DLJob's pod template; see `read_dljob`."""
+    spec = job.spec
+    owner = Owner(
+        kind=job.kind,
+        name=job.name,
+        namespace=job.namespace,
+        labels=job.metadata.labels,
+        annotations=job.metadata.annotations,
+    )
+    group = Group(
+        spec=mapping((spec.pod_template or {}).get("spec")),
+        at=TEMPLATE,
+        nodes_field=Paths().nodes,
+        nodes=spec.nodes,
+        nodes_known=True,
+        rank="",
+    )
+    request = GpuRequest(resource=spec.gpu_resource, count=spec.gpus_per_node, where="")
+    setting = Setting(families=families, config_maps=config_maps)
+    return list(init_containers(owner, group, setting, request, gpus_field=Paths().gpus_per_node))
+
+
 def _provided(job: DLJob) -> dict[str, str | None]:
     """What the pod gets without the manifest asking: ours, the Job controller's index and the host name."""
     variables = injected(job.spec.nodes, job.spec.gpus_per_node, job.name, job.namespace)
@@ -138,4 +167,4 @@ def _pod(job: DLJob, trainer: Mapping[str, Any]) -> Pod:
     return replace(pod, cpu_limit=quantity(limits["cpu"]), cpu_limit_field="spec.resources.limits.cpu")
 
 
-__all__ = ["read_dljob"]
+__all__ = ["read_dljob", "read_init_containers"]

@@ -50,5 +50,6 @@ RULE: Rule[Submission] = Rule(
     summary="The image is no image reference.",
     fix="Write it as registry/repository:tag or registry/repository@sha256:DIGEST.",
     check=check,
+    init_containers=True,
     action=Action.DENY,
 )

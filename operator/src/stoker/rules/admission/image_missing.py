@@ -47,5 +47,6 @@ RULE: Rule[Submission] = Rule(
     summary="The job names no image.",
     fix="Name an image that holds the framework, with a tag that never moves.",
     check=check,
+    init_containers=True,
     action=Action.DENY,
 )

@@ -204,4 +204,5 @@ RULE: Rule[Submission] = Rule(
     summary="The startup script downloads from a public site.",
     fix="Copy the data to the cluster's storage once.",
     check=check,
+    init_containers=True,
 )

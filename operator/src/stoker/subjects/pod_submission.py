@@ -1,0 +1,345 @@
+"""Reads pods, Jobs and PyTorchJobs into what admission rules look at; they are read as they stand, nothing is injected
+that their own controllers do not inject.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from stoker.models.schema import Violation
+from stoker.models.vocabulary import Framework, JobType
+from stoker.subjects import pod_schema
+from stoker.subjects.container import Argument, Place, Variable, framework_of, read_image, read_variables, run_command
+from stoker.subjects.gpu_resource import WHOLE_GPU_RESOURCES, GpuRequest, gpu_request
+from stoker.subjects.image_reference import Families
+from stoker.subjects.pod import config_files, listed, mapping, read_pod
+from stoker.subjects.submission import Paths, Submission
+
+SCHEMAS: Mapping[tuple[str, str], pod_schema.Schema] = {
+    ("v1", "Pod"): pod_schema.POD,
+    ("batch/v1", "Job"): pod_schema.JOB,
+    ("kubeflow.org/v1", "PyTorchJob"): pod_schema.PYTORCH_JOB,
+}
+"""The kinds that can be read, by apiVersion and kind."""
+
+
+class ManifestError(ValueError):
+    """A manifest that can't be read; `violations` say where and why."""
+
+    def __init__(self, violations: Sequence[Violation]) -> None:
+        super().__init__("; ".join(map(str, violations)))
+        self.violations = tuple(violations)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The object that the pods belong to."""
+
+    kind: str
+    name: str
+    namespace: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The pods of one template.
+
+    at: the field path of the template's spec. nodes, nodes_known, copies, leaders, rank: see `Submission`.
+    variables: what the pods' controller adds to the containers' own, which it wins over.
+    """
+
+    spec: Mapping[str, Any]
+    at: str
+    nodes_field: str = ""
+    nodes: int = 1
+    nodes_known: bool = False
+    copies: int = 1
+    leaders: int = 0
+    rank: str = ""
+    variables: Sequence[Variable] = ()
+    framework: Framework | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What is known besides the manifest: an administrator's image families, and config maps by name."""
+
+    families: Families = ()
+    config_maps: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def is_readable(document: Any) -> bool:
+    """Whether a document is of a kind that `submissions` reads."""
+    return isinstance(document, Mapping) and (document.get("apiVersion"), document.get("kind")) in SCHEMAS
+
+
+def submissions(
+    document: Mapping[str, Any],
+    *,
+    families: Families = (),
+    config_maps: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+) -> list[Submission]:
+    """The containers of a Pod, Job or PyTorchJob that ask for GPUs, and the init containers beside them.
+
+    Empty for a document of another kind, and for one without GPUs. Raises ManifestError for one that breaks its
+    schema where it is read.
+    """
+    schema = SCHEMAS.get((str(document.get("apiVersion")), str(document.get("kind"))))
+    if schema is None:
+        return []
+    if wrong := list(pod_schema.violations(schema, document)):
+        raise ManifestError(wrong)
+    setting = Setting(families=families, config_maps=config_maps)
+    metadata = mapping(document.get("metadata"))
+    owner = Owner(
+        kind=document["kind"],
+        name=metadata.get("name") or metadata.get("generateName") or "",
+        namespace=metadata.get("namespace") or "",
+        labels=metadata.get("labels") or {},
+        annotations=metadata.get("annotations") or {},
+    )
+    groups = {"Pod": _pod, "Job": _job, "PyTorchJob": _pytorch_job}[owner.kind]
+    return [submission for group in groups(document) for submission in _containers(owner, group, setting)]
+
+
+def _containers(owner: Owner, group: Group, setting: Setting) -> Iterator[Submission]:
+    """The containers of a group's pods that hold GPUs, and its init containers."""
+    containers = [mapping(one) for one in listed(group.spec.get("containers"))]
+    asked = [(index, request) for index, one in enumerate(containers) if (request := gpu_request(one)) is not None]
+    for index, request in asked:
+        gpus_field = f"{group.at}.containers[{index}].resources.{request.where}[{request.resource}]"
+        yield read_container(
+            owner, group, setting, f"containers[{index}]", containers[index], request, gpus_field=gpus_field
+        )
+    if asked:
+        index, request = max(asked, key=lambda pair: pair[1].count)
+        gpus_field = f"{group.at}.containers[{index}].resources.{request.where}[{request.resource}]"
+        yield from init_containers(owner, group, setting, request, gpus_field=gpus_field)
+
+
+def init_containers(
+    owner: Owner, group: Group, setting: Setting, request: GpuRequest, *, gpus_field: str
+) -> Iterator[Submission]:
+    """The init containers of pods whose containers ask for GPUs: the pods hold them from their start on.
+
+    A sidecar (restartPolicy Always) is none, and one that breaks its schema is passed over.
+    """
+    for index, container in enumerate(map(mapping, listed(group.spec.get("initContainers")))):
+        if container.get("restartPolicy") != "Always" and not list(
+            pod_schema.violations(pod_schema.CONTAINER, container)
+        ):
+            name = f"initContainers[{index}]"
+            own = replace(group, variables=())  # controllers add theirs to the containers only
+            yield read_container(owner, own, setting, name, container, request, gpus_field=gpus_field, initial=True)
+
+
+def read_container(
+    owner: Owner,
+    group: Group,
+    setting: Setting,
+    name: str,
+    container: Mapping[str, Any],
+    request: GpuRequest,
+    *,
+    gpus_field: str,
+    initial: bool = False,
+) -> Submission:
+    """One container, `name` its place in the pod's spec, that holds GPUs or that runs while the pod does."""
+    at = f"{group.at}.{name}"
+    pod = read_pod(group.spec, container, at=group.at, container_at=at)
+    environment, fields = read_variables((*_variables(container, at), *group.variables), {"HOSTNAME": None})
+    directory = container.get("workingDir")
+    place = Place(
+        nodes=group.nodes,
+        gpus_per_node=request.count,
+        countable=request.resource in WHOLE_GPU_RESOURCES,
+        environment=environment,
+        files=config_files(pod.mounts, setting.config_maps, directory),
+    )
+    run = run_command(_words(container, at, "command"), _words(container, at, "args"), place)
+    image = read_image(container.get("image") or "", setting.families)
+    return Submission(
+        kind=owner.kind,
+        name=owner.name,
+        namespace=owner.namespace,
+        labels=owner.labels,
+        annotations=owner.annotations,
+        nodes=group.nodes,
+        nodes_known=group.nodes_known,
+        copies=group.copies,
+        leaders=group.leaders,
+        rank=group.rank,
+        initial=initial,
+        gpus_per_node=request.count,
+        gpu_resource=request.resource,
+        job_type=JobType.TRAINING,
+        framework=framework_of(image) or group.framework,
+        image=image,
+        environment=environment,
+        environment_fields=fields,
+        environment_known=not container.get("envFrom"),
+        script=run.script,
+        script_field=run.script_field,
+        argv=run.argv,
+        entry_known=run.entry_known,
+        plan=run.plan,
+        pod=pod,
+        paths=Paths(
+            image=f"{at}.image",
+            script="",
+            command=f"{at}.command",
+            args=f"{at}.args",
+            env=f"{at}.env",
+            nodes=group.nodes_field,
+            gpus_per_node=gpus_field,
+            job_type="",
+            max_restarts="",
+            volumes=f"{group.at}.volumes",
+            volume_mounts=f"{at}.volumeMounts",
+            limits=f"{at}.resources.limits",
+        ),
+    )
+
+
+def _words(container: Mapping[str, Any], at: str, name: str) -> list[Argument]:
+    return [(f"{at}.{name}[{index}]", text) for index, text in enumerate(container.get(name) or ())]
+
+
+def _variables(container: Mapping[str, Any], at: str) -> Iterator[Variable]:
+    for index, variable in enumerate(map(mapping, listed(container.get("env")))):
+        known = variable.get("valueFrom") is None
+        path = f"{at}.env[{index}].{'value' if known else 'valueFrom'}"
+        yield variable["name"], path, (variable.get("value") or "") if known else None
+
+
+def _pod(document: Mapping[str, Any]) -> Iterator[Group]:
+    """A pod by itself; it may still be one node of several."""
+    yield Group(spec=mapping(document.get("spec")), at="spec")
+
+
+def _job(document: Mapping[str, Any]) -> Iterator[Group]:
+    """The pods of a Job: nodes of one group where they can find one another, else independent copies.
+
+    They can with a completion index, as many at a time as there are in all, and a subdomain under which their host
+    names resolve (Kubernetes documentation, "Job with Pod-to-Pod Communication").
+    """
+    spec = mapping(document.get("spec"))
+    template = mapping(mapping(spec.get("template")).get("spec"))
+    indexed = spec.get("completionMode") == "Indexed"
+    parallel = _number(spec, "parallelism", 1)
+    pods = max(1, min(parallel, _number(spec, "completions", parallel)))
+    group = indexed and bool(template.get("subdomain")) and pods == spec.get("completions")
+    index = "0" if pods == 1 and spec.get("completions") == 1 else None
+    yield Group(
+        spec=template,
+        at="spec.template.spec",
+        nodes_field="spec.completions" if group else "spec.parallelism",
+        nodes=pods if group else 1,
+        nodes_known=group,
+        copies=1 if group else pods,
+        rank="JOB_COMPLETION_INDEX" if indexed else "",
+        variables=(("JOB_COMPLETION_INDEX", "", index),) if indexed else (),
+    )
+
+
+PYTORCH = "pytorch"
+PYTORCH_PORT, PYTORCH_PORT_NAME = 23456, "pytorchjob-port"
+"""The training operator's defaults (kubeflow/training-operator 1.9, pkg/apis/kubeflow.org/v1)."""
+
+
+def _pytorch_job(document: Mapping[str, Any]) -> Iterator[Group]:
+    """The Master and the Workers of a PyTorchJob.
+
+    Where they run the same, they are the nodes of one group; else each is judged for itself, and nothing is said about
+    their number: nodes may have different roles.
+    """
+    spec = mapping(document.get("spec"))
+    specs = {str(name).capitalize(): (str(name), mapping(one)) for name, one in spec["pytorchReplicaSpecs"].items()}
+    replicas = {
+        role: (name, mapping(mapping(one.get("template")).get("spec")), max(1, _number(one, "replicas", 1)))
+        for role, (name, one) in specs.items()
+        if role in {"Master", "Worker"}
+    }
+    total = sum(count for _, _, count in replicas.values())
+    alike = len({_program(pods) for _, pods, _ in replicas.values()}) == 1
+    variables = tuple(_injected(document, {role: (pods, count) for role, (_, pods, count) in replicas.items()}))
+    for name, pods, count in replicas.values():
+        counted = replicas["Worker"][0] if alike and "Worker" in replicas else name
+        yield Group(
+            spec=pods,
+            at=f"spec.pytorchReplicaSpecs.{name}.template.spec",
+            nodes_field=f"spec.pytorchReplicaSpecs.{counted}.replicas",
+            nodes=total if alike else 1,
+            nodes_known=alike,
+            copies=1 if alike else count,
+            leaders=1 if alike and len(replicas) > 1 else 0,
+            rank="RANK" if "Master" in replicas else "",
+            variables=variables,
+            framework=Framework.PYTORCH,
+        )
+
+
+def _program(pods: Mapping[str, Any]) -> str:
+    """What the containers of a pod run, for comparison."""
+    return repr(
+        [
+            (one.get("command"), one.get("args"), gpu_request(one))
+            for one in map(mapping, listed(pods.get("containers")))
+        ]
+    )
+
+
+def _injected(document: Mapping[str, Any], replicas: Mapping[str, tuple[Mapping[str, Any], int]]) -> Iterator[Variable]:
+    """What the training operator appends to a container's variables (pkg/controller.v1/pytorch, 1.9); ranks and what
+    differs between its versions are unknown.
+    """
+    spec = mapping(document.get("spec"))
+    elastic = spec.get("elasticPolicy")
+    total = sum(count for _, count in replicas.values())
+    old_count = mapping(elastic).get("nProcPerNode")
+    given = spec.get("nprocPerNode")
+    processes = given or ("auto" if old_count is None else str(old_count))
+    processes_field = "spec.nprocPerNode" if given or old_count is None else "spec.elasticPolicy.nProcPerNode"
+    yield "PYTHONUNBUFFERED", "", "1"
+    if "Master" in replicas:
+        name = mapping(document.get("metadata")).get("name")
+        address = f"{name}-master-0" if name else None
+        port = str(_port(replicas["Master"][0]))
+        rank = "0" if total == 1 else None
+        yield "MASTER_PORT", "", port
+        yield "PET_MASTER_PORT", "", port
+        yield "MASTER_ADDR", "", address
+        yield "PET_MASTER_ADDR", "", address
+        # Since 1.7 it is the number of processes, where that is given; before it was that of nodes.
+        yield "WORLD_SIZE", "", None if processes.isdigit() and processes != "1" else str(total)
+        yield "RANK", "", rank
+        yield "PET_NODE_RANK", "", rank
+    yield "PET_NPROC_PER_NODE", processes_field, processes
+    if elastic is None:
+        yield "PET_NNODES", "", str(total)
+        return
+    workers = replicas["Worker"][1] if "Worker" in replicas else total
+    least, most = mapping(elastic).get("minReplicas"), mapping(elastic).get("maxReplicas")
+    low = next(number for number in (least, most, workers) if number is not None)
+    high = next(number for number in (most, least, workers) if number is not None)
+    yield "PET_NNODES", "spec.elasticPolicy", f"{low}:{high}"
+    yield "PET_RDZV_BACKEND", "spec.elasticPolicy", mapping(elastic).get("rdzvBackend") or "c10d"
+    yield "PET_RDZV_ENDPOINT", "spec.elasticPolicy", None
+
+
+def _port(pods: Mapping[str, Any]) -> int:
+    trainer = next((one for one in map(mapping, listed(pods.get("containers"))) if one.get("name") == PYTORCH), {})
+    ports = map(mapping, listed(mapping(trainer).get("ports")))
+    named = (port.get("containerPort") for port in ports if port.get("name") == PYTORCH_PORT_NAME)
+    return next((port for port in named if isinstance(port, int)), PYTORCH_PORT)
+
+
+def _number(spec: Mapping[str, Any], name: str, default: int) -> int:
+    value = spec.get(name)
+    return value if isinstance(value, int) else default
+
+
+__all__ = ["Group", "ManifestError", "Owner", "Setting", "init_containers", "is_readable", "submissions"]
