@@ -1,0 +1,169 @@
+"""A debugging switch is on.
+
+## What it flags
+
+Switches that make a program wait for the GPU, or check, at every step: `CUDA_LAUNCH_BLOCKING=1`,
+`HIP_LAUNCH_BLOCKING=1`, `AMD_SERIALIZE_KERNEL=3`, `PYTORCH_NO_CUDA_MEMORY_CACHING=1`, `JAX_DISABLE_JIT=1`,
+`JAX_DEBUG_NANS=1`, and `detect_anomaly` or `run_eagerly` among a program's arguments. Of
+`TORCH_DISTRIBUTED_DEBUG=DETAIL` it only advises.
+
+## Why it costs GPU time
+
+With blocking launches the GPU is idle between any two kernels, while the program prepares the next one: 1.2 to 3 times
+the time for the same result. Such a switch finds a fault in a few steps and is then forgotten.
+
+## When it stays silent
+
+- switches that cost next to nothing: `TORCH_USE_CUDA_DSA`, `NCCL_DEBUG=INFO`, `TORCH_SHOW_CPP_STACKTRACES`;
+- a switch that is off (`0`, `false`), set under a condition, or of a value that can't be resolved;
+- programs, and jobs, that are named after debugging, tests or profiling; interactive jobs;
+- jobs without GPUs.
+
+## Change
+
+Remove the switch.
+
+## References
+
+- PyTorch documentation, "CUDA semantics" (asynchronous execution) and "CUDA Environment Variables"
+- PyTorch documentation, "Automatic differentiation": anomaly detection "should be enabled only for debugging"
+- PyTorch documentation, "Distributed communication package": `TORCH_DISTRIBUTED_DEBUG`
+- JAX documentation, "Configuration options": `jax_disable_jit`, `jax_debug_nans`
+- AMD ROCm documentation, "Debugging": `AMD_SERIALIZE_KERNEL`
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from stoker.models.finding import Change, Location, Problem
+from stoker.models.rule import Rule
+from stoker.models.vocabulary import Category, JobType, Severity, Source
+from stoker.subjects.editing import in_script, without_variable, without_word, without_words
+from stoker.subjects.launch_plan import Launch
+from stoker.subjects.reading import plain, texts
+from stoker.subjects.shell_model import Word
+from stoker.subjects.submission import Submission
+
+WAITS = "the GPU is idle between any two kernels, while the next one is prepared"
+VARIABLES: Mapping[str, str] = {
+    "CUDA_LAUNCH_BLOCKING": WAITS,
+    "HIP_LAUNCH_BLOCKING": WAITS,
+    "AMD_SERIALIZE_KERNEL": WAITS,
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": "each tensor is allocated by the driver, which waits for the GPU",
+    "JAX_DISABLE_JIT": "nothing is compiled, and each operation is started by itself",
+    "JAX_DEBUG_NANS": "each result is copied from the GPU and looked at",
+    "TORCH_DISTRIBUTED_DEBUG": "the ranks compare each collective call before they make it",
+}
+"""Variables that cost time at every step when they are on, and why."""
+
+ARGUMENTS: Mapping[str, str] = {
+    "detect_anomaly": "each gradient is checked, and each operation's origin kept",
+    "run_eagerly": "the model runs operation by operation instead of as a compiled graph",
+}
+"""The same of a program's arguments, by the last part of their name (`-` as `_`)."""
+
+OFF = frozenset({"", "0", "false", "no", "off"})
+DELIBERATE = re.compile(r"debug|test|smoke|repro|profil|sanit|trace", re.IGNORECASE)
+"""Words in the name of a job or a program that says itself what the switch is for."""
+
+
+def check(submission: Submission) -> Iterator[Problem]:
+    """Report each switch once, at the first launch that runs with it."""
+    plan = submission.plan
+    if plan is None or submission.gpus < 1 or submission.job_type is JobType.INTERACTIVE:
+        return
+    if DELIBERATE.search(submission.name):
+        return
+    told: set[str] = set()
+    for launch in plan.launches:
+        invocation = launch.invocation
+        if not invocation.certain or invocation.captured or _is_deliberate(launch):
+            continue
+        for switch in _switches(submission, launch):
+            if switch.name in told:
+                continue
+            told.add(switch.name)
+            yield Problem(
+                detail=f"{switch.text} slows {invocation.name or 'the program'} down: {switch.cost}.",
+                evidence="It is a switch for debugging.",
+                fix=f"Remove {switch.text}.",
+                severity=Severity.ADVICE if switch.name == "TORCH_DISTRIBUTED_DEBUG" else None,
+                confidence=submission.surely,
+                location=switch.location,
+                sources=(Source.SCRIPT, Source.MANIFEST),
+                change=switch.change,
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """A switch that is on: its name, as it was written, what it costs, where it is, and the job without it."""
+
+    name: str
+    text: str
+    cost: str
+    location: Location
+    change: Change | None
+
+
+def _switches(submission: Submission, launch: Launch) -> Iterator[Switch]:
+    """The switches that are on for a launch."""
+    for name, cost in VARIABLES.items():
+        word = launch.invocation.environment.get(name)
+        if word is None or word.text is None or word.text.lower() in OFF:
+            continue
+        if name != "TORCH_DISTRIBUTED_DEBUG" or word.text.upper() == "DETAIL":
+            set_at = {
+                one.invocation.environment[name].span: one.invocation.environment[name]
+                for one in (submission.plan.launches if submission.plan is not None else ())
+                if name in one.invocation.environment
+            }
+            yield Switch(
+                name=name,
+                text=f"{name}={word}",
+                cost=cost,
+                location=submission.locate_setting(launch.invocation, name, word),
+                change=without_variable(submission, name, tuple(set_at.values()), safe=True),
+            )
+    for option, words in _options(launch):
+        cut = without_words(submission, words) if len(words) > 1 else without_word(submission, words[0])
+        yield Switch(
+            name=option,
+            text=" ".join(str(word) for word in words),
+            cost=ARGUMENTS[option],
+            location=submission.locate(launch.invocation, words),
+            change=in_script(submission, [cut], safe=True),
+        )
+
+
+def _options(launch: Launch) -> Iterator[tuple[str, tuple[Word, ...]]]:
+    """The arguments that are on, as they were written: `--trainer.detect_anomaly true`, `run_eagerly=True`."""
+    for word, following in zip_longest(launch.arguments, launch.arguments[1:]):
+        name, equals, value = (word.text or "").partition("=")
+        key = plain(name).lstrip("_+").rsplit(".", 1)[-1]
+        if key not in ARGUMENTS or not (equals or name.startswith("--")):
+            continue
+        words: tuple[Word, ...] = (word,)
+        if not equals and following is not None and not following.prefix.startswith("-"):
+            words, value = (word, following), following.text
+        elif not equals:
+            value = "true"
+        if value is not None and value.lower() not in OFF:
+            yield key, words
+
+
+def _is_deliberate(launch: Launch) -> bool:
+    return any(DELIBERATE.search(word.text or "") for word in launch.program) or bool(texts(launch)[1:2] == ["test"])
+
+
+RULE: Rule[Submission] = Rule(
+    id="A113",
+    name="debug-left-on",
+    category=Category.API_MISUSE,
+    severity=Severity.WARNING,
+    summary="A debugging switch slows every step down.",
+    fix="Remove the switch.",
+    check=check,
+)
