@@ -1,7 +1,9 @@
 """What users read at `kubectl apply`."""
 
+from dataclasses import replace
+
 from stoker.admission.messages import MAX_WARNING_LENGTH, Cause, denial, warnings
-from stoker.models.finding import Finding, Location
+from stoker.models.finding import Change, Finding, Location, TextEdit
 from stoker.models.verdict import Verdict
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
 
@@ -48,6 +50,24 @@ def test_a_refusal_has_the_place_the_numbers_the_line_and_the_change() -> None:
         ),
     )
     assert refused.message.startswith('DLJob.stoker.dev "bert" is invalid: spec.script: line 3: "--nproc_per_node=4"')
+
+
+def test_a_computed_change_of_one_line_is_shown_under_the_line() -> None:
+    source = "cd /app\n\ntorchrun --nproc_per_node=4 train.py\n"
+    edit = TextEdit(field_path="spec.script", start=35, end=36, text="8", source=source)
+    few = replace(FEW, change=Change(edits=(edit,), safe=False))
+    (cause,) = denial("bert", Verdict(denied=(few,))).causes
+    assert cause.message.splitlines()[1:4] == [
+        "    torchrun --nproc_per_node=4 train.py",
+        "             ^^^^^^^^^^^^^^^^^^",
+        "    torchrun --nproc_per_node=8 train.py",
+    ]
+
+
+def test_a_change_of_several_lines_is_left_to_the_words() -> None:
+    edit = TextEdit(field_path="spec.script", start=0, end=0, text="set -e\n", source="torchrun train.py\n")
+    few = replace(FEW, change=Change(edits=(edit,), safe=True))
+    assert denial("bert", Verdict(denied=(few,))) == denial("bert", Verdict(denied=(FEW,)))
 
 
 def test_every_denied_finding_is_a_cause_of_its_own() -> None:

@@ -21,6 +21,7 @@ def test_a_refusal_names_the_line_the_contradiction_and_the_change(submitter: Su
         " (launcher-too-few).\n"
         "    torchrun --standalone --nproc_per_node=4 train.py\n"
         "                          ^^^^^^^^^^^^^^^^^^\n"
+        "    torchrun --standalone --nproc_per_node=8 train.py\n"
         "  Change it to --nproc_per_node=8, or set spec.gpusPerNode: 4.\n"
     )
     assert submitter.kubectl("get", "dljobs", "-o", "name").stdout == ""

@@ -5,6 +5,7 @@ from typing import Literal
 
 from stoker.models.finding import Finding, single_line
 from stoker.models.verdict import Verdict
+from stoker.subjects.editing import as_changed
 
 MAX_WARNINGS = 3
 """People read three warnings; the rest is in the status and in `stoker lint`."""
@@ -32,7 +33,8 @@ class Denial:
 
 
 def denial(name: str, verdict: Verdict, *, kind: str = "DLJob") -> Denial:
-    """The refusal of a denied verdict; several lines with the offending line of the script and the change.
+    """The refusal of a denied verdict; several lines with the offending line of the script, marked, and as it reads
+    after the change where that is computed.
 
     kubectl prints `The DLJob "bert" is invalid: ` and then the one cause, or each of several as `* field: message`.
     """
@@ -54,6 +56,8 @@ def _cause(finding: Finding, verdict: Verdict) -> Cause:
     lines = [f"{where}{finding.detail.rstrip('.')} ({finding.rule})."]
     if location is not None and location.excerpt:
         lines += [f"    {line}" for line in location.excerpt.splitlines()]
+        changed = None if finding.change is None else as_changed(finding.change)
+        lines += [] if changed is None else [f"    {changed}"]
     lines.append(f"  {finding.fix}")
     lines += [f"  {fault.location}: {fault.detail}" for fault in verdict.suppression_faults if fault.finding == finding]
     return Cause(

@@ -273,7 +273,7 @@ def as_changed(change: Change) -> str | None:
         simple = isinstance(edit.value, str | int | float) and not edit.field_path.endswith("[]")
         return f"{edit.field_path}: {edit.value}" if simple else None
     if (edit.start, edit.end) == (0, len(edit.source)):
-        return f"{edit.field_path}: {edit.text}"
+        return None if "\n" in edit.text else f"{edit.field_path}: {edit.text}"
     removed = edit.source[edit.start : edit.end]
     if "\n" in edit.text or "\n" in removed.replace("\\\n", ""):
         return None
