@@ -2,8 +2,8 @@
 
 A script names its GPUs itself more often than not (`#SBATCH --gres=gpu:4`, `--nproc_per_node=8`,
 `CUDA_VISIBLE_DEVICES=0,1`); what it names most of is what the job requests, and 8 where it names none (1 for
-an inference server, whose default it is). The number of nodes is found the same way, 1 where there is none. The image is
-one of the framework that the script mentions. All of this is read by regular expressions, apart from the code under
+an inference server, whose default it is). The number of nodes is found the same way, 1 where there is none. The image
+is one of the framework that the script mentions. All of this is read by regular expressions, apart from the code under
 test: where the two disagree, one of them is wrong.
 
 - A shell file becomes `spec.script`, as it stands. Files without any launcher or `python x.py` are left out.
