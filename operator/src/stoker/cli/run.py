@@ -107,7 +107,11 @@ def controller(
     help="Folder with tls.crt and tls.key, read again when they change.",
 )
 @click.option(
-    "--health-port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="For /healthz, /readyz."
+    "--health-port",
+    type=click.IntRange(0, 65535),
+    default=8081,
+    show_default=True,
+    help="For /healthz, /readyz and /metrics.",
 )
 @click.option(
     "--scrape-interval",

@@ -19,6 +19,7 @@ import kopf
 from stoker.adapters.kubernetes import NAMESPACES, POLICIES, Kubernetes
 from stoker.admission.policies import Surroundings
 from stoker.catalogue import all_rules
+from stoker.handlers.admission_metrics import AdmissionMetrics
 from stoker.handlers.admission_review import AdmissionRequest, Operation
 from stoker.handlers.cluster_view import ClusterView
 from stoker.handlers.health import HealthServer
@@ -70,8 +71,9 @@ async def serve(settings: AdmissionSettings) -> None:
     """The whole process; see `run`."""
     view = ClusterView()
     pool = ReviewPool(settings.review_threads)
-    jobs = JobReviewer(view, pool, _now)
-    policies = PolicyReviewer(view.in_force, all_rules(), settings.surroundings, _now)
+    metrics = AdmissionMetrics(view.in_force)
+    jobs = metrics.counting(dljob.KIND, JobReviewer(view, pool, _now))
+    policies = metrics.counting(policy.KIND, PolicyReviewer(view.in_force, all_rules(), settings.surroundings, _now))
     server = AdmissionServer(
         settings.server,
         [
@@ -88,6 +90,7 @@ async def serve(settings: AdmissionSettings) -> None:
                 port=settings.health_port,
                 live={"watch": view.stalled, "reviews": pool.stuck},
                 ready={"cluster": view.not_listed, "server": server.not_ready},
+                pages={"/metrics": metrics.page},
             )
         )
         api = await stack.enter_async_context(await Kubernetes.connect())

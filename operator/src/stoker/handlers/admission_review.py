@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from stoker.admission.messages import Cause
 from stoker.models.schema import Violation, explain
+from stoker.models.verdict import Verdict
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
@@ -107,13 +108,17 @@ class AdmissionRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What is answered: `warnings` are lines that kubectl prints, `annotations` stand in the API server's audit log."""
+    """What is answered: `warnings` are lines that kubectl prints, `annotations` stand in the API server's audit log.
+
+    `verdict` is what the answer was made of, where rules have judged; it is counted, not sent.
+    """
 
     allowed: bool
     message: str = ""
     causes: tuple[Cause, ...] = ()
     warnings: tuple[str, ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
+    verdict: Verdict | None = field(default=None, compare=False, repr=False)
 
     def write(self, request: AdmissionRequest) -> bytes:
         """The response's JSON. A denial has code 422 and reason Invalid, as the API server's own validation has."""

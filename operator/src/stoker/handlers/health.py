@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Self
 
 from aiohttp import web
@@ -11,21 +12,33 @@ logger = logging.getLogger(__name__)
 Check = Callable[[], str | None]
 """Says in a few words what is wrong, or None when nothing is."""
 
+Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
 
 class HealthServer:
     """Answers `/healthz` (restart me when it fails) and `/readyz` (send me work when it succeeds): 200, or 503 with
     what is wrong.
 
     An asynchronous context manager. `live` and `ready` name the checks; being asked at all shows that the event loop
-    turns.
+    turns. `pages` are further paths, such as /metrics.
     """
 
-    def __init__(self, *, address: str, port: int, live: Mapping[str, Check], ready: Mapping[str, Check]) -> None:
+    def __init__(
+        self,
+        *,
+        address: str,
+        port: int,
+        live: Mapping[str, Check],
+        ready: Mapping[str, Check],
+        pages: Mapping[str, Page] = MappingProxyType({}),
+    ) -> None:
         self._address = address
         self._port = port
         app = web.Application()
         app.router.add_get("/healthz", _endpoint(live))
         app.router.add_get("/readyz", _endpoint(ready))
+        for path, page in pages.items():
+            app.router.add_get(path, page)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
 
     @property
@@ -47,7 +60,7 @@ class HealthServer:
         await self._runner.cleanup()
 
 
-def _endpoint(checks: Mapping[str, Check]) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _endpoint(checks: Mapping[str, Check]) -> Page:
     async def answer(_: web.Request) -> web.Response:
         problems = [f"{name}: {problem}" for name, check in checks.items() if (problem := check()) is not None]
         return web.Response(status=503 if problems else 200, text="\n".join(problems or ["ok"]) + "\n")

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from stoker.admission import introduced, messages, review
+from stoker.admission.review import SUBMISSION
 from stoker.handlers.admission_review import ALLOWED, AdmissionRequest, Answer, Operation, unreadable
 from stoker.handlers.cluster_view import ClusterView
 from stoker.handlers.review_pool import ReviewPool
@@ -48,10 +49,11 @@ class JobReviewer:
             )
         except TimeoutError:
             logger.warning("The review of %s did not end in time.", described(request))
-            return not_analysed(policy, "in time")
-        except Exception:
+            return replace(not_analysed(policy, "in time"), verdict=Verdict(unfinished=(SUBMISSION,)))
+        except Exception as fault:
             logger.exception("The review of %s failed.", described(request))
-            return Answer(allowed=True, warnings=(FAULT,))
+            verdict = Verdict(unfinished=(SUBMISSION,), failures=((SUBMISSION, fault),))
+            return Answer(allowed=True, warnings=(FAULT,), verdict=verdict)
 
 
 def judge(request: AdmissionRequest, policy: EffectivePolicy, now: datetime) -> Answer:
@@ -71,7 +73,7 @@ def judge(request: AdmissionRequest, policy: EffectivePolicy, now: datetime) -> 
             verdict = introduced(review(old, policy, now=now), verdict)
     for rule, failure in verdict.failures:
         logger.error("Rule %s failed on %s.", rule, described(request), exc_info=failure)
-    return _answer(job, verdict, policy)
+    return replace(_answer(job, verdict, policy), verdict=verdict)
 
 
 def not_analysed(policy: EffectivePolicy, what: str) -> Answer:
