@@ -95,12 +95,16 @@ def _readable(files: Mapping[str, str], texts: Iterable[str]) -> Mapping[str, st
 def read_variables(
     variables: Iterable[Variable], environment: Mapping[str, str | None]
 ) -> tuple[dict[str, str | None], dict[str, str]]:
-    """An environment with a manifest's variables laid over it in their order, and the field that sets each of them."""
+    """An environment with a manifest's variables laid over it in their order, and the field that sets each of them.
+
+    A variable without a field is one that nobody wrote, as a controller injects it.
+    """
     laid: dict[str, str | None] = dict(environment)
     fields: dict[str, str] = {}
     for name, path, value in variables:
         laid[name] = None if value is None else _expanded(value, laid)
-        fields[name] = path
+        if path:
+            fields[name] = path
     return laid, fields
 
 

@@ -103,7 +103,8 @@ def _reference(submission: Submission, word: Word) -> tuple[str, tuple[int, int]
 
 def variable_path(submission: Submission, name: str) -> str:
     """The field of a manifest variable's value."""
-    return f"{variable_item(submission, name)}.value"
+    path = submission.environment_fields[name]
+    return f"{path}.value" if path.endswith("]") else path
 
 
 def variable_item(submission: Submission, name: str) -> str:

@@ -2,11 +2,13 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from types import MappingProxyType
 
 from stoker.subjects.launch_model import RANKS
 from stoker.subjects.launch_plan import Command, Count, CountSource, Launch, Launcher, LaunchPlan, Role
+from stoker.subjects.launcher import counts_named
 
 PER_DEVICE_LAUNCHERS = frozenset(
     {
@@ -120,6 +122,34 @@ def told_devices(launch: Launch) -> bool:
     return False
 
 
+WORKERS = dict.fromkeys(
+    (
+        "data_workers",
+        "dataloader_num_workers",
+        "dataloader_workers",
+        "loader_workers",
+        "num_data_workers",
+        "num_loader_workers",
+        "num_workers",
+        "workers",
+        "workers_per_gpu",
+    ),
+    "workers",
+)
+"""Options (`-` as `_`) that say how many processes each process of a program reads its data with."""
+
+
+def loader_workers(plan: LaunchPlan, launch: Launch) -> Count | None:
+    """The data loader's workers of each process, as the program's arguments say; None where they say nothing.
+
+    In sight of Ray None as well: its workers are those that train.
+    """
+    ray = any(one.launcher is Launcher.RAY for one in plan.launches)
+    if ray or launch.launcher in SERVERS or any("ray" in plain(text) for text in texts(launch)):
+        return None
+    return counts_named(launch.arguments, WORKERS).get("workers")
+
+
 def plain(text: str) -> str:
     """A word as the rules compare it: lower case, `_` for `-`."""
     return text.lower().replace("-", "_")
@@ -177,8 +207,14 @@ def selecting(count: Count) -> str:
     return option if plain(option) in SELECTIONS else ""
 
 
-def with_number(count: Count, number: int) -> str | None:
-    """What the user wrote, with another number: `--nproc_per_node=8`; None where it doesn't end in its number."""
+def with_number(count: Count, number: int, fields: Mapping[str, str] = MappingProxyType({})) -> str | None:
+    """What the user wrote, with another number: `--nproc_per_node=8`; None where it doesn't end in its number.
+
+    fields: those that set variables; of one that is no variable itself (a PyTorchJob's) the field is named.
+    """
+    field = "" if count.text else fields.get(count.variable or "", "")
+    if field and not field.endswith((".value", "]")):
+        return f'{field}: "{number}"'
     text = quoted(count).strip('"')
     if count.value is None or selecting(count) or re.search(rf"(?<!\d){count.value}$", text) is None:
         return None
@@ -250,6 +286,7 @@ __all__ = [
     "is_alone",
     "is_learning",
     "last",
+    "loader_workers",
     "origin_line",
     "plain",
     "quoted",

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 from stoker.models.finding import Location
 from stoker.models.vocabulary import Confidence, Framework, JobType
@@ -105,6 +106,11 @@ class Submission:
         return Confidence.CERTAIN if self.entry_known and self.environment_known else Confidence.LIKELY
 
     @property
+    def may_have_peers(self) -> bool:
+        """Whether other pods may work with this one: a worker may wait for its head."""
+        return self.nodes > 1 or not self.nodes_known
+
+    @property
     def injects_group(self) -> bool:
         """Whether torchrun finds the group of nodes in its environment, without options."""
         return "PET_NNODES" in self.environment
@@ -139,17 +145,23 @@ class Submission:
         return Location(field_path=self.paths.command)
 
     def _underlined(self, words: Sequence[Word]) -> Span | None:
-        """Where some words of a command stand: the first and what follows it without another word between."""
-        if len(words) == 1:
-            return self._written(words[0])
-        spans = sorted(word.span for word in words if word.span is not None)
-        if not spans or self.script is None:
-            return None
-        together = spans[0]
-        for span in spans[1:]:
-            _, end = self.script.offsets(together)
-            start, _ = self.script.offsets(span)
-            if self.script.source[end:start].replace("\\\n", "").strip(" \t"):
+        """Where some words of a command were written, if side by side; else where the first of them stand in it."""
+        written = [span for span in map(self._written, words) if span is not None]
+        together = self._stretch(written)
+        if together is not None and together == reduce(Span.to, written):
+            return together
+        return self._stretch([word.span for word in words if word.span is not None])
+
+    def _stretch(self, spans: Sequence[Span]) -> Span | None:
+        """The first of some spans, and what follows it with nothing but blanks between."""
+        together: Span | None = None
+        for span in sorted(spans):
+            if together is None:
+                together = span
+                continue
+            assert self.script is not None
+            between = self.script.source[self.script.offsets(together)[1] : self.script.offsets(span)[0]]
+            if between.replace("\\\n", "").strip(" \t"):
                 break
             together = together.to(span)
         return together

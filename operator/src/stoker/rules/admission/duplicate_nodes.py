@@ -72,7 +72,8 @@ def check(submission: Submission) -> Iterator[Problem]:
         return
     if (
         submission.job_type in {JobType.EVALUATION, JobType.SERVING}
-        or submission.environment.get("MASTER_ADDR") is None
+        or ("MASTER_ADDR" in submission.environment and submission.environment["MASTER_ADDR"] is None)
+        or not submission.nodes_known
     ):
         return
     for launch in plan.launches:
@@ -86,7 +87,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         )
         yield Problem(
             detail=f"{why} on one node only, in each of the {submission.nodes} pods anew.",
-            evidence=f"{submission.paths.nodes} is {submission.nodes}.",
+            evidence=f"{submission.said_nodes}.",
             fix=_fix(submission, launch),
             confidence=Confidence.LIKELY,
             location=submission.locate_count(launch, launch.nodes),
@@ -98,9 +99,9 @@ def check(submission: Submission) -> Iterator[Problem]:
         if is_alone(plan, launch) and _unconnected(submission, launch):
             yield Problem(
                 detail=f"{launch.program[0]} starts alike in each of the {submission.nodes} pods.",
-                evidence=f"{submission.paths.nodes} is {submission.nodes}, and nothing in sight speaks of ranks.",
-                fix=f"If it doesn't connect by itself, start it with torchrun, which reads PET_NNODES;"
-                f" or set {submission.paths.nodes}: 1.",
+                evidence=f"{submission.said_nodes}, and nothing in sight speaks of ranks.",
+                fix=f"If it doesn't connect by itself, start it with torchrun{_group(submission)};"
+                f" or {submission.set_nodes(1)}.",
                 severity=Severity.ADVICE,
                 confidence=Confidence.POSSIBLE,
                 location=submission.locate(launch.invocation, launch.invocation.argv),
@@ -157,12 +158,25 @@ def _fix(submission: Submission, launch: Launch) -> str:
     if launch.launcher is Launcher.ACCELERATE:
         return (
             f"Start it with torchrun, or add --num_machines {submission.nodes} --num_processes {submission.gpus}"
-            " --machine_rank $STOKER_NODE_RANK --main_process_ip $MASTER_ADDR --main_process_port $MASTER_PORT."
+            f" --machine_rank ${submission.rank or 'RANK'} --main_process_ip $MASTER_ADDR"
+            " --main_process_port $MASTER_PORT."
         )
     option = "--standalone" if launch.standalone else quoted(launch.nodes).strip('"') or "--nnodes"
+    instead = (
+        f"Leave {option} out: torchrun reads the {submission.nodes} nodes from PET_NNODES"
+        if submission.injects_group
+        else f"Start it in place of {option}{_group(submission)}"
+    )
+    return f"{instead}; or {submission.set_nodes(1)}."
+
+
+def _group(submission: Submission) -> str:
+    """How torchrun learns of the other nodes: by itself from its environment, else by options."""
+    if submission.injects_group:
+        return ", which reads PET_NNODES"
     return (
-        f"Leave {option} out: torchrun reads the {submission.nodes} nodes from PET_NNODES;"
-        f" or set {submission.paths.nodes}: 1."
+        f" with --nnodes={submission.nodes} --node_rank=${submission.rank or 'RANK'}"
+        " and the --master_addr of the first pod"
     )
 
 

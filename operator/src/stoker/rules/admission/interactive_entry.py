@@ -60,6 +60,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         detail=detail,
         evidence="The job ends with it." if working(plan) else "Nothing else in the job works.",
         confidence=Confidence.CERTAIN if command.invocation.certain and plan.script.complete else Confidence.LIKELY,
+        fix=None if submission.paths.job_type else "Submit the script that is to run.",
         location=submission.locate(command.invocation),
         sources=(Source.SCRIPT,),
     )

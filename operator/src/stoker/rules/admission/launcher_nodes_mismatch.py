@@ -15,7 +15,8 @@ beyond the number are refused and fail, or wait as well.
 - a number that can't be resolved, or a range (`--nnodes=1:4`) that includes the job's nodes;
 - a launcher told of one node on several: each pod may train for itself on purpose (see `duplicate-nodes`);
 - commands that only some ranks run: nodes may have different roles;
-- commands that run only after a failure.
+- commands that run only after a failure;
+- pods whose number says nothing about the group: a Pod by itself, a Job whose pods can't find one another.
 
 ## Change
 
@@ -46,7 +47,7 @@ TELLING = frozenset(
 def check(submission: Submission) -> Iterator[Problem]:
     """Report each launch whose possible numbers of nodes leave out the job's."""
     plan = submission.plan
-    if plan is None or submission.gpus_per_node < 1:
+    if plan is None or submission.gpus_per_node < 1 or not submission.nodes_known:
         return
     for launch in plan.launches:
         told = launch.nodes
@@ -68,10 +69,10 @@ def check(submission: Submission) -> Iterator[Problem]:
         line = origin_line(told)
         yield Problem(
             detail=f"{quoted(told)} {'makes a group of' if fewer else 'waits for'} {counted(asked, 'node')}, but"
-            f" {submission.paths.nodes} is {submission.nodes}.",
+            f" {submission.said_nodes}.",
             evidence=f"{'The others find the group complete' if fewer else 'The others never come'}"
             f"{f'; the number is from line {line}' if line else ''}.",
-            fix=f"{change}, or set {submission.paths.nodes}: {asked}.",
+            fix=f"{change}, or {submission.set_nodes(asked)}.",
             confidence=submission.surely if told.value is not None and is_alone(plan, launch) else Confidence.LIKELY,
             location=submission.locate_count(launch, told),
             sources=(Source.SCRIPT, Source.MANIFEST),

@@ -130,7 +130,11 @@ def _detail(submission: Submission, launch: Launch, given: Count, processes: int
 
 
 def _fix(submission: Submission, launch: Launch, given: Count, processes: int) -> str:
-    changed = with_number(given, submission.gpus if given is launch.total else submission.gpus_per_node)
+    changed = with_number(
+        given,
+        submission.gpus if given is launch.total else submission.gpus_per_node,
+        submission.environment_fields,
+    )
     change = f"Start {submission.gpus_per_node} on each node" if changed is None else f"Change it to {changed}"
     devices = launch.devices
     if selecting(given):

@@ -120,7 +120,7 @@ def _fits(launch: Launch, submission: Submission) -> bool:
 
 def _fix(submission: Submission, given: Count, processes: int, devices: int, *, total: bool) -> str:
     def start(each: int) -> str:
-        changed = with_number(given, each * submission.nodes if total else each)
+        changed = with_number(given, each * submission.nodes if total else each, submission.environment_fields)
         return f"start {each} on each node" if changed is None else f"change it to {changed}"
 
     gpus, field = submission.gpus_per_node, submission.paths.gpus_per_node

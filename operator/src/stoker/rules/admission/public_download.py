@@ -130,7 +130,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         yield Problem(
             detail=f"{tool} downloads from {site} in every pod at every start, while {waiting}.",
             evidence=f"{word} is on a public site." if word is not None else f"{tool} takes it from {site}.",
-            fix=_fix(command),
+            fix=_fix(command, submission),
             confidence=Confidence.LIKELY,
             location=submission.locate(invocation, () if word is None else (word,)),
             sources=(Source.SCRIPT,),
@@ -190,10 +190,11 @@ def _kept(command: Command, submission: Submission) -> bool:
     return on_volume or not absolute or None in words
 
 
-def _fix(command: Command) -> str:
+def _fix(command: Command, submission: Submission) -> str:
     if command.tool in {"huggingface-cli", "hf"}:
         return "Download it once to a volume, mount that, and set HF_HOME to it and HF_HUB_OFFLINE=1."
-    return "Copy it once to the cluster's storage, mount that in spec.podTemplate, and read it from there."
+    volumes = submission.paths.volumes
+    return f"Copy it once to the cluster's storage, mount that ({volumes}), and read it from there."
 
 
 RULE: Rule[Submission] = Rule(

@@ -61,7 +61,8 @@ def check(submission: Submission) -> Iterator[Problem]:
         yield Problem(
             detail=f"{launch.launcher} reaches other nodes by ssh; here each of the {submission.nodes} pods would"
             " start it, and none runs an ssh server.",
-            evidence=f"{submission.paths.nodes} is {submission.nodes}.",
+            evidence=f"{submission.said_nodes}.",
+            fix=None if submission.injects_group else "Start the program with torchrun, which needs no ssh.",
             confidence=Confidence.LIKELY,
             location=submission.locate(launch.invocation, launch.invocation.argv[:1]),
             sources=(Source.SCRIPT, Source.MANIFEST),

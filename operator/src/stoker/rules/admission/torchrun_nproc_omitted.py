@@ -60,6 +60,9 @@ def check(submission: Submission) -> Iterator[Problem]:
                 detail=f"{launch.launcher} starts 1 process on {submission.gpus_per_node} GPUs:"
                 f" neither --nproc-per-node nor PET_NPROC_PER_NODE is set, {counted(idle, 'GPU')} will be idle.",
                 evidence="1 is torchrun's default.",
+                fix="Add --nproc-per-node=gpu, or leave PET_NPROC_PER_NODE as the operator sets it."
+                if submission.injects_group
+                else "Add --nproc-per-node=gpu.",
                 confidence=Confidence.LIKELY,
                 location=submission.locate(launch.invocation, launch.invocation.argv[:1]),
                 sources=(Source.SCRIPT, Source.MANIFEST),
@@ -82,6 +85,6 @@ RULE: Rule[Submission] = Rule(
     category=Category.GPU_OVERSUBSCRIPTION,
     severity=Severity.WARNING,
     summary="torchrun starts its default of one process on several GPUs.",
-    fix="Add --nproc-per-node=gpu, or leave PET_NPROC_PER_NODE as the operator sets it.",
+    fix="Add --nproc-per-node=gpu.",
     check=check,
 )
