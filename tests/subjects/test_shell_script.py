@@ -108,7 +108,7 @@ def circumstances(source: str) -> list[tuple[str, str]]:
         ("x=2; if [ $x -gt 1 ] && [[ $x == 2 ]]; then a; fi; [ -n \"$x\" ] || b", ["a"]),
         ("if [ -z \"$x\" ]; then x=1; fi; a $x", ["a 1"]),
         ("if ((2 > 1)); then a; fi; ((0)) && b", ["a"]),
-        ("x=abc; if [[ $x == a* && ! $x =~ z ]]; then a; else b; fi", ["a", "b"]),
+        ("x=abc; if [[ $x == a* && ! $x =~ z ]]; then a; else b; fi", ["a"]),
         ("case x.y in *.z) a;; *.y|q) b;; *) c;; esac", ["b"]),
         ("case $# in 0) a;; *) b;; esac", ["a"]),
         ("case a in a) b;& c) d;; esac", ["b", "d"]),

@@ -4,7 +4,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from stoker.subjects import shell_text
+from stoker.subjects import shell_output, shell_text
 from stoker.subjects.shell_expansion import Field
 from stoker.subjects.shell_loop import Loops
 from stoker.subjects.shell_state import EXPECTED, FAILURE, SUCCESS, UNDECIDED, Outcome, State, Variable, decided, join
@@ -32,9 +32,9 @@ class Builtins(Loops):
             case "false":
                 return FAILURE, state
             case "test":
-                return self._test_words(arguments), state
+                return self._test_words(arguments, state), state
             case "[":
-                return self._test_words(arguments[:-1]), state
+                return self._test_words(arguments[:-1], state), state
             case "exit":
                 return self._exit(arguments, state)
             case "return":
@@ -53,11 +53,15 @@ class Builtins(Loops):
                 return self._eval(fields, state)
             case "source" | ".":
                 return self._sourced(fields, state)
-            case "read" | "mapfile" | "readarray" | "getopts":
-                if name == "getopts" and state.positional == ():
-                    return FAILURE, state
-                self._read(name, arguments, prefix, state)
-                return UNDECIDED, state
+            case "read":
+                return self._read(arguments, dict(prefix).get("IFS") or state.variables.get("IFS"), state), state
+            case "mapfile" | "readarray":
+                self._read_lines(arguments, state)
+                return SUCCESS, state
+            case "getopts":
+                return self._getopts(arguments, state), state
+            case "coproc" if arguments:
+                return self._coprocess(arguments, prefix, state)
             case "let":
                 outcome = SUCCESS
                 for each in arguments:
@@ -77,10 +81,10 @@ class Builtins(Loops):
                 names = [(each.text or shell_text.prefix(each.value)).split("=", 1)[0] for each in arguments]
                 state.forget_names(each for each in names if each.isidentifier())
                 return SUCCESS, state
-            case "printf" if arguments and arguments[0].text == "-v":
-                state.forget_names(each for each in [arguments[1].text if len(arguments) > 1 else None] if each)
+            case "printf" if len(arguments) > 2 and arguments[0].text == "-v":
+                self._assign_text(arguments[1], shell_output.printed(arguments[2:]), state)
                 return SUCCESS, state
-            case "shopt" | "umask" | "ulimit" | "hash" | "alias" | "unalias":
+            case "shopt" | "umask" | "ulimit" | "alias" | "unalias":
                 return SUCCESS, state
             case _:
                 return None
@@ -183,31 +187,166 @@ class Builtins(Loops):
             state.forget()
         return EXPECTED, state
 
-    def _read(self, name: str, arguments: Sequence[Field], prefix: list[tuple[str, Variable]], state: State) -> None:
-        """`read`: known only from a known here-string into an array or variables."""
-        targets = [each.text for each in arguments if each.text is not None and each.text.isidentifier()]
-        flags = "".join(each.text[1:] for each in arguments if each.text is not None and each.text.startswith("-"))
-        text = shell_text.single(self._stdin) if self._stdin is not None else None
-        if name == "getopts":
-            targets = targets[-1:]
-        separator = dict(prefix).get("IFS")
-        ifs = shell_text.single(separator.scalar()) if separator is not None else " \t"
+    def _assign_text(self, target: Field, text: str | None, state: State) -> None:
+        """Give a variable known text, or forget it; an array's element and an unknown name are not followed."""
+        name = target.text
+        if name is None or not name.split("[", 1)[0].isidentifier():
+            state.forget()
+        elif text is None or not name.isidentifier():
+            state.forget_names([name.split("[", 1)[0]])
+        else:
+            exported = (state.variables.get(name) or Variable()).exported
+            state.assign(name, Variable(value=shell_text.literal(text), exported=exported))
+
+    def _coprocess(
+        self, arguments: Sequence[Field], prefix: list[tuple[str, Variable]], state: State
+    ) -> tuple[Outcome, State | None]:
+        """`coproc COMMAND`: a background command. Of `coproc NAME { ...; }` the grammar gives only the first one."""
+        words = list(arguments)
+        if len(words) > 2 and words[1].text == "{":
+            words = words[2:]
+            self._complete = False
+        copy = state.fork()
+        copy.background, copy.errexit = True, False
+        self._subshell(copy, lambda inner: self._run_command(words, prefix, inner, None))
+        return SUCCESS, state
+
+    def _input(self) -> str | None:
+        """What is left to read from standard input, if that is known."""
+        return shell_text.single(self._stdin) if self._stdin is not None else None
+
+    def _read(self, arguments: Sequence[Field], separator: Variable | None, state: State) -> Outcome:
+        """`read`: takes one line of a known here-string, heredoc, file or pipe."""
+        flags, targets, delimiter = _read_options(arguments, "pdnNtui")
+        if flags is None:
+            state.forget()
+            return UNDECIDED
+        text = self._input()
+        ifs = shell_text.single(separator.scalar()) if separator is not None else " \t\n"
         state.forget_names(targets or ["REPLY"])
-        if name != "read" or text is None or ifs is None or not targets or "d" in flags or "n" in flags:
-            return
-        line = text.split("\n", 1)[0]
-        words = line.split() if ifs.isspace() else line.strip().split(ifs) if len(ifs) == 1 and line.strip() else [line]
+        if (
+            text is None
+            or ifs is None
+            or flags & set("nNu")
+            or len(ifs.strip()) > 1
+            or ("\\" in text and "r" not in flags)
+        ):
+            self._stdin = None if self._stdin is None else shell_text.hole(["<"])
+            return UNDECIDED
+        if delimiter is not None:
+            line, rest = (text, "") if delimiter == "" else (None, "")
+        else:
+            line, _, rest = text.partition("\n")
+        self._stdin = shell_text.literal(rest)
+        if line is None:
+            return UNDECIDED
         if "a" in flags:
-            state.variables[targets[0]] = Variable(items=tuple(shell_text.literal(word) for word in words[:1_024]))
-        elif len(targets) >= len(words):
-            for index, target in enumerate(targets):
+            items = tuple(shell_text.literal(word) for word in _cut(line, ifs, None)[:1_024])
+            state.assign((targets or ["REPLY"])[0], Variable(items=items))
+        else:
+            words = _cut(line, ifs, len(targets)) if targets else [line]
+            for index, target in enumerate(targets or ["REPLY"]):
                 word = words[index] if index < len(words) else ""
-                state.variables[target] = Variable(value=shell_text.literal(word))
+                state.assign(target, Variable(value=shell_text.literal(word)))
+        if delimiter is not None:
+            return UNDECIDED  # the end of the text comes before its delimiter
+        return SUCCESS if text else FAILURE
+
+    def _read_lines(self, arguments: Sequence[Field], state: State) -> None:
+        """`mapfile`, `readarray`."""
+        flags, targets, delimiter = _read_options(arguments, "dnOsuCc")
+        if flags is None:
+            state.forget()
+            return
+        name = (targets or ["MAPFILE"])[0]
+        text = self._input()
+        self._stdin = None if self._stdin is None else shell_text.EMPTY
+        state.forget_names([name])
+        if text is None or flags - {"t", "d"} or (delimiter is not None and len(delimiter) != 1):
+            return
+        end = delimiter or "\n"
+        lines = text.split(end)
+        if lines[-1] == "":
+            lines.pop()
+        if len(lines) <= 1_024:
+            kept = "" if "t" in flags else end
+            state.assign(name, Variable(items=tuple(shell_text.literal(line + kept) for line in lines)))
+
+    def _getopts(self, arguments: Sequence[Field], state: State) -> Outcome:
+        """`getopts`: one option of the known positional parameters, each in a word of its own."""
+        texts = [each.text for each in arguments]
+        state.forget_names(["OPTARG"])
+        if len(texts) != 2 or texts[0] is None or texts[1] is None or not texts[1].isidentifier():
+            state.forget()
+            return UNDECIDED
+        letters, name = texts[0], texts[1]
+        position = self._expander.integer("OPTIND", state) if "OPTIND" in state.variables else 1
+        words = [shell_text.single(value) for value in state.positional] if state.positional is not None else None
+        if words is not None and position is not None:
+            word = words[position - 1] if 0 < position <= len(words) else ""
+            if word is not None and (not word.startswith("-") or word in ("-", "--")):
+                state.assign("OPTIND", Variable(value=shell_text.literal(str(position + (word == "--")))))
+                return FAILURE
+            letter = word[1] if word else ""
+            valued = f"{letter}:" in letters.lstrip(":")
+            if word is not None and letter in letters.replace(":", "") and (valued or len(word) == 2):
+                following = words[position] if position < len(words) else None
+                argument = word[2:] or following
+                if not valued or argument is not None:
+                    state.assign(name, Variable(value=shell_text.literal(letter)))
+                    state.assign("OPTARG", Variable(value=shell_text.literal(argument or "") if valued else EMPTY))
+                    used = 2 if valued and len(word) == 2 else 1
+                    state.assign("OPTIND", Variable(value=shell_text.literal(str(position + used))))
+                    return SUCCESS
+        state.forget_names([name, "OPTIND"])
+        return UNDECIDED
 
     def _trap(self, arguments: Sequence[Field], state: State) -> None:
         signals = {each.text for each in arguments[1:]}
-        if not arguments or not signals & {"EXIT", "0"}:
+        if not arguments:
             return
         value = arguments[0].value
         known = len(value) == 1 and shell_text.plain(value[0]) not in (None, "", "-")
-        state.exit_trap = value[0] if known else None
+        handler = value[0] if known else None
+        if signals & {"EXIT", "0"}:
+            state.exit_trap = handler
+        if "ERR" in signals:
+            state.failure_trap = handler
+
+
+def _read_options(arguments: Sequence[Field], valued: str) -> tuple[set[str] | None, list[str], str | None]:
+    """The letters of the options, the variables and the delimiter of `read` and `mapfile`; None if unknown.
+
+    valued: letters whose option takes a value. An array's name (`-a NAME`) is one of the variables.
+    """
+    flags: set[str] = set()
+    targets: list[str] = []
+    delimiter: str | None = None
+    words = [each.text for each in arguments]
+    while words:
+        word = words.pop(0)
+        if word is None or (not word.startswith("-") and not word.isidentifier()):
+            return None, [], None
+        if not word.startswith("-"):
+            targets.append(word)
+            continue
+        for index, letter in enumerate(word[1:], start=2):
+            flags.add(letter)
+            if letter in valued:
+                value = word[index:] or (words.pop(0) if words else None)
+                delimiter = value if letter == "d" else delimiter
+                break
+    return flags, targets, delimiter
+
+
+def _cut(line: str, separators: str, most: int | None) -> list[str]:
+    """A line in at most so many words, as `read` splits it: blanks in a row are one, other separators are not."""
+    if not separators:
+        return [line]
+    separator = separators.strip()
+    if not separator:
+        return line.strip(separators).split(None, -1 if most is None else most - 1)
+    blank = separators.replace(separator, "")
+    words = line.strip(blank).split(separator, -1 if most is None else most - 1) if line else []
+    words = [word.strip(blank) for word in words] if blank else words
+    return words[:-1] if most is None and words and words[-1] == "" else words

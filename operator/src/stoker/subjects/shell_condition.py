@@ -1,11 +1,12 @@
 """`test`, `[ ]` and `[[ ]]` on values that may be unknown: true, false or undecided."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from stoker.subjects import shell_arithmetic, shell_pattern, shell_text
+from stoker.subjects import shell_arithmetic, shell_pattern, shell_regex, shell_text
 from stoker.subjects.shell_arithmetic import ArithmeticUnknownError
 from stoker.subjects.shell_pattern import PatternTooLargeError
+from stoker.subjects.shell_regex import RegexUnknownError
 from stoker.subjects.shell_text import NO_NAMES, Value
 
 MAX_TOKENS = 256
@@ -32,11 +33,15 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """True, False, or None with the names that it hangs on; assumed: variables taken for unset."""
+    """True, False, or None with the names that it hangs on; assumed: variables taken for unset.
+
+    groups: what `=~` matched, and its groups; None if unknown.
+    """
 
     truth: bool | None
     names: frozenset[str] = NO_NAMES
     assumed: frozenset[str] = NO_NAMES
+    groups: tuple[str, ...] | None = None
 
 
 _UNKNOWN = Answer(None)
@@ -51,7 +56,9 @@ def evaluate(tokens: Sequence[Token], *, patterns: bool) -> Answer:
         answer = reader.either(0)
     except _NotUnderstoodError:
         return Answer(None, _names(tokens))
-    return answer if reader.position == len(tokens) else Answer(None, _names(tokens))
+    if reader.position != len(tokens):
+        return Answer(None, _names(tokens))
+    return replace(answer, groups=reader.groups)
 
 
 def _names(tokens: Sequence[Token]) -> frozenset[str]:
@@ -67,6 +74,7 @@ class _Reader:
         self.tokens = tokens
         self.patterns = patterns
         self.position = 0
+        self.groups: tuple[str, ...] | None = None
 
     def peek(self, ahead: int = 0) -> Token | None:
         index = self.position + ahead
@@ -134,6 +142,8 @@ class _Reader:
                 if truth is None:
                     return Answer(None, names)
                 answers.add(truth)
+        if len(lefts) * len(rights) != 1:
+            self.groups = None
         return Answer(next(iter(answers)) if len(answers) == 1 else None, names)
 
     def _compare(self, left: str, operator: str, right: str, token: Token) -> bool | None:
@@ -154,7 +164,24 @@ class _Reader:
             return equal != (operator == "!=")
         if operator in ("<", ">"):
             return left < right if operator == "<" else left > right
+        if operator == "=~":
+            return self._search(left, right, token)
         return None
+
+    def _search(self, text: str, expression: str, token: Token) -> bool | None:
+        """`text =~ expression`; what is quoted in the expression stands for itself."""
+        self.groups = None
+        quoted = token.value is not None and any(piece.quoted for alternative in token.value for piece in alternative)
+        if quoted and token.value is not None:
+            if not all(piece.quoted for alternative in token.value for piece in alternative):
+                return None
+            self.groups = (expression,) if expression in text else ()
+            return expression in text
+        try:
+            matched, self.groups = shell_regex.search(expression, text)
+        except RegexUnknownError:
+            return None
+        return matched
 
 
 def _integer(text: str) -> int:

@@ -10,7 +10,7 @@ from stoker.subjects.shell_condition import Token
 from stoker.subjects.shell_expansion import Field
 from stoker.subjects.shell_pattern import PatternTooLargeError
 from stoker.subjects.shell_pipeline import Pipelines
-from stoker.subjects.shell_state import EXPECTED, SUCCESS, UNDECIDED, UNEXPECTED, Outcome, State, decided
+from stoker.subjects.shell_state import EXPECTED, SUCCESS, UNDECIDED, UNEXPECTED, Outcome, State, Variable, decided
 from stoker.subjects.shell_text import Value
 from stoker.subjects.shell_walk import MAX_DEPTH, MAX_STEPS, ExhaustedError, Run
 
@@ -34,15 +34,23 @@ class Decisions(Pipelines):
                 stack.extend(reversed(child.children))
             elif child.type == "test_operator" or not child.is_named:
                 tokens.append(Token(self._source.slice(child)))
+            elif child.type == "regex":
+                text = self._source.slice(child)
+                plain = not any(mark in text for mark in "'\"`") and not re.search(r"\$[\w({]", text)
+                tokens.append(Token("", shell_text.literal(text) if plain else shell_text.hole(["=~"])))
             else:
                 value = self._expander.value(child, self._source, state)
                 text = self._source.slice(child)
                 operator = text if text in shell_condition.BINARY or text in shell_condition.UNARY else ""
                 tokens.append(Token(operator, value))
-        return self._answer(tokens, patterns=opening == "[[")
+        return self._answer(tokens, state, patterns=opening == "[[")
 
-    def _answer(self, tokens: Sequence[Token], *, patterns: bool) -> Outcome:
+    def _answer(self, tokens: Sequence[Token], state: State, *, patterns: bool) -> Outcome:
         answer = shell_condition.evaluate(tokens, patterns=patterns)
+        if answer.groups is not None:
+            state.assign("BASH_REMATCH", Variable(items=tuple(map(shell_text.literal, answer.groups))))
+        elif any(token.operator == "=~" for token in tokens):
+            state.forget_names(["BASH_REMATCH"])
         self._assumed_unset |= answer.assumed if answer.truth is not None else set()
         if answer.truth is None and answer.names == {EXPECTED.ending.value} and len(tokens) == 3:
             # `[ $? -ne 0 ]` after a program: a successful run doesn't come here.
@@ -52,7 +60,7 @@ class Decisions(Pipelines):
                         "-gt": UNEXPECTED}.get(operator, UNDECIDED)  # fmt: skip
         return decided(answer.truth, answer.names)
 
-    def _test_words(self, fields: Sequence[Field]) -> Outcome:
+    def _test_words(self, fields: Sequence[Field], state: State) -> Outcome:
         """`test EXPRESSION`."""
         tokens: list[Token] = []
         for each in fields:
@@ -62,7 +70,7 @@ class Decisions(Pipelines):
                 tokens.append(Token(text or ""))
             else:
                 tokens.append(Token(text or "" if operator else "", each.value))
-        return self._answer(tokens, patterns=False)
+        return self._answer(tokens, state, patterns=False)
 
     def _inside(self, node: Node, state: State) -> Value:
         """The expression of `(( ))`, its `$` expansions done."""

@@ -17,16 +17,18 @@ from stoker.subjects.shell_text import EMPTY, SEPARATOR, Piece, Text, Value
 MAX_VARIANTS = 4
 MAX_BRACE_WORDS = 256
 MAX_BRACE_TEXT = 1_024
+MAX_BRACE_DEPTH = 8
 MAX_DEPTH = 24
 
 _EXPANSIONS = frozenset(
     {"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion", "process_substitution"}
 )
 _ESCAPES = {"word": None, "double": '$`"\\\n', "heredoc": "$`\\\n", "raw": ""}
-_ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v", "0": "\0"}
+_ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v", "E": "\x1b"}
 _OPERATORS = frozenset(
     {":-", "-", ":=", "=", ":+", "+", ":?", "?", "%", "%%", "#", "##", "/", "//", "/#", "/%", ":", "^", "^^", ",", ",,"}
 )
+_PER_ELEMENT = frozenset({"%", "%%", "#", "##", "/", "//", "/#", "/%", "^", "^^", ",", ",,"})
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 # Set by the image, the kubelet or the shell itself: never taken for unset.
@@ -55,6 +57,15 @@ class Field:
     def text(self) -> str | None:
         return None if self.many else shell_text.single(self.value)
 
+    @property
+    def globs(self) -> bool:
+        """Whether files' names may take its place."""
+        return any(
+            piece.text is not None and not piece.quoted and any(each in piece.text for each in "*?")
+            for text in self.value
+            for piece in text
+        )
+
 
 Substitute = Callable[[Node, Source, State], Value]
 
@@ -72,9 +83,10 @@ class Expander:
     def fields(self, nodes: Sequence[Node], source: Source, state: State) -> list[list[Field]]:
         """The words of a command: one list, or several where alternatives split differently."""
         variants: list[list[Field]] = [[]]
-        for node in nodes:
-            site = source.outer(source.start(node), source.end(node))
-            choices = self._field_choices(self.value(node, source, state), site, state)
+        for word in _joined(nodes, source):
+            site = source.outer(source.start(word[0]), source.end(word[-1]))
+            value = shell_text.concatenate([self.value(node, source, state) for node in word])
+            choices = self._field_choices(value, site, state)
             if len(choices) == 1:
                 for variant in variants:
                     variant.extend(choices[0])
@@ -91,7 +103,7 @@ class Expander:
         for text in value:
             if separators is None:
                 return [[Field(shell_text.hole(shell_text.names(value), many=True), site, many=True)]]
-            fields = [each for field in shell_text.split(text, separators) for each in braces(field)]
+            fields = [each for word in braces(text) for each in shell_text.split(word, separators)]
             if fields not in split:
                 split.append(fields)
         if len(split) == 1 or any(len(fields) != len(split[0]) for fields in split):
@@ -127,7 +139,7 @@ class Expander:
                 return self._double_quoted(node, start + 2, end - 1, source, state)
             case "ansi_c_string":
                 return shell_text.literal(
-                    _ansi(source.text[start + 2 : end - 1]), *source.outer(start, end), quoted=True
+                    ansi(source.text[start + 2 : end - 1]), *source.outer(start, end), quoted=True
                 )
             case "concatenation":
                 parts: list[Value] = []
@@ -223,6 +235,10 @@ class Expander:
             return self._list(state.positional, quoted=True, joined=True)
         if name == "?":
             return shell_text.literal("0") if state.last is SUCCESS else shell_text.hole([state.last.ending.value])
+        target = state.target(name)
+        if target is None:
+            return shell_text.hole([name], many=True)
+        name = target
         variable = state.variables.get(name)
         if variable is not None:
             return variable.scalar()
@@ -240,7 +256,7 @@ class Expander:
         for index, item in enumerate(items):
             if index:
                 parts.append(((between,),))
-            parts.append(shell_text.mark_expanded(item, quoted=quoted))
+            parts.append(item if shell_text.is_several(item) else shell_text.mark_expanded(item, quoted=quoted))
         if any(len(item) > 1 for item in items) and len(shell_text.concatenate(parts)[0]) == 1 < len(parts):
             return shell_text.hole(many=True)
         return shell_text.concatenate(parts)
@@ -266,31 +282,34 @@ class Expander:
             name = source.slice(name_node)
             index = source.slice(index_node)
             if index not in ("@", "*"):
-                index = shell_text.single(self._region(index_node, source.start(index_node), source.end(index_node),
-                                                       source, state, "double"))  # fmt: skip
+                index = shell_text.single(self.value(index_node, source, state))
                 if index is None:
-                    return shell_text.hole([name])
+                    return shell_text.hole([name], many=not quoted)
         operator = rest[0].type if rest else ""
         if rest and operator not in _OPERATORS:
-            return shell_text.hole([name], many=True)
+            return shell_text.hole([name], many=not quoted)
+        variable = None
         if name in ("@", "*") and target.type != "subscript":
             index = name
             items = state.positional
         else:
-            variable = state.variables.get(name)
-            items = variable.items if variable is not None and variable.items is not None else None
+            variable = state.variables.get(state.target(name) or "")
+            items = variable.items if variable is not None else None
             if index in ("@", "*") and items is None:
                 scalar = self.lookup(name, state)
                 if scalar is not None and any(piece.text is None for text in scalar for piece in text):
                     return shell_text.hole([name], many=True)
                 items = () if scalar is None else (scalar,)
         if index in ("@", "*"):
-            return self._array(items, flag, operator, rest, source, state, quoted=quoted, joined=index == "*")
-        value = self._element(name, index, items, state)
+            keys = variable.keys if variable is not None else None
+            return self._array(
+                name, items, keys, flag, operator, node, rest, source, state, quoted=quoted, joined=index == "*"
+            )
+        value = self._element(name, index, variable, state)
         if flag == "!":
             pointed = shell_text.single(value) if value is not None else None
             if pointed is None or not pointed.isidentifier():
-                return shell_text.hole([name], many=True)
+                return shell_text.hole([name], many=not quoted)
             value = self.lookup(pointed, state)
         if flag == "#":
             text = shell_text.single(value) if value is not None else ""
@@ -299,23 +318,27 @@ class Expander:
             return shell_text.mark_expanded(EMPTY if value is None else value, quoted=quoted)
         return self._operate(name, value, operator, node, rest, source, state, quoted=quoted)
 
-    def _element(self, name: str, index: str | None, items: tuple[Value, ...] | None, state: State) -> Value | None:
+    def _element(self, name: str, index: str | None, variable: Variable | None, state: State) -> Value | None:
         if index is None:
             return self.lookup(name, state)
+        if variable is not None and variable.items is not None and variable.keys is not None:
+            return variable.items[variable.keys.index(index)] if index in variable.keys else None
         position = self.integer(index, state)
-        if items is None:
-            return self.lookup(name, state) if position == 0 else shell_text.hole([name])
-        if position is None:
-            return shell_text.hole([name])
-        if -len(items) <= position < len(items):
-            return items[position]
-        return None
+        if variable is None or variable.items is None:
+            return self.lookup(name, state) if position == 0 else shell_text.hole([name], many=True)
+        items = variable.items
+        if position is None or any(map(shell_text.is_several, items)):
+            return shell_text.hole([name], many=True)
+        return items[position] if -len(items) <= position < len(items) else None
 
     def _array(
         self,
+        name: str,
         items: tuple[Value, ...] | None,
+        keys: tuple[str, ...] | None,
         flag: str,
         operator: str,
+        node: Node,
         rest: Sequence[Node],
         source: Source,
         state: State,
@@ -323,20 +346,31 @@ class Expander:
         quoted: bool,
         joined: bool,
     ) -> Value:
+        """`${x[@]}` and `$@` in their forms.
+
+        The shell gives an associative array in an order of its own; a loop over it runs the same rounds in any order.
+        """
         if items is None:
             return shell_text.hole(many=True)
+        counted = not any(map(shell_text.is_several, items))
         if flag == "#":
-            return shell_text.literal(str(len(items)))
+            return shell_text.literal(str(len(items))) if counted else shell_text.hole([name])
         if flag == "!":
-            items = tuple(shell_text.literal(str(index)) for index in range(len(items)))
-        elif operator == ":":
-            numbers = [self.integer(source.slice(node), state) for node in rest if node.is_named]
-            if not numbers or None in numbers:
+            if not counted:
                 return shell_text.hole(many=True)
-            known = [number for number in numbers if number is not None]
+            items = tuple(map(shell_text.literal, keys if keys is not None else map(str, range(len(items)))))
+        elif operator == ":":
+            numbers = [self.integer(source.slice(each), state) for each in rest if each.is_named]
             # "${@:1}" starts at $1, not at index 1.
-            start = max(known[0] - (1 if items is state.positional else 0), 0)
-            items = items[start : start + known[1]] if len(known) > 1 else items[start:]
+            chosen = _chosen(items, numbers, first=1 if items is state.positional else 0) if counted else None
+            if chosen is None or keys is not None:
+                return shell_text.hole(many=True)
+            items = chosen
+        elif operator in _PER_ELEMENT and counted:
+            items = tuple(
+                shell_text.as_assigned(self._operate(name, item, operator, node, rest, source, state, quoted=True))
+                for item in items
+            )
         elif operator in (":-", "-") and not items:
             return self._operand(rest, source, state, quoted=quoted)
         elif operator in (":+", "+"):
@@ -349,7 +383,7 @@ class Expander:
         """What stands after the operator of `${x:-...}`."""
         nodes = [node for node in rest[1:] if node.type != "}"]
         if not nodes:
-            return ((Piece("", quoted=True),),) if quoted else EMPTY
+            return _nothing(quoted=quoted)
         parts: list[Value] = []
         position = source.start(nodes[0])
         for node in nodes:
@@ -389,21 +423,21 @@ class Expander:
                     if not null:
                         alternatives.append(self._operand(rest, source, state, quoted=quoted))
                     if null or unknown:
-                        alternatives.append(EMPTY)
+                        alternatives.append(_nothing(quoted=quoted))
                 elif null and bare != "?":
                     alternatives.append(self._operand(rest, source, state, quoted=quoted))
                 else:
                     alternatives.append(shell_text.mark_expanded((text,), quoted=quoted))
-            if value is None:
-                alternatives.append(EMPTY if bare in ("+", "?") else self._operand(rest, source, state, quoted=quoted))
+            if value is None and bare in ("+", "?"):
+                alternatives.append(_nothing(quoted=quoted))
+            elif value is None:
+                alternatives.append(self._operand(rest, source, state, quoted=quoted))
             result = shell_text.union(alternatives)
             if bare == "=" and name.isidentifier():
                 previous = state.variables.get(name, Variable())
-                state.variables[name] = Variable(
-                    value=shell_text.as_assigned(result),
-                    exported=previous.exported,
-                    origin=source.outer(source.start(node), source.end(node)),
-                )
+                origin = source.outer(source.start(node), source.end(node))
+                assigned = Variable(value=shell_text.as_assigned(result), exported=previous.exported, origin=origin)
+                state.assign(name, assigned)
             return result
         texts = shell_text.possible(value) if value is not None else frozenset({""})
         if texts is None:
@@ -482,9 +516,8 @@ class Expander:
                 raise ArithmeticUnknownError
             known[name] = number
             previous = state.variables.get(name, Variable())
-            state.variables[name] = Variable(
-                value=shell_text.literal(str(number)), exported=previous.exported, origin=previous.origin
-            )
+            value = shell_text.literal(str(number))
+            state.assign(name, Variable(value=value, exported=previous.exported, origin=previous.origin))
 
         return shell_arithmetic.evaluate(expression, lookup, assign)
 
@@ -511,8 +544,36 @@ class Expander:
         return int(result) if result is not None and result.lstrip("-").isdecimal() else None
 
 
+def _chosen(items: tuple[Value, ...], numbers: Sequence[int | None], *, first: int) -> tuple[Value, ...] | None:
+    """`${x[@]:offset:length}`, the first element's number being `first`; None if it can't be followed."""
+    known = [number for number in numbers if number is not None]
+    if not known or len(known) != len(numbers) or (first and known[0] == 0) or (len(known) > 1 and known[1] < 0):
+        return None
+    start = known[0] - first if known[0] >= 0 else len(items) + known[0]
+    if start < 0:
+        return ()
+    return items[start : start + known[1]] if len(known) > 1 else items[start:]
+
+
+def _joined(nodes: Sequence[Node], source: Source) -> Iterator[list[Node]]:
+    """Nodes by the word that they are of: the grammar makes several of `"$a"{1,2}`."""
+    word: list[Node] = []
+    for node in nodes:
+        if word and source.end(word[-1]) != source.start(node):
+            yield word
+            word = []
+        word.append(node)
+    if word:
+        yield word
+
+
+def _nothing(*, quoted: bool) -> Value:
+    """The empty text: between quotes a word, else none."""
+    return ((Piece("", quoted=True),),) if quoted else EMPTY
+
+
 def _field(value: Value, site: Offsets) -> Field:
-    many = any(any(piece.many and not piece.quoted for piece in text) and len(text) == 1 for text in value)
+    many = any(text and all(piece.many and not piece.quoted for piece in text) for text in value)
     return Field(value, site, many)
 
 
@@ -557,32 +618,59 @@ def _literal(source: Source, start: int, end: int, mode: str, *, quoted: bool = 
     return pieces
 
 
-def _ansi(text: str) -> str:
-    result: list[str] = []
-    index = 0
-    while index < len(text):
-        character = text[index]
-        if character == "\\" and index + 1 < len(text):
-            index += 1
-            character = _ANSI.get(text[index], text[index])
-        result.append(character)
-        index += 1
-    return "".join(result)
+def ansi(text: str) -> str:
+    """With the escapes of `$'...'`, `printf` and `echo -e` resolved."""
+    return _ANSI_ESCAPE.sub(_unescaped, text)
+
+
+_ANSI_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|.)", re.DOTALL)
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    code = escape[1]
+    if code[0] in "xuU" and len(code) > 1:
+        return chr(min(int(code[1:], 16), 0x10FFFF))
+    if code[0] in "01234567":
+        return chr(int(code, 8) % 256)
+    return _ANSI.get(code, code if code in "\\'\"?" else escape[0])
+
+
+class _TooManyWordsError(Exception):
+    """A brace expansion has more words than are followed."""
 
 
 def braces(text: Text) -> list[Text]:
-    """Brace expansion of a wholly known, unquoted word: `{0..7}`, `a{b,c}`; any other word stays."""
-    if len(text) == 0 or any(piece.text is None or piece.quoted or piece.expanded for piece in text):
+    """Brace expansion: `{0..7}`, `a{b,c}`, `"$x"{1,2}`; what is quoted or expanded stands in it as it is."""
+    if not any("{" in piece.text for piece in text if _bare(piece) and piece.text):
         return [text]
-    content = "".join(piece.text or "" for piece in text)
-    if "{" not in content or "}" not in content or len(content) > MAX_BRACE_TEXT:
+    content = "".join((piece.text or "") if _bare(piece) else chr(_OPAQUE + index) for index, piece in enumerate(text))
+    if "}" not in content:
         return [text]
-    words = _brace_words(content, 0)
+    try:
+        words = _brace_words(content, 0) if len(content) <= MAX_BRACE_TEXT else None
+    except _TooManyWordsError:
+        words = None
+    if words is None or any(ord(each) >= _OPAQUE for piece in text for each in piece.text or ""):
+        return list(shell_text.hole(many=True))
     if words == [content]:
         return [text]
     located = [piece for piece in text if piece.start >= 0]
     start, end = (located[0].start, located[-1].end) if located else NOWHERE
-    return [(Piece(word, start, end),) for word in words]
+    return [
+        tuple(
+            Piece(run, start, end) if ord(run[0]) < _OPAQUE else text[ord(run) - _OPAQUE] for run in _RUNS.findall(word)
+        )
+        for word in words
+    ]
+
+
+_OPAQUE = 0xF0000
+"""A piece that braces don't look into stands among them as one private character."""
+_RUNS = re.compile("[^\U000f0000-\U0010ffff]+|.")
+
+
+def _bare(piece: Piece) -> bool:
+    return piece.text is not None and not piece.quoted and not piece.expanded and not piece.separator
 
 
 def _brace_words(word: str, depth: int) -> list[str]:
@@ -600,31 +688,43 @@ def _brace_words(word: str, depth: int) -> list[str]:
                 level -= 1
                 if level == 0:
                     parts = _brace_parts(word[opening + 1 : index], [comma - opening - 1 for comma in commas])
-                    if parts is None or depth > 6 or len(parts) > MAX_BRACE_WORDS:
+                    if parts is None:
                         break
+                    if depth > MAX_BRACE_DEPTH:
+                        raise _TooManyWordsError
                     inners = [inner for part in parts for inner in _brace_words(part, depth + 1)]
                     tails = _brace_words(word[index + 1 :], depth + 1)
                     if len(inners) * len(tails) > MAX_BRACE_WORDS:
-                        return [word]
+                        raise _TooManyWordsError
                     return [word[:opening] + inner + tail for inner in inners for tail in tails]
         opening = word.find("{", opening + 1)
     return [word]
 
 
-def _brace_parts(inner: str, commas: list[int]) -> list[str] | None:
+def _brace_parts(inner: str, commas: list[int]) -> Sequence[str] | None:
+    """What stands for a brace expression, None where it is none and stays as it is."""
     if commas:
         starts = [0, *(comma + 1 for comma in commas)]
         return [inner[start:end] for start, end in zip(starts, [*commas, len(inner)], strict=True)]
-    match = re.fullmatch(r"(-?\d{1,6})\.\.(-?\d{1,6})(?:\.\.(-?\d{1,6}))?", inner)
-    if match is None:
+    letters = re.fullmatch(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?[0-9]{1,18}))?", inner)
+    if letters is not None:
+        return [chr(code) for code in _range(ord(letters[1]), ord(letters[2]), letters[3])]
+    numbers = re.fullmatch(r"([-+]?[0-9]{1,18})\.\.([-+]?[0-9]{1,18})(?:\.\.(-?[0-9]{1,18}))?", inner)
+    if numbers is None:
         return None
-    first, last = int(match[1]), int(match[2])
-    step = abs(int(match[3] or 1)) or 1
-    numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
-    if len(numbers) > MAX_BRACE_WORDS:
-        return None
-    width = max(len(match[1]), len(match[2])) if match[1].startswith("0") and len(match[1]) > 1 else 0
-    return [str(number).zfill(width) for number in numbers]
+    values = _range(int(numbers[1]), int(numbers[2]), numbers[3])
+    padded = any(re.match("[-+]?0[0-9]", each) for each in (numbers[1], numbers[2]))
+    width = max(len(numbers[1].lstrip("+")), len(numbers[2].lstrip("+"))) if padded else 0
+    return [str(number).zfill(width) for number in values]
+
+
+def _range(first: int, last: int, step: str | None) -> range:
+    """The numbers from the first to the last one, whatever the sign of the step."""
+    stride = abs(int(step or 1)) or 1
+    numbers = range(first, last + 1, stride) if first <= last else range(first, last - 1, -stride)
+    if numbers[MAX_BRACE_WORDS:]:
+        raise _TooManyWordsError
+    return numbers
 
 
 def _transform(text: str, operator: str, operand: tuple[str, ...]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tree_sitter import Node
 
-from stoker.subjects import shell_output, shell_text, shell_wrapper
+from stoker.subjects import shell_output, shell_repeat, shell_text, shell_wrapper
 from stoker.subjects.shell_builtin import Builtins
 from stoker.subjects.shell_expansion import Field
 from stoker.subjects.shell_source import NOWHERE, Source
@@ -123,19 +123,23 @@ class Interpreter(Builtins):
                 target = child.child_by_field_name("name")
                 if target is not None and (name := self._source.slice(target)) in scratch.variables:
                     prefix.append((name, scratch.variables[name]))
-        outer = self._stdin
+        outer, first = self._stdin, len(self._invocations)
+        redirection = None
         if redirects:
-            text, target_path, append = self._redirects(redirects, state)
-            self._stdin = text if text is not None else self._stdin
-            if target_path is not None:
-                self._write(target_path, self._output(node, state, ()), state, append=append)
+            redirection = self._redirects(redirects, state)
+            self._stdin = redirection.stdin if redirection.stdin is not None else outer
+            if redirection.target is not None:
+                self._write(redirection.target, self._output(node, state, ()), state, append=redirection.append)
         try:
             if len(variants) == 1:
                 return self._run_command(variants[0], prefix, state, node)
             runs = [self._variant(fields, prefix, node) for fields in variants]
             return self._arms(state, runs, shell_text.NO_NAMES, node)
         finally:
-            self._stdin = outer
+            if redirection is not None and redirection.stdin is not None:
+                self._stdin = outer
+            if redirection is not None and redirection.diverts:
+                self._diverted.update(range(first, len(self._invocations)))
 
     def _prefix(self, node: Node, state: State) -> list[Node]:
         """The assignments in front of a command.
@@ -186,7 +190,31 @@ class Interpreter(Builtins):
             return SUCCESS, state
         if unwrapped.wrappers:
             return self._unwrapped(unwrapped, prefix, state)
+        repeated = shell_repeat.repeated(fields)
+        if repeated is not None:
+            return self._for_each(repeated, prefix, state, node)
         return self._program(fields, prefix, state), state
+
+    def _for_each(
+        self, repeated: shell_repeat.Repeated, prefix: list[tuple[str, Variable]], state: State, node: Node | None
+    ) -> tuple[Outcome, State | None]:
+        """A command that runs for items nobody has counted, maybe not at all."""
+
+        def rounds(current: State) -> tuple[Outcome, State | None]:
+            copy = current.fork()
+            copy.in_loop, copy.background = True, current.background or repeated.parallel
+            copy.errexit = False
+            outer, self._stdin = self._stdin, None
+            try:
+                if not repeated.text:
+                    self._subshell(copy, lambda inner: self._run_command(repeated.fields, prefix, inner, None))
+                elif self._shell_text(repeated.fields[0], self._child(copy, ()), repeated.fields) is None:
+                    self._record(repeated.fields, prefix, copy)
+            finally:
+                self._stdin = outer
+            return EXPECTED, current
+
+        return self._arms(state, [rounds, self._keeper(EXPECTED)], shell_text.NO_NAMES, node)
 
     def _unwrapped(
         self, unwrapped: shell_wrapper.Unwrapped, prefix: list[tuple[str, Variable]], state: State
@@ -196,6 +224,12 @@ class Interpreter(Builtins):
         copy.wrappers = (*state.wrappers, *unwrapped.wrappers)
         if unwrapped.seconds is not None:
             copy.time_limit = unwrapped.seconds
+        if unwrapped.background:
+            copy.background, copy.errexit = True, False
+            words = unwrapped.fields
+            if len(words) == 1:
+                # A single word is a shell's text, several are a command.
+                unwrapped.shell_text = words[0]
         for key, variable in prefix:
             copy.variables[key] = variable
         if unwrapped.cleared:
@@ -362,7 +396,7 @@ class Interpreter(Builtins):
                 result.variables[key] = variable
         return final, result
 
-    def _substitute(self, node: Node, source: Source, state: State) -> Value:
+    def _substitute(self, node: Node, source: Source, state: State, *, whole: bool = False) -> Value:
         """What `$(...)` gives: known for a few tools on known input, else a hole that names what it hangs on."""
         self._steps += 1
         if self._steps > MAX_STEPS:
@@ -374,7 +408,8 @@ class Interpreter(Builtins):
         stdin, self._stdin = self._stdin, None
         self._depth += 1
         try:
-            return self._substituted(node, state)
+            output = self._substituted(node, state)
+            return output if whole else shell_text.trim_end(output)
         finally:
             self._depth -= 1
             self._source, self._stdin = outer, stdin
@@ -382,28 +417,27 @@ class Interpreter(Builtins):
     def _substituted(self, node: Node, state: State) -> Value:
         statements = [child for child in node.named_children if child.type != "comment"]
         names: set[str] = set()
-        if len(statements) == 1 and node.type != "process_substitution":
+        if len(statements) == 1:
             statement = statements[0]
             if statement.type == "file_redirect":
                 destination = statement.child_by_field_name("destination")
                 path = shell_text.single(self._value(destination, state)) if destination is not None else None
                 content = state.files.get(posixpath.normpath(path)) if path else None
-                return shell_text.trim_end((content,)) if content is not None else shell_text.hole(["<"], many=True)
-            if statement.type == "redirected_statement" and self._plain_fields(statement, state) is not None:
-                statement = statement.child_by_field_name("body") or statement
+                return (content,) if content is not None else shell_text.hole(["<"], many=True)
             members = statement.named_children if statement.type == "pipeline" else [statement]
-            commands = [self._plain_fields(member, state) for member in members]
-            if all(command for command in commands):
-                known = [command for command in commands if command]
+            commands = [self._plain(member, state) for member in members]
+            plain = [command for command in commands if command is not None]
+            if len(plain) == len(commands) and all(command.stdin is None for command in plain[1:]):
+                known = [command.fields for command in plain]
                 for command in known:
                     names |= {name for each in command for name in shell_text.names(each.value)}
                     names |= {"HOSTNAME"} if (command[0].text or "").endswith("hostname") else set()
                     names |= {"conda"} if (command[0].text or "").endswith(("conda", "mamba")) else set()
                     names |= {"$(nvidia-smi)"} if (command[0].text or "").endswith("nvidia-smi") else set()
                 if not any(command[0].text in state.functions for command in known):
-                    output = shell_output.pipeline(known, gpus=self._gpus, files=state.files)
+                    output = shell_output.pipeline(known, self._machine(state), plain[0].stdin)
                     if output is not None:
-                        return shell_text.trim_end(output)
+                        return output
         copy = state.fork()
         copy.captured = True
         first = len(self._invocations)
@@ -411,7 +445,8 @@ class Interpreter(Builtins):
         added = self._invocations[first:]
         if len(added) == 1 and added[0].name == "echo" and added[0].branches == state.branches:
             words = [word.text for word in added[0].argv[1:]]
-            if None not in words and not any((word or "").startswith("-") for word in words):
+            plainly = not any(word is None or word.startswith("-") or "\\" in word for word in words)
+            if plainly and not added[0].in_loop and first not in self._diverted:
                 return shell_text.literal(" ".join(word or "" for word in words))
         return shell_text.hole(names, many=True)
 

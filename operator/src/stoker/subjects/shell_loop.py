@@ -15,6 +15,7 @@ from stoker.subjects.shell_text import Value
 from stoker.subjects.shell_walk import MAX_STEPS, ExhaustedError, Loop
 
 MAX_UNROLL = 64
+_ADVANCES = re.compile(r"\b(read|mapfile|readarray|getopts|shift)\b")
 
 
 class Loops(Decisions):
@@ -37,7 +38,7 @@ class Loops(Decisions):
             )
         items = variants[0]
         selects = any(child.type == "select" for child in node.children)
-        known = len(variants) == 1 and not selects and not any(each.many or _globs(each) for each in items)
+        known = len(variants) == 1 and not selects and not any(each.many or each.globs for each in items)
         if known and len(items) <= MAX_UNROLL:
             return self._unrolled(name, items, body, state)
         # Something is in the list, but what and how much is unknown; a long known list does run.
@@ -105,6 +106,8 @@ class Loops(Decisions):
                 current.forget_names(changed)
             if bind is not None:
                 current.forget_names([bind])
+            if self._stdin is not None:
+                self._stdin = shell_text.hole(["<"])
             current.in_loop, current.loop_endless = True, endless or was_endless
             return self._iteration(body, current, loop)
 
@@ -141,7 +144,7 @@ class Loops(Decisions):
         text = (
             self._source.text[self._source.start(condition[0]) : self._source.end(condition[-1])] if condition else ""
         )
-        constant = not any(character in text for character in "$`(")
+        constant = not any(character in text for character in "$`(") and not _ADVANCES.search(text)
         in_loop = state.in_loop
         outer, self._loops = self._loops, [*self._loops, Loop()]
         loop = self._loops[-1]
@@ -290,11 +293,3 @@ class Loops(Decisions):
                     pass
             stack.extend((source, child) for child in current.named_children)
         return frozenset(names)
-
-
-def _globs(field_: Field) -> bool:
-    return any(
-        piece.text is not None and not piece.quoted and any(each in piece.text for each in "*?")
-        for text in field_.value
-        for piece in text
-    )

@@ -2,14 +2,34 @@
 
 import posixpath
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from stoker.subjects import shell_output, shell_text
+from stoker.subjects import shell_output, shell_text, visible_devices
 from stoker.subjects.shell_assignment import Assignments
 from stoker.subjects.shell_expansion import Field
+from stoker.subjects.shell_output import Machine
 from stoker.subjects.shell_state import SUCCESS, Outcome, State
 from stoker.subjects.shell_text import EMPTY, Piece, Text, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A simple command's words, and what it reads where a redirection says so."""
+
+    fields: list[Field]
+    stdin: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class Redirection:
+    """Standard input's text, the file that standard output goes to, and whether it goes anywhere else at all."""
+
+    stdin: Value | None
+    target: str | None
+    append: bool
+    diverts: bool
 
 
 class Pipelines(Assignments):
@@ -56,6 +76,7 @@ class Pipelines(Assignments):
         members = [node for node in nodes if node.type != "comment"]
         outcome = SUCCESS
         commands: list[list[Field]] = []
+        start = first_input
         flowing = first_input
         outer, self._stdin = self._stdin, None
         try:
@@ -64,28 +85,46 @@ class Pipelines(Assignments):
                 copy.piped = True
                 copy.reads_pipe = index > 0 or reads
                 if index > 0:
-                    flowing = shell_output.pipeline(commands, gpus=self._gpus, files=state.files) if commands else None
+                    machine = self._machine(state)
+                    flowing = shell_output.pipeline(commands, machine, start) if commands else None
                 self._stdin = flowing
                 outcome = self._subshell(copy, self._runner(node))
                 self._stdin = None
-                fields = self._plain_fields(node, copy)
-                commands = [*commands, fields] if fields is not None and len(commands) == index else []
+                plain = self._plain(node, copy)
+                if plain is not None and len(commands) == index and (plain.stdin is None or index == 0):
+                    commands.append(plain.fields)
+                    start = plain.stdin if plain.stdin is not None else start
+                else:
+                    commands = []
         finally:
             self._stdin = outer
         return outcome, state
 
-    def _plain_fields(self, node: Node, state: State) -> list[Field] | None:
-        """The words of a simple command, None for anything else. Redirections of errors don't matter."""
+    def _machine(self, state: State) -> Machine:
+        """What tools see of the pod at this point."""
+        hidden = (state.variables.get(name) for name in visible_devices.VARIABLES)
+        visible = next((each.scalar() for each in hidden if each is not None and each.exported), None)
+        return Machine(self._gpus, visible, state.files)
+
+    def _plain(self, node: Node, state: State) -> Plain | None:
+        """A simple command, None for anything else. Redirections of errors don't matter."""
+        stdin: Value | None = None
+        redirects = [child for child in node.children if child.type.endswith("_redirect")]
         if node.type == "redirected_statement":
-            body = node.child_by_field_name("body")
-            redirects = [child for child in node.children if child != body]
-            if body is None or any(not self._source.slice(each).startswith("2>") for each in redirects):
+            node = node.child_by_field_name("body") or node
+        inner = state.fork()
+        for redirect in redirects:
+            if redirect.type in ("herestring_redirect", "file_redirect") and self._reads(redirect):
+                stdin = self._redirects([redirect], inner).stdin
+            elif not self._source.slice(redirect).startswith("2>"):
                 return None
-            node = body
-        if node.type != "command":
+        if node.type != "command" or any(child.type == "variable_assignment" for child in node.children):
             return None
-        variants = self._expander.fields(self._argument_nodes(node), self._source, state.fork())
-        return variants[0] if len(variants) == 1 else None
+        variants = self._expander.fields(self._argument_nodes(node), self._source, inner)
+        return Plain(variants[0], stdin) if len(variants) == 1 and variants[0] else None
+
+    def _reads(self, redirect: Node) -> bool:
+        return self._source.slice(redirect).startswith("<")
 
     @staticmethod
     def _argument_nodes(node: Node) -> list[Node]:
@@ -100,7 +139,7 @@ class Pipelines(Assignments):
 
     def _redirected(self, node: Node, state: State) -> tuple[Outcome, State | None]:
         body = node.child_by_field_name("body")
-        text, target, append = self._redirects([child for child in node.children if child != body], state)
+        redirection = self._redirects([child for child in node.children if child != body], state)
         links: list[tuple[str, Node]] = []
         pipe: list[Node] = []
         for heredoc in (child for child in node.children if child.type == "heredoc_redirect"):
@@ -111,8 +150,9 @@ class Pipelines(Assignments):
         if body is None:
             return SUCCESS, state
         outer = self._stdin
-        if text is not None:
-            self._stdin = text
+        if redirection.stdin is not None:
+            self._stdin = redirection.stdin
+        first = len(self._invocations)
         extra = [
             child
             for heredoc in node.children
@@ -121,26 +161,29 @@ class Pipelines(Assignments):
             if heredoc.field_name_for_child(index) == "argument"
         ]
         try:
-            output = self._output(body, state, extra) if target is not None or pipe else None
+            output = self._output(body, state, extra) if redirection.target is not None or pipe else None
             if body.type == "command" and extra:
                 outcome, after = self._command(body, state, extra)
             else:
                 outcome, after = self._execute(body, state)
         finally:
-            self._stdin = outer
-        if after is not None and target is not None:
-            self._write(target, output, after, append=append)
+            if redirection.stdin is not None:
+                self._stdin = outer
+        if redirection.diverts:
+            self._diverted.update(range(first, len(self._invocations)))
+        if after is not None and redirection.target is not None:
+            self._write(redirection.target, output, after, append=redirection.append)
         if after is not None and pipe:
             outcome, after = self._pipeline(pipe, after, first_input=output, reads=True)
         if links:
             return self._links(outcome, after, links, body)
         return outcome, after
 
-    def _redirects(self, nodes: Iterable[Node], state: State) -> tuple[Value | None, str | None, bool]:
-        """Standard input's text and the file that standard output goes to."""
+    def _redirects(self, nodes: Iterable[Node], state: State) -> Redirection:
+        """Where standard input comes from and standard output goes to."""
         text: Value | None = None
         target: str | None = None
-        append = False
+        append = diverts = False
         pending = list(nodes)
         while pending:
             node = pending.pop(0)
@@ -159,23 +202,27 @@ class Pipelines(Assignments):
                     if any(child.type == "<<-" for child in node.children):
                         text = _without_tabs(text)
             elif node.type == "herestring_redirect":
-                text = (
-                    self._expander.value(node.named_children[-1], self._source, state) if node.named_children else None
-                )
+                word = self._value(node.named_children[-1] if node.named_children else None, state)
+                text = shell_text.as_assigned(shell_text.concatenate([word, shell_text.literal("\n")]))
             elif node.type == "file_redirect":
                 descriptor = node.child_by_field_name("descriptor")
                 destination = node.child_by_field_name("destination")
                 operator = next((child.type for child in node.children if not child.is_named), "")
                 if destination is None or (descriptor is not None and self._source.slice(descriptor) != "1"):
                     continue
+                if operator == "<" and destination.type == "process_substitution":
+                    text = shell_text.as_assigned(self._substitute(destination, self._source, state, whole=True))
+                    continue
                 value = self._expander.value(destination, self._source, state)
                 if operator in (">", ">>", ">|", "&>", "&>>"):
-                    target, append = shell_text.single(value) or "", ">>" in operator
+                    target, append, diverts = shell_text.single(value) or "", ">>" in operator, True
+                elif operator == ">&":
+                    diverts = diverts or shell_text.single(value) != "1"
                 elif operator == "<":
                     path = shell_text.single(value)
                     known = state.files.get(posixpath.normpath(path)) if path else None
                     text = (known,) if known is not None else shell_text.hole(["<"])
-        return text, target, append
+        return Redirection(text, target, append, diverts)
 
     def _output(self, node: Node, state: State, extra: Sequence[Node]) -> Value | None:
         """What a simple command prints, if that is certain."""
@@ -187,8 +234,7 @@ class Pipelines(Assignments):
         name = fields[0][0].text
         if name in ("cat", "tee") and self._stdin is not None and (len(fields[0]) == 1 or name == "tee"):
             return self._stdin
-        output = shell_output.pipeline(fields, gpus=self._gpus, files=state.files)
-        return None if output is None else shell_text.concatenate([output, shell_text.literal("\n")])
+        return shell_output.pipeline(fields, self._machine(state))
 
     def _write(self, path: str, content: Value | None, state: State, *, append: bool) -> None:
         if not path or path.startswith("/dev/"):

@@ -1,6 +1,6 @@
 """What the interpreter knows at one point of a script: variables, functions, and how that point is reached."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -65,20 +65,30 @@ def decided(truth: bool | None, names: frozenset[str] = shell_text.NO_NAMES) -> 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A scalar (`value`) or an array (`items`; None in an item's place never happens, an unknown array has a hole).
+    """A scalar (`value`) or an array (`items`, of which one may stand for several; a wholly unknown array has a hole).
 
+    keys: of an associative array, in the order of its items. integer: `declare -i`, what is assigned is calculated.
     origin: where it was assigned, NOWHERE for injected ones.
     """
 
     value: Value = shell_text.EMPTY
     items: tuple[Value, ...] | None = None
+    keys: tuple[str, ...] | None = None
     exported: bool = False
+    integer: bool = False
     origin: Offsets = NOWHERE
 
     def scalar(self) -> Value:
         if self.items is None:
             return self.value
+        if self.keys is not None:
+            return self.items[self.keys.index("0")] if "0" in self.keys else shell_text.EMPTY
         return self.items[0] if self.items else shell_text.EMPTY
+
+    def with_item(self, position: int, item: Value) -> "Variable":
+        """The array with another value in one place, or one more at its end."""
+        items = self.items or ()
+        return replace(self, value=shell_text.EMPTY, items=(*items[:position], item, *items[position + 1 :]))
 
 
 @dataclass(slots=True)
@@ -86,6 +96,7 @@ class State:
     """Mutable; `fork` for the other arm of a decision.
 
     tainted: an unread file was sourced, or unknown text evaluated: a variable that isn't set here may be set.
+    references: names declared by `declare -n` and the names that they stand for (None: unknown). Never changed.
     last: how the last command ended, for `$?`.
     files: texts of files that the script has written (None: written, content unknown).
     """
@@ -93,6 +104,7 @@ class State:
     variables: dict[str, Variable] = field(default_factory=dict)
     unset: frozenset[str] = frozenset()
     functions: dict[str, tuple[Source, Node]] = field(default_factory=dict)
+    references: Mapping[str, str | None] = field(default_factory=dict)
     positional: tuple[Value, ...] | None = ()
     tainted: bool = False
     errexit: bool = False
@@ -109,6 +121,7 @@ class State:
     wrappers: tuple[str, ...] = ()
     time_limit: float | None = None
     exit_trap: Text | None = None
+    failure_trap: Text | None = None
     files: dict[str, Text | None] = field(default_factory=dict)
 
     def fork(self) -> "State":
@@ -122,8 +135,28 @@ class State:
     def adopt(self, other: "State") -> None:
         """Take over another state's knowledge, not how it was reached."""
         self.variables, self.unset, self.functions = other.variables, other.unset, other.functions
+        self.references = other.references
         self.positional, self.tainted, self.errexit = other.positional, other.tainted, other.errexit
-        self.exit_trap, self.files = other.exit_trap, other.files
+        self.exit_trap, self.failure_trap, self.files = other.exit_trap, other.failure_trap, other.files
+
+    def target(self, name: str) -> str | None:
+        """The variable that a name stands for; None if that is unknown."""
+        for _ in range(8):
+            if name not in self.references:
+                return name
+            following = self.references[name]
+            if following is None:
+                return None
+            name = following
+        return None
+
+    def assign(self, name: str, variable: Variable) -> None:
+        """Give a name, or what it refers to, a value."""
+        target = self.target(name)
+        if target is None:
+            self.forget()
+        else:
+            self.variables[target] = variable
 
     def forget(self) -> None:
         """Anything may have been assigned."""
@@ -136,15 +169,23 @@ class State:
 
     def forget_names(self, names: Iterable[str]) -> None:
         for name in names:
-            previous = self.variables.get(name, Variable())
-            self.variables[name] = Variable(
-                value=shell_text.hole([name], many=True), exported=previous.exported, origin=previous.origin
+            target = self.target(name)
+            if target is None:
+                self.forget()
+                continue
+            previous = self.variables.get(target, Variable())
+            self.variables[target] = Variable(
+                value=shell_text.hole([target], many=True), exported=previous.exported, origin=previous.origin
             )
 
     def clear(self, name: str) -> None:
         """`unset NAME`."""
-        self.variables.pop(name, None)
-        self.unset |= {name}
+        target = self.target(name)
+        if target is None:
+            self.forget()
+            return
+        self.variables.pop(target, None)
+        self.unset |= {target}
 
 
 def join(states: Sequence[State]) -> State | None:
@@ -176,6 +217,8 @@ def join(states: Sequence[State]) -> State | None:
     joined.errexit = all(state.errexit for state in wanted)
     if any(state.positional != first.positional for state in wanted):
         joined.positional = None
+    if any(state.references != first.references for state in wanted):
+        joined.references = dict.fromkeys(name for state in wanted for name in state.references)
     for state in wanted[1:]:
         for name, function in state.functions.items():
             joined.functions.setdefault(name, function)

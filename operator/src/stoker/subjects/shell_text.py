@@ -63,6 +63,11 @@ def hole(names: Iterable[str] = (), *, absent: bool = False, many: bool = False)
     return ((Piece(None, names=frozenset(names), absent=absent, many=many),),)
 
 
+def is_several(value: Value) -> bool:
+    """Whether an array's element stands for any number of elements: a hole that keeps its `many`."""
+    return len(value) == 1 and len(value[0]) == 1 and value[0][0].text is None and value[0][0].many
+
+
 def plain(text: Text) -> str | None:
     """The characters, None if a part is unknown."""
     known: list[str] = []

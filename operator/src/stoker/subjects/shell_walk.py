@@ -56,15 +56,20 @@ class _Environment(Mapping[str, Word]):
 
     def __getitem__(self, name: str) -> Word:
         variable = self._variables[name]
-        if not variable.exported:
+        if not _is_passed_on(variable):
             raise KeyError(name)
         return self._word(variable)
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, variable in self._variables.items() if variable.exported)
+        return (name for name, variable in self._variables.items() if _is_passed_on(variable))
 
     def __len__(self) -> int:
-        return sum(variable.exported for variable in self._variables.values())
+        return sum(map(_is_passed_on, self._variables.values()))
+
+
+def _is_passed_on(variable: Variable) -> bool:
+    """Whether programs get it: of arrays they get nothing."""
+    return variable.exported and variable.items is None
 
 
 class Walk(ABC):
@@ -104,6 +109,7 @@ class Walk(ABC):
         self._words: dict[int, tuple[Variable, Word]] = {}
         self._hole_count = 0
         self._written: dict[str, Text | None] = {}
+        self._diverted: set[int] = set()
 
     def run(self, positional: Sequence[str] | None) -> None:
         """Follow the source as a script."""
@@ -172,10 +178,16 @@ class Walk(ABC):
 
     def _exit_trap(self, end: State | None, exits: list[tuple[Outcome, State]]) -> None:
         last = join([each for each in (end, *(state for _, state in exits)) if each is not None])
-        if last is None or last.exit_trap is None:
+        if last is None:
             return
-        handler, last.exit_trap, last.in_trap = last.exit_trap, None, True
-        self._text(Source.nested(handler, NOWHERE), last)
+        last.in_trap = True
+        if last.failure_trap is not None:
+            failed = last.fork()
+            failed.after_failure, failed.failure_trap = True, None
+            self._text(Source.nested(last.failure_trap, NOWHERE), failed)
+        if last.exit_trap is not None:
+            handler, last.exit_trap = last.exit_trap, None
+            self._text(Source.nested(handler, NOWHERE), last)
 
     def _text(self, source: Source, state: State) -> tuple[Outcome, State | None]:
         """All statements of a text, in the given state."""
@@ -323,12 +335,16 @@ class Walk(ABC):
             return chosen(state)
         failed = state.fork()
         failed.after_failure = True
+        stdin = self._stdin
         if truth:
             result, after = chosen(state)
+            wanted, self._stdin = self._stdin, stdin
             other_result, other_after = other(failed)
+            self._stdin = wanted
         else:
             # Recorded in the order of the text.
             other_result, other_after = other(failed)
+            self._stdin = stdin
             result, after = chosen(state)
         return (result, after) if after is not None else (other_result, other_after)
 
@@ -343,18 +359,22 @@ class Walk(ABC):
         rank = any(_RANK.search(name) for name in names)
         ends: list[State] = []
         outcomes: list[Outcome] = []
+        stdin = self._stdin
+        left: list[Value | None] = []
         for arm, run in enumerate(runs):
             decision.arms.add(arm)
             copy = state.fork()
             copy.branches = (*state.branches, Branch(decision=number, arm=arm, rank_dependent=rank, span=span))
-            before = self._ends
+            before, self._stdin = self._ends, stdin
             outcome, after = run(copy)
+            left.append(self._stdin)
             if after is None:
                 if self._ends == before:
                     decision.failed.add(arm)
                 continue
             ends.append(after)
             outcomes.append(outcome)
+        self._stdin = left[0] if all(each is left[0] for each in left) else shell_text.hole(["<"])
         joined = join(ends)
         if joined is not None and len(ends) == 1 and len(decision.failed) == len(runs) - 1:
             joined.branches = state.branches
@@ -371,7 +391,7 @@ class Walk(ABC):
         return lambda state: (outcome, state)
 
     def _positional(self, fields: Sequence[Field]) -> tuple[Value, ...] | None:
-        if any(each.many for each in fields):
+        if any(each.many or each.globs for each in fields):
             return None
         return tuple(shell_text.as_assigned(each.value) for each in fields)
 
@@ -456,8 +476,8 @@ class Walk(ABC):
         """Run an expanded command; prefix: the assignments in front of it."""
 
     @abstractmethod
-    def _substitute(self, node: Node, source: Source, state: State) -> Value:
-        """What `$(...)` gives."""
+    def _substitute(self, node: Node, source: Source, state: State, *, whole: bool = False) -> Value:
+        """What `$(...)` gives; whole: with the newlines at its end, as `< <(...)` reads it."""
 
 
 def _pieces(text: Text) -> tuple[tuple[int, int, int], ...]:

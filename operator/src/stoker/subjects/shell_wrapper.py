@@ -1,5 +1,6 @@
 """Commands that run another command given as their arguments: `nohup`, `timeout 1h`, `env X=y`, `conda run -n x`."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -29,6 +30,11 @@ _FORMS = {
     "nohup": _form(),
     "timeout": _form("-k -s --kill-after --signal", 1),
     "gtimeout": _form("-k -s --kill-after --signal", 1),
+    "nvidia_entrypoint.sh": _form(),
+    "_entrypoint.sh": _form(),
+    "with-contenv": _form(),
+    "s6-setuidgid": _form("", 1),
+    "setpriv": _form("--reuid --regid --groups --inh-caps --ambient-caps --bounding-set --securebits --pdeathsig"),
     "nice": _form("-n --adjustment"),
     "ionice": _form("-c -n -p -t"),
     "chrt": _form("-T -P -D", 1),
@@ -68,6 +74,14 @@ _FORMS = {
     "hatch": _form("-e", 0, "run", required=True),
     "uv": _form("--with --python -p --extra --group --index-url --env-file --project --directory", 0, "run",
                 required=True),
+    "uvx": _form("--from --with -p --python --index-url"),
+    "coverage": _form("--rcfile --source --include --omit --data-file --context", 0, "run", required=True),
+    "memray": _form("-o --output", 0, "run", required=True),
+    "viztracer": _form("-o --output_file --tracer_entries --max_stack_depth"),
+    "scalene": _form("--outfile --profile-interval --cpu-sampling-rate"),
+    "perf": _form("-e -o -F -c -p -C --event --output --call-graph", 0, "record stat", required=True),
+    "compute-sanitizer": _form("--tool --log-file --target-processes --kernel-name --save"),
+    "cuda-memcheck": _form("--tool --log-file"),
     "nsys": _form("-o -t -w -f -x -s -c -d -y -e --output --trace --sample --capture-range --delay --duration "
                   "--force-overwrite --cudabacktrace --stats --gpu-metrics-device --trace-fork-before-exec",
                   0, "profile launch", required=True),
@@ -89,6 +103,7 @@ class Unwrapped:
 
     assignments: variables that `env` sets. cleared: `env -i`. removed: `env -u NAME`. shell_text: the argument of
     `su -c TEXT` and kin, to be run by a shell. replaces: an `exec` was among them. seconds: of `timeout`.
+    background: a terminal of its own (`screen -dm`, `tmux new -d`) goes on beside the script.
     """
 
     fields: list[Field]
@@ -99,6 +114,7 @@ class Unwrapped:
     replaces: bool = False
     seconds: float | None = None
     shell_text: Field | None = None
+    background: bool = False
 
 
 def unwrap(fields: Sequence[Field]) -> Unwrapped:
@@ -108,10 +124,13 @@ def unwrap(fields: Sequence[Field]) -> Unwrapped:
         name = _name(result.fields)
         if name == "env":
             rest = _env(result)
-        elif name in ("su", "runuser"):
-            return _su(result, name)
-        elif name == "script":
-            return result
+        elif name in ("su", "runuser", "script"):
+            rest = _user(result) if name == "runuser" else None
+            if rest is None:
+                return _told(result, name)
+        elif name in ("screen", "tmux"):
+            rest = _detached(result, name)
+            result.background = result.background or rest is not None
         elif name in _FORMS:
             rest = _strip(result, name)
         else:
@@ -199,7 +218,7 @@ def _env(result: Unwrapped) -> list[Field] | None:
             result.removed.add(text.removeprefix("--unset="))
             position += 1
         elif text is not None and text.startswith("-"):
-            if text.startswith(("-S", "--split-string")):
+            if text.startswith(("-S", "--split-string", "-vS")):
                 return None
             position += 1
         elif "=" in head and head.split("=", 1)[0].isidentifier():
@@ -211,9 +230,41 @@ def _env(result: Unwrapped) -> list[Field] | None:
     return list(fields[position:]) if position < len(fields) else None
 
 
-def _su(result: Unwrapped, name: str) -> Unwrapped:
+def _user(result: Unwrapped) -> list[Field] | None:
+    """`runuser -u USER [--] COMMAND`; None for its other form, which is that of `su`."""
+    fields = result.fields
+    if len(fields) < 4 or fields[1].text not in ("-u", "--user"):
+        return None
+    rest = fields[4:] if fields[3].text == "--" else fields[3:]
+    return list(rest) if rest and not (rest[0].text or "").startswith("-") else None
+
+
+def _detached(result: Unwrapped, name: str) -> list[Field] | None:
+    """`screen -dmS NAME COMMAND`, `tmux new-session -d -s NAME COMMAND`; None for anything else they do."""
+    fields = result.fields[1:]
+    detached = False
+    if name == "tmux":
+        if not fields or fields[0].text not in ("new-session", "new"):
+            return None
+        fields = fields[1:]
+    while fields and (text := fields[0].text) is not None and text.startswith("-"):
+        if name == "screen" and re.fullmatch(r"-[ALOUadmq]*[Sct]?", text):
+            detached = detached or ("d" in text and "m" in text)
+            valued = text[-1] in "Sct"
+        elif name == "tmux" and re.fullmatch(r"-[AdDEPX]*[stnxyceF]?", text):
+            detached = detached or "d" in text
+            valued = text[-1] in "stnxyceF"
+        else:
+            return None
+        fields = fields[2 if valued else 1 :]
+    return fields if detached and fields and fields[0].text is not None else None
+
+
+def _told(result: Unwrapped, name: str) -> Unwrapped:
+    """`su -c TEXT`, `script -qec TEXT FILE`."""
     for index, each in enumerate(result.fields):
-        if each.text in ("-c", "--command") and index + 1 < len(result.fields):
+        letters = re.fullmatch(r"-[aefq]*c", each.text or "") if name == "script" else None
+        if (each.text in ("-c", "--command") or letters) and index + 1 < len(result.fields):
             result.shell_text = result.fields[index + 1]
             result.wrappers = (*result.wrappers, name)
             break
