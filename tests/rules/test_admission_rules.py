@@ -13,11 +13,13 @@ import pytest
 import yaml
 
 from stoker.admission import review
+from stoker.admission.review import review_submission
 from stoker.catalogue import admission_rules
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding
 from stoker.models.policy import BUILT_IN, EffectivePolicy, UtilizationPolicy, resolve
 from stoker.models.verdict import Verdict
+from stoker.subjects.pod_submission import submissions
 
 FIXTURES = Path(__file__).parent / "admission"
 BAD = sorted(FIXTURES.glob("*/bad_*.yaml"))
@@ -32,8 +34,11 @@ def name(path: Path) -> str:
 
 @cache
 def verdict(path: Path) -> Verdict:
-    job = DLJob.model_validate(yaml.safe_load(path.read_text()))
-    return review(job, policy(path.parent / "policy.yaml"), now=NOW)
+    document, judge = yaml.safe_load(path.read_text()), policy(path.parent / "policy.yaml")
+    if document["kind"] == "DLJob":
+        return review(DLJob.model_validate(document), judge, now=NOW)
+    (submission,) = submissions(document)
+    return review_submission(submission, judge, now=NOW)
 
 
 def policy(path: Path) -> EffectivePolicy:

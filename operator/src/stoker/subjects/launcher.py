@@ -232,11 +232,11 @@ def _program(rest: Sequence[Word]) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
 
 def parallelism(arguments: Sequence[Word]) -> dict[str, Count]:
     """Parallel sizes among a program's arguments: `--tensor-parallel-size 4`, `model.tp_size=2`, `-tp 2`."""
-    return _sizes(arguments, _PARALLELISM_BY_NAME)
+    return counts_named(arguments, _PARALLELISM_BY_NAME)
 
 
-def _sizes(arguments: Sequence[Word], kinds: Mapping[str, str]) -> dict[str, Count]:
-    """Numbers among a program's arguments, by the kind that their option's name (`_` for `-`) means."""
+def counts_named(arguments: Sequence[Word], kinds: Mapping[str, str]) -> dict[str, Count]:
+    """Numbers among a program's arguments by kind; `kinds` are the options' names with `_` for `-`."""
     found: dict[str, Count] = {}
     for index, word in enumerate(arguments):
         head = word.text if word.text is not None else word.prefix
@@ -750,7 +750,7 @@ def server(launcher: Launcher) -> Reader:
     """
 
     def reader(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
-        sizes, of_nodes = parallelism(words), _sizes(words, _OF_NODES)
+        sizes, of_nodes = parallelism(words), counts_named(words, _OF_NODES)
         devices = visible_devices(invocation)
         texts = {word.text for word in words}
         shards = invocation.environment.get("NUM_SHARD") if launcher is Launcher.TGI else None

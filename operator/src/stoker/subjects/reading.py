@@ -139,13 +139,16 @@ WORKERS = dict.fromkeys(
 """Options (`-` as `_`) that say how many processes each process of a program reads its data with."""
 
 
+_RAY = re.compile(r"(?<![A-Za-z])ray(?![A-Za-z])")
+
+
 def loader_workers(plan: LaunchPlan, launch: Launch) -> Count | None:
     """The data loader's workers of each process, as the program's arguments say; None where they say nothing.
 
     In sight of Ray None as well: its workers are those that train.
     """
     ray = any(one.launcher is Launcher.RAY for one in plan.launches)
-    if ray or launch.launcher in SERVERS or any("ray" in plain(text) for text in texts(launch)):
+    if ray or launch.launcher in SERVERS or any(_RAY.search(text) for text in texts(launch)):
         return None
     return counts_named(launch.arguments, WORKERS).get("workers")
 
