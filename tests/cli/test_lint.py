@@ -30,7 +30,7 @@ spec:
 RIGHT = WRONG.replace("--nproc_per_node=4 ", "")
 DOUBTFUL = RIGHT.replace("bert:2026.11", "bert:latest")
 HEAVY = {"kopf", "kubernetes", "numpy", "aiohttp", "prometheus_api_client"}
-POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
+SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
 
 
 def run(*arguments: str, given: str | None = None) -> Result:
@@ -63,7 +63,7 @@ def test_a_fault_is_shown_with_its_line_in_the_file_and_the_change() -> None:
 
 
 def test_json_has_the_published_shape() -> None:
-    document = as_json(given=f"{POD}---\n{WRONG}")
+    document = as_json(given=f"{SERVICE}---\n{WRONG}")
     assert document["version"] == 1
     (file,) = document["files"]
     (finding,) = file.pop("findings")
@@ -116,11 +116,84 @@ def test_fail_on_says_from_which_level_the_exit_code_is_1(given: str, level: str
 
 
 def test_other_kinds_are_listed_as_skipped() -> None:
-    result = run("-", given=f"{POD}---\n{RIGHT}---\nreplicas: 3\n")
+    result = run("-", given=f"{SERVICE}---\n{RIGHT}---\nreplicas: 3\n")
     assert result.exit_code == 0
-    assert "<stdin>:1: skipped the Pod web" in result.stdout
+    assert "<stdin>:1: skipped the Service web" in result.stdout
     assert "skipped a document that is no Kubernetes object" in result.stdout
     assert result.stdout.endswith("1 DLJob: 1 clean; 2 other documents skipped.\n")
+
+
+WORK = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: bert, namespace: nlp}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: trainer
+        image: registry.example.com/nlp/bert:2026.11
+        command: [bash, -c]
+        args:
+        - |
+          torchrun --nproc_per_node=4 train.py
+        resources: {limits: {nvidia.com/gpu: 8}}
+"""
+
+
+def test_a_job_of_kubernetes_gets_the_same_findings_at_its_own_fields() -> None:
+    (file,) = as_json(given=WORK)["files"]
+    assert (file["kind"], file["namespace"], file["name"], file["verdict"]) == ("Job", "nlp", "bert", "deny")
+    (finding,) = file["findings"]
+    assert finding["rule"] == "launcher-too-few"
+    assert finding["location"]["fieldPath"] == "spec.template.spec.containers[0].args[0]"
+    assert (finding["location"]["line"], finding["location"]["column"]) == (14, 20)
+    assert "spec.gpusPerNode" not in finding["fix"]
+
+
+def test_jobs_without_gpus_are_skipped() -> None:
+    result = run("-", given=WORK.replace("nvidia.com/gpu: 8", "cpu: 8"))
+    assert result.exit_code == 0
+    assert "<stdin>:1: skipped the Job bert, which asks for no GPUs\n" in result.stdout
+
+
+def test_what_breaks_the_schema_of_a_kubernetes_job_is_an_error() -> None:
+    (file,) = as_json(given=WORK.replace("command: [bash, -c]", "command: bash"))["files"]
+    (finding,) = file["findings"]
+    assert (finding["rule"], finding["location"]["line"]) == ("schema", 11)
+    assert finding["location"]["fieldPath"] == "spec.template.spec.containers[0].command"
+
+
+def test_suppressions_work_in_every_kind() -> None:
+    given = WORK.replace("4 train.py", "16 train.py  # stoker: ignore[launcher-too-many] two for each GPU")
+    (file,) = as_json(given=given)["files"]
+    assert [one["rule"] for one in (*file["findings"], *file["suppressed"])].count("launcher-too-many") == 1
+
+
+PROGRAM = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: bert-src, namespace: nlp}
+data:
+  start.sh: torchrun --nproc_per_node=4 train.py
+"""
+
+
+@pytest.mark.parametrize("order", ["before", "after", "beside"])
+def test_config_maps_of_the_input_are_the_jobs_files(order: str, tmp_path: Path) -> None:
+    job = WRONG.replace("torchrun --nproc_per_node=4 train.py", "bash start.sh") + "  sources: {configMap: bert-src}\n"
+    documents = [PROGRAM, job] if order == "before" else [job, PROGRAM]
+    if order == "beside":
+        for number, document in enumerate(documents):
+            (tmp_path / f"{number}.yaml").write_text(document)
+        given = json.loads(run(str(tmp_path), "--format", "json").stdout)
+    else:
+        given = as_json(given="---\n".join(documents))
+    assert [finding["rule"] for finding in given["files"][0]["findings"]] == ["launcher-too-few"]
+    assert as_json(given=job)["files"][0]["findings"] == []
+    other = PROGRAM.replace("namespace: nlp", "namespace: cv")
+    assert as_json(given=f"{other}---\n{job}")["files"][0]["findings"] == []
 
 
 def test_a_dljob_of_another_project_is_skipped() -> None:
@@ -212,8 +285,138 @@ def test_a_wrong_policy_file_exits_with_2(tmp_path: Path, text: str, message: st
     assert message in result.stderr
 
 
-def test_colour_is_for_terminals_only() -> None:
-    assert "\x1b" not in run("-", given=WRONG).stdout
+POLICY = """\
+apiVersion: stoker.dev/v1alpha1
+kind: UtilizationPolicy
+metadata: {{name: {name}}}
+spec: {spec}
+"""
+NAMESPACE = "apiVersion: v1\nkind: Namespace\nmetadata: {name: nlp, labels: {tier: research}}\n"
+BASE = POLICY.format(name="default", spec="{rules: {image-unpinned: {action: Deny}}}")
+RESEARCH = POLICY.format(
+    name="research",
+    spec="{namespaceSelector: {matchLabels: {tier: research}}, rules: {launcher-too-few: {action: Audit}}}",
+)
+
+
+@pytest.mark.parametrize(
+    "documents,given,verdict",
+    [
+        ([BASE, RESEARCH, NAMESPACE], WRONG, "allow"),
+        ([BASE, RESEARCH, NAMESPACE], DOUBTFUL, "deny"),
+        ([BASE, RESEARCH], WRONG, "deny"),
+        ([BASE, RESEARCH, NAMESPACE], WRONG.replace("namespace: nlp", "namespace: cv"), "deny"),
+        ([RESEARCH], WRONG, "allow"),
+    ],
+    ids=["override", "base-below", "labels-unknown", "other-namespace", "one-alone"],
+)
+def test_of_several_policies_each_namespace_has_its_own(
+    documents: list[str], given: str, verdict: str, tmp_path: Path
+) -> None:
+    (tmp_path / "policies.yaml").write_text("---\n".join(documents))
+    assert as_json("--policy", str(tmp_path / "policies.yaml"), given=given)["files"][0]["verdict"] == verdict
+
+
+def test_labels_that_are_not_known_are_told_of(tmp_path: Path) -> None:
+    (tmp_path / "policies.yaml").write_text("---\n".join([BASE, RESEARCH]))
+    said = run("-", "--policy", str(tmp_path / "policies.yaml"), given=WRONG).stderr
+    assert 'the labels of namespace "nlp" are not known: it is taken not to have those that research asks for' in said
+    (tmp_path / "policies.yaml").write_text("---\n".join([BASE, RESEARCH, NAMESPACE]))
+    assert run("-", "--policy", str(tmp_path / "policies.yaml"), given=WRONG).stderr == ""
+
+
+def test_a_namespace_may_be_given_for_manifests_that_name_none(tmp_path: Path) -> None:
+    (tmp_path / "policies.yaml").write_text("---\n".join([BASE, RESEARCH, NAMESPACE]))
+    nameless = WRONG.replace("  namespace: nlp\n", "")
+    arguments = ["--policy", str(tmp_path / "policies.yaml"), "--namespace", "nlp"]
+    (file,) = as_json(*arguments, given=nameless)["files"]
+    assert (file["namespace"], file["verdict"]) == ("nlp", "allow")
+
+
+def test_audited_findings_are_notes_that_fail_nothing(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(RESEARCH)
+    for level in ("deny", "warn", "advice"):
+        result = run("-", "--policy", str(tmp_path / "policy.yaml"), "--fail-on", level, given=WRONG)
+        assert result.exit_code == 0
+        assert "note[launcher-too-few]" in result.stdout
+
+
+def rules_of(*arguments: str, given: str) -> list[str]:
+    return [finding["rule"] for file in as_json(*arguments, given=given)["files"] for finding in file["findings"]]
+
+
+BOTH = WRONG.replace("bert:2026.11", "bert:latest")
+
+
+@pytest.mark.parametrize(
+    "arguments,rules",
+    [
+        ([], ["launcher-too-few", "image-unpinned"]),
+        (["--select", "image-unpinned"], ["image-unpinned"]),
+        (["--select", "A101"], ["launcher-too-few"]),
+        (["--select", "GPUOversubscription"], ["launcher-too-few"]),
+        (["--select", "image-unpinned,launcher-too-few"], ["launcher-too-few", "image-unpinned"]),
+        (["--select", "image-unpinned", "--select", " A101 "], ["launcher-too-few", "image-unpinned"]),
+        (["--ignore", "image-unpinned"], ["launcher-too-few"]),
+        (["--select", "GPUOversubscription", "--ignore", "A101"], []),
+    ],
+)
+def test_rules_are_selected_and_ignored_by_name_id_and_category(arguments: list[str], rules: list[str]) -> None:
+    assert rules_of(*arguments, given=BOTH) == rules
+
+
+@pytest.mark.parametrize("option", ["--select", "--ignore"])
+@pytest.mark.parametrize(
+    "word,said",
+    [
+        ("launcher-to-few", 'there is no rule or category "launcher-to-few": did you mean launcher-too-few?'),
+        ("xyz", 'there is no rule or category "xyz": see stoker rules list'),
+        ("", 'there is no rule or category "": see stoker rules list'),
+        ("schema", '"schema" is no choice: what breaks the schema can not be judged'),
+    ],
+)
+def test_what_names_no_rule_exits_with_2_and_suggests_one(option: str, word: str, said: str) -> None:
+    result = run("-", option, f"image-unpinned,{word}", given=RIGHT)
+    assert (result.exit_code, result.stderr) == (2, f"stoker: {said}\n")
+
+
+def test_suppressions_without_effect_can_be_ignored() -> None:
+    given = WRONG.replace("# four processes are enough", "true # stoker: ignore[trailing-sleep] none here")
+    assert rules_of(given=given) == ["launcher-too-few", "suppression"]
+    assert rules_of("--ignore", "suppression", given=given) == ["launcher-too-few"]
+    assert rules_of("--select", "suppression,trailing-sleep", given=given) == ["suppression"]
+
+
+@pytest.mark.parametrize("action,verdict,code", [("Deny", "deny", 1), ("Warn", "warn", 1), ("Audit", "allow", 0)])
+def test_the_policy_says_what_becomes_of_what_took_too_long(
+    action: str, verdict: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stoker.cli.judgement.review", lambda *_, **__: Verdict(unfinished=("script",)))
+    policy = POLICY.format(name="default", spec=f"{{analysis: {{onNotAnalysed: {action}}}}}")
+    (tmp_path / "policy.yaml").write_text(policy)
+    (tmp_path / "job.yaml").write_text(RIGHT)
+    arguments = [str(tmp_path / "job.yaml"), "--policy", str(tmp_path / "policy.yaml")]
+    result = run(*arguments, "--format", "json")
+    (file,) = json.loads(result.stdout)["files"]
+    assert (file["verdict"], file["unfinished"], result.exit_code) == (verdict, ["script"], code)
+
+
+def test_an_interrupt_exits_with_130_and_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("stoker.cli.judgement.review", interrupted)
+    result = run("-", given=RIGHT)
+    assert (result.exit_code, result.output) == (130, "")
+
+
+def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
+    for number in range(200):
+        (tmp_path / f"{number}.yaml").write_text(WRONG)
+    command = f"set -o pipefail; {sys.executable} -m stoker lint {tmp_path} | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.count("\n") == 1
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["lint", "--help"], ["rules", "--help"]])

@@ -1,10 +1,12 @@
 """Manifests keep their positions, and bad input is named with its line."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
-from stoker.cli.manifests import InputError, Manifest, Position, parse, read
+from stoker.cli.manifests import File, InputError, Manifest, Position, Region, Template, parse, read
 
 JOB = """\
 # a comment
@@ -132,7 +134,71 @@ def test_a_directory_gives_its_manifests_in_order_and_a_bad_file_does_not_hide_t
     found = list(read([str(tmp_path)]))
     assert isinstance(found[0], InputError)
     assert str(found[0]) == f"{tmp_path}/a.yml:2: not UTF-8: byte 0xff"
-    assert [one.kind for one in found[1:] if isinstance(one, Manifest)] == ["B", "C"]
+    assert [one.kind for file in found if isinstance(file, File) for one in file.manifests] == ["B", "C"]
+
+
+def test_what_is_hidden_in_a_directory_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    for name in (".git/a.yaml", ".b.yaml", "c.yaml"):
+        (tmp_path / name).write_text("kind: C\n")
+    (file,) = read([str(tmp_path)])
+    assert isinstance(file, File)
+    assert file.path == f"{tmp_path}/c.yaml"
+
+
+def test_only_regular_files_of_a_directory_are_read(tmp_path: Path) -> None:
+    """Reading a pipe would wait for ever; a link to nowhere is an error, for somebody meant something."""
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "folder.yaml").mkdir()
+    (tmp_path / "link.yaml").symlink_to(tmp_path / "nowhere")
+    (broken,) = read([str(tmp_path)])
+    assert str(broken) == f"{tmp_path}/link.yaml: No such file or directory"
+
+
+def test_a_directory_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not passed over: there may be manifests in it."""
+
+    def refuse(path: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(os, "scandir", refuse)  # root may read everything
+    (refused,) = read([str(tmp_path)])
+    assert str(refused) == f"{tmp_path}: Permission denied"
+
+
+HELM = "kind: DLJob\nspec:\n  nodes: {{ .Values.nodes }}\n"
+
+
+def test_a_helm_template_is_named_for_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(HELM)
+    (error,) = read([str(tmp_path / "job.yaml")])
+    assert str(error) == (
+        f"{tmp_path}/job.yaml:3: looks like a Helm template: render it first (helm template CHART | stoker lint -)"
+    )
+    assert list(read([str(tmp_path)])) == [Template(path=f"{tmp_path}/job.yaml", line=3)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16_is_named_or_refused(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_bytes("kind: DLJob\nname: é\n".encode(encoding))
+    (error,) = read([str(tmp_path / "job.yaml")])
+    assert isinstance(error, InputError)
+    assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    "field_path,expected",
+    [
+        ("spec.gpusPerNode", Region(7, 3, 7, 17)),
+        ("spec.env[1].value", Region(11, 15, 11, 25)),
+        ("spec.script", Region(17, 3, 17, 9)),
+        ("spec.image", Region(6, 1, 6, 5)),
+        ("spec.env[0]", Region(9, 5, 9, 12)),
+    ],
+    ids=["value", "flow", "block", "missing", "item"],
+)
+def test_a_field_is_marked_as_far_as_its_line_goes(field_path: str, expected: Region) -> None:
+    assert only(JOB).region(field_path) == expected
 
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:

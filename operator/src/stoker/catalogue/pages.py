@@ -1,10 +1,11 @@
 """The rules' pages: each rule's docstring under its name and facts, and an index of all."""
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stoker.catalogue import admission_rules, diagnosis_rules
-from stoker.models.rule import Rule
+from stoker.models.rule import Parameter, Rule
 from stoker.models.vocabulary import Action, Category
 
 
@@ -19,7 +20,31 @@ def page(rule: Rule[Any]) -> str:
         ("Id", rule.id),
     ]
     table = "\n".join(["|  |  |", "|---|---|", *(f"| {name} | {value} |" for name, value in facts)])
-    return f"# {rule.name}\n\n{title}\n\n{table}\n\n{body.strip()}\n"
+    return f"# {rule.name}\n\n{title}\n\n{table}\n\n{body.strip()}\n{_parameters(rule)}"
+
+
+def _parameters(rule: Rule[Any]) -> str:
+    """What a policy may set of a rule; empty of most."""
+    if not rule.parameters:
+        return ""
+    rows = [f"| {one.name} | {_value(one.default)} | {_allowed(one)} | {one.description} |" for one in rule.parameters]
+    header = ["| Name | Default | Allowed | What it is |", "|---|---|---|---|"]
+    place = f"Set in a policy, under `spec.rules.{rule.name}.parameters`."
+    return "\n".join(["", "## Parameters", "", place, "", *header, *rows, ""])
+
+
+def _value(value: float | tuple[str, ...]) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(f"`{text}`" for text in value) or "none"
+    return f"{value:g}"
+
+
+def _allowed(parameter: Parameter) -> str:
+    if isinstance(parameter.default, tuple):
+        return "a list of texts"
+    if parameter.maximum == math.inf:
+        return f"a number from {parameter.minimum:g}"
+    return f"a number from {parameter.minimum:g} to {parameter.maximum:g}"
 
 
 def pages() -> Mapping[str, str]:

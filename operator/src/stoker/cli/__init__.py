@@ -10,6 +10,9 @@ import click
 
 from stoker import __version__
 
+EXIT_INTERRUPTED = 130
+"""128 and the number of SIGINT, as shells have it."""
+
 
 class _Place(NamedTuple):
     """Where a command is defined, and its line in `stoker --help`, which is printed without importing it."""
@@ -20,8 +23,9 @@ class _Place(NamedTuple):
 
 
 COMMANDS = {
-    "lint": _Place("stoker.cli.lint", "lint", "Check DLJob manifests as admission does, without a cluster."),
+    "lint": _Place("stoker.cli.lint", "lint", "Check manifests as admission does, without a cluster."),
     "rules": _Place("stoker.cli.rules", "rules", "List the rules and show their pages."),
+    "completion": _Place("stoker.cli.completion", "completion", "Print the completion script of bash, zsh or fish."),
     "run": _Place("stoker.cli.run", "run", "Run a part of the operator: the controller or admission."),
     "resume": _Place("stoker.cli.reclaim", "resume", "Give a reclaimed job its GPUs back."),
     "snooze": _Place("stoker.cli.reclaim", "snooze", "Keep a job from being reclaimed for a while."),
@@ -41,6 +45,12 @@ class LazyGroup(click.Group):
         command = getattr(import_module(place.module), place.attribute)
         assert isinstance(command, click.Command)
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            ctx.exit(EXIT_INTERRUPTED)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -1,58 +1,74 @@
 """From manifests to what `stoker lint` says of them: the same review as at admission, with places in files."""
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
 
-from stoker.admission import review
+from stoker.admission import review, review_submissions
 from stoker.cli.manifests import Manifest, Region
 from stoker.cli.policies import Policies
 from stoker.cli.report import SCHEMA_RULE, SUPPRESSION_RULE, Entry, Report, Skipped
-from stoker.cli.schema import is_ours, violations
+from stoker.cli.schema import is_ours, metadata, object_name, violations
 from stoker.cli.selection import Selection
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, Location
 from stoker.models.policy import EffectivePolicy
 from stoker.models.verdict import Verdict
 from stoker.models.vocabulary import Action, Severity, Source
+from stoker.subjects.pod_submission import ManifestError, is_readable, submissions
 
 logger = logging.getLogger(__name__)
+
+
+ConfigMaps = Mapping[str, Mapping[str, Mapping[str, str]]]
+"""The data of config maps by namespace and name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
     """Judges manifests by the policy of each one's namespace.
 
-    `namespace`: that of manifests which name none.
+    `namespace`: that of manifests which name none. `config_maps`: those of the input, which jobs take programs from.
     """
 
     policies: Policies
     selection: Selection
     now: datetime
     namespace: str = ""
+    config_maps: ConfigMaps = field(default_factory=dict)
 
     def judge(self, manifest: Manifest) -> Report | Skipped:
         """What is said of one manifest. Never raises."""
-        value = manifest.value
-        metadata = value.get("metadata") if isinstance(value, Mapping) else None
-        metadata = metadata if isinstance(metadata, Mapping) else {}
-        name = str(metadata.get("name") or metadata.get("generateName") or "")
-        namespace = str(metadata.get("namespace") or self.namespace)
-        if not is_ours(manifest, "DLJob"):
-            return _skipped(manifest, name)
-        entries = [_violation(manifest, path, message) for path, message in violations(DLJob, value)]
+        name = object_name(manifest)
+        namespace = str(metadata(manifest).get("namespace") or self.namespace)
         report = partial(Report, manifest=manifest, namespace=namespace, name=name)
+        if not is_ours(manifest, "DLJob") and not is_readable(manifest.value):
+            what = (
+                f"the {manifest.kind} {name}".rstrip() if manifest.kind else "a document that is no Kubernetes object"
+            )
+            return _skipped(manifest, name, what)
+        policy = self.policies.effective(namespace)
+        entries: list[Entry] = []
         try:
-            job = DLJob.model_validate(value)
+            if is_ours(manifest, "DLJob"):
+                entries += [_violation(manifest, *one) for one in violations(DLJob, manifest.value)]
+                verdict = self._job(DLJob.model_validate(manifest.value), policy, namespace)
+            else:
+                found = submissions(
+                    manifest.value, families=policy.images, config_maps=self.config_maps.get(namespace, {})
+                )
+                if not found:
+                    return _skipped(manifest, name, f"the {manifest.kind} {name}, which asks for no GPUs")
+                verdict = review_submissions(found, policy, now=self.now, rules=self.selection.rules)
         except ValidationError:
             return report(entries=entries)
-        policy = self.policies.effective(namespace)
-        verdict = review(job, policy, now=self.now, rules=self.selection.rules)
+        except ManifestError as error:
+            return report(entries=[_violation(manifest, one.field_path, one.message) for one in error.violations])
         for rule, failure in verdict.failures:
             logger.debug("Rule %s failed on %s %s.", rule, manifest.path, name, exc_info=failure)
         return report(
@@ -61,6 +77,10 @@ class Judge:
             unfinished=verdict.unfinished,
             on_unfinished=_on_unfinished(verdict, policy),
         )
+
+    def _job(self, job: DLJob, policy: EffectivePolicy, namespace: str) -> Verdict:
+        config_maps = self.config_maps.get(namespace, {})
+        return review(job, policy, now=self.now, config_maps=config_maps, rules=self.selection.rules)
 
     def _suppression_faults(self, manifest: Manifest, verdict: Verdict) -> list[Entry]:
         faults = verdict.suppression_faults if self.selection.suppressions else ()
@@ -78,15 +98,26 @@ class Judge:
         ]
 
 
-def _skipped(manifest: Manifest, name: str) -> Skipped:
-    what = f"the {manifest.kind} {name}".rstrip() if manifest.kind else "a document that is no Kubernetes object"
+def config_maps(manifests: Iterable[Manifest], namespace: str = "") -> ConfigMaps:
+    """The ConfigMaps among the input; `namespace` is that of those which name none."""
+    found: dict[str, dict[str, Mapping[str, str]]] = {}
+    for manifest in manifests:
+        data = manifest.value.get("data") if manifest.kind == "ConfigMap" else None
+        if isinstance(data, Mapping):
+            texts = {str(name): text for name, text in data.items() if isinstance(text, str)}
+            own = str(metadata(manifest).get("namespace") or namespace)
+            found.setdefault(own, {})[object_name(manifest)] = texts
+    return found
+
+
+def _skipped(manifest: Manifest, name: str, reason: str) -> Skipped:
     return Skipped(
         path=manifest.path,
         line=manifest.line,
         document=manifest.document,
         kind=manifest.kind,
         name=name,
-        reason=what,
+        reason=reason,
     )
 
 
@@ -163,4 +194,4 @@ def _text_region(manifest: Manifest, location: Location) -> Region | None:
     return Region(start.line, start.column, start.line, end)
 
 
-__all__ = ["Judge"]
+__all__ = ["ConfigMaps", "Judge", "config_maps"]

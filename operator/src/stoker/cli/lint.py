@@ -2,18 +2,20 @@
 
 import os
 import sys
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from stoker.cli.completion import selected_names
 from stoker.cli.formats import FORMATS, Screen, renderer
 
 if TYPE_CHECKING:
     from stoker.cli.fixing import Fixer
     from stoker.cli.judgement import Judge
-    from stoker.cli.manifests import Rewrite
+    from stoker.cli.manifests import File, InputError, Template
     from stoker.cli.report import Results
 
 EXIT_FINDINGS = 1
@@ -21,17 +23,32 @@ EXIT_USAGE = 2
 
 
 @click.command(short_help="Check manifests as admission does, without a cluster.")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(allow_dash=True))
 @click.option(
     "--policy",
     "policy_files",
     metavar="FILE",
     multiple=True,
+    type=click.Path(),
     help="The policy to judge by, or several with the Namespaces they select. [default: the built-in one]",
 )
 @click.option("-n", "--namespace", default="", help="The namespace of manifests that name none.")
-@click.option("--select", "selected", metavar="RULE,...", multiple=True, help="Run only these: names, ids, categories.")
-@click.option("--ignore", "ignored", metavar="RULE,...", multiple=True, help="Leave these out, of all or the selected.")
+@click.option(
+    "--select",
+    "selected",
+    metavar="RULE,...",
+    multiple=True,
+    shell_complete=selected_names,
+    help="Run only these: names, ids, categories.",
+)
+@click.option(
+    "--ignore",
+    "ignored",
+    metavar="RULE,...",
+    multiple=True,
+    shell_complete=selected_names,
+    help="Leave these out, of all or the selected.",
+)
 @click.option(
     "--fail-on",
     type=click.Choice(["deny", "warn", "advice"]),
@@ -47,7 +64,7 @@ EXIT_USAGE = 2
     show_default=True,
     help="What to print.",
 )
-@click.option("--output", metavar="FILE", help="Where to write it. [default: standard output]")
+@click.option("--output", metavar="FILE", type=click.Path(), help="Where to write it. [default: standard output]")
 @click.option("--fix", is_flag=True, help="Make the safe changes in the files, then tell what is left.")
 @click.option("--diff", is_flag=True, help="Show the changes instead, and write nothing.")
 @click.option("--unsafe-fixes", is_flag=True, help="With --fix or --diff: also what changes results or resources.")
@@ -73,8 +90,8 @@ def lint(
 
     The exit code is 0 for clean manifests, 1 for findings (with --diff: for changes), 2 for input that can't be read.
     """
-    from stoker.cli.judgement import Judge
-    from stoker.cli.manifests import InputError
+    from stoker.cli.judgement import Judge, config_maps
+    from stoker.cli.manifests import File, InputError, read
     from stoker.cli.policies import load
     from stoker.cli.selection import SelectionError, select
 
@@ -86,9 +103,18 @@ def lint(
     except (InputError, SelectionError) as error:
         click.echo(f"stoker: {error}", err=True)
         context.exit(EXIT_USAGE)
-    judge = Judge(policies=policies, selection=selection, now=datetime.now(UTC), namespace=namespace)
+    files = list(read(paths))
+    judge = Judge(
+        policies=policies,
+        selection=selection,
+        now=datetime.now(UTC),
+        namespace=namespace,
+        config_maps=config_maps((one for f in files if isinstance(f, File) for one in f.manifests), namespace),
+    )
     fixer = _fixer(judge, unsafe=unsafe_fixes) if fix or diff else None
-    results = check(paths, judge, fixer.rewrite if fixer is not None else None)
+    results = check(files, judge, fixer)
+    for doubtful in policies.unsure(report.namespace for report in results.reports):
+        click.echo(f"stoker: {doubtful}", err=True)
     errors = [*results.errors, *(fixer.write() if fixer is not None and not diff else ())]
     for problem in errors:
         click.echo(f"stoker: {problem}", err=True)
@@ -114,21 +140,28 @@ def _fixer(judge: "Judge", *, unsafe: bool) -> "Fixer":
     return Fixer(judge=judge, unsafe=unsafe)
 
 
-def check(paths: tuple[str, ...], judge: "Judge", rewrite: "Rewrite | None" = None) -> "Results":
-    """Read and judge all that the paths hold; rewrite: what becomes of each file's text before."""
-    from stoker.cli.manifests import RENDER, InputError, Template, read
+def check(files: "Iterable[File | Template | InputError]", judge: "Judge", fixer: "Fixer | None" = None) -> "Results":
+    """Judge all documents of the files; with a fixer, of what the files become."""
+    from stoker.cli.manifests import RENDER, InputError, Template, parse
     from stoker.cli.report import Report, Results, Skipped
 
     reports: list[Report] = []
     skipped: list[Skipped] = []
     errors: list[InputError] = []
-    for item in read(paths, rewrite):
-        if isinstance(item, InputError):
-            errors.append(item)
-        elif isinstance(item, Template):
-            skipped.append(Skipped(path=item.path, line=item.line, reason=f"what looks like a Helm template: {RENDER}"))
-        else:
-            judged = judge.judge(item)
+    for file in files:
+        if isinstance(file, InputError):
+            errors.append(file)
+            continue
+        if isinstance(file, Template):
+            skipped.append(Skipped(path=file.path, line=file.line, reason=f"what looks like a Helm template: {RENDER}"))
+            continue
+        try:
+            manifests = file.manifests if fixer is None else parse(fixer.rewrite(file.path, file.text), file.path)
+        except InputError as error:
+            errors.append(error)
+            continue
+        for manifest in manifests:
+            judged = judge.judge(manifest)
             if isinstance(judged, Report):
                 reports.append(judged)
             else:

@@ -4,10 +4,10 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import yaml
 
@@ -44,9 +44,6 @@ _Loader.yaml_implicit_resolvers = {
     ]
     for first, resolvers in Parser.yaml_implicit_resolvers.items()
 }
-
-
-Rewrite: TypeAlias = Callable[[str, str], str]
 
 
 class InputError(Exception):
@@ -164,11 +161,19 @@ class Template:
     line: int
 
 
-def read(paths: Sequence[str], rewrite: Rewrite | None = None) -> Iterator[Manifest | Template | InputError]:
-    """All documents of the files, directories (their manifests, in order of name) and `-` (standard input).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file's text and its documents; the path of standard input is STDIN_NAME."""
+
+    path: str
+    text: str
+    manifests: Sequence[Manifest]
+
+
+def read(paths: Sequence[str]) -> Iterator[File | Template | InputError]:
+    """All files, those of directories (in order of name), and `-` (standard input).
 
     A file that can't be read or parsed gives an InputError in its place, so that the others are still looked at.
-    rewrite: makes of a file's name and text the text that is read in its place; may raise InputError.
     """
     for path in paths:
         try:
@@ -178,20 +183,20 @@ def read(paths: Sequence[str], rewrite: Rewrite | None = None) -> Iterator[Manif
             continue
         for file in files:
             try:
-                yield from _manifests(file, rewrite, given=file == path)
+                yield _read(file, given=file == path)
             except InputError as error:
                 yield error
 
 
-def _manifests(file: str, rewrite: Rewrite | None, *, given: bool) -> list[Manifest] | list[Template]:
-    """The documents of a file, which was `given` by name or found in a directory. Raises InputError."""
+def _read(file: str, *, given: bool) -> File | Template:
+    """A file that was `given` by name or found in a directory. Raises InputError."""
     text, name = _text(file), STDIN_NAME if file == STDIN else file
     template = HELM.search(text)
     if template is None:
-        return parse(text if rewrite is None else rewrite(name, text), name)
+        return File(path=name, text=text, manifests=parse(text, name))
     line = text.count("\n", 0, template.start()) + 1
     if not given:
-        return [Template(path=name, line=line)]
+        return Template(path=name, line=line)
     raise InputError(name, f"looks like a Helm template: {RENDER}", line=line)
 
 
@@ -356,4 +361,4 @@ def _child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | No
     return None
 
 
-__all__ = ["STDIN", "STDIN_NAME", "InputError", "Manifest", "Position", "Region", "Template", "parse", "read"]
+__all__ = ["STDIN", "STDIN_NAME", "File", "InputError", "Manifest", "Position", "Region", "Template", "parse", "read"]

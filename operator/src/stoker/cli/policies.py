@@ -1,11 +1,12 @@
 """`--policy`: the policies that `stoker lint` judges by, resolved for each namespace as the cluster would."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from stoker.cli.manifests import InputError, Manifest, Template, read
-from stoker.cli.schema import is_ours, violations
+from stoker.cli.schema import is_ours, metadata, object_name, violations
+from stoker.models.meta import LabelSelector
 from stoker.models.policy import BASE, BUILT_IN, NAMESPACE_LABEL, EffectivePolicy, UtilizationPolicy, resolve
 from stoker.models.policy import KIND as POLICY_KIND
 
@@ -30,16 +31,20 @@ class Policies:
         namespace = namespace or DEFAULT_NAMESPACE
         return resolve(self._in_force, namespace, self.labels.get(namespace, {}))
 
-    def unsure(self, namespace: str) -> bool:
-        """Whether some policy selects by labels of this namespace, which are not known."""
-        namespace = namespace or DEFAULT_NAMESPACE
-        selectors = [one.spec.namespace_selector for one in self._in_force]
-        return namespace not in self.labels and any(
-            selector is not None
-            and (set(selector.match_labels) | {requirement.key for requirement in selector.match_expressions})
-            - {NAMESPACE_LABEL}
-            for selector in selectors
-        )
+    def unsure(self, namespaces: Iterable[str]) -> Iterator[str]:
+        """What can't be said of some namespaces: which policies select them by labels that are not known."""
+        for namespace in dict.fromkeys(namespace or DEFAULT_NAMESPACE for namespace in namespaces):
+            doubtful = [
+                one.name
+                for one in self._in_force
+                if one.spec.namespace_selector is not None and _keys(one.spec.namespace_selector) - {NAMESPACE_LABEL}
+            ]
+            if doubtful and namespace not in self.labels:
+                names = ", ".join(doubtful)
+                yield (
+                    f'the labels of namespace "{namespace}" are not known: it is taken not to have those that {names} '
+                    "asks for (add the Namespace to the file of policies)"
+                )
 
     @property
     def _in_force(self) -> tuple[UtilizationPolicy, ...]:
@@ -54,23 +59,24 @@ def load(paths: Iterable[str]) -> Policies:
     paths = list(paths)
     policies: dict[str, UtilizationPolicy] = {}
     labels: dict[str, Mapping[str, str]] = {}
-    for item in read(paths):
-        if isinstance(item, InputError):
-            raise item
-        if isinstance(item, Template):
-            continue
-        if is_ours(item, POLICY_KIND):
-            policy = _policy(item)
-            if policy.name in policies:
-                raise InputError(item.path, f'a second UtilizationPolicy "{policy.name}"', line=item.line)
-            policies[policy.name] = policy
-        elif item.kind == "Namespace":
-            metadata = item.value.get("metadata")
-            metadata = metadata if isinstance(metadata, dict) else {}
-            labels[str(metadata.get("name"))] = _texts(metadata.get("labels"))
+    for file in read(paths):
+        if isinstance(file, InputError):
+            raise file
+        for manifest in () if isinstance(file, Template) else file.manifests:
+            if is_ours(manifest, POLICY_KIND):
+                policy = _policy(manifest)
+                if policy.name in policies:
+                    raise InputError(manifest.path, f'a second UtilizationPolicy "{policy.name}"', line=manifest.line)
+                policies[policy.name] = policy
+            elif manifest.kind == "Namespace":
+                labels[object_name(manifest)] = _texts(metadata(manifest).get("labels"))
     if paths and not policies:
         raise InputError(", ".join(paths), "holds no UtilizationPolicy")
     return Policies(policies=tuple(policies.values()), labels=labels)
+
+
+def _keys(selector: LabelSelector) -> set[str]:
+    return {*selector.match_labels, *(requirement.key for requirement in selector.match_expressions)}
 
 
 def _policy(manifest: Manifest) -> UtilizationPolicy:

@@ -2,6 +2,8 @@
 
 import click
 
+from stoker.cli.completion import rule_names
+
 
 @click.group(short_help="List the rules and show their pages.")
 def rules() -> None:
@@ -25,7 +27,7 @@ def list_rules() -> None:
 
 
 @rules.command("show")
-@click.argument("name", metavar="RULE")
+@click.argument("name", metavar="RULE", shell_complete=rule_names)
 @click.pass_context
 def show_rule(context: click.Context, name: str) -> None:
     """Print a rule's page."""

@@ -16,6 +16,17 @@ def is_ours(manifest: Manifest, kind: str) -> bool:
     return manifest.kind == kind and (not isinstance(version, str) or version.partition("/")[0] == GROUP)
 
 
+def metadata(manifest: Manifest) -> Mapping[str, Any]:
+    """An object's metadata; empty where there is none."""
+    found = manifest.value.get("metadata") if isinstance(manifest.value, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def object_name(manifest: Manifest) -> str:
+    """What an object is called, or what its name will begin with; empty for what has neither."""
+    return str(metadata(manifest).get("name") or metadata(manifest).get("generateName") or "")
+
+
 def violations(model: type[BaseModel], document: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Where a manifest breaks the schema, unknown fields included; what the server alone writes is let pass."""
     from stoker.models.schema import violations as all_violations
@@ -34,12 +45,12 @@ def _name_violations(model: type[BaseModel], document: Mapping[str, Any]) -> lis
     """What the CRD's own rule says of a DLJob's name."""
     from stoker.models.dljob import MAX_NAME_LENGTH, NAME_PATTERN, DLJob
 
-    metadata = document.get("metadata")
-    if model is not DLJob or not isinstance(metadata, Mapping):
+    own = document.get("metadata")
+    if model is not DLJob or not isinstance(own, Mapping):
         return []
-    name = metadata.get("name")
+    name = own.get("name")
     if not name:
-        return [] if metadata.get("generateName") else [("metadata.name", "required")]
+        return [] if own.get("generateName") else [("metadata.name", "required")]
     if not isinstance(name, str):
         return []
     if len(name) > MAX_NAME_LENGTH or not re.match(NAME_PATTERN, name):
@@ -48,4 +59,4 @@ def _name_violations(model: type[BaseModel], document: Mapping[str, Any]) -> lis
     return []
 
 
-__all__ = ["is_ours", "violations"]
+__all__ = ["is_ours", "metadata", "object_name", "violations"]

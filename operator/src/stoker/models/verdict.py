@@ -24,7 +24,7 @@ class SuppressionFault:
     location: Location
     detail: str
     fix: str
-    finding: Finding | None = None
+    finding: Finding | None = field(default=None, hash=False)  # a change in it may hold lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
