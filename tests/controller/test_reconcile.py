@@ -17,7 +17,7 @@ from stoker.controller.reclaiming import Reclaimer, ReclaimSettings
 from stoker.controller.reconcile import AT_ONCE, LOOK_AGAIN, Reconciler
 from stoker.controller.store import Key, Store
 from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
-from stoker.models.finding import Finding
+from stoker.models.finding import Finding, rfc3339
 from stoker.models.screen import Screen
 from stoker.models.series import JobFacts, JobSeries
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
@@ -298,3 +298,16 @@ async def test_a_rule_over_metrics_that_is_switched_off_is_closed() -> None:
     set_rules(world, 2, unreleased_job="Off")
     await world.reconcile()
     assert [entry.get("until") for entry in world.status["findings"]] == ["2026-11-21T12:00:00Z"]
+
+
+async def test_a_job_is_looked_at_again_when_an_exemption_ends() -> None:
+    world = world_of(TOO_FEW)
+    until = NOW + timedelta(minutes=7)
+    exempt = {"jobSelector": {}, "rules": ["launcher-too-few"], "until": rfc3339(until), "reason": "on trial"}
+    metadata = {"name": "default", "uid": "u", "generation": 2, "resourceVersion": "200"}
+    world.store.policies.put({"metadata": metadata, "spec": {"exemptions": [exempt]}})
+    assert await world.reconcile() == 420
+    assert told(world) == []
+    world.clock.time = until
+    assert await world.reconcile() is None
+    assert told(world) == [("launcher-too-few", "spec.script:1")]

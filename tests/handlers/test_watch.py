@@ -2,9 +2,10 @@ import pytest
 
 from stoker.adapters.clock import SystemClock
 from stoker.adapters.kubernetes import DLJOBS, JOBS
+from stoker.controller.policies import Policies
 from stoker.controller.queue import WorkQueue
 from stoker.controller.store import Key, Store
-from stoker.handlers.watch import Resync, SilentWatchError, kopf_settings
+from stoker.handlers.watch import Resync, SilentWatchError, kopf_settings, queue_jobs
 from tests.controller.cluster import FakeApi
 from tests.workload.building import dljob_object, job
 
@@ -41,6 +42,28 @@ async def test_a_watch_that_stays_silent_from_one_list_to_the_next_ends_the_proc
     await resync.once()
     with pytest.raises(SilentWatchError, match="dljobs has missed 1"):
         await resync.once()
+
+
+@pytest.mark.parametrize("namespace, looked_at", [("team", 1), ("other", 0)])
+async def test_where_another_policy_may_hold_the_jobs_are_looked_at(namespace: str, looked_at: int) -> None:
+    _, store, queue, _ = world()
+    Policies(store.policies, store.namespaces).follow(queue_jobs(store, queue))
+    store.dljobs.put(dljob_object())
+    metadata = {"resourceVersion": "1", "uid": "u", "generation": 1}
+    store.namespaces.watched("MODIFIED", {"metadata": {"name": namespace, **metadata}})
+    assert len(queue) == looked_at
+    store.policies.watched("ADDED", {"metadata": {"name": "default", **metadata}, "spec": {}})
+    assert len(queue) == 1
+
+
+async def test_the_status_of_a_policy_wakes_no_job() -> None:
+    _, store, queue, _ = world()
+    Policies(store.policies, store.namespaces).follow(queue_jobs(store, queue))
+    metadata = {"name": "default", "uid": "u", "generation": 1}
+    store.policies.watched("ADDED", {"metadata": {**metadata, "resourceVersion": "1"}, "spec": {}})
+    store.dljobs.put(dljob_object())
+    store.policies.watched("MODIFIED", {"metadata": {**metadata, "resourceVersion": "2"}, "spec": {}, "status": {}})
+    assert len(queue) == 0
 
 
 def test_kopf_only_watches_and_reads_only_labelled_jobs_and_pods() -> None:

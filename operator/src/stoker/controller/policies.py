@@ -1,7 +1,7 @@
 """The policies in force, from the cluster's UtilizationPolicies and Namespaces."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
@@ -44,6 +44,7 @@ class Policies:
         self.revision = 0
         self.taken = 0
         self.rejected = 0
+        self._followers: list[Callable[[str | None], None]] = []
         policies.follow(self._policy_changed)
         namespaces.follow(self._namespace_changed)
 
@@ -53,6 +54,10 @@ class Policies:
     def standing(self, name: str) -> Standing:
         """How it stands with the policy of that name."""
         return self._standing.get(Key("", name), Standing(read=None))
+
+    def follow(self, follower: Callable[[str | None], None]) -> None:
+        """Tell from now on where another policy may hold: in one namespace, or anywhere (None)."""
+        self._followers.append(follower)
 
     @property
     def invalid(self) -> int:
@@ -79,7 +84,7 @@ class Policies:
         after = self._standing.get(key)
         if _in_force(before) != _in_force(after):
             self._resolved.clear()
-            self.revision += 1
+            self._tell(None)
 
     def _read(self, obj: Object, before: Standing | None) -> Standing:
         metadata = obj["metadata"]
@@ -100,7 +105,12 @@ class Policies:
 
     def _namespace_changed(self, key: Key, _: Object | None) -> None:
         self._resolved.pop(key.name, None)
+        self._tell(key.name)
+
+    def _tell(self, namespace: str | None) -> None:
         self.revision += 1
+        for follower in self._followers:
+            follower(namespace)
 
 
 def _in_force(standing: Standing | None) -> object:

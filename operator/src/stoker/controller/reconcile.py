@@ -204,7 +204,7 @@ class Reconciler:
         await self._publisher.publish(raw, draft, before=before, notices=notices, now=now)
         if decision.step is Step.RECLAIM:
             return AT_ONCE if await self._reclaimer.reclaim(job) else None
-        return _look_again(decision.record, obstacle, seen, now)
+        return _sooner(_look_again(decision.record, obstacle, seen, now), draft.policy.next_expiry(now), now)
 
     def _findings(
         self, job: DLJob, known: tuple[Finding, ...], static: Sequence[Finding], look: Look | None, now: datetime
@@ -336,6 +336,14 @@ def _look_again(record: Record, obstacle: Obstacle | None, seen: Observation, no
     if record.deadline is not None and record.state is ReclaimState.WARNED and record.deadline > now:
         return (record.deadline - now).total_seconds()
     return LOOK_AGAIN if obstacle is not None else None
+
+
+def _sooner(delay: float | None, expiry: datetime | None, now: datetime) -> float | None:
+    """The delay, or the time to the end of the policy's next exemption, of which no event tells."""
+    if expiry is None:
+        return delay
+    left = (expiry - now).total_seconds()
+    return left if delay is None else min(delay, left)
 
 
 def _job_refused(error: ApiError) -> Obstacle:

@@ -177,7 +177,7 @@ def version_of(obj: Mapping[str, Any]) -> int:
 
 
 def concerned(resource: Resource, obj: Mapping[str, Any]) -> Key | None:
-    """The DLJob to look at when the object changed; None for policies and namespaces, which the next scan reads."""
+    """The DLJob to look at when the object changed; None for policies and namespaces, which `Policies` follows."""
     if resource == DLJOBS:
         return key_of(obj)
     return owner_key(obj) if resource in {JOBS, PODS} else None

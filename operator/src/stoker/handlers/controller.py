@@ -31,7 +31,7 @@ from stoker.controller.scan import Scanner
 from stoker.controller.store import Key, Store
 from stoker.handlers.health import HealthServer
 from stoker.handlers.process import until_one_ends
-from stoker.handlers.watch import Resync, SilentWatchError, kopf_settings, watching
+from stoker.handlers.watch import Resync, SilentWatchError, kopf_settings, queue_jobs, watching
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +78,7 @@ async def serve(settings: ControllerSettings) -> None:
         metrics = await stack.enter_async_context(PrometheusSource(settings.prometheus_url))
         resync = Resync(api, store, queue, clock)
         children, policies = Children(api, store), Policies(store.policies, store.namespaces)
+        policies.follow(queue_jobs(store, queue))
         manifests = Manifests(policies, clock)
         publisher = Publisher(api, store, EventWriter(api, clock, instance=identity))
         grace = ReclaimSettings(minimum_warning_grace=settings.minimum_warning_grace)

@@ -3,6 +3,7 @@ anything.
 """
 
 import asyncio
+from collections.abc import Callable
 
 import kopf
 
@@ -36,6 +37,17 @@ def _feeding(resource: Resource, store: Store, queue: WorkQueue[Key]) -> Told:
             queue.add(key)
 
     return told
+
+
+def queue_jobs(store: Store, queue: WorkQueue[Key]) -> Callable[[str | None], None]:
+    """Has the DLJobs of one namespace, or all (None), looked at: another policy may hold for them."""
+
+    def changed(namespace: str | None) -> None:
+        for key in store.dljobs.objects:
+            if namespace in {None, key.namespace}:
+                queue.add(key)
+
+    return changed
 
 
 def kopf_settings(*, exit_timeout: float) -> kopf.OperatorSettings:
