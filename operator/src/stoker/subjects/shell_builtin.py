@@ -3,6 +3,7 @@
 import posixpath
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from stoker.subjects import shell_output, shell_text
 from stoker.subjects.shell_expansion import Field
@@ -93,7 +94,7 @@ class Builtins(Loops):
         code = arguments[0].text if arguments else None
         last = not arguments or (code is None and shell_text.names(arguments[0].value) <= {EXPECTED.ending.value})
         if last:
-            outcome = FAILURE if state.after_failure else EXPECTED
+            outcome = FAILURE if state.how.after_failure else EXPECTED
         else:
             outcome = UNDECIDED if code is None or not code.isdecimal() else SUCCESS if not code.strip("0") else FAILURE
         if outcome is not FAILURE:
@@ -207,7 +208,7 @@ class Builtins(Loops):
             words = words[2:]
             self._complete = False
         copy = state.fork()
-        copy.background, copy.errexit = True, False
+        copy.how, copy.errexit = replace(copy.how, background=True), False
         self._subshell(copy, lambda inner: self._run_command(words, prefix, inner, None))
         return SUCCESS, state
 

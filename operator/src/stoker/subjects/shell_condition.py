@@ -7,7 +7,7 @@ from stoker.subjects import shell_arithmetic, shell_pattern, shell_regex, shell_
 from stoker.subjects.shell_arithmetic import ArithmeticUnknownError
 from stoker.subjects.shell_pattern import PatternTooLargeError
 from stoker.subjects.shell_regex import RegexUnknownError
-from stoker.subjects.shell_text import NO_NAMES, Value
+from stoker.subjects.shell_text import NO_NAMES, Text, Value
 
 MAX_TOKENS = 256
 
@@ -119,6 +119,8 @@ class _Reader:
             return answer
         if token.operator in UNARY and (operand := self.peek(1)) is not None and operand.value is not None:
             self.position += 2
+            if token.operator == "-n" and not self.patterns and not any(map(_stays, operand.value)):
+                return Answer(truth=True)  # without its operand, `[ -n ]` asks whether "-n" is empty
             return _unary(token.operator, operand.value)
         self.position += 1
         if token.value is None:
@@ -191,6 +193,11 @@ def _integer(text: str) -> int:
     if not digits.isdecimal():
         raise ArithmeticUnknownError
     return sign * shell_arithmetic.number(digits.lstrip("0") or "0")
+
+
+def _stays(text: Text) -> bool:
+    """Whether an operand is a word even when it is empty, or may be two."""
+    return any(piece.quoted or piece.text or (piece.text is None and not piece.absent) for piece in text)
 
 
 def _unary(operator: str, value: Value) -> Answer:

@@ -30,6 +30,7 @@ _OPERATORS = frozenset(
 )
 _PER_ELEMENT = frozenset({"%", "%%", "#", "##", "/", "//", "/#", "/%", "^", "^^", ",", ",,"})
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OVERLOOKED = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?!$-])|[({])")
 
 # Set by the image, the kubelet or the shell itself: never taken for unset.
 AMBIENT = frozenset(
@@ -130,7 +131,7 @@ class Expander:
             case "word" | "number" | "test_operator" | "variable_name" | "brace_expression" | "extglob_pattern":
                 if node.named_child_count and node.type != "brace_expression":
                     return self._region(node, start, end, source, state, "word")
-                return (tuple(_literal(source, start, end, "word")),)
+                return self._literally(source, start, end, "word", state)
             case "raw_string":
                 return (tuple(_literal(source, start + 1, end - 1, "raw", quoted=True)) or (Piece("", quoted=True),),)
             case "string":
@@ -146,7 +147,7 @@ class Expander:
                 position = start
                 for child in node.children:
                     if (child_start := source.start(child)) > position:
-                        parts.append((tuple(_literal(source, position, child_start, "word")),))
+                        parts.append(self._literally(source, position, child_start, "word", state))
                     parts.append(self.value(child, source, state))
                     position = source.end(child)
                 return shell_text.concatenate(parts)
@@ -186,12 +187,35 @@ class Expander:
             if child_start < position or child_start >= end:
                 continue
             if child_start > position:
-                parts.append((tuple(_literal(source, position, child_start, mode, quoted=quoted)),))
+                parts.append(self._literally(source, position, child_start, mode, state, quoted=quoted))
             parts.append(self._quoted(child, source, state) if quoted else self.value(child, source, state))
             position = source.end(child)
         if position < end:
-            parts.append((tuple(_literal(source, position, end, mode, quoted=quoted)),))
+            parts.append(self._literally(source, position, end, mode, state, quoted=quoted))
         return shell_text.concatenate(parts)
+
+    def _literally(
+        self, source: Source, start: int, end: int, mode: str, state: State, *, quoted: bool = False
+    ) -> Value:
+        """Literal characters, and the expansions among them that the grammar overlooks: `$#` in a default or
+        here-document.
+        """
+        parts: list[Value] = []
+        position = start
+        for match in _OVERLOOKED.finditer(source.text, start, end) if mode != "raw" else ():
+            before = source.text[position : match.start()]
+            if (len(before) - len(before.rstrip("\\"))) % 2:
+                continue
+            parts.append((tuple(_literal(source, position, match.start(), mode, quoted=quoted)),))
+            name = match[1]
+            if name is None:
+                return shell_text.concatenate([*parts, shell_text.hole(many=not quoted)])
+            if name in ("@", "*"):
+                parts.append(self._list(state.positional, quoted=quoted, joined=name == "*"))
+            else:
+                parts.append(shell_text.mark_expanded(self._plain(name, state), quoted=quoted))
+            position = match.end()
+        return shell_text.concatenate([*parts, (tuple(_literal(source, position, end, mode, quoted=quoted)),)])
 
     def _quoted(self, node: Node, source: Source, state: State) -> Value:
         self._depth += 1
@@ -251,6 +275,8 @@ class Expander:
     def _list(self, items: tuple[Value, ...] | None, *, quoted: bool, joined: bool) -> Value:
         if items is None:
             return shell_text.hole(many=True)
+        if joined and quoted and not items:
+            return _nothing(quoted=True)
         parts: list[Value] = []
         between: Piece = Piece(" ", quoted=quoted, expanded=True) if joined and quoted else SEPARATOR
         for index, item in enumerate(items):
@@ -388,7 +414,7 @@ class Expander:
         position = source.start(nodes[0])
         for node in nodes:
             if (start := source.start(node)) > position:
-                parts.append((tuple(_literal(source, position, start, "word")),))
+                parts.append(self._literally(source, position, start, "word", state))
             parts.append(self._quoted(node, source, state) if quoted and node.type in _EXPANSIONS
                          else self.value(node, source, state))  # fmt: skip
             position = source.end(node)

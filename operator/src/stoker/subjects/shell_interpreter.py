@@ -8,6 +8,7 @@ Every limit turns what is left into "unknown" and marks the script as not comple
 import posixpath
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tree_sitter import Node
 
@@ -202,7 +203,7 @@ class Interpreter(Builtins):
 
         def rounds(current: State) -> tuple[Outcome, State | None]:
             copy = current.fork()
-            copy.in_loop, copy.background = True, current.background or repeated.parallel
+            copy.how = replace(copy.how, in_loop=True, background=copy.how.background or repeated.parallel)
             copy.errexit = False
             outer, self._stdin = self._stdin, None
             try:
@@ -221,11 +222,11 @@ class Interpreter(Builtins):
     ) -> tuple[Outcome, State | None]:
         """A command without its wrappers. All but `command`, `time` and `builtin` start a process: a copy."""
         copy = state.fork()
-        copy.wrappers = (*state.wrappers, *unwrapped.wrappers)
+        copy.how = replace(copy.how, wrappers=(*state.how.wrappers, *unwrapped.wrappers))
         if unwrapped.seconds is not None:
-            copy.time_limit = unwrapped.seconds
+            copy.how = replace(copy.how, time_limit=unwrapped.seconds)
         if unwrapped.background:
-            copy.background, copy.errexit = True, False
+            copy.how, copy.errexit = replace(copy.how, background=True), False
             words = unwrapped.fields
             if len(words) == 1:
                 # A single word is a shell's text, several are a command.
@@ -343,7 +344,7 @@ class Interpreter(Builtins):
             text_in, self._stdin = self._stdin[0], None
             if all(piece.text is None for piece in text_in):
                 return None
-            child.reads_pipe = False
+            child.how = replace(child.how, reads_pipe=False)
             followed = self._nested(text_in, child, fields[0].site, own=True)
             return followed[0] if followed is not None else None
         return None
@@ -364,7 +365,7 @@ class Interpreter(Builtins):
             state.forget()
             return EXPECTED, state
         positional, state.positional = state.positional, self._positional(fields[1:])
-        entered = state.branches
+        entered, references = len(state.how.branches), state.references
         stored: dict[str, Variable | None] = {key: state.variables.get(key) for key, _ in prefix}
         state.variables.update(dict(prefix))
         self._calls.append([])
@@ -382,12 +383,12 @@ class Interpreter(Builtins):
         result = join([each for _, each in ends])
         if result is None:
             return outcome, None
-        wanted = [each for each, ended in ends if ended.after_failure == result.after_failure]
+        wanted = [each for each, ended in ends if ended.how.after_failure == result.how.after_failure]
         final = wanted[0] if all(each == wanted[0] for each in wanted) else UNDECIDED
         if len(ends) > 1:
             # Arms that return early meet again here.
-            result.branches = result.branches[: len(entered)]
-        result.positional = positional
+            result.how = replace(result.how, branches=result.how.branches[:entered])
+        result.positional, result.references = positional, references
         for key, variable in stored.items():
             if variable is None:
                 result.variables.pop(key, None)
@@ -417,6 +418,7 @@ class Interpreter(Builtins):
     def _substituted(self, node: Node, state: State) -> Value:
         statements = [child for child in node.named_children if child.type != "comment"]
         names: set[str] = set()
+        first = len(self._invocations)
         if len(statements) == 1:
             statement = statements[0]
             if statement.type == "file_redirect":
@@ -425,7 +427,7 @@ class Interpreter(Builtins):
                 content = state.files.get(posixpath.normpath(path)) if path else None
                 return (content,) if content is not None else shell_text.hole(["<"], many=True)
             members = statement.named_children if statement.type == "pipeline" else [statement]
-            commands = [self._plain(member, state) for member in members]
+            commands = [self._plain(member, state, again=False) for member in members]
             plain = [command for command in commands if command is not None]
             if len(plain) == len(commands) and all(command.stdin is None for command in plain[1:]):
                 known = [command.fields for command in plain]
@@ -438,12 +440,12 @@ class Interpreter(Builtins):
                     output = shell_output.pipeline(known, self._machine(state), plain[0].stdin)
                     if output is not None:
                         return output
+        del self._invocations[first:]
         copy = state.fork()
-        copy.captured = True
-        first = len(self._invocations)
+        copy.how = replace(copy.how, captured=True)
         self._subshell(copy, lambda inner: self._sequence(node.children[1:-1], inner))
         added = self._invocations[first:]
-        if len(added) == 1 and added[0].name == "echo" and added[0].branches == state.branches:
+        if len(added) == 1 and added[0].name == "echo" and added[0].branches == state.how.branches:
             words = [word.text for word in added[0].argv[1:]]
             plainly = not any(word is None or word.startswith("-") or "\\" in word for word in words)
             if plainly and not added[0].in_loop and first not in self._diverted:

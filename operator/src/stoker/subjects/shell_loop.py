@@ -48,7 +48,7 @@ class Loops(Decisions):
     def _unrolled(self, name: str, items: Sequence[Field], body: Node, state: State) -> tuple[Outcome, State | None]:
         outer, self._loops = self._loops, [*self._loops, Loop()]
         loop = self._loops[-1]
-        in_loop, state.in_loop = state.in_loop, True
+        in_loop, state.how = state.how.in_loop, replace(state.how, in_loop=True)
         current: State | None = state
         outcome = SUCCESS
         try:
@@ -66,7 +66,7 @@ class Loops(Decisions):
             self._loops = outer
         after = join([each for each in (current, *loop.breaks) if each is not None])
         if after is not None:
-            after.in_loop = in_loop
+            after.how = replace(after.how, in_loop=in_loop)
         return (outcome if current is not None else SUCCESS), after
 
     def _iteration(self, body: Node, state: State, loop: Loop) -> tuple[Outcome, State | None]:
@@ -97,7 +97,7 @@ class Loops(Decisions):
         outer, self._loops = self._loops, [*self._loops, Loop()]
         loop = self._loops[-1]
         ends = self._ends
-        branches, in_loop, was_endless = state.branches, state.in_loop, state.loop_endless
+        how, was_endless = state.how, state.how.loop_endless
 
         def rounds(current: State) -> tuple[Outcome, State | None]:
             if changed is None:
@@ -108,7 +108,7 @@ class Loops(Decisions):
                 current.forget_names([bind])
             if self._stdin is not None:
                 self._stdin = shell_text.hole(["<"])
-            current.in_loop, current.loop_endless = True, endless or was_endless
+            current.how = replace(current.how, in_loop=True, loop_endless=endless or was_endless)
             return self._iteration(body, current, loop)
 
         try:
@@ -124,9 +124,9 @@ class Loops(Decisions):
                 self._invocations[index] = replace(self._invocations[index], loop_endless=was_endless or not left)
         result = join([*loop.breaks] if endless else [each for each in (after, *loop.breaks) if each is not None])
         if result is not None:
-            result.in_loop, result.loop_endless = in_loop, was_endless
+            result.how = replace(result.how, in_loop=how.in_loop, loop_endless=was_endless)
             if endless or loop.breaks:
-                result.branches = branches
+                result.how = replace(result.how, branches=how.branches)
             if changed is None:
                 result.forget()
             elif not endless:
@@ -145,7 +145,7 @@ class Loops(Decisions):
             self._source.text[self._source.start(condition[0]) : self._source.end(condition[-1])] if condition else ""
         )
         constant = not any(character in text for character in "$`(") and not _ADVANCES.search(text)
-        in_loop = state.in_loop
+        in_loop = state.how.in_loop
         outer, self._loops = self._loops, [*self._loops, Loop()]
         loop = self._loops[-1]
         current: State | None = state
@@ -153,7 +153,7 @@ class Loops(Decisions):
             for _ in range(MAX_UNROLL):
                 assert current is not None
                 recorded = len(self._invocations)
-                current.in_loop = True
+                current.how = replace(current.how, in_loop=True)
                 self._conditions += 1
                 try:
                     outcome, current = self._sequence(condition, current)
@@ -181,7 +181,7 @@ class Loops(Decisions):
             self._loops = outer
         after = join([each for each in (current, *loop.breaks) if each is not None])
         if after is not None:
-            after.in_loop = in_loop
+            after.how = replace(after.how, in_loop=in_loop)
         return SUCCESS, after
 
     def _abstract(self, body: Node, state: State, outcome: Outcome, node: Node, recorded: int) -> State | None:
@@ -191,7 +191,7 @@ class Loops(Decisions):
         if outcome.truth is False:
             # `until program; do ...`: the body runs only after a failure.
             failed = state.fork()
-            failed.after_failure = True
+            failed.how = replace(failed.how, after_failure=True)
             after = self._repeated(body, failed, runs=True)[1]
             return join([each for each in (state, after) if each is not None])
         return self._repeated(body, state, runs=None, node=node, names=outcome.names)[1]
@@ -217,7 +217,7 @@ class Loops(Decisions):
             return value
 
         evaluate("initializer", state)
-        in_loop, state.in_loop = state.in_loop, True
+        in_loop, state.how = state.how.in_loop, replace(state.how, in_loop=True)
         outer, self._loops = self._loops, [*self._loops, Loop()]
         loop = self._loops[-1]
         current: State | None = state
@@ -245,7 +245,7 @@ class Loops(Decisions):
             self._loops = outer
         after = join([each for each in (current, *loop.breaks) if each is not None])
         if after is not None:
-            after.in_loop = in_loop
+            after.how = replace(after.how, in_loop=in_loop)
         return SUCCESS, after
 
     def _assigned(self, node: Node, state: State) -> frozenset[str] | None:

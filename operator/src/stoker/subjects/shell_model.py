@@ -2,8 +2,9 @@
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -86,24 +87,19 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Invocation:
-    """One command that the script runs, wrappers (`nohup`, `timeout 1h`, `env X=y`, ...) taken off.
+class Circumstances:
+    """How a point of a script is reached.
 
-    argv: the words; argv[0] is the command as written, with its directory.
-    environment: exported variables in force, including prefix assignments; Word.span is None for injected ones.
     background: started with `&` (or inside a compound or function that is).
     branches: the undecided arms it stands in; empty when every successful run reaches it.
     after_failure: reached only when an earlier command failed (`train || sleep 1h`, `if ! train; then ...`).
     in_loop: inside a loop body; unrolled rounds are separate invocations. loop_endless: the loop never ends by itself.
-    piped: member of a pipeline; reads_pipe: its standard input comes from one, from a file or from a text.
+    piped: member of a pipeline; reads_pipe: its standard input comes from one.
     captured: inside a command substitution, its output becomes text.
     wrappers: names of the wrappers taken off, outermost first. time_limit: seconds granted by `timeout`, None if none.
-    in_trap: run by an EXIT trap.
+    in_trap: run by an EXIT or ERR trap.
     """
 
-    argv: tuple[Word, ...]
-    span: Span | None
-    environment: Mapping[str, Word] = field(default_factory=dict)
     background: bool = False
     branches: tuple[Branch, ...] = ()
     after_failure: bool = False
@@ -115,7 +111,6 @@ class Invocation:
     in_trap: bool = False
     wrappers: tuple[str, ...] = ()
     time_limit: float | None = None
-    stdin_text: str | None = None
 
     @property
     def certain(self) -> bool:
@@ -126,16 +121,41 @@ class Invocation:
     def rank_dependent(self) -> bool:
         return any(branch.rank_dependent for branch in self.branches)
 
+    def excludes(self, other: "Circumstances") -> bool:
+        """No run reaches both."""
+        arms = {branch.decision: branch.arm for branch in self.branches}
+        return any(arms.get(branch.decision, branch.arm) != branch.arm for branch in other.branches)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation(Circumstances):
+    """One command that the script runs, wrappers (`nohup`, `timeout 1h`, `env X=y`, ...) taken off.
+
+    argv: the words; argv[0] is the command as written, with its directory.
+    environment: exported variables in force, including prefix assignments; Word.span is None for injected ones.
+    files: texts of known files at this point, by normalized path.
+    stdin_text: what it reads, if that is known.
+    """
+
+    argv: tuple[Word, ...]
+    span: Span | None
+    environment: Mapping[str, Word] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    stdin_text: str | None = None
+
+    @classmethod
+    def reached(cls, how: Circumstances, **parts: Any) -> "Invocation":
+        """An invocation under these circumstances."""
+        return cls(**{name: getattr(how, name) for name in _CIRCUMSTANCES}, **parts)
+
     @property
     def name(self) -> str | None:
         """The command without its directory ("torchrun" of /opt/conda/bin/torchrun), None if unknown."""
         text = self.argv[0].text if self.argv else None
         return None if text is None else text.rstrip("/").rsplit("/", 1)[-1]
 
-    def excludes(self, other: "Invocation") -> bool:
-        """No run reaches both."""
-        arms = {branch.decision: branch.arm for branch in self.branches}
-        return any(arms.get(branch.decision, branch.arm) != branch.arm for branch in other.branches)
+
+_CIRCUMSTANCES = tuple(each.name for each in fields(Circumstances))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,4 +251,4 @@ def _continued(line: str) -> bool:
     return (len(body) - len(body.rstrip("\\"))) % 2 == 1
 
 
-__all__ = ["Branch", "Excerpt", "Invocation", "ShellScript", "Span", "SyntaxIssue", "Word"]
+__all__ = ["Branch", "Circumstances", "Excerpt", "Invocation", "ShellScript", "Span", "SyntaxIssue", "Word"]

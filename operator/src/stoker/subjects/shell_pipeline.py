@@ -2,7 +2,7 @@
 
 import posixpath
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
@@ -74,6 +74,10 @@ class Pipelines(Assignments):
     ) -> tuple[Outcome, State | None]:
         """Every member runs in a copy. Known text that reaches a shell is run by it."""
         members = [node for node in nodes if node.type != "comment"]
+        # `! a | b` negates what the pipeline gives; to the grammar it is `! a` that is piped.
+        negated = bool(members) and members[0].type == "negated_command"
+        if negated:
+            members[:1] = [child for child in members[0].named_children if child.type != "comment"][:1]
         outcome = SUCCESS
         commands: list[list[Field]] = []
         start = first_input
@@ -82,8 +86,7 @@ class Pipelines(Assignments):
         try:
             for index, node in enumerate(members):
                 copy = state.fork()
-                copy.piped = True
-                copy.reads_pipe = index > 0 or reads
+                copy.how = replace(copy.how, piped=True, reads_pipe=index > 0 or reads)
                 if index > 0:
                     machine = self._machine(state)
                     flowing = shell_output.pipeline(commands, machine, start) if commands else None
@@ -98,7 +101,7 @@ class Pipelines(Assignments):
                     commands = []
         finally:
             self._stdin = outer
-        return outcome, state
+        return outcome.negated() if negated else outcome, state
 
     def _machine(self, state: State) -> Machine:
         """What tools see of the pod at this point."""
@@ -106,8 +109,11 @@ class Pipelines(Assignments):
         visible = next((each.scalar() for each in hidden if each is not None and each.exported), None)
         return Machine(self._gpus, visible, state.files)
 
-    def _plain(self, node: Node, state: State) -> Plain | None:
-        """A simple command, None for anything else. Redirections of errors don't matter."""
+    def _plain(self, node: Node, state: State, *, again: bool = True) -> Plain | None:
+        """A simple command, None for anything else. Redirections of errors don't matter.
+
+        again: it is followed elsewhere, too, so that what its substitutions run must not be recorded here.
+        """
         stdin: Value | None = None
         redirects = [child for child in node.children if child.type.endswith("_redirect")]
         if node.type == "redirected_statement":
@@ -120,8 +126,20 @@ class Pipelines(Assignments):
                 return None
         if node.type != "command" or any(child.type == "variable_assignment" for child in node.children):
             return None
-        variants = self._expander.fields(self._argument_nodes(node), self._source, inner)
+        expand = self._fields_again if again else self._fields
+        variants = expand(self._argument_nodes(node), inner)
         return Plain(variants[0], stdin) if len(variants) == 1 and variants[0] else None
+
+    def _fields(self, nodes: Sequence[Node], state: State) -> list[list[Field]]:
+        return self._expander.fields(nodes, self._source, state)
+
+    def _fields_again(self, nodes: Sequence[Node], state: State) -> list[list[Field]]:
+        """The words of a command that is followed elsewhere: what its substitutions run is not recorded twice."""
+        recorded = len(self._invocations)
+        try:
+            return self._fields(nodes, state)
+        finally:
+            del self._invocations[recorded:]
 
     def _reads(self, redirect: Node) -> bool:
         return self._source.slice(redirect).startswith("<")
@@ -228,7 +246,7 @@ class Pipelines(Assignments):
         """What a simple command prints, if that is certain."""
         if node.type != "command":
             return None
-        fields = self._expander.fields([*self._argument_nodes(node), *extra], self._source, state.fork())
+        fields = self._fields_again([*self._argument_nodes(node), *extra], state.fork())
         if len(fields) != 1 or not fields[0]:
             return None
         name = fields[0][0].text
@@ -244,7 +262,7 @@ class Pipelines(Assignments):
         if append:
             previous = state.files.get(key, ())
             text = (*previous, *text) if text is not None and previous is not None else None
-        state.files[key] = text
+        state.files = {**state.files, key: text}
         self._written[path] = text
 
 

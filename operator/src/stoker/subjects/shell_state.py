@@ -7,7 +7,7 @@ from enum import Enum
 from tree_sitter import Node
 
 from stoker.subjects import shell_text
-from stoker.subjects.shell_model import Branch
+from stoker.subjects.shell_model import Circumstances
 from stoker.subjects.shell_source import NOWHERE, Offsets, Source
 from stoker.subjects.shell_text import Text, Value
 
@@ -91,6 +91,9 @@ class Variable:
         return replace(self, value=shell_text.EMPTY, items=(*items[:position], item, *items[position + 1 :]))
 
 
+_START = Circumstances()
+
+
 @dataclass(slots=True)
 class State:
     """Mutable; `fork` for the other arm of a decision.
@@ -98,7 +101,8 @@ class State:
     tainted: an unread file was sourced, or unknown text evaluated: a variable that isn't set here may be set.
     references: names declared by `declare -n` and the names that they stand for (None: unknown). Never changed.
     last: how the last command ended, for `$?`.
-    files: texts of files that the script has written (None: written, content unknown).
+    how: how this point is reached.
+    files: texts of files that the script has written (None: written, content unknown). Never changed.
     """
 
     variables: dict[str, Variable] = field(default_factory=dict)
@@ -109,28 +113,13 @@ class State:
     tainted: bool = False
     errexit: bool = False
     last: Outcome = SUCCESS
-    branches: tuple[Branch, ...] = ()
-    after_failure: bool = False
-    background: bool = False
-    in_loop: bool = False
-    loop_endless: bool = False
-    piped: bool = False
-    reads_pipe: bool = False
-    captured: bool = False
-    in_trap: bool = False
-    wrappers: tuple[str, ...] = ()
-    time_limit: float | None = None
+    how: Circumstances = _START
     exit_trap: Text | None = None
     failure_trap: Text | None = None
-    files: dict[str, Text | None] = field(default_factory=dict)
+    files: Mapping[str, Text | None] = field(default_factory=dict)
 
     def fork(self) -> "State":
-        return replace(
-            self,
-            variables=dict(self.variables),
-            functions=dict(self.functions),
-            files=dict(self.files),
-        )
+        return replace(self, variables=dict(self.variables), functions=dict(self.functions))
 
     def adopt(self, other: "State") -> None:
         """Take over another state's knowledge, not how it was reached."""
@@ -195,22 +184,18 @@ def join(states: Sequence[State]) -> State | None:
     """
     if not states:
         return None
-    wanted = [state for state in states if not state.after_failure] or list(states)
+    wanted = [state for state in states if not state.how.after_failure] or list(states)
     first = wanted[0]
     if len(wanted) == 1:
         return first
-    branches = first.branches
+    branches = first.how.branches
     for state in wanted[1:]:
-        common = 0
-        while (
-            common < min(len(branches), len(state.branches))
-            and branches[common].decision == state.branches[common].decision
-            and branches[common].arm == state.branches[common].arm
-        ):
-            common += 1
+        pairs = zip(branches, state.how.branches, strict=False)
+        common = next((index for index, (one, other) in enumerate(pairs) if one.decision != other.decision
+                       or one.arm != other.arm), min(len(branches), len(state.how.branches)))  # fmt: skip
         branches = branches[:common]
     joined = first.fork()
-    joined.branches = branches
+    joined.how = replace(first.how, branches=branches)
     joined.variables = _join_variables(wanted)
     joined.unset = frozenset.intersection(*(state.unset for state in wanted))
     joined.tainted = any(state.tainted for state in wanted)
@@ -222,11 +207,11 @@ def join(states: Sequence[State]) -> State | None:
     for state in wanted[1:]:
         for name, function in state.functions.items():
             joined.functions.setdefault(name, function)
-        for path, text in state.files.items():
-            if joined.files.get(path, text) != text:
-                joined.files[path] = None
-            else:
-                joined.files[path] = text
+        if state.files is not joined.files:
+            joined.files = {
+                path: joined.files.get(path) if joined.files.get(path) == state.files.get(path) else None
+                for path in (*joined.files, *state.files)
+            }
     return joined
 
 

@@ -72,6 +72,26 @@ def _is_passed_on(variable: Variable) -> bool:
     return variable.exported and variable.items is None
 
 
+class _Files(Mapping[str, str]):
+    """The files whose texts are known at one point, by normalized path."""
+
+    def __init__(self, texts: Mapping[str, Text | None]) -> None:
+        self._texts = texts
+
+    def __getitem__(self, path: str) -> str:
+        text = self._texts[posixpath.normpath(path)]
+        known = shell_text.plain(text) if text is not None else None
+        if known is None:
+            raise KeyError(path)
+        return known
+
+    def __iter__(self) -> Iterator[str]:
+        return (path for path, text in self._texts.items() if text is not None and shell_text.plain(text) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 class Walk(ABC):
     """One walk over one script. `run` or `run_argv` once, then `result`."""
 
@@ -180,10 +200,10 @@ class Walk(ABC):
         last = join([each for each in (end, *(state for _, state in exits)) if each is not None])
         if last is None:
             return
-        last.in_trap = True
+        last.how = replace(last.how, in_trap=True)
         if last.failure_trap is not None:
             failed = last.fork()
-            failed.after_failure, failed.failure_trap = True, None
+            failed.how, failed.failure_trap = replace(failed.how, after_failure=True), None
             self._text(Source.nested(last.failure_trap, NOWHERE), failed)
         if last.exit_trap is not None:
             handler, last.exit_trap = last.exit_trap, None
@@ -231,7 +251,7 @@ class Walk(ABC):
             exits = self._exits.pop()
             self._loops, self._calls, self._locals = loops, calls, stored
         ends = [*exits, *([(outcome, end)] if end is not None else [])]
-        wanted = [each for each, ended in ends if not ended.after_failure or state.after_failure] or [
+        wanted = [each for each, ended in ends if not ended.how.after_failure or state.how.after_failure] or [
             each for each, _ in ends
         ]
         if not wanted:
@@ -302,8 +322,7 @@ class Walk(ABC):
 
     def _background(self, node: Node, state: State) -> None:
         copy = state.fork()
-        copy.background = True
-        copy.errexit = False
+        copy.how, copy.errexit = replace(copy.how, background=True), False
         self._subshell(copy, lambda inner: self._execute(node, inner))
 
     def _execute(self, node: Node, state: State) -> tuple[Outcome, State | None]:
@@ -334,7 +353,7 @@ class Walk(ABC):
         if outcome.certain:
             return chosen(state)
         failed = state.fork()
-        failed.after_failure = True
+        failed.how = replace(failed.how, after_failure=True)
         stdin = self._stdin
         if truth:
             result, after = chosen(state)
@@ -364,7 +383,8 @@ class Walk(ABC):
         for arm, run in enumerate(runs):
             decision.arms.add(arm)
             copy = state.fork()
-            copy.branches = (*state.branches, Branch(decision=number, arm=arm, rank_dependent=rank, span=span))
+            branch = Branch(decision=number, arm=arm, rank_dependent=rank, span=span)
+            copy.how = replace(state.how, branches=(*state.how.branches, branch))
             before, self._stdin = self._ends, stdin
             outcome, after = run(copy)
             left.append(self._stdin)
@@ -377,7 +397,7 @@ class Walk(ABC):
         self._stdin = left[0] if all(each is left[0] for each in left) else shell_text.hole(["<"])
         joined = join(ends)
         if joined is not None and len(ends) == 1 and len(decision.failed) == len(runs) - 1:
-            joined.branches = state.branches
+            joined.how = replace(joined.how, branches=state.how.branches)
         if len(outcomes) == 1:
             return outcomes[0], joined
         kinds = {outcome.ending for outcome in outcomes}
@@ -404,22 +424,16 @@ class Walk(ABC):
         span = None
         if located:
             span = self._script.span_of(min(site[0] for site in located), max(site[1] for site in located))
+        how = state.how
+        if self._stdin is not None and not how.reads_pipe:
+            how = replace(how, reads_pipe=True)
         self._invocations.append(
-            Invocation(
+            Invocation.reached(
+                how,
                 argv=tuple(self._word(each) for each in fields),
                 span=span,
                 environment=environment,
-                background=state.background,
-                branches=state.branches,
-                after_failure=state.after_failure,
-                in_loop=state.in_loop,
-                loop_endless=state.loop_endless,
-                piped=state.piped,
-                reads_pipe=state.reads_pipe or self._stdin is not None,
-                captured=state.captured,
-                in_trap=state.in_trap,
-                wrappers=state.wrappers,
-                time_limit=state.time_limit,
+                files=_Files(state.files),
                 stdin_text=shell_text.single(self._stdin) if self._stdin is not None else None,
             )
         )
