@@ -1,0 +1,141 @@
+"""The script copies an environment or a code tree from a share.
+
+## What it flags
+
+A copy of a Python environment (`cp -r /mnt/share/miniconda3 /opt`, `rsync`, `azcopy`, `tar -x` of a packed one) from a
+network volume of the pod, another host or a cloud store, at the job's start. Of a folder of code or libraries (`code`,
+`src`, `libs`) it only advises, as these may be small.
+
+## Why it costs GPU time
+
+An environment is a hundred thousand small files, each of them a round trip to the share: the study saw a copy of 16
+minutes, with the GPU bound and idle, in every pod and at every restart.
+
+## When it stays silent
+
+- data paths: everything that is not named like an environment or a code tree;
+- sources in the image, on the node or in memory, or that can't be resolved;
+- copies in the background, or in a branch, such as after a test whether the copy is there;
+- copies after the work, or beside none; jobs without GPUs.
+
+## Change
+
+Build an image that holds the environment. Code can run from the share itself, or from the job's own sources.
+
+## References
+
+- An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.4, Long Library Installation
+"""
+
+import re
+from collections.abc import Iterator
+
+from stoker.models.finding import Problem
+from stoker.models.rule import Rule
+from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from stoker.subjects.launch_plan import Command, Role
+from stoker.subjects.pod import VolumeKind
+from stoker.subjects.reading import Timeline
+from stoker.subjects.shell_model import Word
+from stoker.subjects.submission import Submission
+
+ENVIRONMENT = re.compile(
+    r"(?:^|/)(?:(?:ana|mini)conda\d?|miniforge\d?|mambaforge|micromamba|(?:conda|python)[-_]?envs?|\.?venvs?|virtualenvs?"
+    r"|(?:site|dist)-packages|conda\d?/envs/[^/]+|py(?:thon)?[\d.]*[-_]env"
+    r"|(?:[\w.-]*[-_])?(?:env|environment|venv|conda)\.(?:tar(?:\.\w+)?|tgz|zip))/?[*.]?$",
+    re.IGNORECASE,
+)
+"""Paths that are named like a Python environment, or an archive of one."""
+
+CODE = re.compile(r"(?:^|/)(?:code|codebase|src|source|repo|libs?|librar(?:y|ies)|third_party)/?[*.]?$", re.IGNORECASE)
+"""Paths that are named like a folder of code or libraries."""
+
+REMOTE = re.compile(r"^[a-z][a-z0-9]*://|^(?:[\w.-]+@)?[\w.-]+:(?!\\)")
+SHARES = frozenset({VolumeKind.CLAIM, VolumeKind.NETWORK})
+VALUED = frozenset(
+    {"-e", "--rsh", "--exclude", "--include", "--exclude-from", "-f", "--file", "-C", "--directory", "-d"}
+)
+"""Options of copying tools that take the next word."""
+
+
+def check(submission: Submission) -> Iterator[Problem]:
+    """Report the first copy of an environment, or else of code, before the work."""
+    plan = submission.plan
+    if plan is None or submission.gpus < 1:
+        return
+    timeline = Timeline(plan)
+    found: list[tuple[bool, Command, Word]] = []
+    for command in plan.of(Role.COPY, Role.DOWNLOAD):
+        invocation = command.invocation
+        if not invocation.certain or invocation.background or invocation.captured or invocation.in_trap:
+            continue
+        for source in _sources(command):
+            text = source.text or ""
+            environment = ENVIRONMENT.search(text) is not None
+            if (environment or CODE.search(text)) and _is_shared(text, submission) and timeline.followed(command):
+                found.append((environment, command, source))
+    if not found:
+        return
+    environment, command, source = max(found, key=lambda one: one[0])
+    waiting = f"{submission.gpus} GPUs wait" if submission.gpus > 1 else "the GPU waits"
+    what = "a Python environment by its name" if environment else "a tree of code by its name"
+    image = f"Build an image that holds it, and set {submission.paths.image} to that."
+    yield Problem(
+        detail=f"{command.tool} copies {source.text} in every pod at every start, while {waiting}.",
+        evidence=f"It is {what}, {_place(source.text or '', submission)}.",
+        fix=image if environment else "Run it from where it is, or build an image that holds it.",
+        severity=None if environment else Severity.ADVICE,
+        confidence=Confidence.LIKELY if environment else Confidence.POSSIBLE,
+        location=submission.locate(command.invocation, (source,)),
+        sources=(Source.SCRIPT, Source.MANIFEST),
+    )
+
+
+def _sources(command: Command) -> list[Word]:
+    """What a command copies from: all operands but the last one; an archive that is unpacked."""
+    if command.role is Role.DOWNLOAD:
+        return list(command.urls)
+    words, operands, archive = command.invocation.argv[1:], [], []
+    skip = False
+    for index, word in enumerate(words):
+        text = word.text or word.prefix
+        if skip:
+            skip = False
+        elif text.startswith("-"):
+            skip = text in VALUED
+            if command.tool == "tar" and re.fullmatch(r"-[a-z]*f|--file", text):
+                archive, skip = list(words[index + 1 : index + 2]), True
+        else:
+            operands.append(word)
+    if command.tool == "tar":
+        packs = any(re.fullmatch(r"-?[a-zA-Z]*c[a-zA-Z]*", word.text or "") for word in words[:1])
+        old_style = (
+            operands[1:2] if re.fullmatch(r"[a-z]*x[a-z]*f", (operands[0].text or "") if operands else "") else []
+        )
+        return [] if packs else archive or old_style
+    if command.tool in {"unzip", "unrar", "7z"}:
+        return operands[:1]
+    return operands[:-1]
+
+
+def _is_shared(path: str, submission: Submission) -> bool:
+    if REMOTE.search(path):
+        return True
+    mount = submission.pod.mount_of(path) if path.startswith("/") else None
+    return mount is not None and mount.kind in SHARES
+
+
+def _place(path: str, submission: Submission) -> str:
+    mount = submission.pod.mount_of(path) if path.startswith("/") else None
+    return f"on the network volume at {mount.path}" if mount is not None else "on another machine"
+
+
+RULE: Rule[Submission] = Rule(
+    id="A403",
+    name="code-tree-copy",
+    category=Category.LONG_LIBRARY_INSTALLATION,
+    severity=Severity.WARNING,
+    summary="The script copies an environment from a share at every start.",
+    fix="Build an image that holds the environment.",
+    check=check,
+)
