@@ -84,10 +84,11 @@ def _expected_text(document: Any, edits: list[TextEdit]) -> Any:
 def _expected_field(document: Any, edit: FieldEdit) -> Any:
     parts = _path(edit)
     if edit.value is None:
-        holder = _value(document, parts[:-1])
-        del holder[_key(document, parts)]
-        if holder == [] and len(parts) > 1:  # an empty list says the same as none
-            del _value(document, parts[:-2])[_key(document, parts[:-1])]
+        holder: Any = []
+        while holder == [] and parts:  # an empty list says the same as none
+            holder = _value(document, parts[:-1])
+            del holder[_key(document, parts)]
+            parts = parts[:-1]
         return document
     holder, rest = _deepest(document, parts)
     _put(holder, rest, edit.value)
