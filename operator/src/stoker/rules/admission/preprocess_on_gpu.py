@@ -1,0 +1,171 @@
+"""The data are prepared while the GPUs wait.
+
+## What it flags
+
+A program that prepares data on CPUs, in the foreground, before the training of the same job: Python programs named
+`preprocess_data.py`, `prepare_dataset.py`, `tokenize_corpus.py`, `extract_frames.py` and the like, and ffmpeg in a
+loop. In an init container, too: the pod's GPUs are bound while it runs.
+
+## Why it costs GPU time
+
+All GPUs of all pods are bound and idle until the data are ready, and again at every restart. The same work on CPU nodes
+costs a hundredth, and its result serves every later training.
+
+## When it stays silent
+
+- names that say nothing of data, and plain `prepare.py` or `setup.py`, which may take a second;
+- a small or partial run (`--debug`, `--limit`, `--max_samples`, a toy or sample data set), `--help`;
+- a GPU in its arguments or name (`--device cuda`, `embed`, `gpu`), a launcher of several processes: it may compute on
+  the GPUs;
+- in the background, beside another program, or in a branch, such as after a test whether the result is there;
+- some ranks only; no training after it; interactive jobs and jobs without GPUs.
+
+## Change
+
+Run it once as a job with `spec.gpusPerNode: 0`, onto a volume that the training mounts.
+
+## References
+
+- An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.3, Data Preprocessing
+"""
+
+import re
+from collections.abc import Iterator
+
+from stoker.models.finding import Problem
+from stoker.models.rule import Rule
+from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
+from stoker.subjects.launch_plan import Command, Launch, Launcher, LaunchPlan, Role
+from stoker.subjects.reading import Timeline
+from stoker.subjects.shell_model import Word
+from stoker.subjects.submission import Submission
+
+PREPARES = re.compile(
+    r"(?:^|[/_.-])(?:"
+    r"pre[-_]?process(?:ing|ed)?|tokeniz(?:e|ation|ing)|binariz(?:e|ation)"
+    r"|(?:prepare|build|make|create|generate|convert|process|pack|write|clean|filter|dedup\w*)[-_]+(?:[a-z0-9]+[-_]+){0,4}"
+    r"(?:data|datasets?|corpus|corpora|tfrecords?|lmdb|shards?|tokens)"
+    r"|(?:extract|resize|resample|decode|convert)[-_]+(?:[a-z0-9]+[-_]+){0,4}(?:frames?|images?|audio|wavs?|videos?|mels?)"
+    r")(?:[-_.]|$)",
+    re.IGNORECASE,
+)
+"""Names of programs that prepare data."""
+
+SMALL = re.compile(
+    r"debug|dry[-_]?run|smoke|limit|shakespeare|mnist|cifar|--help|^-h$|(?:^|[-_/.])(?:toy|tiny|mini|subset)(?:[-_/.]|$)"
+    r"|(?:max|num|n|sample)[-_](?:samples?|examples?|docs|documents|files|items|size|only|fraction)",
+    re.IGNORECASE,
+)
+"""Words of runs that take only a moment."""
+
+ON_GPUS = re.compile(
+    r"gpu|cuda|device|embed|latent|vae|torch|infer|dali|nvenc|nvdec|cuvid|cudf|rapids|hwaccel", re.IGNORECASE
+)
+"""Words that say that GPUs may be used after all."""
+
+EXAMINED = 16
+"""A script has a few such steps; a script of thousands shall not cost seconds."""
+
+
+def check(submission: Submission) -> Iterator[Problem]:
+    """Report the first preparation that a training waits for."""
+    plan = submission.plan
+    if plan is None or submission.gpus < 1 or submission.job_type is JobType.INTERACTIVE:
+        return
+    timeline = Timeline(plan)
+    steps = [command for command in plan.of(Role.LAUNCH, Role.OTHER) if _prepares(command)]
+    for step in steps[:EXAMINED]:
+        if not _holds_up(step) or any(one.invocation.background for one in timeline.before(step)):
+            continue
+        training = _training(plan, timeline, step)
+        if training is None and not submission.initial:
+            continue
+        before = "the pod's containers start" if training is None else f"{training.invocation.name} starts"
+        waiting = f"{submission.gpus} GPUs wait" if submission.gpus > 1 else "the GPU waits"
+        yield Problem(
+            detail=f"{_subject(step)} prepares data on CPUs before {before}, while {waiting}.",
+            evidence="Its name says so, and no argument names a GPU or a small part of the data.",
+            fix=_fix(submission),
+            confidence=Confidence.LIKELY,
+            location=submission.locate(step.invocation, _words(step)),
+            sources=(Source.SCRIPT,),
+        )
+        return
+
+
+def _prepares(command: Command) -> bool:
+    """Whether a command prepares data on CPUs, by its name and its arguments."""
+    launch, words = command.launch, command.invocation.argv
+    if any(SMALL.search(str(word)) or ON_GPUS.search(str(word)) for word in words):
+        return False
+    if launch is not None:
+        return launch.launcher is Launcher.PYTHON and PREPARES.search(_program(launch)) is not None
+    name = command.invocation.name or ""
+    return (name == "ffmpeg" and command.invocation.in_loop) or PREPARES.search(name) is not None
+
+
+def _holds_up(command: Command) -> bool:
+    """Whether every run waits for the command; a loop over files that may not be there counts as one that runs."""
+    invocation = command.invocation
+    return not (
+        invocation.background
+        or invocation.captured
+        or invocation.piped
+        or invocation.in_trap
+        or invocation.after_failure
+        or invocation.rank_dependent
+        or len(invocation.branches) > invocation.in_loop
+    )
+
+
+def _training(plan: LaunchPlan, timeline: Timeline, step: Command) -> Command | None:
+    """The first program after a step that is no such step itself."""
+    at = timeline.position(step)
+    return next(
+        (
+            command
+            for command in plan.commands[at + 1 :]
+            if command.launch is not None
+            and not command.invocation.excludes(step.invocation)
+            and not _prepares(command)
+        ),
+        None,
+    )
+
+
+def _program(launch: Launch) -> str:
+    """A program's name: `preprocess_data` of `tools/preprocess_data.py`, the last part of a module's."""
+    if not launch.program or launch.program[0].text == "-c":
+        return ""
+    name = str(launch.program[-1]).removesuffix(".py")
+    return re.split(r"[/.]", name)[-1]
+
+
+def _subject(command: Command) -> str:
+    if command.launch is not None:
+        return str(command.launch.program[-1])
+    name = command.invocation.name or ""
+    return "ffmpeg in a loop" if name == "ffmpeg" else name
+
+
+def _words(command: Command) -> tuple[Word, ...]:
+    return command.launch.program[-1:] if command.launch is not None else command.invocation.argv[:1]
+
+
+def _fix(submission: Submission) -> str:
+    return (
+        "Run it once in a job of its own without GPUs"
+        f"{f' ({submission.paths.gpus_per_node}: 0)' if submission.kind == 'DLJob' else ''},"
+        " onto a volume that this job mounts."
+    )
+
+
+RULE: Rule[Submission] = Rule(
+    id="A703",
+    name="preprocess-on-gpu",
+    category=Category.DATA_PREPROCESSING,
+    severity=Severity.WARNING,
+    summary="Data are prepared on CPUs while the GPUs wait.",
+    fix="Prepare the data once, in a job without GPUs.",
+    check=check,
+)
