@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from e2e.cluster.provider import Cluster
 
 CHART = Path(__file__).parent.parent / "charts" / "stoker"
@@ -31,6 +33,7 @@ class Operator:
         self._port = cluster.reserve_port()
         self._certificates = cluster.folder / "admission-certificate"
         self._values = dict(values or {})
+        self._health_ports: dict[str, int] = {}
 
     @property
     def values(self) -> dict[str, Any]:
@@ -62,7 +65,7 @@ class Operator:
         self.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         self.cluster.expose_webhook(NAMESPACE, SERVICE, self._port)
 
-    def start_admission(self) -> None:
+    def start_admission(self, *, scrape_interval: str = "30s") -> None:
         """Start the admission process; return when it is ready to review."""
         names = (f"{SERVICE}.{NAMESPACE}.svc", "localhost", "127.0.0.1")
         self.cluster.issue_certificate(*names, folder=self._certificates)
@@ -72,6 +75,7 @@ class Operator:
             f"--address={self.cluster.webhook_host}",
             f"--port={self._port}",
             f"--certificate-folder={self._certificates}",
+            f"--scrape-interval={scrape_interval}",
         )
 
     def start_controller(
@@ -93,8 +97,15 @@ class Operator:
         self.start_admission()
         self.start_controller(**controller)
 
+    def metric(self, name: str, **labels: str) -> float:
+        """A sample of the admission process' metrics page; 0 while there is none."""
+        with urlopen(f"http://127.0.0.1:{self._health_ports[ADMISSION]}/metrics", timeout=10) as response:
+            page = response.read().decode()
+        samples = (sample for family in text_string_to_metric_families(page) for sample in family.samples)
+        return next((one.value for one in samples if one.name == name and labels.items() <= one.labels.items()), 0.0)
+
     def _start(self, name: str, role: str, *options: str) -> None:
-        health = self.cluster.reserve_port()
+        health = self._health_ports[name] = self.cluster.reserve_port()
         kubeconfig = self.cluster.service_account_kubeconfig(NAMESPACE, name)
         self.cluster.start_process(
             name,

@@ -1,11 +1,12 @@
 """Policies change what is refused while the process runs."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from e2e.operator import ADMISSION
+from e2e.operator import ADMISSION, Operator
 from e2e.scenarios.admission.submitting import TOO_FEW, Submitter, Webhook, action, dljob, eventually, policy
 
 pytestmark = pytest.mark.e2e
@@ -22,6 +23,26 @@ def test_an_action_changes_live_from_deny_to_warn_to_off_and_back(submitter: Sub
     submitter.cluster.apply(policy(**action(RULE, "Off")))
     eventually(lambda: submitter.create(job, "--dry-run=server").stderr == "")
     submitter.cluster.apply(policy(**action(RULE, "Deny")))
+    eventually(lambda: submitter.refused(job))
+
+
+def test_an_audited_rule_passes_in_silence_and_is_counted(operator: Operator, submitter: Submitter) -> None:
+    job = dljob("bert", TOO_FEW)
+    submitter.cluster.apply(policy(**action(RULE, "Audit")))
+    eventually(lambda: not submitter.refused(job))
+    before = operator.metric("stoker_admission_findings_total", rule=RULE, action="Audit")
+    passed = submitter.create(job, "--dry-run=server")
+    assert (passed.returncode, passed.stderr) == (0, "")
+    assert operator.metric("stoker_admission_findings_total", rule=RULE, action="Audit") == before + 1
+    assert operator.metric("stoker_admission_reviews_total", kind="DLJob", verdict="deny") > 0
+
+
+def test_an_exemption_ends_by_itself(submitter: Submitter) -> None:
+    job = dljob("bert", TOO_FEW)
+    until = (datetime.now(UTC) + timedelta(seconds=8)).isoformat()
+    exempt = {"jobSelector": {"matchLabels": {}}, "rules": [RULE], "until": until, "reason": "for a moment"}
+    submitter.cluster.apply(policy(exemptions=[exempt]))
+    eventually(lambda: not submitter.refused(job), within=7)
     eventually(lambda: submitter.refused(job))
 
 
@@ -81,6 +102,13 @@ def test_an_update_is_refused_only_for_what_it_introduces(submitter: Submitter) 
         ({"reclaim": {"idleAfter": "soon"}}, "spec.reclaim.idleAfter"),
         ({"rules": {RULE: {"action": "Refuse"}}}, f"spec.rules[{RULE}].action"),
         ({"thresholds": {"lowPercent": 101}}, "spec.thresholds.lowPercent"),
+        ({"thresholds": {"lowPercent": 3, "idlePercent": 5}}, "spec.thresholds.idlePercent: what counts as idle"),
+        ({"rules": {RULE: {"parameters": {"most": 3}}}}, f"spec.rules[{RULE}].parameters.most: the rule has no such"),
+        ({"reclaim": {"idleAfter": "10m"}}, "spec.reclaim.idleAfter: '10m': must be at least 12m"),
+        (
+            {"exemptions": [{"reason": "r", "jobSelector": {"matchLabels": {"team": "deep learning"}}}]},
+            "spec.exemptions[0].jobSelector.matchLabels[team]: 'deep learning': must be a label's value",
+        ),
     ],
 )
 def test_an_invalid_policy_is_refused_and_the_one_before_stays_in_force(
@@ -91,8 +119,20 @@ def test_an_invalid_policy_is_refused_and_the_one_before_stays_in_force(
     eventually(lambda: not submitter.refused(job))
     refused = submitter.kubectl("apply", "-f", "-", manifest=policy(**spec))
     assert refused.returncode == 1
-    assert field in refused.stderr.replace(f".{RULE}", f"[{RULE}]")
+    assert field in refused.stderr.replace(f".{RULE}", f"[{RULE}]").replace('\\"', '"')
     assert not submitter.refused(job)
+
+
+def test_an_unknown_field_in_a_policy_is_refused_by_name(submitter: Submitter) -> None:
+    refused = submitter.kubectl("apply", "-f", "-", manifest=policy(exemption=[]))
+    assert refused.returncode == 1
+    assert 'unknown field "spec.exemption"' in refused.stderr
+
+
+def test_what_the_policy_default_makes_contradict_is_refused_in_the_override(submitter: Submitter) -> None:
+    submitter.cluster.apply(policy(thresholds={"lowPercent": 3}))
+    other = policy("other", namespaceSelector={}, thresholds={"idlePercent": 5})
+    eventually(lambda: submitter.kubectl("apply", "--dry-run=server", "-f", "-", manifest=other).returncode == 1)
 
 
 def test_an_unknown_rule_in_a_policy_is_warned_of(submitter: Submitter) -> None:
