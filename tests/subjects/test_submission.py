@@ -7,7 +7,7 @@ import pytest
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Location
 from stoker.models.vocabulary import Confidence, Framework, JobType
-from stoker.subjects.dljob_submission import read_dljob
+from stoker.subjects.dljob_submission import read_dljob, read_init_containers
 from stoker.subjects.pod import SharedMemory, VolumeKind
 from stoker.subjects.submission import Submission
 
@@ -224,3 +224,71 @@ def test_the_templates_own_cpu_limit_counts_before_the_jobs() -> None:
 )
 def test_a_pod_template_of_any_shape_is_no_reason_to_fail(template: dict[str, Any]) -> None:
     assert submission(script="python train.py", podTemplate=template).pod.sidecars in {(), ("1",)}
+
+
+CONFIG = "distributed_type: MULTI_GPU\nnum_machines: 1\nnum_processes: 3\n"
+
+
+@pytest.mark.parametrize(
+    "script,total",
+    [
+        ("accelerate launch --config_file acc.yaml train.py", 3),
+        ("accelerate launch --config_file /workspace/acc.yaml train.py", 3),
+        ("accelerate launch --config_file other.yaml train.py", None),
+        ("cd /app && accelerate launch --config_file acc.yaml train.py", None),
+        ("cd /app && accelerate launch --config_file /workspace/acc.yaml train.py", 3),
+        ("echo 'num_processes: 5' > acc.yaml; accelerate launch --config_file acc.yaml train.py", 5),
+    ],
+    ids=["beside it", "by its path", "another", "elsewhere", "elsewhere by its path", "written anew"],
+)
+def test_sources_in_sight_are_read_where_a_path_surely_means_them(script: str, total: int | None) -> None:
+    document = {
+        "metadata": {"name": "bert"},
+        "spec": {"gpusPerNode": 8, "image": "x", "script": script, "sources": {"configMap": "bert"}},
+    }
+    seen = read_dljob(DLJob.model_validate(document), config_maps={"bert": {"acc.yaml": CONFIG}})
+    assert seen.plan is not None
+    assert seen.plan.launches[0].total.value == total
+
+
+def test_scripts_among_the_sources_are_followed() -> None:
+    document = {
+        "metadata": {"name": "bert"},
+        "spec": {"gpusPerNode": 8, "image": "x", "script": "bash run.sh", "sources": {"configMap": "bert"}},
+    }
+    seen = read_dljob(DLJob.model_validate(document), config_maps={"bert": {"run.sh": "torchrun train.py"}})
+    assert seen.plan is not None
+    assert [str(launch.launcher) for launch in seen.plan.launches] == ["torchrun"]
+
+
+def test_init_containers_of_the_template_are_read_as_they_stand() -> None:
+    template = {
+        "spec": {"initContainers": [{"name": "fetch", "image": "alpine:3", "command": ["wget", "x"]}, {"a": 1}]}
+    }
+    document = {
+        "metadata": {"name": "bert"},
+        "spec": {"nodes": 2, "gpusPerNode": 8, "image": "x", "script": "true", "podTemplate": template},
+    }
+    (initial,) = read_init_containers(DLJob.model_validate(document))
+    assert (initial.initial, initial.gpus, initial.nodes) == (True, 16, 2)
+    assert initial.locate_image().field_path == "spec.podTemplate.spec.initContainers[0].image"
+    assert (initial.paths.gpus_per_node, initial.paths.nodes) == ("spec.gpusPerNode", "spec.nodes")
+    assert "STOKER_NODES" not in initial.environment
+
+
+@pytest.mark.parametrize(
+    "script,marker",
+    [
+        ("N=4\ntorchrun --nproc_per_node $N train.py", "         ^^^^^^^^^^^^^^^^^^^"),
+        ("N=4\ntorchrun --nproc_per_node \\\n  $N train.py", "         ^^^^^^^^^^^^^^^^^^^"),
+        ("A=(--nproc_per_node 4)\ntorchrun ${A[@]} train.py", "   ^^^^^^^^^^^^^^^^^^"),
+    ],
+    ids=["a variable", "continued", "an array"],
+)
+def test_only_neighbouring_words_are_underlined(script: str, marker: str) -> None:
+    seen = submission(script=script)
+    assert seen.plan is not None
+    (launch,) = seen.plan.launches
+    excerpt = seen.locate_count(launch, launch.processes_per_node).excerpt
+    assert excerpt is not None
+    assert excerpt.split("\n")[1] == marker
