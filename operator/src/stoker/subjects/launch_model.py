@@ -110,6 +110,8 @@ class Launch:
     standalone: torchrun --standalone. rendezvous: an address other than the pod's own is given, by an
         option or by a variable that the script sets (the injected ones don't count).
     hostfile: hosts come from a file or list (deepspeed -H, mpirun -hostfile/-H).
+    multi_gpu: accelerate is told to start several processes, by an option or its config file, whose kind of training is
+        distributed_type ("NO", "MULTI_GPU", "FSDP", ...), "" where none is in sight.
     configuration: path of a config file that decides counts (accelerate --config_file), None if there is none.
     """
 
@@ -125,6 +127,7 @@ class Launch:
     parallelism: Mapping[str, Count] = field(default_factory=dict)
     devices: Devices | None = None
     multi_gpu: bool = False
+    distributed_type: str = ""
     standalone: bool = False
     rendezvous: bool = False
     hostfile: bool = False

@@ -505,7 +505,7 @@ def accelerate(invocation: Invocation, words: Sequence[Word], setting: Setting) 
     if identifiers is not None and identifiers.value is not None and identifiers.value.text != "all":
         devices = devices_of(identifiers.value)
         chosen = replace(_granted(devices, setting), source=CountSource.OPTION, words=identifiers.words)
-    kind = str((settings or {}).get("distributed_type", ""))
+    kind = _distributed_type(settings)
     if options.has("cpu") or kind == "NO":
         total = total or ONE
     elif total is None:
@@ -532,12 +532,19 @@ def accelerate(invocation: Invocation, words: Sequence[Word], setting: Setting) 
         parallelism=sizes,
         devices=devices,
         multi_gpu=several,
+        distributed_type=kind,
         rendezvous=address is not None and _remote(address.value),
         configuration=configuration,
     )
     implied = several or (configuration is None and total.minimum is not None and total.minimum > 1)
     implied = implied and _takes_rank(options, program)
     return _finish(launch, one_device=implied and not options.has("use_megatron_lm", "cpu"))
+
+
+def _distributed_type(settings: Mapping[str, object] | None) -> str:
+    """A config file's kind of training, "" without one. Without quotes, YAML reads NO as false."""
+    kind = (settings or {}).get("distributed_type", "")
+    return "NO" if kind is False else str(kind)
 
 
 def _configuration(word: Word | None, setting: Setting) -> Mapping[str, object] | None:

@@ -16,6 +16,7 @@ Of n nodes' GPUs, one node's number work; the others are idle for the whole life
 ## When it stays silent
 
 - the counts come from a configuration file that isn't in sight, or can't be resolved;
+- a configuration with `distributed_type: NO` (see `accelerate-config-no`);
 - the number of machines is not that of the job (see `launcher-nodes-mismatch`), or one (see `duplicate-nodes`);
 - model parallelism, a device map or rollouts in the program's arguments: a process then drives several GPUs, or leaves
   some to others;
@@ -63,6 +64,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         if (
             not totals_one_node(plan, launch)
             or drives_several_devices(launch)
+            or launch.distributed_type == "NO"
             or invocation.after_failure
             or invocation.captured
             or any(word.text == "--cpu" for word in invocation.argv)
