@@ -233,7 +233,7 @@ def _removed(text: str, way: Sequence[Place], parts: Parts) -> str:
         kept = "{}" if holder.flow or not above else f"{{}}{text[_trimmed(text, end) : end]}"
         return _replaced(text, [(holder.start, end, kept)])
     key = holder.items[number][0]
-    start = key.start if key is not None else value.start
+    start = key.start if key is not None else value.start if holder.flow else _dash(text, holder, number)
     following = holder.items[number + 1] if number + 1 < len(holder.items) else None
     if holder.flow:
         if following is not None:
@@ -241,13 +241,22 @@ def _removed(text: str, way: Sequence[Place], parts: Parts) -> str:
         return _replaced(text, [(holder.items[number - 1][1].end, value.end, "")])
     line = _line_start(text, start)
     before = text[line:start]
-    if key is None and re.fullmatch(r" *- +", before):
-        return _replaced(text, [(line, _line_end(text, value.end), "")])
-    if key is not None and not before.strip():
+    if not before.strip():
         return _replaced(text, [(line, _line_end(text, value.end), "")])
     if key is not None and following is not None and following[0] is not None:  # the first key of `- key: value`
         return _replaced(text, [(start, following[0].start, "")])
     raise NotApplicableError("it can't be taken out of its line")
+
+
+def _dash(text: str, holder: Place, number: int) -> int:
+    """Where an item of a list in block style begins."""
+    if number == 0:
+        return holder.start
+    position = _line_end(text, holder.items[number - 1][1].end)
+    found = re.compile(rf"(?:[ \t]*(?:#[^\n\r]*)?{BREAK})*[ \t]*-").match(text, position)
+    if found is None:
+        raise NotApplicableError("it can't be taken out of its line")
+    return found.end() - 1
 
 
 def _inserted(text: str, holder: Place, key: str | None, value: Any, newline: str) -> str:
@@ -258,13 +267,11 @@ def _inserted(text: str, holder: Place, key: str | None, value: Any, newline: st
         return _inserted_in_flow(text, holder, key, value)
     if not holder.items:
         raise NotApplicableError("there is no such place")
-    first = holder.items[0]
-    start = (first[0] or first[1]).start
+    first = holder.items[0][0]
+    start = holder.start if first is None else first.start
     margin = text[_line_start(text, start) : start]
-    if key is None:
-        if re.fullmatch(r" *- +", margin) is None:
-            raise NotApplicableError("it can't be added to this list")
-        margin = margin[: margin.index("-")]
+    if key is None and margin.strip():
+        raise NotApplicableError("it can't be added to this list")
     lines = _dumped([value] if key is None else {key: value}).splitlines()
     block = "".join(f"{' ' * len(margin)}{line}{newline}" for line in lines)
     end = _line_end(text, holder.items[-1][1].end)

@@ -30,11 +30,11 @@ Make both the same number. The operator sets `PET_NNODES`: torchrun needs no `--
 
 from collections.abc import Iterator
 
-from stoker.models.finding import Problem
+from stoker.models.finding import Change, Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Action, Category, Confidence, Severity, Source
-from stoker.subjects.editing import renumbered
-from stoker.subjects.launch_plan import Launcher
+from stoker.subjects.editing import renumbered, together
+from stoker.subjects.launch_plan import Launch, Launcher
 from stoker.subjects.reading import counted, is_alone, origin_line, quoted, with_number
 from stoker.subjects.submission import Submission
 
@@ -76,8 +76,16 @@ def check(submission: Submission) -> Iterator[Problem]:
             confidence=submission.surely if told.value is not None and is_alone(plan, launch) else Confidence.LIKELY,
             location=submission.locate_count(launch, told),
             sources=(Source.SCRIPT, Source.MANIFEST),
-            change=renumbered(submission, launch, told, submission.nodes),
+            change=_change(submission, launch),
         )
+
+
+def _change(submission: Submission, launch: Launch) -> Change | None:
+    """The job's nodes, and with them the total of processes where one is given that was right for the others."""
+    change, total = renumbered(submission, launch, launch.nodes, submission.nodes), launch.total
+    if not total.words or total.value != (launch.nodes.value or 0) * submission.gpus_per_node:
+        return change
+    return together(change, renumbered(submission, launch, total, submission.gpus))
 
 
 RULE: Rule[Submission] = Rule(

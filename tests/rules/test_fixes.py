@@ -1,0 +1,124 @@
+"""Every computed change: the finding goes, nothing worse comes, a second run changes nothing, in any style of YAML.
+
+`fixed_<name>.yaml` is what `stoker lint --fix --unsafe-fixes` makes of `bad_<name>.yaml`;
+`EXPECT=write pytest tests/rules/test_fixes.py` writes the first of each rule: read it before you commit it.
+"""
+
+import json
+import os
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from stoker.cli.fixing import Fixer
+from stoker.cli.judgement import Judge
+from stoker.cli.manifests import parse
+from stoker.cli.policies import load
+from stoker.cli.report import Entry, Report
+from stoker.cli.selection import select
+
+FIXTURES = Path(__file__).parent / "admission"
+BAD = sorted(FIXTURES.glob("*/bad_*.yaml"))
+
+
+def name(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem}"
+
+
+@cache
+def judge(rule: str) -> Judge:
+    policy = FIXTURES / rule / "policy.yaml"
+    now = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    return Judge(policies=load((str(policy),) if policy.exists() else ()), selection=select((), ()), now=now)
+
+
+def entries(path: Path, text: str) -> list[Entry]:
+    """What is found of the rule that a fixture belongs to, in the last document."""
+    report = judge(path.parent.name).judge(parse(text, path.name)[-1])
+    assert isinstance(report, Report)
+    return [entry for entry in report.entries if entry.rule == path.parent.name]
+
+
+def fixed(path: Path, text: str, *, unsafe: bool = True) -> tuple[str, Fixer]:
+    fixer = Fixer(judge=judge(path.parent.name), unsafe=unsafe)
+    return fixer.rewrite(path.name, text), fixer
+
+
+HARMFUL = FIXTURES / "cpu-wheel" / "bad_extra_index.yaml"
+"""Its change would bring a finding of the same severity: the image still lacks the framework."""
+
+FIXABLE = [path for path in BAD if path != HARMFUL and any(entry.change for entry in entries(path, path.read_text()))]
+RULES = sorted({path.parent.name for path in FIXABLE})
+
+
+@pytest.mark.parametrize("path", FIXABLE, ids=name)
+def test_a_change_removes_its_finding_and_a_second_run_changes_nothing(path: Path) -> None:
+    before = path.read_text()
+    after, fixer = fixed(path, before)
+    assert not fixer.refused
+    assert not [entry for entry in entries(path, after) if entry.change]
+    assert len(entries(path, after)) < len(entries(path, before))
+    assert fixed(path, after)[0] == after
+
+
+@pytest.mark.parametrize("path", FIXABLE, ids=name)
+def test_an_unsafe_change_is_made_only_where_it_is_asked_for(path: Path) -> None:
+    before = path.read_text()
+    unsafe = [entry for entry in entries(path, before) if entry.change and not entry.change.safe]
+    after, fixer = fixed(path, before, unsafe=False)
+    assert len([entry for entry in entries(path, after) if entry.change]) == len(unsafe)
+    assert fixer.withheld >= len(unsafe)
+
+
+def test_a_change_that_would_bring_another_finding_is_taken_back() -> None:
+    after, fixer = fixed(HARMFUL, HARMFUL.read_text())
+    assert after == HARMFUL.read_text()
+    assert [refused.reason for refused in fixer.refused] == ["it would bring image-installs-framework"]
+    assert fixer.fixed == 0
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_fixed_fixture_is_the_bad_one_with_its_change(rule: str) -> None:
+    golden = sorted((FIXTURES / rule).glob("fixed_*.yaml"))
+    if os.environ.get("EXPECT") == "write" and not golden:
+        first = next(path for path in FIXABLE if path.parent.name == rule)
+        golden = [first.with_name(first.name.replace("bad_", "fixed_"))]
+        golden[0].touch()
+    assert golden
+    for path in golden:
+        bad = path.with_name(path.name.replace("fixed_", "bad_"))
+        after, _ = fixed(bad, bad.read_text())
+        if os.environ.get("EXPECT") == "write":
+            path.write_text(after)
+        assert after == path.read_text()
+
+
+class Quoting(yaml.SafeDumper):
+    """Writes texts in double quotes, over several lines."""
+
+
+Quoting.add_representer(str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"'))
+
+
+@pytest.mark.parametrize("style", ["CRLF", "JSON", "one line", "quoted", "commented", "item of a list"])
+@pytest.mark.parametrize("rule", RULES)
+def test_a_change_does_the_same_in_every_style(rule: str, style: str) -> None:
+    path = next(path for path in FIXABLE if path.parent.name == rule)
+    text = path.read_text()
+    value = yaml.safe_load(text)
+    written = {
+        "CRLF": text.replace("\n", "\r\n"),
+        "JSON": json.dumps(value, indent=2),
+        "one line": json.dumps(value),
+        "quoted": yaml.dump(value, Dumper=Quoting, width=60),
+        "commented": "".join(f"{line}  # why\n" if line.endswith(":") else f"{line}\n" for line in text.splitlines()),
+        "item of a list": "kind: List\nitems:\n- kind: ConfigMap\n- " + text.strip().replace("\n", "\n  ") + "\n",
+    }[style]
+    after, fixer = fixed(path, written)
+    assert not fixer.refused
+    assert parse(after, "")[-1].value == yaml.safe_load(fixed(path, text)[0])
+    assert after.count("# why") == written.count("# why") or "env" not in parse(after, "")[-1].value["spec"]
+    assert ("\n" in after.replace("\r\n", "")) == ("\n" in written.replace("\r\n", ""))
