@@ -11,7 +11,7 @@ silently.
 
 ## When it stays silent
 
-- an image that nobody knows;
+- an image that nobody knows (a UtilizationPolicy tells a cluster's own in `spec.images`);
 - the script installs packages: it may bring a GPU build;
 - jobs without GPUs.
 

@@ -12,7 +12,7 @@ bound. The study saw installations of ten minutes and more.
 
 ## When it stays silent
 
-- an image with a framework, or one that nobody knows;
+- an image with a framework, or one that nobody knows (a UtilizationPolicy tells a cluster's own in `spec.images`);
 - installations from files in the image (`--no-index`), or in a branch that may not be taken;
 - CPU builds, which are small (see `cpu-wheel`); jobs without GPUs.
 

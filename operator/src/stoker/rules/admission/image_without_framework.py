@@ -11,7 +11,8 @@ Nothing in the image can use a GPU; the job holds them for work that a CPU queue
 
 ## When it stays silent
 
-- an image that nobody knows, and general bases such as `python` or `ubuntu`: anything may be on top;
+- an image that nobody knows (a UtilizationPolicy tells a cluster's own in `spec.images`), and general bases such as
+  `python` or `ubuntu`: anything may be on top;
 - the script installs packages, or starts a launcher of deep-learning programs: the image was extended;
 - jobs without GPUs, and interactive jobs.
 
