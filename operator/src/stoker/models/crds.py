@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from stoker.models import dljob, policy
 from stoker.models.meta import GROUP, VERSION
-from stoker.models.schema import VALIDATIONS, Validation, structural_schema
+from stoker.models.schema import VALIDATIONS, Validation, attribute_docstrings, structural_schema
 
 NAME_RULE = Validation(
     rule=f"size(self.metadata.name) <= {dljob.MAX_NAME_LENGTH} && self.metadata.name.matches('{dljob.NAME_PATTERN}')",
@@ -168,7 +168,7 @@ def _model_of(model: type[BaseModel], name: str) -> type[BaseModel]:
 
 
 def _description(model: type[BaseModel], name: str) -> dict[str, str]:
-    description = model.model_fields[name].description
+    description = attribute_docstrings(model).get(name)
     return {} if description is None else {"description": description}
 
 

@@ -1,11 +1,20 @@
 """From pydantic models to the structural OpenAPI v3 schemas that a CustomResourceDefinition accepts."""
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+
+if TYPE_CHECKING:
+    from pydantic_core.core_schema import ModelSchema
 
 PRESERVE_UNKNOWN = "x-kubernetes-preserve-unknown-fields"
 INT_OR_STRING = "x-kubernetes-int-or-string"
@@ -28,10 +37,11 @@ class ApiModel(BaseModel):
 
     model_config = ConfigDict(
         alias_generator=to_camel,
+        # Every command reads manifests, few read policies: a model is built when it is first used.
+        defer_build=True,
         extra="ignore",
         frozen=True,
         serialize_by_alias=True,
-        use_attribute_docstrings=True,
         validate_by_alias=True,
         validate_by_name=True,
     )
@@ -131,12 +141,43 @@ KEPT = (
 """Keywords that mean the same in JSON Schema and in a structural schema."""
 
 
+@cache
+def attribute_docstrings(model: type[BaseModel]) -> Mapping[str, str]:
+    """The texts beneath a model's fields, by the field's name.
+
+    Pydantic reads them too (`use_attribute_docstrings`), but whenever a model is imported, and all sources with it.
+    """
+    texts: dict[str, str] = {}
+    for cls in reversed(model.__mro__):
+        if not issubclass(cls, ApiModel):
+            continue
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+        assert isinstance(definition, ast.ClassDef)
+        for statement, following in pairwise(definition.body):
+            match statement, following:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    texts[name] = inspect.cleandoc(text)
+    return texts
+
+
+class _Described(GenerateJsonSchema):
+    """JSON schemas in which a field's description is the text beneath it."""
+
+    def model_schema(self, schema: "ModelSchema") -> JsonSchemaValue:
+        document = super().model_schema(schema)
+        texts = attribute_docstrings(schema["cls"])
+        for name, field in schema["cls"].model_fields.items():
+            if name in texts and field.alias in document.get("properties", {}):
+                document["properties"][field.alias].setdefault("description", texts[name])
+        return document
+
+
 def structural_schema(model: type[BaseModel]) -> dict[str, Any]:
     """The model's schema: references inlined, null dropped, and nothing that the API server refuses.
 
     Raises TypeError for what a structural schema can't say: a field without a type, a tuple, a union, recursion.
     """
-    document = model.model_json_schema(by_alias=True, mode="validation")
+    document = model.model_json_schema(by_alias=True, mode="validation", schema_generator=_Described)
     return _Converter(document.get("$defs", {})).convert(document, path=model.__name__)
 
 

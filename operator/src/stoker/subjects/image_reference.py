@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 import yaml
 
@@ -145,6 +146,8 @@ def _short(text: str) -> str:
 
 Families = Sequence[ImagePattern]
 
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 
 @cache
 def _builtin() -> Families:
@@ -157,7 +160,7 @@ def _builtin() -> Families:
                 **{key: tuple(entry[key]) for key in ("repositories", "tags", "without_tags") if key in entry},
             }
         )
-        for entry in yaml.safe_load(text)["families"]
+        for entry in yaml.load(text, Loader=_Loader)["families"]  # noqa: S506 - a safe one
     )
 
 
