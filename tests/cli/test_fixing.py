@@ -178,6 +178,14 @@ def test_a_read_only_file_is_left_alone(sleeps: Path, monkeypatch: pytest.Monkey
     assert (result.exit_code, sleeps.read_text()) == (2, SLEEPS)
 
 
+def test_the_text_says_how_many_findings_can_be_fixed(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(TOO_FEW)
+    assert run(str(path)).stdout.endswith("\n1 finding fixable with --fix (1 more with --unsafe-fixes).\n")
+    path.write_text(CLEAN)
+    assert "fixable" not in run(str(path)).stdout
+
+
 def test_unsafe_fixes_alone_is_a_mistake(sleeps: Path) -> None:
     result = run("--unsafe-fixes", str(sleeps))
     assert result.exit_code == 2

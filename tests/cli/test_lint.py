@@ -59,6 +59,7 @@ def test_a_fault_is_shown_with_its_line_in_the_file_and_the_change() -> None:
         "   = https://stoker.dev/rules/launcher-too-few\n"
         "\n"
         "1 DLJob: 1 denied.\n"
+        "1 finding fixable with --fix --unsafe-fixes.\n"
     )
 
 
@@ -274,8 +275,13 @@ def test_the_policy_file_decides_what_is_denied(tmp_path: Path) -> None:
             "apiVersion: stoker.dev/v1alpha1\nkind: UtilizationPolicy\nmetadata: {name: default}\nspec:\n  rulez: {}\n",
             "policy.yaml:5: spec.rulez: unknown field",
         ),
+        (
+            "apiVersion: stoker.dev/v1alpha1\nkind: UtilizationPolicy\nmetadata: {name: default}\nspec:\n"
+            "  thresholds:\n    lowPercent: 3\n    idlePercent: 5\n",
+            "policy.yaml:7: spec.thresholds.idlePercent: what counts as idle, 5 %, must not exceed",
+        ),
     ],
-    ids=["none", "unknown"],
+    ids=["none", "unknown", "contradiction"],
 )
 def test_a_wrong_policy_file_exits_with_2(tmp_path: Path, text: str, message: str) -> None:
     policy = tmp_path / "policy.yaml"
@@ -291,6 +297,20 @@ kind: UtilizationPolicy
 metadata: {{name: {name}}}
 spec: {spec}
 """
+
+
+def test_what_in_a_policy_has_no_effect_is_told_beside_the_findings(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY.format(name="default", spec="{rules: {launcher-to-few: {action: Deny}}}"))
+    result = run("-", "--policy", str(policy), given=RIGHT)
+    assert result.exit_code == 0
+    assert (
+        result.stderr
+        == f"stoker: {policy}: spec.rules[launcher-to-few]: there is no rule launcher-to-few; did you mean"
+        " launcher-too-few?\n"
+    )
+
+
 NAMESPACE = "apiVersion: v1\nkind: Namespace\nmetadata: {name: nlp, labels: {tier: research}}\n"
 BASE = POLICY.format(name="default", spec="{rules: {image-unpinned: {action: Deny}}}")
 RESEARCH = POLICY.format(

@@ -146,7 +146,19 @@ def _summary(results: Results) -> str:
         parts.append(f"{_number(suppressed, 'finding')} suppressed")
     if skipped:
         parts.append(f"{_number(skipped, 'other document')} skipped")
-    return "; ".join(parts) + ".\n"
+    return "; ".join(parts) + ".\n" + _fixable(results)
+
+
+def _fixable(results: Results) -> str:
+    """How many findings --fix would fix; nothing for none."""
+    changes = [entry.change for report in results.reports for entry in report.entries if entry.change is not None]
+    safe = sum(change.safe for change in changes)
+    if not changes:
+        return ""
+    if not safe:
+        return f"{_number(len(changes), 'finding')} fixable with --fix --unsafe-fixes.\n"
+    more = f" ({len(changes) - safe} more with --unsafe-fixes)" if len(changes) > safe else ""
+    return f"{_number(safe, 'finding')} fixable with --fix{more}.\n"
 
 
 def _number(count: int, noun: str) -> str:
