@@ -5,7 +5,6 @@ import inspect
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -141,7 +140,6 @@ KEPT = (
 """Keywords that mean the same in JSON Schema and in a structural schema."""
 
 
-@cache
 def attribute_docstrings(model: type[BaseModel]) -> Mapping[str, str]:
     """The texts beneath a model's fields, by the field's name.
 
