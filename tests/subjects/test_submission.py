@@ -8,6 +8,7 @@ from stoker.models.dljob import DLJob
 from stoker.models.finding import Location
 from stoker.models.vocabulary import Confidence, Framework, JobType
 from stoker.subjects.dljob_submission import read_dljob, read_init_containers
+from stoker.subjects.launch_plan import Launcher
 from stoker.subjects.pod import SharedMemory, VolumeKind
 from stoker.subjects.submission import Submission
 
@@ -107,6 +108,16 @@ def test_arguments_of_an_unknown_entry_point_say_nothing(args: list[str]) -> Non
 def test_arguments_alone_are_what_most_entry_points_run_but_not_for_certain() -> None:
     seen = submission(args=["torchrun", "train.py"])
     assert seen.plan is not None
+    assert seen.surely is Confidence.LIKELY
+
+
+def test_arguments_of_a_known_image_go_to_its_entry_point() -> None:
+    seen = submission(image="vllm/vllm-openai:v0.9.0", args=["--model", "m", "--tensor-parallel-size", "2"])
+    assert seen.plan is not None
+    (launch,) = seen.plan.launches
+    assert launch.launcher is Launcher.VLLM
+    assert seen.locate(launch.invocation).field_path == "spec.image"
+    assert seen.locate_count(launch, launch.parallelism["tensor"]).field_path == "spec.args[2]"
     assert seen.surely is Confidence.LIKELY
 
 

@@ -22,7 +22,7 @@ class ImagePattern:
 
     repositories: patterns of registry/repository; without a registry, Docker Hub's and mirrors of it. tags: patterns of
     which the tag must match one; without_tags: of which it must match none. gpu_variant: what to use instead of a
-    CPU-only image; {tag} is the tag as given.
+    CPU-only image; {tag} is the tag as given. entrypoint: the command that arguments alone are given to.
     """
 
     name: str
@@ -32,3 +32,4 @@ class ImagePattern:
     without_tags: tuple[str, ...] = ()
     framework: str | None = None
     gpu_variant: str | None = None
+    entrypoint: tuple[str, ...] = ()

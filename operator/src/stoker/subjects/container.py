@@ -56,10 +56,16 @@ def run_script(text: str, field: str, place: Place) -> Run:
     return Run(script=script, script_field=field, plan=_plan(script, place))
 
 
-def run_command(command: Sequence[Argument], args: Sequence[Argument], place: Place) -> Run:
-    """What runs of a container's command and args, which the kubelet expands."""
-    paths = [path for path, _ in (*command, *args)]
-    texts = expand_kubernetes([text for _, text in (*command, *args)], place.environment)
+def run_command(
+    command: Sequence[Argument], args: Sequence[Argument], place: Place, *, entrypoint: Sequence[Argument] = ()
+) -> Run:
+    """What runs of a container's command and args, which the kubelet expands.
+
+    entrypoint: that of the image, where it is known, which arguments without a command are given to.
+    """
+    words = (*(command or (entrypoint if args else ())), *args)
+    paths = [path for path, _ in words]
+    texts = expand_kubernetes([text for _, text in words], place.environment)
     argv = tuple(zip(paths, texts, strict=True))
     # Arguments alone go to an entry point that nobody has seen; most images' one runs them as they stand.
     if not argv or (not command and texts[0].startswith("-")):
@@ -126,10 +132,25 @@ def read_image(text: str, families: Families) -> Image:
     return Image(text=text, reference=reference, family=classify(reference, families))
 
 
+def entrypoint_of(image: Image, field: str) -> list[Argument]:
+    """The image's own command, where it is known; the field is the image's."""
+    return [(field, word) for word in image.family.entrypoint]
+
+
 def framework_of(image: Image) -> Framework | None:
     """The framework that an image is known to hold."""
     return next((framework for framework in Framework if framework.value == image.family.framework), None)
 
 
-__all__ = ["Argument", "Place", "Run", "Variable", "framework_of", "read_image", "read_variables", "run_command"]
+__all__ = [
+    "Argument",
+    "Place",
+    "Run",
+    "Variable",
+    "entrypoint_of",
+    "framework_of",
+    "read_image",
+    "read_variables",
+    "run_command",
+]
 __all__ += ["run_script"]

@@ -10,6 +10,7 @@ from stoker.models.environment import injected
 from stoker.subjects.container import (
     Place,
     Variable,
+    entrypoint_of,
     framework_of,
     read_image,
     read_variables,
@@ -56,6 +57,7 @@ def read_dljob(
         environment=environment,
         files=config_files(pod.mounts, config_maps, directory if isinstance(directory, str) else None),
     )
+    image = read_image(spec.image, families)
     if spec.script is not None:
         run = run_script(spec.script, Paths().script, place)
     else:
@@ -63,8 +65,8 @@ def read_dljob(
             [(f"spec.command[{index}]", text) for index, text in enumerate(spec.command or ())],
             [(f"spec.args[{index}]", text) for index, text in enumerate(spec.args or ())],
             place,
+            entrypoint=entrypoint_of(image, Paths().image),
         )
-    image = read_image(spec.image, families)
     return Submission(
         kind=job.kind,
         name=job.name,

@@ -49,13 +49,15 @@ class ImageReference:
 class ImageFamily:
     """What is known of an image. name: "PyTorch", "Apache Spark", ...; gpu_variant: the reference to use instead.
 
-    framework: PyTorch, TensorFlow, JAX or Other, None where it isn't one.
+    framework: PyTorch, TensorFlow, JAX or Other, None where it isn't one. entrypoint: the command that the image gives
+    arguments to, () where that isn't known.
     """
 
     kind: ImageKind
     name: str = ""
     framework: str | None = None
     gpu_variant: str | None = None
+    entrypoint: tuple[str, ...] = ()
 
 
 def parse(text: str) -> ImageReference:
@@ -157,7 +159,11 @@ def _builtin() -> Families:
             **{
                 **entry,
                 "kind": ImageKind(entry["kind"]),
-                **{key: tuple(entry[key]) for key in ("repositories", "tags", "without_tags") if key in entry},
+                **{
+                    key: tuple(entry[key])
+                    for key in ("repositories", "tags", "without_tags", "entrypoint")
+                    if key in entry
+                },
             }
         )
         for entry in yaml.load(text, Loader=_Loader)["families"]  # noqa: S506 - a safe one
@@ -191,6 +197,7 @@ def classify(reference: ImageReference, families: Families = ()) -> ImageFamily:
             name=family.name,
             framework=family.framework,
             gpu_variant=family.gpu_variant.replace("{tag}", tag) if family.gpu_variant is not None else None,
+            entrypoint=family.entrypoint,
         )
     return ImageFamily(kind=ImageKind.UNKNOWN)
 

@@ -10,7 +10,16 @@ from typing import Any
 from stoker.models.schema import Violation
 from stoker.models.vocabulary import Framework, JobType
 from stoker.subjects import pod_schema
-from stoker.subjects.container import Argument, Place, Variable, framework_of, read_image, read_variables, run_command
+from stoker.subjects.container import (
+    Argument,
+    Place,
+    Variable,
+    entrypoint_of,
+    framework_of,
+    read_image,
+    read_variables,
+    run_command,
+)
 from stoker.subjects.gpu_resource import WHOLE_GPU_RESOURCES, GpuRequest, gpu_request
 from stoker.subjects.image_reference import Families
 from stoker.subjects.pod import config_files, listed, mapping, read_pod
@@ -159,8 +168,13 @@ def read_container(
         environment=environment,
         files=config_files(pod.mounts, setting.config_maps, directory),
     )
-    run = run_command(_words(container, at, "command"), _words(container, at, "args"), place)
     image = read_image(container.get("image") or "", setting.families)
+    run = run_command(
+        _words(container, at, "command"),
+        _words(container, at, "args"),
+        place,
+        entrypoint=entrypoint_of(image, f"{at}.image"),
+    )
     return Submission(
         kind=owner.kind,
         name=owner.name,
