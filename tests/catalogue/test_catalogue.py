@@ -9,7 +9,7 @@ import pytest
 
 import stoker.rules.admission
 import stoker.rules.diagnosis
-from stoker.catalogue import CatalogueError, admission_rules, all_rules, diagnosis_rules
+from stoker.catalogue import CatalogueError, admission_rules, all_rules, diagnosis_names, diagnosis_rules
 from stoker.catalogue.pages import page, pages
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Action, Category, Severity
@@ -30,6 +30,10 @@ def named(rule: Rule[object]) -> str:
 
 def test_every_module_of_the_two_packages_is_one_rule() -> None:
     assert sorted(rule.name for rule in RULES) == sorted(path.stem.replace("_", "-") for path in MODULES)
+
+
+def test_the_rules_over_series_are_known_by_name_without_being_loaded() -> None:
+    assert diagnosis_names() == {rule.name for rule in diagnosis_rules()}
 
 
 def test_ids_and_names_are_unique_across_both_packages() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from stoker.admission.policies import Surroundings
-from stoker.catalogue import admission_rules, diagnosis_rules
+from stoker.catalogue import diagnosis_rules
 from stoker.handlers.admission_review import ALLOWED, AdmissionRequest, Answer, Operation
 from stoker.handlers.policy_review import PolicyReviewer
 from stoker.models.policy import UtilizationPolicy
@@ -192,6 +192,11 @@ async def test_a_stored_policy_that_is_no_longer_valid_can_still_be_labelled_but
             "can select nothing: what it demands of the label tier contradicts",
         ),
         (
+            {"images": [{"name": "ours", "kind": "cuda", "repositories": ["hub:5000/ml/*", "hub/ml/torch:2.9"]}]},
+            "spec.images[0].repositories[1]",
+            "'hub/ml/torch:2.9': must be a repository without scheme, tag or digest",
+        ),
+        (
             {"namespaceSelector": {"matchLabels": {"tier": "dev"}}}
             | exemption(namespaceSelector={"matchLabels": {"tier": "prod"}}),
             "spec.exemptions[0].namespaceSelector",
@@ -265,11 +270,12 @@ async def test_what_does_less_than_it_says_is_warned_of(spec: dict[str, Any], sa
     assert list(answer.warnings) == [said]
 
 
-async def test_a_rule_that_looks_at_running_jobs_can_not_deny() -> None:
-    runtime = next(one for one in diagnosis_rules())
-    view = PolicyReviewer([], [*admission_rules(), runtime], EVERY_MINUTE, lambda: NOW)
-    (warning,) = (await view(request(policy(rules={runtime.name: {"action": "Deny"}})))).warnings
-    assert warning.startswith(f"spec.rules[{runtime.name}].action: Deny is as good as Warn")
+@pytest.mark.parametrize("action, warned", [("Deny", True), ("Audit", True), ("Warn", False), ("Off", False)])
+async def test_a_rule_that_looks_at_running_jobs_can_not_deny(action: str, warned: bool) -> None:
+    runtime = diagnosis_rules()[0].name
+    warnings = (await review(policy(rules={runtime: {"action": action}}))).warnings
+    said = f"spec.rules[{runtime}].action: {action} is as good as Warn"
+    assert [line.startswith(said) for line in warnings] == ([True] if warned else [])
 
 
 async def test_more_than_eight_warnings_are_counted() -> None:

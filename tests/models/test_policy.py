@@ -239,6 +239,12 @@ def test_a_wrong_policy_is_refused_by_field(name: str, spec: dict[str, Any], pat
     assert [violation.field_path for violation in found] == [path]
 
 
+def test_what_yaml_makes_of_a_bare_off_is_explained() -> None:
+    document = {"metadata": {"name": "default"}, "spec": {"rules": {"a": {"action": False}}}}
+    (violation,) = violations(UtilizationPolicy, document)
+    assert str(violation) == 'spec.rules.a.action: False: write "Off" in quotes: YAML takes a bare Off for false'
+
+
 @pytest.mark.parametrize("name, spec", [("default", {"namespaceSelector": {}}), ("other", {})])
 def test_the_base_selects_nothing_and_overrides_must_select(name: str, spec: dict[str, Any]) -> None:
     [violation] = violations(UtilizationPolicy, {"metadata": {"name": name}, "spec": spec})

@@ -32,7 +32,7 @@ def name(path: Path) -> str:
 def judge(rule: str) -> Judge:
     policy = FIXTURES / rule / "policy.yaml"
     now = datetime(2026, 11, 21, 12, tzinfo=UTC)
-    return Judge(policies=load((str(policy),) if policy.exists() else ()), selection=select((), ()), now=now)
+    return Judge(policies=load((str(policy),) if policy.exists() else (), now), selection=select((), ()), now=now)
 
 
 def entries(path: Path, text: str) -> list[Entry]:

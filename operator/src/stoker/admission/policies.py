@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any
 
-from stoker.catalogue import diagnosis_rules
+from stoker.catalogue import diagnosis_names
 from stoker.models.finding import rfc3339
 from stoker.models.meta import EVERYTHING, LabelSelector, contradiction, selector_faults
 from stoker.models.policy import (
@@ -85,7 +85,10 @@ def review_policy(
     surroundings: Surroundings,
     now: datetime,
 ) -> PolicyReview:
-    """Judge a policy beside the others of the cluster (of `beside` the one of its own name is passed over)."""
+    """Judge a policy beside the others of the cluster (of `beside` the one of its own name is passed over).
+
+    `rules` are those whose parameters and maturity are to be looked at; rules over series are known by name anyway.
+    """
     others = [one for one in beside if one.name != policy.name]
     reviewed = _Review(policy, others, {rule.name: rule for rule in rules}, surroundings, now)
     return PolicyReview(contradictions=tuple(reviewed.contradictions()), remarks=tuple(reviewed.remarks()))
@@ -107,6 +110,8 @@ class _Review:
         self._is_base = policy.name == BASE
         self._overrides = [one for one in others if one.name != BASE]
         self._rules = rules
+        self._runtime = diagnosis_names()
+        self._names = {*rules, *self._runtime}
         self._surroundings = surroundings
         self._now = now
         base = [] if self._is_base else [one for one in others if one.name == BASE]
@@ -118,6 +123,7 @@ class _Review:
         """What can't be meant."""
         yield from self._parameters()
         yield from self._selectors()
+        yield from self._images()
         yield from self._thresholds()
         yield from self._idle_after()
 
@@ -146,6 +152,16 @@ class _Review:
         if self._spec.trusted_job_types is not None:
             trusted = self._spec.trusted_job_types.namespace_selector
             yield from _selector_contradictions("spec.trustedJobTypes.namespaceSelector", trusted)
+
+    def _images(self) -> Iterator[Violation]:
+        for index, family in enumerate(self._spec.images or ()):
+            for number, pattern in enumerate(family.repositories):
+                if "://" in pattern or "@" in pattern or ":" in pattern.rsplit("/", 1)[-1]:
+                    path = f"spec.images[{index}].repositories[{number}]"
+                    message = (
+                        f"{pattern!r}: must be a repository without scheme, tag or digest; tags have their own field"
+                    )
+                    yield Violation(field_path=path, message=message)
 
     def _thresholds(self) -> Iterator[Violation]:
         own, effective = self._spec.thresholds, self._effective.thresholds
@@ -179,18 +195,17 @@ class _Review:
         for index, exemption in enumerate(self._spec.exemptions or ()):
             named += [(f"spec.exemptions[{index}].rules", rule) for rule in exemption.rules]
         named += [("spec.suppressible", rule) for rule in self._spec.suppressible or ()]
-        unknown = [(path, rule) for path, rule in named if rule != ALL_RULES and rule not in self._rules]
+        unknown = [(path, rule) for path, rule in named if rule != ALL_RULES and rule not in self._names]
         for path, rule in unknown[:MAX_UNKNOWN_RULES]:
-            close = get_close_matches(rule, sorted(self._rules), n=1)
+            close = get_close_matches(rule, sorted(self._names), n=1)
             hint = f"; did you mean {close[0]}?" if close else ": see `stoker rules list`"
             yield _remark(RemarkReason.UNKNOWN_RULE, path, f"there is no rule {rule}{hint}")
 
     def _settings_without_effect(self) -> Iterator[Remark]:
-        runtime = {rule.name for rule in diagnosis_rules()}
         previews = {rule.name for rule in self._rules.values() if rule.maturity is Maturity.PREVIEW}
         for name, setting in (self._spec.rules or {}).items():
             path = f"spec.rules[{name}].action"
-            if setting.action in {Action.DENY, Action.AUDIT} and name in runtime:
+            if setting.action in {Action.DENY, Action.AUDIT} and name in self._runtime:
                 message = f"{setting.action} is as good as Warn: the rule looks at running jobs, which nothing denies"
                 yield _remark(RemarkReason.NO_EFFECT, path, message)
             elif setting.action is Action.DENY and name in previews:

@@ -28,6 +28,11 @@ def diagnosis_rules() -> tuple[Rule[Any], ...]:
     return _rules(stoker.rules.diagnosis)
 
 
+def diagnosis_names() -> frozenset[str]:
+    """The names of the rules over series, without loading them and what they compute with."""
+    return frozenset(module.name.replace("_", "-") for module in iter_modules(stoker.rules.diagnosis.__path__))
+
+
 def all_rules() -> tuple[Rule[Any], ...]:
     """Every rule, those of admission first. Raises CatalogueError when two share an id or a name."""
     return _unique((*admission_rules(), *diagnosis_rules()))
@@ -57,4 +62,4 @@ def _unique(rules: tuple[Rule[Any], ...]) -> tuple[Rule[Any], ...]:
     return rules
 
 
-__all__ = ["CatalogueError", "admission_rules", "all_rules", "diagnosis_rules"]
+__all__ = ["CatalogueError", "admission_rules", "all_rules", "diagnosis_names", "diagnosis_rules"]

@@ -97,8 +97,9 @@ def lint(
 
     if unsafe_fixes and not (fix or diff):
         raise click.UsageError("--unsafe-fixes needs --fix or --diff.")
+    now = datetime.now(UTC)
     try:
-        policies = load(policy_files)
+        policies = load(policy_files, now)
         selection = select(selected, ignored)
     except (InputError, SelectionError) as error:
         click.echo(f"stoker: {error}", err=True)
@@ -107,13 +108,13 @@ def lint(
     judge = Judge(
         policies=policies,
         selection=selection,
-        now=datetime.now(UTC),
+        now=now,
         namespace=namespace,
         config_maps=config_maps((one for f in files if isinstance(f, File) for one in f.manifests), namespace),
     )
     fixer = _fixer(judge, unsafe=unsafe_fixes) if fix or diff else None
     results = check(files, judge, fixer)
-    for doubtful in policies.unsure(report.namespace for report in results.reports):
+    for doubtful in (*policies.remarks, *policies.unsure(report.namespace for report in results.reports)):
         click.echo(f"stoker: {doubtful}", err=True)
     errors = [*results.errors, *(fixer.write() if fixer is not None and not diff else ())]
     for problem in errors:

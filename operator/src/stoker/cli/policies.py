@@ -2,8 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
+from stoker.admission.policies import Surroundings, review_policy
+from stoker.catalogue import admission_rules
 from stoker.cli.manifests import InputError, Manifest, Template, read
 from stoker.cli.schema import is_ours, metadata, object_name, violations
 from stoker.models.meta import LabelSelector
@@ -22,6 +25,8 @@ class Policies:
     """
 
     policies: tuple[UtilizationPolicy, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """What in them does not do what it looks like."""
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def effective(self, namespace: str) -> EffectivePolicy:
@@ -54,10 +59,16 @@ class Policies:
         return (policy.model_copy(update={"metadata": policy.metadata.model_copy(update={"name": BASE})}),)
 
 
-def load(paths: Iterable[str]) -> Policies:
-    """The policies of some files. Raises InputError for what can't be read, an invalid policy, or none at all."""
+UNKNOWN_CLUSTER = Surroundings(scrape_interval=timedelta(0), minimum_warning_grace=timedelta(0))
+
+
+def load(paths: Iterable[str], now: datetime) -> Policies:
+    """The policies of some files. Raises InputError for what can't be read, a policy that the cluster would refuse, or
+    none at all.
+    """
     paths = list(paths)
     policies: dict[str, UtilizationPolicy] = {}
+    sources: dict[str, Manifest] = {}
     labels: dict[str, Mapping[str, str]] = {}
     for file in read(paths):
         if isinstance(file, InputError):
@@ -67,12 +78,19 @@ def load(paths: Iterable[str]) -> Policies:
                 policy = _policy(manifest)
                 if policy.name in policies:
                     raise InputError(manifest.path, f'a second UtilizationPolicy "{policy.name}"', line=manifest.line)
-                policies[policy.name] = policy
+                policies[policy.name], sources[policy.name] = policy, manifest
             elif manifest.kind == "Namespace":
                 labels[object_name(manifest)] = _texts(metadata(manifest).get("labels"))
     if paths and not policies:
         raise InputError(", ".join(paths), "holds no UtilizationPolicy")
-    return Policies(policies=tuple(policies.values()), labels=labels)
+    remarks: list[str] = []
+    for name, policy in policies.items():
+        review = review_policy(policy, policies.values(), admission_rules(), UNKNOWN_CLUSTER, now)
+        for wrong in review.contradictions:
+            line = sources[name].locate(wrong.field_path).line
+            raise InputError(sources[name].path, str(wrong), line=line)
+        remarks += [f"{sources[name].path}: {remark}" for remark in review.remarks]
+    return Policies(policies=tuple(policies.values()), remarks=tuple(remarks), labels=labels)
 
 
 def _keys(selector: LabelSelector) -> set[str]:

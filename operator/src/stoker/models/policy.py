@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Annotated, Any, Literal, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from stoker.models.duration import Between, format_duration, parse_duration
@@ -43,13 +43,23 @@ ALL_RULES = "*"
 RuleName = Annotated[str, Field(min_length=1, max_length=63)]
 
 
+def _no_yaml_boolean(value: object) -> object:
+    if value is False:
+        raise PydanticCustomError("off", 'write "Off" in quotes: YAML takes a bare Off for false')
+    return value
+
+
+WrittenAction = Annotated[Action, BeforeValidator(_no_yaml_boolean)]
+
+
 class RuleSetting(ApiModel):
     """What a policy says about one rule."""
 
-    action: Action | None = None
-    """What is done with the rule's findings at admission: Deny, Warn, Audit (recorded in status only) or Off. Deny
-    set here takes effect for findings that are Certain or Likely, a rule's own Deny only for those that are Certain;
-    what is only Possible is warned of. Default: the rule's own action.
+    action: WrittenAction | None = None
+    """What is done with the rule's findings at admission: Deny, Warn, Audit (recorded in status and metrics only) or
+    "Off", in quotes, since YAML takes a bare Off for false. Deny set here takes effect for findings that are Certain or
+    Likely, a rule's own Deny only for those that are Certain; what is only Possible is warned of. Default: the rule's
+    own action.
     """
     parameters: Annotated[dict[str, Any], Field(json_schema_extra={PRESERVE_UNKNOWN: True})] | None = None
     """The rule's parameters, as its page lists them. Default: none."""
@@ -220,8 +230,9 @@ class Analysis(ApiModel):
 
     review_budget: Annotated[str, Between("1s", "2s")] | None = None
     """How long the rules may take for one job at admission, from 1s to 2s. Default: 1s."""
-    on_not_analysed: Action | None = None
-    """What is done with a job that could not be analysed within the budget: Deny, Warn, Audit or Off. Default: Warn."""
+    on_not_analysed: WrittenAction | None = None
+    """What is done with a job that could not be analysed within the budget: Deny, Warn, Audit or "Off". Default: Warn.
+    """
 
 
 Pattern = Annotated[str, Field(min_length=1, max_length=256)]
