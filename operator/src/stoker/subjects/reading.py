@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from stoker.subjects.launch_model import RANKS
 from stoker.subjects.launch_plan import Command, Count, CountSource, Launch, Launcher, LaunchPlan, Role
-from stoker.subjects.launcher import counts_named
+from stoker.subjects.launchers.counts import counts_named
 
 PER_DEVICE_LAUNCHERS = frozenset(
     {
@@ -236,6 +236,7 @@ class Timeline:
         self._positions = {id(command): position for position, command in enumerate(plan.commands)}
         self.work = working(plan)
         self._work = [self.position(command) for command in self.work]
+        self._waits = [self.position(command) for command in plan.of(Role.WAIT)]
 
     def position(self, command: Command) -> int:
         """The command's number in the order of the script."""
@@ -245,6 +246,12 @@ class Timeline:
         """The work that some run which reaches the command has started before it."""
         earlier = self.work[: bisect_left(self._work, self.position(command))]
         return [one for one in earlier if not one.invocation.excludes(command.invocation)]
+
+    def beside(self, command: Command) -> list[Command]:
+        """The work in the background that no `wait` before the command has waited for."""
+        at = self.position(command)
+        waited = max((place for place in self._waits if place < at), default=-1)
+        return [one for one in self.before(command) if one.invocation.background and self.position(one) > waited]
 
     def followed(self, command: Command) -> bool:
         """Whether some run that reaches the command reaches work after it."""

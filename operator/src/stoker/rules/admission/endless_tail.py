@@ -74,18 +74,30 @@ def check(submission: Submission) -> Iterator[Problem]:
         if not launched and (submission.nodes > 1 or any(one.invocation.background for one in before)):
             continue  # an unknown service may be the job's work
         line = " ".join(str(word) for word in invocation.argv)
+        beside = [] if invocation.after_failure else timeline.beside(tail)
+        program = before[-1].invocation.name or "the program"
         when = "after a failure" if invocation.after_failure else "after the last program"
+        where = f"beside {beside[-1].invocation.name or 'the program'} in the background" if beside else when
         what = f'The endless loop around "{line}"' if invocation.loop_endless else f'"{line}"'
         certain = launched and invocation.certain and plan.script.complete
         yield Problem(
-            detail=f"{what} {when} never ends: the job keeps {counted(submission.gpus, 'GPU')} until it is deleted.",
-            evidence=f"It follows {before[-1].invocation.name or 'the program'}.",
+            detail=f"{what} {where} never ends: the job keeps {counted(submission.gpus, 'GPU')} until it is deleted.",
+            evidence=f"It goes on when {program} has ended." if beside else f"It follows {program}.",
+            fix=_fix(tail, len(beside)),
             confidence=Confidence.CERTAIN if certain else Confidence.LIKELY,
             location=submission.locate(invocation, invocation.argv),
             sources=(Source.SCRIPT,),
             change=in_script(submission, [_cut(submission, tail, before)], safe=certain),
         )
         return
+
+
+def _fix(tail: Command, beside: int) -> str:
+    if not beside:
+        return "Remove it: the job ends, and gives its GPUs back, when its last command ends."
+    if tail.tool == "tail" and beside == 1 and "/dev/null" not in [word.text for word in tail.invocation.argv]:
+        return "Follow the log with tail --pid=$! -f, which ends with the program."
+    return f"Put {'wait $!' if beside == 1 else 'wait'} in its place: the job ends with the program."
 
 
 def _cut(submission: Submission, tail: Command, before: list[Command]) -> Cut | None:

@@ -2,7 +2,8 @@
 
 ## What it flags
 
-A `sleep` of a minute or more in the foreground after the last command that works.
+A `sleep` of a minute or more in the foreground after the last command that works, and one of an hour or more beside a
+training in the background, which ends the job then and not sooner: `torchrun train.py & sleep 86400`.
 
 ## Why it costs GPU time
 
@@ -12,7 +13,9 @@ to give an upload time that was already done when the sleep began.
 ## When it stays silent
 
 - the sleep is before the work, between two works, in a loop that retries or polls, or in a branch of some ranks;
-- the work runs in the background and is not waited for: the sleep is its time limit;
+- the work runs in the background and is stopped after the sleep (`kill`), or the sleep is under an hour: it is a time
+  limit;
+- a server, Ray or an unknown program in the background, serving and interactive jobs;
 - a duration that can't be resolved, or one under a minute;
 - jobs without GPUs. Sleeps without end are `endless-tail`.
 
@@ -21,7 +24,8 @@ GPUs.
 
 ## Change
 
-Remove the sleep: the job ends when its last command does, and with its status.
+Remove the sleep: the job ends when its last command does. Beside a program in the background, `wait $!` ends with it,
+and `timeout 24h torchrun train.py` limits its time.
 
 ## References
 
@@ -32,21 +36,24 @@ import math
 from collections.abc import Iterator
 
 from stoker.models.finding import Problem
-from stoker.models.rule import Rule
-from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from stoker.models.rule import Parameter, Rule
+from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
 from stoker.subjects.editing import in_script, without_command
-from stoker.subjects.launch_plan import Command, LaunchPlan, Role
-from stoker.subjects.reading import Timeline, duration
+from stoker.subjects.launch_plan import Command, Launcher, LaunchPlan, Role
+from stoker.subjects.reading import COUNTING_LAUNCHERS, SERVERS, Timeline, counted, duration
 from stoker.subjects.submission import Submission
 
-TAIL_SECONDS = 60.0
-"""Shorter sleeps are let pass: flushing logs takes some seconds."""
+LIMIT_SECONDS = 3600.0
+"""Beside a program in the background, shorter sleeps are let pass: who sets so short a time limit means it."""
+
+ENDING = COUNTING_LAUNCHERS | {Launcher.PYTHON, Launcher.LIGHTNING}
+"""Launchers of programs that end by themselves."""
 
 EXAMINED = 16
 """A script has one or two sleeps at its end; a script of thousands shall not cost seconds."""
 
 
-def check(submission: Submission) -> Iterator[Problem]:
+def check(submission: Submission, *, minimum_seconds: float) -> Iterator[Problem]:
     """Report each long sleep after the last work."""
     plan = submission.plan
     if plan is None or submission.gpus < 1:
@@ -54,12 +61,18 @@ def check(submission: Submission) -> Iterator[Problem]:
     timeline = Timeline(plan)
     for sleep in plan.of(Role.SLEEP)[-EXAMINED:]:
         seconds = sleep.seconds
-        if seconds is None or not TAIL_SECONDS <= seconds < math.inf or not _holds_the_shell(sleep):
+        if seconds is None or not minimum_seconds <= seconds < math.inf or not _holds_the_shell(sleep):
             continue
-        work = _last_work(plan, timeline, sleep)
-        if work is None:
+        if timeline.followed(sleep):
             continue
-        hours = seconds * submission.gpus / 3600
+        if beside := timeline.beside(sleep):
+            if seconds >= LIMIT_SECONDS and _is_training(submission, plan, timeline, sleep, beside):
+                yield _time_limit(submission, sleep, seconds, beside)
+            continue
+        before = timeline.before(sleep)
+        if not before:
+            continue
+        work, hours = before[-1], seconds * submission.gpus / 3600
         gpus = f"{submission.gpus} GPUs" if submission.gpus > 1 else "1 GPU"
         when = "after a failure" if sleep.invocation.after_failure else "after the last program"
         line = " ".join(str(word) for word in sleep.invocation.argv)
@@ -90,15 +103,34 @@ def _holds_the_shell(command: Command) -> bool:
     )
 
 
-def _last_work(plan: LaunchPlan, timeline: Timeline, sleep: Command) -> Command | None:
-    """The work that the sleep follows; None where none does, where more follows, or where it may still be running."""
-    if timeline.followed(sleep):
-        return None
-    before, at = timeline.before(sleep), timeline.position(sleep)
-    last_wait = max((place for place in map(timeline.position, plan.of(Role.WAIT)) if place < at), default=-1)
-    if any(one.invocation.background and timeline.position(one) > last_wait for one in before):
-        return None
-    return before[-1] if before else None
+def _is_training(
+    submission: Submission, plan: LaunchPlan, timeline: Timeline, sleep: Command, beside: list[Command]
+) -> bool:
+    """Whether all that runs in the background is known to end, and nobody stops it after the sleep."""
+    if submission.job_type in {JobType.SERVING, JobType.INTERACTIVE}:
+        return False
+    if any(launch.launcher in SERVERS or launch.launcher is Launcher.RAY for launch in plan.launches):
+        return False
+    later = plan.commands[timeline.position(sleep) + 1 :]
+    stopped = any((command.invocation.name or "") in {"kill", "pkill", "killall"} for command in later)
+    return not stopped and all(one.launch is not None and one.launch.launcher in ENDING for one in beside)
+
+
+def _time_limit(submission: Submission, sleep: Command, seconds: float, beside: list[Command]) -> Problem:
+    line = " ".join(str(word) for word in sleep.invocation.argv)
+    program = beside[-1].invocation.name or "the program"
+    instead = "wait $!" if len(beside) == 1 else "wait"
+    return Problem(
+        detail=f'"{line}" keeps {counted(submission.gpus, "GPU")} for {duration(seconds)},'
+        f" however soon {program} in the background ends.",
+        evidence="The job ends when the sleep does, and nothing waits for the program.",
+        fix=f"Put {instead} in its place; timeout {duration(seconds).replace(' ', '').replace('min', 'm')} {program}"
+        " limits the time.",
+        confidence=Confidence.LIKELY,
+        location=submission.locate(sleep.invocation, sleep.invocation.argv),
+        sources=(Source.SCRIPT,),
+        change=in_script(submission, [without_command(submission, sleep.invocation, instead)], safe=False),
+    )
 
 
 RULE: Rule[Submission] = Rule(
@@ -109,4 +141,12 @@ RULE: Rule[Submission] = Rule(
     summary="The job sleeps after its last program.",
     fix="Remove the sleep: the job ends, and gives its GPUs back, when its last command ends.",
     check=check,
+    parameters=(
+        Parameter(
+            name="minimumSeconds",
+            default=60,
+            description="The shortest sleep that is reported, in seconds: flushing logs takes some.",
+            maximum=86_400,
+        ),
+    ),
 )
