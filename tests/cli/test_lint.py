@@ -410,6 +410,22 @@ def test_suppressions_without_effect_can_be_ignored() -> None:
     assert rules_of("--select", "suppression,trailing-sleep", given=given) == ["suppression"]
 
 
+@pytest.mark.parametrize(
+    "change,line",
+    [
+        (("gpusPerNode: 8", "gpusPerNode: 8  # stoker: ignore[launcher-too-few] four are enough"), 7),
+        (("apiVersion:", "# stoker: ignore[launcher-too-few] four are enough\napiVersion:"), 1),
+    ],
+    ids=["beside", "above"],
+)
+def test_a_comment_of_the_yaml_suppresses_nothing_and_is_told_of(change: tuple[str, str], line: int) -> None:
+    """The webhook would never see it."""
+    (file,) = as_json(given=WRONG.replace(*change, 1))["files"]
+    few, told = file["findings"]
+    assert (few["rule"], told["rule"], told["location"]["line"]) == ("launcher-too-few", "suppression", line)
+    assert told["detail"].endswith("is a comment of the YAML, which the cluster never sees.")
+
+
 @pytest.mark.parametrize("action,verdict,code", [("Deny", "deny", 1), ("Warn", "warn", 1), ("Audit", "allow", 0)])
 def test_the_policy_says_what_becomes_of_what_took_too_long(
     action: str, verdict: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -107,7 +108,7 @@ def test_times_and_sixty_based_numbers_are_texts_as_for_kubectl() -> None:
         ("a: &a [*b]\n", "bad.yaml:1:8: not valid YAML"),
         ("a: " + "[" * 500_000, "bad.yaml:1: nested more than 200 levels deep"),
         ("\n".join(" " * n + "a:" for n in range(500)), "bad.yaml:201: nested more than 200 levels deep"),
-        ("a: !!python/object:os.system x\n", "bad.yaml:1:4: not valid YAML"),
+        ("kind: !!python/object:os.system x\n", "bad.yaml:1:7: not valid YAML"),
         ("a: !!int x\n", "bad.yaml: not valid YAML"),
     ],
     ids=["open", "tab", "template", "twice", "nul", "alias", "deep", "deep-block", "object", "number"],
@@ -117,6 +118,23 @@ def test_what_is_no_yaml_is_named_with_its_line(text: str, message: str) -> None
         parse(text, "bad.yaml")
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
+
+
+def test_tags_of_others_are_no_kubernetes_objects() -> None:
+    """A repository holds YAML of many tools."""
+    (other, job) = parse("Resources: !Ref x\n---\nkind: DLJob\n", "a.yaml")
+    assert (other.kind, job.kind) == ("", "DLJob")
+    with pytest.raises(InputError, match="could not determine a constructor"):
+        parse("kind: DLJob\nspec: !Ref x\n", "a.yaml")
+
+
+def test_comments_are_told_from_texts() -> None:
+    text = (
+        "# MARK top\nkind: DLJob  # MARK beside\nplain: a#MARK b\nquoted: '# MARK q'  # MARK after\n"
+        "script: |\n  # MARK script\n  x\nfolded: >\n  # MARK folded\nflow: [a, # MARK flow\n  b]\n"
+    )
+    places = [region.line for region, _ in only(text).comments(re.compile("MARK [a-z]+"))]
+    assert places == [1, 2, 4, 10]
 
 
 def test_an_alias_bomb_is_refused() -> None:

@@ -150,4 +150,4 @@ def _reason(text: str) -> str:
     return " ".join(text.split()) if re.search(r"\w", text) else ""
 
 
-__all__ = ["ANNOTATION", "Suppressions"]
+__all__ = ["ANNOTATION", "MARK", "Suppressions"]

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from stoker.admission import review, review_submissions
+from stoker.admission.suppression import MARK
 from stoker.cli.manifests import Manifest, Region
 from stoker.cli.policies import Policies
 from stoker.cli.report import SCHEMA_RULE, SUPPRESSION_RULE, Entry, Report, Skipped
@@ -83,8 +84,22 @@ class Judge:
         return review(job, policy, now=self.now, config_maps=config_maps, rules=self.selection.rules)
 
     def _suppression_faults(self, manifest: Manifest, verdict: Verdict) -> list[Entry]:
-        faults = verdict.suppression_faults if self.selection.suppressions else ()
-        return [
+        if not self.selection.suppressions:
+            return []
+        unseen = [
+            Entry(
+                rule=SUPPRESSION_RULE,
+                severity=Severity.ADVICE,
+                action=Action.WARN,
+                detail=f'"{written}" is a comment of the YAML, which the cluster never sees.',
+                fix="Write it as an annotation: ignore.stoker.dev/RULE: REASON.",
+                field_path="",
+                region=region,
+                in_text=True,
+            )
+            for region, written in manifest.comments(MARK)
+        ]
+        return unseen + [
             Entry(
                 rule=SUPPRESSION_RULE,
                 severity=Severity.ADVICE,
@@ -94,7 +109,7 @@ class Judge:
                 sources=(Source.MANIFEST if fault.location.line is None else Source.SCRIPT,),
                 **_place(manifest, fault.location),
             )
-            for fault in faults
+            for fault in verdict.suppression_faults
         ]
 
 

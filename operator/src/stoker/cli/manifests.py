@@ -149,6 +149,17 @@ class Manifest:
                 places.append(Position(number + 1, begin + written.index(text) - indent + column))
         return places[0] if len(places) == 1 else None
 
+    def comments(self, mark: re.Pattern[str]) -> Iterator[tuple[Region, str]]:
+        """The comments of the YAML that hold a mark, from the mark on; those inside texts are none of it."""
+        scalars = [node for node in _all_nodes(self.node) if isinstance(node, yaml.ScalarNode)]
+        first = self.node.start_mark.line if self.document else 0
+        for number in range(first, min(self.node.end_mark.line + 1, len(self.lines))):
+            for found in mark.finditer(self.lines[number]):
+                if not any(_holds(node, number, found.start()) for node in scalars):
+                    text = found.string[found.start() :].rstrip()
+                    yield Region(number + 1, found.start() + 1, number + 1, found.start() + 1 + len(text)), text
+                    break
+
     def _line(self, number: int) -> str:
         return self.lines[number] if number < len(self.lines) else ""
 
@@ -211,7 +222,7 @@ def parse(text: str, path: str) -> list[Manifest]:
             while loader.check_node():
                 node = loader.get_node()
                 _check(node, path)
-                value = loader.construct_document(node)
+                value = _value(loader, node)
                 manifests += _documents(path, len(manifests), value, node, lines)
         finally:
             loader.dispose()
@@ -225,6 +236,16 @@ def parse(text: str, path: str) -> list[Manifest]:
     except (yaml.YAMLError, ValueError) as error:
         raise InputError(path, f"not valid YAML: {error}") from error
     return manifests
+
+
+def _value(loader: Any, node: yaml.Node) -> Any:
+    """What a document says; one with somebody else's tags (`!Ref`) is no Kubernetes object unless it has a kind."""
+    try:
+        return loader.construct_document(node)
+    except yaml.constructor.ConstructorError:
+        if _child(node, "kind") is not None:
+            raise
+        return {}
 
 
 def _documents(path: str, index: int, value: Any, node: yaml.Node, lines: Sequence[str]) -> list[Manifest]:
@@ -337,6 +358,24 @@ def _refuse_duplicates(node: yaml.MappingNode, path: str) -> None:
         if key.value in seen:
             raise InputError(path, f'the key "{key.value}" is already set at line {seen[key.value]}', line=line)
         seen[key.value] = line
+
+
+def _all_nodes(node: yaml.Node) -> Iterator[yaml.Node]:
+    """A node and all beneath it, each once."""
+    seen: set[int] = set()
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if id(current) not in seen:
+            seen.add(id(current))
+            yield current
+            stack.extend(_children(current))
+
+
+def _holds(node: yaml.Node, line: int, column: int) -> bool:
+    """Whether a node holds a place, both 0-based."""
+    start, end = node.start_mark, node.end_mark
+    return bool((start.line, start.column) <= (line, column) < (end.line, end.column))
 
 
 def _children(node: yaml.Node) -> list[yaml.Node]:
