@@ -128,6 +128,7 @@ def test_each_container_with_gpus_is_one() -> None:
         ({"nvidia.com/gpu.shared": 1}, 1, False),
         ({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000}, 1, False),
         ({"aliyun.com/gpu-mem": 8}, 1, False),
+        ({"metax-tech.com/sgpu": 1, "cpu": None}, 1, False),
         ({"gpu.intel.com/i915": 1}, 1, False),
     ],
 )

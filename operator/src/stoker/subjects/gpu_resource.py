@@ -10,7 +10,7 @@ from stoker.subjects.pod import mapping, quantity
 WHOLE_GPU_RESOURCES = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 """Extended resources of which one unit is one whole device. Slices (MIG, time-sliced) can't be counted as devices."""
 
-_GPU = re.compile(r"[^/]+/(?:v?gpu|mig-|dcu|i915$|xe$|vcuda)[^/]*")
+_GPU = re.compile(r"[^/]+/(?:[a-z]?gpu|mig-|dcu|i915$|xe$|vcuda)[^/]*")
 _SHARE = re.compile(r"mem|core|percent")
 """In the name of a resource that counts parts of a device: its memory, its cores."""
 

@@ -126,7 +126,9 @@ PYTORCH_JOB = Object(
 
 
 def violations(schema: Schema, value: Any, path: str = "") -> Iterator[Violation]:
-    """Where a value breaks a schema; null counts as absent, as for the API server."""
+    """Where a value breaks a schema; null counts as absent or empty, as for the API server."""
+    if value is None:
+        return
     match schema:
         case Scalar(allowed, accepts):
             if not accepts(value):
@@ -138,7 +140,8 @@ def violations(schema: Schema, value: Any, path: str = "") -> Iterator[Violation
             if filled and not value:
                 yield Violation(field_path=path, message="must not be empty")
             for index, one in enumerate(value):
-                yield from violations(item, one, f"{path}[{index}]")
+                empty: Any = {} if isinstance(item, Object) else None  # what null is among the items
+                yield from violations(item, empty if one is None else one, f"{path}[{index}]")
         case MapOf(one):
             if not isinstance(value, Mapping):
                 yield _refused(path, value, "a mapping")
@@ -151,10 +154,9 @@ def violations(schema: Schema, value: Any, path: str = "") -> Iterator[Violation
                 return
             for name, inner in fields.items():
                 place = f"{path}.{name}".lstrip(".")
-                if value.get(name) is not None:
-                    yield from violations(inner, value[name], place)
-                elif name in required:
+                if name in required and value.get(name) is None:
                     yield Violation(field_path=place, message="required")
+                yield from violations(inner, value.get(name), place)
 
 
 def _refused(path: str, value: Any, allowed: str) -> Violation:

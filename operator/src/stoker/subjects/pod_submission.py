@@ -107,8 +107,8 @@ def submissions(
         kind=document["kind"],
         name=metadata.get("name") or metadata.get("generateName") or "",
         namespace=metadata.get("namespace") or "",
-        labels=metadata.get("labels") or {},
-        annotations=metadata.get("annotations") or {},
+        labels={name: text or "" for name, text in mapping(metadata.get("labels")).items()},
+        annotations={name: text or "" for name, text in mapping(metadata.get("annotations")).items()},
     )
     groups = {"Pod": _pod, "Job": _job, "PyTorchJob": _pytorch_job}[owner.kind]
     return [submission for group in groups(document) for submission in _containers(owner, group, setting)]
@@ -219,7 +219,7 @@ def read_container(
 
 
 def _words(container: Mapping[str, Any], at: str, name: str) -> list[Argument]:
-    return [(f"{at}.{name}[{index}]", text) for index, text in enumerate(container.get(name) or ())]
+    return [(f"{at}.{name}[{index}]", text or "") for index, text in enumerate(container.get(name) or ())]
 
 
 def _variables(container: Mapping[str, Any], at: str) -> Iterator[Variable]:
