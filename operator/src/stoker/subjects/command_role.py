@@ -32,8 +32,8 @@ TRIVIAL = _words(
 )
 _NON_DL = _words(
     "spark-submit pyspark spark-shell spark-sql spark-class sparkR beeline hadoop hdfs yarn mapred hive pig sqoop "
-    "flink flume-ng hbase Rscript R dask-scheduler dask-ssh psql mysql mysqld mongod redis-server postgres presto "
-    "trino stata stata-mp sas octave nginx apache2 httpd"
+    "flink flume-ng hbase Rscript R dask dask-scheduler dask-ssh dask-worker psql mysql mysqld mongod redis-server "
+    "postgres presto trino stata stata-mp sas octave nginx apache2 httpd"
 )
 _HADOOP_YARN = _words("application jar node logs queue")
 _GPU_HINT = re.compile(r"gpu|rapids|cuda|nvidia|cudf", re.IGNORECASE)
@@ -92,6 +92,13 @@ _MODULES: dict[str, Reader] = {
 _INTERACTIVE_MODULES = _words(
     "jupyter jupyterlab notebook ipykernel ipykernel_launcher IPython pdb ipdb jupyter_server marimo"
 )
+_FETCHES = re.compile(r"snapshot_download|hf_hub_download|load_dataset\(|from_pretrained\(|urlretrieve|gdown\.")
+_HUB_REPOSITORY = re.compile(
+    r"(?:snapshot_download|hf_hub_download|load_dataset|from_pretrained)\(\s*(?:repo_id\s*=\s*|path\s*=\s*)?"
+    r"""["\x27](?!(?:ckpts?|checkpoints?|data|exp|experiments|logs?|models?|outputs?|results?|runs?)/)"""
+    r"""[A-Za-z0-9][\w.-]*/[\w.-]+["\x27]"""
+)
+_COMPUTES = re.compile(r"cuda|\.to\(|generate\(|pipeline\(|\bLLM\(")
 _TRAINS = re.compile(r"\.backward\(|\.fit\(|\bTrainer\(|\.train\(|\btrain\(|\bmain\(|range\(|\bwhile\b")
 _PIP_VALUED = _words(
     "-c --constraint -i --index-url --extra-index-url -f --find-links -t --target --prefix --root --trusted-host "
@@ -161,7 +168,9 @@ def _python(invocation: Invocation, arguments: Sequence[Word], setting: Setting)
         if invocation.stdin_text is None and not invocation.reads_pipe and form == "":
             return Command(invocation=invocation, role=Role.INTERACTIVE, tool="python")
         if invocation.stdin_text is not None and not _TRAINS.search(invocation.stdin_text):
-            return Command(invocation=invocation, role=Role.OTHER, tool="python")
+            fetches = not _COMPUTES.search(invocation.stdin_text)
+            download = _download(invocation, invocation.stdin_text) if fetches else None
+            return download or Command(invocation=invocation, role=Role.OTHER, tool="python")
         return _launched(invocation, launcher.python(invocation, (Word.known("-"),), words), "python")
     if form == "-c":
         return _python_text(invocation, words)
@@ -234,10 +243,19 @@ def classify_as(invocation: Invocation, words: Sequence[Word], setting: Setting)
     return replace(command, invocation=invocation, launch=launch)
 
 
+def _download(invocation: Invocation, text: str) -> Command | None:
+    """A program text that fetches models or data; from the Hugging Face Hub where it names a repository there."""
+    if _FETCHES.search(text) is None:
+        return None
+    public = _HUB_REPOSITORY.search(text) is not None and "local_files_only=True" not in text
+    return Command(invocation=invocation, role=Role.DOWNLOAD, tool="huggingface_hub" if public else "python")
+
+
 def _python_text(invocation: Invocation, words: Sequence[Word]) -> Command:
     text = (words[0].text or "") if words else ""
-    if re.search(r"snapshot_download|hf_hub_download|load_dataset\(|from_pretrained\(|urlretrieve|gdown\.", text):
-        return Command(invocation=invocation, role=Role.DOWNLOAD, tool="python", urls=())
+    download = _download(invocation, text)
+    if download is not None:
+        return download
     slept = re.fullmatch(
         r"\s*(?:import time|from time import sleep)\s*[;\n]\s*(?:time\.)?sleep\((\d+(?:\.\d+)?)\)\s*", text
     )

@@ -49,7 +49,8 @@ SINGLE_NODE = frozenset({Launcher.TORCHRUN, Launcher.TORCH_DISTRIBUTED_LAUNCH, L
 """Launchers that train on one node when they are not told of more."""
 
 INDEPENDENT = re.compile(
-    r"infer|generat|predict|eval|test|sweep|tune|search|agent|serve|server|embed|extract|preprocess|shard|rank|bench",
+    r"infer|generat|predict|eval|test|sweep|tune|search|agent|serve|server|embed|extract|preprocess|shard|rank|bench"
+    r"|study|trial",
     re.IGNORECASE,
 )
 """Words in a program's name or arguments of work that pods do independently of one another."""

@@ -38,6 +38,9 @@ from stoker.subjects.launch_plan import Command, Role
 from stoker.subjects.reading import counted, working
 from stoker.subjects.submission import Submission
 
+RUN_ANYTHING = frozenset({"dask", "dask-worker"})
+"""Tools that run what their clients send."""
+
 GPU_WORDS = re.compile(
     r"gpu|cuda|rapids|cudf|cuml|nvtabular|nvidia|nvenc|nvdec|torch|keras|tensorflow|horovod|mxnet|onnx", re.IGNORECASE
 )
@@ -58,7 +61,7 @@ def check(submission: Submission) -> Iterator[Problem]:
     if submission.image.family.kind is ImageKind.FRAMEWORK or GPU_WORDS.search(submission.image.text):
         certain = False  # somebody chose an image for GPUs
     else:
-        certain = all(command.invocation.certain for command in foreign)
+        certain = all(command.invocation.certain and command.tool not in RUN_ANYTHING for command in foreign)
     first = foreign[0]
     names = sorted({command.tool or command.invocation.name or "" for command in foreign})
     yield Problem(

@@ -2,8 +2,9 @@
 
 ## What it flags
 
-`wget`, `curl` and their kin with an address of a known public site of models and data sets, and `huggingface-cli
-download`, `hf download`, `kaggle`, `gdown` and `git lfs` from such a site, in the startup script.
+`wget`, `curl` and their kin with an address of a known public site of models and data sets, or of an object store that
+asks for no signature; `huggingface-cli download`, `hf download`, `kaggle` and `gdown`; and `python -c` or a heredoc
+that only fetches a repository of the Hugging Face Hub by its name (`snapshot_download("org/model")`).
 
 ## Why it costs GPU time
 
@@ -28,6 +29,7 @@ Put the data into the cluster's storage once and mount it; set `HF_HOME` to a ca
 - Hugging Face Hub documentation, "Environment variables": `HF_HOME`, `HF_HUB_OFFLINE`, `HF_ENDPOINT`
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
@@ -43,20 +45,26 @@ PUBLIC_SITES = (
     "ai.stanford.edu",
     "archive.org",
     "bitbucket.org",
+    "cims.nyu.edu",
     "cocodataset.org",
     "commoncrawl.org",
     "cs.toronto.edu",
+    "csail.mit.edu",
     "data.vision.ee.ethz.ch",
     "dl.fbaipublicfiles.com",
     "docs.google.com",
+    "download.openmmlab.com",
     "download.pytorch.org",
     "drive.google.com",
     "dropbox.com",
+    "eleuther.ai",
+    "fast.ai",
     "figshare.com",
     "github.com",
     "githubusercontent.com",
     "gitlab.com",
     "gutenberg.org",
+    "hf-mirror.com",
     "hf.co",
     "host.robots.ox.ac.uk",
     "huggingface.co",
@@ -64,21 +72,33 @@ PUBLIC_SITES = (
     "kaggle.com",
     "mattmahoney.net",
     "modelscope.cn",
+    "ncbi.nlm.nih.gov",
     "ngc.nvidia.com",
     "nlp.stanford.edu",
     "openaipublic.azureedge.net",
     "openaipublic.blob.core.windows.net",
     "openslr.org",
-    "robots.ox.ac.uk",
+    "opus.nlpl.eu",
     "rajpurkar.github.io",
+    "rcsb.org",
+    "robots.ox.ac.uk",
     "sourceforge.net",
-    "storage.googleapis.com/tensorflow",
+    "statmt.org",
+    "tfhub.dev",
+    "the-eye.eu",
     "thor.robots.ox.ac.uk",
     "wikimedia.org",
+    "wit3.fbk.eu",
     "yann.lecun.com",
     "zenodo.org",
 )
-"""Public sites of models and data sets; a host that ends in one, or an address that begins with one, is public."""
+"""Public sites of models and data sets; a host that ends in one is public."""
+
+OPEN_STORE = re.compile(
+    r"(^|\.)s3([.-][a-z0-9-]+)*\.amazonaws\.com$|^storage\.googleapis\.com$|\.blob\.core\.windows\.net$|\.bcebos\.com$"
+    r"|\.oss-[a-z0-9-]+\.aliyuncs\.com$"
+)
+"""Hosts of object stores: what they give without a signature in the address is open to everybody."""
 
 SMALL_FILES = frozenset(
     {
@@ -102,7 +122,7 @@ SMALL_FILES = frozenset(
 )
 """Endings of files that are small more often than not; big tables and texts come compressed."""
 
-HUB_TOOLS = frozenset({"huggingface-cli", "hf", "kaggle", "gdown", "git-lfs", "modelscope"})
+HUB_TOOLS = frozenset({"huggingface-cli", "hf", "huggingface_hub", "kaggle", "gdown", "git-lfs", "modelscope"})
 """Tools whose downloads come from a public site unless they are told otherwise."""
 
 TARGET_OPTIONS = frozenset(
@@ -140,6 +160,7 @@ def check(submission: Submission) -> Iterator[Problem]:
 
 def _public_address(command: Command) -> tuple[Word, str] | None:
     """The first address on a public site of a file that may be big, and the site."""
+    options = {word.text for word in command.invocation.argv}
     for word in command.urls:
         if not word.text:
             continue
@@ -148,9 +169,11 @@ def _public_address(command: Command) -> tuple[Word, str] | None:
             host = (parts.hostname or "").lower()
         except ValueError:
             continue
-        address = f"{host}{parts.path}"
-        public = any(
-            host == site or host.endswith(f".{site}") or address.startswith(f"{site}") for site in PUBLIC_SITES
+        public = any(host == site or host.endswith(f".{site}") for site in PUBLIC_SITES) or (
+            OPEN_STORE.search(host) is not None
+            and not parts.query
+            and "--header" not in options
+            and "-H" not in options
         )
         if public and PurePosixPath(parts.path).suffix.lower() not in SMALL_FILES and parts.path.strip("/"):
             return word, host
@@ -191,7 +214,7 @@ def _kept(command: Command, submission: Submission) -> bool:
 
 
 def _fix(command: Command, submission: Submission) -> str:
-    if command.tool in {"huggingface-cli", "hf"}:
+    if command.tool in {"huggingface-cli", "hf", "huggingface_hub"}:
         return "Download it once to a volume, mount that, and set HF_HOME to it and HF_HUB_OFFLINE=1."
     volumes = submission.paths.volumes
     return f"Copy it once to the cluster's storage, mount that ({volumes}), and read it from there."
