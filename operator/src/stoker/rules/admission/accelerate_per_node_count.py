@@ -59,7 +59,7 @@ def check(submission: Submission) -> Iterator[Problem]:
     plan = submission.plan
     if plan is None or submission.gpus_per_node < 1 or not submission.counts_devices or side_by_side(plan):
         return
-    for launch in plan.launches:
+    for launch in plan.launches if submission.nodes_known else ():
         invocation = launch.invocation
         if (
             not totals_one_node(plan, launch)

@@ -14,7 +14,7 @@ beyond the number are refused and fail, or wait as well.
 
 - a number that can't be resolved, or a range (`--nnodes=1:4`) that includes the job's nodes;
 - a launcher told of one node on several: each pod may train for itself on purpose (see `duplicate-nodes`);
-- commands that only some ranks run: nodes may have different roles;
+- commands that only some ranks run, or that stand in a branch that can't be decided: nodes may have different roles;
 - commands that run only after a failure;
 - pods whose number says nothing about the group: a Pod by itself, a Job whose pods can't find one another.
 
@@ -58,8 +58,7 @@ def check(submission: Submission) -> Iterator[Problem]:
             or told.maximum == 1
             or not quoted(told)
             or launch.standalone
-            or launch.invocation.rank_dependent
-            or launch.invocation.after_failure
+            or not launch.invocation.certain
         ):
             continue
         changed = with_number(told, submission.nodes)

@@ -20,8 +20,9 @@ trains the same model once a pod.
 
 ## Change
 
-Start the program with torchrun, which the operator tells everything it needs: `torchrun train.py`. DeepSpeed
-programs run under torchrun unchanged.
+Start DeepSpeed's programs with torchrun, which the operator tells everything it needs: `torchrun train.py`; they run
+under it unchanged. Programs of MPI and Horovod ask MPI for their rank: submit them as an MPIJob (Kubeflow's MPI
+operator), or on one node.
 
 ## References
 
@@ -34,7 +35,7 @@ from collections.abc import Iterator
 from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
-from stoker.subjects.launch_plan import Launcher
+from stoker.subjects.launch_plan import Launch, Launcher
 from stoker.subjects.reading import unread_options
 from stoker.subjects.submission import Submission
 
@@ -62,12 +63,21 @@ def check(submission: Submission) -> Iterator[Problem]:
             detail=f"{launch.launcher} reaches other nodes by ssh; here each of the {submission.nodes} pods would"
             " start it, and none runs an ssh server.",
             evidence=f"{submission.said_nodes}.",
-            fix=None if submission.injects_group else "Start the program with torchrun, which needs no ssh.",
+            fix=_fix(submission, launch),
             confidence=Confidence.LIKELY,
             location=submission.locate(launch.invocation, launch.invocation.argv[:1]),
             sources=(Source.SCRIPT, Source.MANIFEST),
         )
         return
+
+
+def _fix(submission: Submission, launch: Launch) -> str:
+    """Another way to the other nodes: torchrun starts DeepSpeed's programs as they are, but not those of MPI."""
+    if launch.launcher is Launcher.DEEPSPEED:
+        alone = "torchrun train.py" if submission.injects_group else "torchrun"
+        return f"Start the program with {alone}, which needs no ssh; DeepSpeed's programs run under it unchanged."
+    operator = "Submit it as an MPIJob, whose operator brings ssh and the list of hosts"
+    return f"{operator}, or {submission.set_nodes(1)}."
 
 
 RULE: Rule[Submission] = Rule(
@@ -76,6 +86,6 @@ RULE: Rule[Submission] = Rule(
     category=Category.DUPLICATE_TRAINING,
     severity=Severity.WARNING,
     summary="A launcher that needs ssh is started in every pod of a job with several nodes.",
-    fix="Start the program with torchrun, which needs no ssh and no options here: torchrun train.py.",
+    fix="Start DeepSpeed's programs with torchrun; submit those of MPI as an MPIJob, or on one node.",
     check=check,
 )
