@@ -26,6 +26,7 @@ _ENDED = re.compile(r"[ \t]*(?:;|&&|\|\||\)|['\"]|\Z|\n)|[ \t]+#")
 _THEN = re.compile(r"[ \t]*(?:;(?!;)|&&)[ \t]*")
 _INDENT = re.compile(r"(?:\A|(?<!\\)\n)[ \t]*\Z")
 _SETTING = re.compile(r"(?:\A|[\n;]|&&)[ \t]*((?:(?:export|declare -x|typeset -x)[ \t]+)?)\Z")
+_WITHIN_LINE = re.compile(r"[^\s]([ \t]+)\Z")
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)*\Z")
 
 WINDOW = 512
@@ -64,7 +65,7 @@ def renumbered(submission: Submission, launch: Launch, count: Count, number: int
     """Another number in place of a launcher's count, where the old one was written; never safe."""
     old = str(count.value)
     word = count.words[-1] if count.words else None
-    if word is None and count.variable is not None:
+    if count.variable is not None:
         word = launch.invocation.environment.get(count.variable)
     if word is None or word.text is None or re.search(rf"(?<!\d){old}\Z", word.text) is None:
         return None
@@ -151,8 +152,11 @@ def without_words(submission: Submission, words: Sequence[Word]) -> Cut | None:
 
 
 def _with_blanks(source: str, start: int, end: int) -> Cut:
-    """A stretch of a command with the blanks after it; with those before it at the command's end."""
+    """A stretch of a command with the blanks after it; with those before it at the end of a line or of the command."""
     gap = re.compile(r"(?:[ \t]|\\\n)+(?=[^\s#])").match(source, end)
+    same_line = _before(_WITHIN_LINE, source, start)
+    if gap is not None and "\n" in gap[0] and same_line is not None:
+        return same_line.end() - len(same_line[1]), end, ""
     if gap is not None:
         return start, gap.end(), ""
     before = _before(_BLANKS, source, start)

@@ -75,7 +75,9 @@ def check(submission: Submission) -> Iterator[Problem]:
         confidence=submission.surely if certain else Confidence.LIKELY,
         location=submission.locate_setting(chosen[0].invocation, VARIABLE, words[0]),
         sources=(Source.SCRIPT, Source.MANIFEST),
-        change=None if side_by_side(plan) else without_variable(submission, VARIABLE, words, safe=False),
+        change=without_variable(submission, VARIABLE, words, safe=False)
+        if len(values) == 1 and not side_by_side(plan)
+        else None,
     )
 
 
