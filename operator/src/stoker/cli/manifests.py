@@ -151,9 +151,11 @@ class Manifest:
 
     def comments(self, mark: re.Pattern[str]) -> Iterator[tuple[Region, str]]:
         """The comments of the YAML that hold a mark, from the mark on; those inside texts are none of it."""
-        scalars = [node for node in _all_nodes(self.node) if isinstance(node, yaml.ScalarNode)]
         first = self.node.start_mark.line if self.document else 0
-        for number in range(first, min(self.node.end_mark.line + 1, len(self.lines))):
+        last = min(self.node.end_mark.line + 1, len(self.lines))
+        marked = [number for number in range(first, last) if mark.search(self.lines[number])]
+        scalars = [node for node in _all_nodes(self.node) if isinstance(node, yaml.ScalarNode)] if marked else []
+        for number in marked:
             for found in mark.finditer(self.lines[number]):
                 if not any(_holds(node, number, found.start()) for node in scalars):
                     text = found.string[found.start() :].rstrip()
