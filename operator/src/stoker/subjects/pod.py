@@ -1,5 +1,6 @@
 """What a pod's manifest says about the place that a container runs in: its volumes, its shared memory, its CPUs."""
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -193,7 +194,8 @@ def quantity(value: Any) -> float | None:
     if match is None:
         return None
     number, exponent, suffix = match.groups()
-    return float(f"{number}{exponent or ''}") * _SUFFIXES.get(suffix, 1.0)
+    amount = float(f"{number}{exponent or ''}") * _SUFFIXES.get(suffix, 1.0)
+    return amount if math.isfinite(amount) else None
 
 
 def config_files(

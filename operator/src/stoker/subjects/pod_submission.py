@@ -82,7 +82,11 @@ class Setting:
 
 def is_readable(document: Any) -> bool:
     """Whether a document is of a kind that `submissions` reads."""
-    return isinstance(document, Mapping) and (document.get("apiVersion"), document.get("kind")) in SCHEMAS
+    return isinstance(document, Mapping) and _schema(document) is not None
+
+
+def _schema(document: Mapping[str, Any]) -> pod_schema.Schema | None:
+    return SCHEMAS.get((str(document.get("apiVersion")), str(document.get("kind"))))
 
 
 def submissions(
@@ -96,7 +100,7 @@ def submissions(
     Empty for a document of another kind, and for one without GPUs. Raises ManifestError for one that breaks its
     schema where it is read.
     """
-    schema = SCHEMAS.get((str(document.get("apiVersion")), str(document.get("kind"))))
+    schema = _schema(document)
     if schema is None:
         return []
     if wrong := list(pod_schema.violations(schema, document)):
