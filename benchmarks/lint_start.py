@@ -2,8 +2,8 @@
 
     python benchmarks/lint_start.py [ROUNDS]
 
-Every round starts each program once, in turn, so that all meet the same machine; what counts is the processor time of the
-fastest round, which load does not change much, and its ratio to the others'.
+Every round starts each program once, in turn, so that all meet the same machine; what counts is the processor time of
+the fastest round, which load does not change much, and its ratio to the others'.
 """
 
 import os
