@@ -258,6 +258,8 @@ class ImageFamily(ApiModel):
     """The framework that they hold: PyTorch, TensorFlow, JAX or Other. Default: none is known."""
     gpu_variant: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
     """What to use instead of a cpu-only image; {tag} stands for its tag. Default: nothing is recommended."""
+    entrypoint: Annotated[tuple[Annotated[str, Field(max_length=1024)], ...], Field(max_length=32)] = ()
+    """The command that the images give a container's arguments to. Default: it is not known."""
 
     @property
     def pattern(self) -> ImagePattern:
@@ -270,6 +272,7 @@ class ImageFamily(ApiModel):
             without_tags=self.without_tags,
             framework=self.framework,
             gpu_variant=self.gpu_variant,
+            entrypoint=self.entrypoint,
         )
 
 
