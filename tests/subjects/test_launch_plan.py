@@ -248,7 +248,7 @@ def test_a_config_of_any_content_is_no_reason_to_fail(text: str) -> None:
         ("gsutil -m rsync -r gs://a /d", Role.DOWNLOAD, "gsutil"),
         ("rclone copy remote:a /d", Role.DOWNLOAD, "rclone"),
         ("python -c 'from huggingface_hub import snapshot_download; snapshot_download(\"a/b\")'", Role.DOWNLOAD,
-         "python"),
+         "huggingface_hub"),
         ("cp -r /nfs/env /opt", Role.COPY, "cp"),
         ("cp a b", Role.TRIVIAL, "cp"),
         ("sleep 5", Role.SLEEP, "sleep"),

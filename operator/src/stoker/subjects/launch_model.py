@@ -30,6 +30,9 @@ class Launcher(StrEnum):
     COMPOSER = "composer"
     PADDLE = "paddle.distributed.launch"
     LIGHTNING = "lightning"
+    LLAMA_FACTORY = "llamafactory-cli"
+    SWIFT = "swift"
+    XTUNER = "xtuner"
     PYTHON = "python"
     OTHER = "other"
 

@@ -15,7 +15,7 @@ from stoker.subjects.launch_model import (
     LaunchPlan,
     Role,
 )
-from stoker.subjects.launcher import Setting
+from stoker.subjects.launchers.counts import Setting
 from stoker.subjects.shell_model import ShellScript
 
 
@@ -27,7 +27,7 @@ def plan(
     files: what the container finds beside those that the script itself writes, by path.
     What variables a command sees stands in its invocation: give `interpret` the container's environment.
     """
-    setting = Setting(nodes=nodes, gpus_per_node=gpus_per_node, files={**files, **script.files})
+    setting = Setting(nodes=nodes, gpus_per_node=gpus_per_node, files=files)
     commands = _waiting([classify(invocation, setting) for invocation in script.invocations])
     return LaunchPlan(script=script, nodes=nodes, gpus_per_node=gpus_per_node, commands=tuple(commands))
 
