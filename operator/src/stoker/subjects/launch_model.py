@@ -29,7 +29,7 @@ class Launcher(StrEnum):
     TRITON = "tritonserver"
     COMPOSER = "composer"
     PADDLE = "paddle.distributed.launch"
-    LIGHTNING = "lightning"
+    LIGHTNING = "lightning"  # `fabric run`, `lightning run model`
     LLAMA_FACTORY = "llamafactory-cli"
     SWIFT = "swift"
     XTUNER = "xtuner"

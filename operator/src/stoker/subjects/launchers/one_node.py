@@ -38,6 +38,11 @@ _PADDLE = Grammar(
 )
 
 
+_FABRIC = Grammar(
+    valued=words_of("accelerator strategy devices num_nodes node_rank main_address main_port precision"),
+)
+
+
 def composer(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
     """MosaicML's composer: one process for each GPU unless `-n` says otherwise."""
     options = read(words, _COMPOSER, stop=("module_mode",))
@@ -50,6 +55,23 @@ def composer(invocation: Invocation, words: Sequence[Word], setting: Setting) ->
     if total is launch.total:
         return launch
     return replace(launch, total=total, nodes=shared(total, launch.processes_per_node))
+
+
+def fabric(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
+    """`fabric run`, `lightning run model`: one process for each of `--devices`, of which the default is one."""
+    options = read(words[1:] if words and words[0].text == "model" else words, _FABRIC)
+    device = options.last("devices")
+    if device is None and not options.doubtful("devices"):
+        launch = replace(_local(invocation, options, "devices", Launcher.LIGHTNING, setting), explicit=False)
+        return replace(launch, processes_per_node=ONE, total=ONE)
+    if device is not None and device.value is not None and device.value.text in ("auto", "-1"):
+        options.found.remove(device)
+    launch = _local(invocation, options, "devices", Launcher.LIGHTNING, setting)
+    nodes = options.last("num_nodes")
+    if nodes is None or nodes.value is None:
+        return launch
+    told = count_of(nodes.value, nodes.words, CountSource.OPTION)
+    return replace(launch, nodes=told, total=times(launch.processes_per_node, told))
 
 
 def paddle(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:

@@ -40,6 +40,8 @@ VERBS: dict[tuple[str, str], Reader] = {
     ("vllm", "bench"): server(Launcher.VLLM),
     ("vllm", "run-batch"): server(Launcher.VLLM),
     ("sglang", "serve"): server(Launcher.SGLANG),
+    ("fabric", "run"): one_node.fabric,
+    ("lightning", "run"): one_node.fabric,
     ("mim", "train"): wrapping.mim,
     ("mim", "run"): unknown_counts(Launcher.OTHER),
     ("mim", "test"): unknown_counts(Launcher.OTHER),
