@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Sequence
-from difflib import SequenceMatcher
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 
 from stoker.cli.places import Place
 
 BREAK = r"(?:\r\n|[\n\r\x85])"
 _FOLD = re.compile(rf"[ \t]*{BREAK}(?:[ \t]*{BREAK})*[ \t]*")
+_BLANKS = re.compile(r"[ \t]+")
 _ESCAPE = re.compile(rf"\\(?:x[0-9a-fA-F]{{2}}|u[0-9a-fA-F]{{4}}|U[0-9a-fA-F]{{8}}|{BREAK}[ \t]*|.)", re.DOTALL)
 
 Replacement = tuple[int, int, str]
@@ -69,7 +70,12 @@ def _units(text: str, place: Place) -> list[Unit]:
     position, limit = place.start + quotes, place.end - quotes
     units: list[Unit] = [(0, position, position)]
     while position < limit:
-        fold = _FOLD.match(text, position, limit)
+        blanks = _BLANKS.match(text, position, limit)
+        fold = _FOLD.match(text, position, limit) if blanks is None or text[blanks.end()] in "\n\r\x85" else None
+        if fold is None and blanks is not None:
+            units += [(1, index, index + 1) for index in range(position, blanks.end())]
+            position = blanks.end()
+            continue
         escape = _ESCAPE.match(text, position, limit) if place.style == '"' else None
         if fold is not None:
             breaks = len(re.findall(BREAK, fold[0]))
@@ -124,30 +130,49 @@ def _block(text: str, place: Place) -> list[tuple[int, str]]:
 
 def _lines(text: str, place: Place, edits: Sequence[Replacement], newline: str) -> list[Replacement]:
     """A literal block: only the lines that change are written anew, with the block's indent."""
-    old = place.value
-    new = old
-    for start, end, what in sorted(edits, reverse=True):
-        new = f"{new[:start]}{what}{new[end:]}"
-    written = _block(text, place)
-    before, after = old.split("\n"), new.split("\n")
-    if before[-1] == "" and after[-1] == "":
-        before, after = before[:-1], after[:-1]
-    indent = next((len(line) - len(value) for (_, line), value in zip(written, before, strict=False) if value), None)
-    if indent is None or len(before) > len(written):
+    written, old = _block(text, place), place.value.split("\n")
+    indent = next((len(line) - len(value) for (_, line), value in zip(written, old, strict=False) if value), None)
+    if indent is None or len(old) > len(written) + 1:
         raise NotApplicableError("its lines can't be told from their indent")
-    ends = [start for start, _ in written[1:]] + [place.end]
+    starts = [*(start for start, _ in written), place.end]
     found: list[Replacement] = []
-    for tag, first, last, begin, stop in SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes():
-        if tag == "equal":
-            continue
-        lines = "".join(f"{' ' * indent if line else ''}{line}{newline}" for line in after[begin:stop])
-        start = written[first][0] if first < len(written) else place.end
-        end = ends[last - 1] if last > first else start
+    for first, last, lines in _changed_lines(place.value, edits):
+        if last >= len(starts):
+            raise NotApplicableError("it would take the last line break away")
+        block = "".join(f"{' ' * indent if line else ''}{line}{newline}" for line in lines)
+        start, end = starts[first], starts[last]
         if end == len(text) and not text.endswith(("\n", "\r")):  # a last line without its break stays one
-            start -= 0 if lines else len(newline)
-            lines = lines.removesuffix(newline)
-        found.append((start, end, lines))
+            start -= 0 if block else len(newline)
+            block = block.removesuffix(newline)
+        found.append((start, end, block))
     return found
+
+
+def _changed_lines(value: str, edits: Sequence[Replacement]) -> Iterator[tuple[int, int, list[str]]]:
+    """Lines first..last (0-based, end exclusive) of a text, and the lines that take their place."""
+    breaks = [index for index, character in enumerate(value) if character == "\n"]
+    begins = [0, *(index + 1 for index in breaks)]
+    groups: list[tuple[int, int, list[Replacement]]] = []
+    for edit in sorted(edits):
+        first, last = bisect_right(begins, edit[0]) - 1, bisect_right(begins, edit[1]) - 1
+        if groups and first <= groups[-1][1]:
+            groups[-1] = (groups[-1][0], max(last, groups[-1][1]), [*groups[-1][2], edit])
+        else:
+            groups.append((first, last, [edit]))
+    for first, last, group in groups:
+        begin, end = begins[first], begins[last + 1] - 1 if last + 1 < len(begins) else len(value)
+        new = value[begin:end]
+        for start, stop, what in reversed(group):
+            new = f"{new[: start - begin]}{what}{new[stop - begin :]}"
+        before, after = value[begin:end].split("\n"), new.split("\n")
+        if last == len(breaks) and before[-1] == "" and after[-1] == "":  # behind the last break stands no line
+            before, after = before[:-1], after[:-1]
+        same = next((n for n, (one, other) in enumerate(zip(before, after, strict=False)) if one != other), None)
+        head = min(len(before), len(after)) if same is None else same
+        tail = 0
+        while tail < min(len(before), len(after)) - head and before[-1 - tail] == after[-1 - tail]:
+            tail += 1
+        yield first + head, first + len(before) - tail, after[head : len(after) - tail]
 
 
 __all__ = ["BREAK", "NotApplicableError", "Replacement", "rewritten"]

@@ -20,7 +20,7 @@ Cut = tuple[int, int, str]
 _REDIRECTIONS = re.compile(r"(?:[ \t]*\d*(?:>>?|<)&?[ \t]*[^\s;&|()<>'\"]+)*")
 _REST_OF_LINE = re.compile(r"(?:[ \t]+#[^\n]*|[ \t]*)(?=\n|\Z)")
 _OPENED = re.compile(r"(?:(?:^|[\s;&|(])(?:then|do|else|\{)|\()\s*\Z")
-_CLOSED = re.compile(r"\s*;?\s*(?:(?:fi|done|else|elif)\b|\}|\)|;;)")
+_CLOSED = re.compile(r"\s*(?:;\s*)?(?:(?:fi|done|else|elif)\b|\}|\)|;;)")
 _JOINED = re.compile(r"[ \t]*(?:\\\n[ \t]*)*(?:(?:&&|\|\|)(?:\s|\\\n)*|(?<!;);[ \t]*)\Z")
 _ENDED = re.compile(r"[ \t]*(?:;|&&|\|\||\)|['\"]|\Z|\n)|[ \t]+#")
 _THEN = re.compile(r"[ \t]*(?:;(?!;)|&&)[ \t]*")

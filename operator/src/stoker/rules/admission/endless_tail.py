@@ -41,7 +41,7 @@ from stoker.subjects.submission import Submission
 
 LOOP = re.compile(
     r"\bwhile[ \t]+(?:true|:|\[ 1 \]|\[\[ 1 \]\])[ \t]*[;\n]\s*do\s+"
-    r"(?P<body>sleep[^;&|\n]*)[ \t]*[;\n]\s*done\b(?!\s*[<>|&])"
+    r"(?P<body>sleep[^;&|\n]*)[;\n]\s*done\b(?!\s*[<>|&])"
 )
 """A loop that does nothing but sleep."""
 
