@@ -146,6 +146,39 @@ def test_sarif_has_what_code_scanning_shows(mixed: Path) -> None:
     assert any("not valid YAML" in text for text in said)
 
 
+@pytest.mark.parametrize("path", [*BAD[::5], ROOT / "examples/wrong/launcher-too-few.yaml"], ids=lambda path: path.name)
+def test_sarif_carries_the_computed_changes_as_replacements(path: Path) -> None:
+    """Applied by a reader, each gives a manifest in which the finding is gone."""
+    text = path.read_text()
+    document = json.loads(run("-", "--format", "sarif", given=text).stdout)
+    OASIS.validate(document)
+    for result in document["runs"][0]["results"]:
+        for fix in result.get("fixes", ()):
+            (replacement,) = fix["artifactChanges"][0]["replacements"]
+            region = replacement["deletedRegion"]
+            offsets = [0]
+            for line in text.splitlines(keepends=True):
+                offsets.append(offsets[-1] + len(line))
+            start = offsets[region["startLine"] - 1] + region["startColumn"] - 1
+            end = offsets[region["endLine"] - 1] + region["endColumn"] - 1
+            mended = text[:start] + replacement["insertedContent"]["text"] + text[end:]
+            left = json.loads(run("-", "--format", "json", given=mended).stdout)["files"][0]["findings"]
+            assert (result["ruleId"], result["message"]["text"]) not in [
+                (one["rule"], f"{one['detail']} {one['fix']}") for one in left
+            ]
+
+
+def test_a_change_that_is_known_is_in_sarif() -> None:
+    (report,) = json.loads(run("-", "--format", "sarif", given=JOB).stdout)["runs"]
+    fixes = {result["ruleId"]: result.get("fixes") for result in report["results"]}
+    assert fixes["launcher-too-few"][0]["artifactChanges"][0]["replacements"] == [
+        {
+            "deletedRegion": {"startLine": 12, "startColumn": 31, "endLine": 12, "endColumn": 32},
+            "insertedContent": {"text": "8"},
+        }
+    ]
+
+
 def test_sarif_names_files_relative_to_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a job.yaml").write_text(JOB)

@@ -5,7 +5,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,12 +75,13 @@ class Region:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """One document of a file: its values, and its nodes with their positions."""
+    """One document of a file: its values, and its nodes with their positions; `text` and `lines` are the file's."""
 
     path: str
     document: int
     value: Any
     node: yaml.Node
+    text: str
     lines: Sequence[str]
 
     @property
@@ -204,13 +205,16 @@ def read(paths: Sequence[str]) -> Iterator[File | Template | InputError]:
 def _read(file: str, *, given: bool) -> File | Template:
     """A file that was `given` by name or found in a directory. Raises InputError."""
     text, name = _text(file), STDIN_NAME if file == STDIN else file
-    template = HELM.search(text)
-    if template is None:
+    try:
         return File(path=name, text=text, manifests=parse(text, name))
-    line = text.count("\n", 0, template.start()) + 1
-    if not given:
-        return Template(path=name, line=line)
-    raise InputError(name, f"looks like a Helm template: {RENDER}", line=line)
+    except InputError as error:
+        template = HELM.search(text)
+        if template is None:
+            raise
+        line = text.count("\n", 0, template.start()) + 1
+        if not given:
+            return Template(path=name, line=line)
+        raise InputError(name, f"looks like a Helm template: {RENDER}", line=line) from error
 
 
 def parse(text: str, path: str) -> list[Manifest]:
@@ -225,7 +229,9 @@ def parse(text: str, path: str) -> list[Manifest]:
                 node = loader.get_node()
                 _check(node, path)
                 value = _value(loader, node)
-                manifests += _documents(path, len(manifests), value, node, lines)
+                manifests += _items(
+                    Manifest(path=path, document=len(manifests), value=value, node=node, text=text, lines=lines)
+                )
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
@@ -250,18 +256,17 @@ def _value(loader: Any, node: yaml.Node) -> Any:
         return {}
 
 
-def _documents(path: str, index: int, value: Any, node: yaml.Node, lines: Sequence[str]) -> list[Manifest]:
-    """One document, or the items of a v1 List, which kubectl applies one by one."""
-    whole = Manifest(path=path, document=index, value=value, node=node, lines=lines)
-    if value is None:
+def _items(whole: Manifest) -> list[Manifest]:
+    """One document, or the items of a v1 List, which kubectl applies one by one; nothing of an empty one."""
+    if whole.value is None:
         return []
-    if whole.kind == "List" and isinstance(value.get("items"), list):
-        child = _child(node, "items")
+    if whole.kind == "List" and isinstance(whole.value.get("items"), list):
+        child = _child(whole.node, "items")
         if child is not None and isinstance(child[1], yaml.SequenceNode):
-            pairs = zip(value["items"], child[1].value, strict=True)
+            pairs = zip(whole.value["items"], child[1].value, strict=True)
             return [
-                Manifest(path=path, document=index + number, value=item, node=item_node, lines=lines)
-                for number, (item, item_node) in enumerate(pairs)
+                replace(whole, document=whole.document + number, value=item, node=node)
+                for number, (item, node) in enumerate(pairs)
             ]
     return [whole]
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from stoker import __version__
 from stoker.catalogue import admission_rules
 from stoker.catalogue.pages import page
+from stoker.cli.edits import NotApplicableError, apply
 from stoker.cli.formats import Screen
 from stoker.cli.manifests import STDIN_NAME, InputError, Region
 from stoker.cli.report import SCHEMA_RULE, SUPPRESSION_RULE, Entry, Level, Report, Results, Skipped
@@ -122,9 +123,39 @@ def _result(report: Report, entry: Entry, index: int) -> dict[str, Any]:
             "object": "/".join(part for part in (report.manifest.kind, report.namespace, report.name) if part),
         },
     }
+    if (fix := _fix(report, entry)) is not None:
+        result["fixes"] = [fix]
     if entry.reason is not None:
         result["suppressions"] = [{"kind": "inSource", "status": "accepted", "justification": entry.reason}]
     return result
+
+
+def _fix(report: Report, entry: Entry) -> dict[str, Any] | None:
+    """The computed change as one replacement in the file; None where there is none, or it can't be made in place."""
+    if entry.change is None or entry.reason is not None:
+        return None
+    before = report.manifest.text
+    try:
+        after = apply(before, report.manifest, entry.change)
+    except NotApplicableError:
+        return None
+    start = next((index for index, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), 0)
+    rest = zip(reversed(before[start:]), reversed(after[start:]), strict=False)
+    same = next((index for index, pair in enumerate(rest) if pair[0] != pair[1]), min(len(before), len(after)) - start)
+    end = len(before) - same
+    replacement = {
+        "deletedRegion": _region(Region(*_place(before, start), *_place(before, end))),
+        "insertedContent": {"text": after[start : len(after) - same]},
+    }
+    return {
+        "description": {"text": entry.fix if entry.change.safe else f"{entry.fix} (the author's decision)"},
+        "artifactChanges": [{"artifactLocation": _artifact(report.manifest.path), "replacements": [replacement]}],
+    }
+
+
+def _place(text: str, offset: int) -> tuple[int, int]:
+    """Line and column, from 1, of a character."""
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 def _region(region: Region) -> dict[str, int]:
