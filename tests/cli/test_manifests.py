@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.cli.manifests import File, InputError, Manifest, Position, Region, Template, parse, read
+from stoker.cli.manifests import File, Fragment, InputError, Manifest, Position, Region, parse, read
 
 JOB = """\
 # a comment
@@ -193,7 +193,27 @@ def test_a_helm_template_is_named_for_what_it_is(tmp_path: Path) -> None:
     assert str(error) == (
         f"{tmp_path}/job.yaml:3: looks like a Helm template: render it first (helm template CHART | stoker lint -)"
     )
-    assert list(read([str(tmp_path)])) == [Template(path=f"{tmp_path}/job.yaml", line=3)]
+    (skipped,) = read([str(tmp_path)])
+    assert isinstance(skipped, Fragment)
+    assert (skipped.path, skipped.line) == (f"{tmp_path}/job.yaml", 3)
+    assert skipped.reason == str(error).partition(": ")[2].replace("looks", "what looks", 1)
+
+
+@pytest.mark.parametrize(
+    "listed",
+    ["patches: [{path: patch.yaml}]", "patchesStrategicMerge: [./patch.yaml]", "patchesJson6902: [{path: patch.yaml}]"],
+)
+def test_a_patch_of_kustomize_is_not_taken_for_a_manifest(listed: str, tmp_path: Path) -> None:
+    (tmp_path / "kustomization.yaml").write_text(f"kind: Kustomization\n{listed}\n")
+    (tmp_path / "patch.yaml").write_text("kind: DLJob\nspec: {nodes: 2}\n")
+    (tmp_path / "job.yaml").write_text("kind: DLJob\n")
+    job, kustomization, patch = read([str(tmp_path)])
+    assert isinstance(job, File)
+    assert isinstance(kustomization, File)
+    assert isinstance(patch, Fragment)
+    assert patch.path == f"{tmp_path}/patch.yaml"
+    (given,) = read([str(tmp_path / "patch.yaml")])
+    assert isinstance(given, File), "who names it wants it judged"
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
@@ -225,3 +245,12 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (empty,) = read([str(tmp_path / "empty")])
     assert "no manifest in this directory" in str(empty)
+
+
+def test_a_template_that_is_yaml_is_read_as_it_would_be_applied(tmp_path: Path) -> None:
+    """The API server would get the braces; the rule about images says what is wrong with them."""
+    path = tmp_path / "job.yaml"
+    path.write_text("kind: DLJob\nspec:\n  image: '{{ .Values.image }}'\n")
+    (file,) = read([str(path)])
+    assert isinstance(file, File)
+    assert file.manifests[0].value["spec"]["image"] == "{{ .Values.image }}"

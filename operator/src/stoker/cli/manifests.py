@@ -20,6 +20,9 @@ MAX_BYTES = 64 << 20
 """Of one file; the API server takes objects of some megabytes at most."""
 HELM = re.compile(r"\{\{-?\s*(?:\.(?:Values|Release|Chart|Capabilities)\b|(?:include|template|define|toYaml|tpl)\s)")
 RENDER = "render it first (helm template CHART | stoker lint -)"
+KUSTOMIZATIONS = frozenset({"kustomization.yaml", "kustomization.yml"})
+PATCHES = ("patches", "patchesStrategicMerge", "patchesJson6902")
+BUILD = "build it first (kustomize build FOLDER | stoker lint -)"
 MAX_DEPTH = 200
 MAX_NODES = 1_000_000
 """Aliases expanded, a manifest has at most some thousand nodes; a bomb of aliases has billions."""
@@ -168,11 +171,12 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Template:
-    """A file of a directory that is no manifest yet: a Helm template, and the line that shows it."""
+class Fragment:
+    """A file of a directory that is no manifest by itself, and what it looks like: a template, a patch."""
 
     path: str
     line: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +188,7 @@ class File:
     manifests: Sequence[Manifest]
 
 
-def read(paths: Sequence[str]) -> Iterator[File | Template | InputError]:
+def read(paths: Sequence[str]) -> Iterator[File | Fragment | InputError]:
     """All files, those of directories (in order of name), and `-` (standard input).
 
     A file that can't be read or parsed gives an InputError in its place, so that the others are still looked at.
@@ -195,26 +199,44 @@ def read(paths: Sequence[str]) -> Iterator[File | Template | InputError]:
         except InputError as error:
             yield error
             continue
+        patches = _patches(files) if files != [path] else frozenset[str]()
         for file in files:
+            if os.path.normpath(file) in patches:
+                yield Fragment(path=file, line=1, reason=f"a patch of Kustomize: {BUILD}")
+                continue
             try:
                 yield _read(file, given=file == path)
             except InputError as error:
                 yield error
 
 
-def _read(file: str, *, given: bool) -> File | Template:
+def _read(file: str, *, given: bool) -> File | Fragment:
     """A file that was `given` by name or found in a directory. Raises InputError."""
     text, name = _text(file), STDIN_NAME if file == STDIN else file
-    try:
+    template = HELM.search(text)
+    if template is None:
         return File(path=name, text=text, manifests=parse(text, name))
-    except InputError as error:
-        template = HELM.search(text)
-        if template is None:
-            raise
-        line = text.count("\n", 0, template.start()) + 1
-        if not given:
-            return Template(path=name, line=line)
-        raise InputError(name, f"looks like a Helm template: {RENDER}", line=line) from error
+    line = text.count("\n", 0, template.start()) + 1
+    if not given:
+        return Fragment(path=name, line=line, reason=f"what looks like a Helm template: {RENDER}")
+    raise InputError(name, f"looks like a Helm template: {RENDER}", line=line)
+
+
+def _patches(files: Sequence[str]) -> frozenset[str]:
+    """The files that Kustomize patches others with; by themselves they are parts of objects."""
+    found: set[str] = set()
+    for file in files:
+        if Path(file).name not in KUSTOMIZATIONS:
+            continue
+        try:
+            documents = parse(_text(file), file)
+        except InputError:
+            continue  # told of when it is read itself
+        for value in (one.value for one in documents if isinstance(one.value, dict)):
+            listed = [item for key in PATCHES if isinstance(value.get(key), list) for item in value[key]]
+            named = [item.get("path") if isinstance(item, dict) else item for item in listed]
+            found |= {os.path.normpath(Path(file).parent / name) for name in named if isinstance(name, str)}
+    return frozenset(found)
 
 
 def parse(text: str, path: str) -> list[Manifest]:
@@ -407,4 +429,4 @@ def _child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | No
     return None
 
 
-__all__ = ["STDIN", "STDIN_NAME", "File", "InputError", "Manifest", "Position", "Region", "Template", "parse", "read"]
+__all__ = ["STDIN", "STDIN_NAME", "File", "Fragment", "InputError", "Manifest", "Position", "Region", "parse", "read"]
