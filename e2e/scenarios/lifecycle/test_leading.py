@@ -15,7 +15,7 @@ def holder(operator: Operator) -> str:
 
 
 def test_a_controller_that_is_asked_to_stop_gives_its_lease_back(operator: Operator, jobs: DLJobs) -> None:
-    before = wait_for("a leader", lambda: holder(operator))
+    before = wait_for("a leader", lambda: holder(operator), quiet=True)
     operator.cluster.kill(CONTROLLER, signal.SIGTERM)
     assert holder(operator) == ""
     operator.cluster.restart(CONTROLLER)
@@ -27,7 +27,7 @@ def test_a_controller_that_is_asked_to_stop_gives_its_lease_back(operator: Opera
 
 
 def test_a_leader_whose_lease_is_taken_away_exits_at_once(operator: Operator, jobs: DLJobs) -> None:
-    wait_for("a leader", lambda: holder(operator))
+    wait_for("a leader", lambda: holder(operator), quiet=True)
 
     def taken() -> bool:
         """The leader renews every two seconds: a write may come too late."""
