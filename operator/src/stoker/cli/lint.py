@@ -15,7 +15,7 @@ from stoker.cli.formats import FORMATS, Screen, renderer
 if TYPE_CHECKING:
     from stoker.cli.fixing import Fixer
     from stoker.cli.judgement import Judge
-    from stoker.cli.manifests import File, InputError, Template
+    from stoker.cli.manifests import File, Fragment, InputError
     from stoker.cli.report import Results
 
 EXIT_FINDINGS = 1
@@ -141,9 +141,9 @@ def _fixer(judge: "Judge", *, unsafe: bool) -> "Fixer":
     return Fixer(judge=judge, unsafe=unsafe)
 
 
-def check(files: "Iterable[File | Template | InputError]", judge: "Judge", fixer: "Fixer | None" = None) -> "Results":
+def check(files: "Iterable[File | Fragment | InputError]", judge: "Judge", fixer: "Fixer | None" = None) -> "Results":
     """Judge all documents of the files; with a fixer, of what the files become."""
-    from stoker.cli.manifests import RENDER, InputError, Template, parse
+    from stoker.cli.manifests import Fragment, InputError, parse
     from stoker.cli.report import Report, Results, Skipped
 
     reports: list[Report] = []
@@ -153,8 +153,8 @@ def check(files: "Iterable[File | Template | InputError]", judge: "Judge", fixer
         if isinstance(file, InputError):
             errors.append(file)
             continue
-        if isinstance(file, Template):
-            skipped.append(Skipped(path=file.path, line=file.line, reason=f"what looks like a Helm template: {RENDER}"))
+        if isinstance(file, Fragment):
+            skipped.append(Skipped(path=file.path, line=file.line, reason=file.reason))
             continue
         try:
             manifests = file.manifests if fixer is None else parse(fixer.rewrite(file.path, file.text), file.path)

@@ -213,13 +213,16 @@ def read(paths: Sequence[str]) -> Iterator[File | Fragment | InputError]:
 def _read(file: str, *, given: bool) -> File | Fragment:
     """A file that was `given` by name or found in a directory. Raises InputError."""
     text, name = _text(file), STDIN_NAME if file == STDIN else file
-    template = HELM.search(text)
-    if template is None:
+    try:
         return File(path=name, text=text, manifests=parse(text, name))
-    line = text.count("\n", 0, template.start()) + 1
-    if not given:
-        return Fragment(path=name, line=line, reason=f"what looks like a Helm template: {RENDER}")
-    raise InputError(name, f"looks like a Helm template: {RENDER}", line=line)
+    except InputError as error:
+        template = HELM.search(text)
+        if template is None:
+            raise
+        line = text.count("\n", 0, template.start()) + 1
+        if not given:
+            return Fragment(path=name, line=line, reason=f"what looks like a Helm template: {RENDER}")
+        raise InputError(name, f"looks like a Helm template: {RENDER}", line=line) from error
 
 
 def _patches(files: Sequence[str]) -> frozenset[str]:

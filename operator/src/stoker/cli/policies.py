@@ -7,7 +7,7 @@ from typing import Any
 
 from stoker.admission.policies import Surroundings, review_policy
 from stoker.catalogue import admission_rules
-from stoker.cli.manifests import InputError, Manifest, Template, read
+from stoker.cli.manifests import Fragment, InputError, Manifest, read
 from stoker.cli.schema import is_ours, metadata, object_name, violations
 from stoker.models.meta import LabelSelector
 from stoker.models.policy import BASE, BUILT_IN, NAMESPACE_LABEL, EffectivePolicy, UtilizationPolicy, resolve
@@ -73,7 +73,7 @@ def load(paths: Iterable[str], now: datetime) -> Policies:
     for file in read(paths):
         if isinstance(file, InputError):
             raise file
-        for manifest in () if isinstance(file, Template) else file.manifests:
+        for manifest in () if isinstance(file, Fragment) else file.manifests:
             if is_ours(manifest, POLICY_KIND):
                 policy = _policy(manifest)
                 if policy.name in policies:
