@@ -1,4 +1,7 @@
+from importlib.resources import files
+
 import pytest
+import yaml
 
 from stoker.models.image import ImageKind, ImagePattern
 from stoker.subjects.image_reference import ImageReferenceError, classify, parse
@@ -121,6 +124,16 @@ def test_known_families_are_told_and_unknown_ones_stay_unknown(
 
 def test_a_cpu_build_names_its_gpu_variant() -> None:
     assert classify(parse("tensorflow/tensorflow:2.17.0")).gpu_variant == "tensorflow/tensorflow:2.17.0-gpu"
+    assert classify(parse("rayproject/ray:2.9.0-py310-cpu")).gpu_variant == "rayproject/ray:2.9.0-py310-gpu"
+
+
+def test_every_built_in_gpu_variant_is_an_image_with_a_tag() -> None:
+    """Without one, following the advice would be the next finding: image-unpinned."""
+    text = files("stoker.subjects").joinpath("image_families.yaml").read_text("utf-8")
+    variants = {entry["gpu_variant"] for entry in yaml.safe_load(text)["families"] if "gpu_variant" in entry}
+    assert variants
+    for variant in variants:
+        assert not parse(variant.replace("{tag}", "1.0").replace("{gpu_tag}", "1.0-gpu")).floating, variant
 
 
 def test_an_administrators_families_come_before_the_built_in_ones() -> None:

@@ -22,7 +22,8 @@ class ImagePattern:
 
     repositories: patterns of registry/repository; without a registry, Docker Hub's and mirrors of it. tags: patterns of
     which the tag must match one; without_tags: of which it must match none. gpu_variant: what to use instead of a
-    CPU-only image; {tag} is the tag as given. entrypoint: the command that arguments alone are given to.
+    CPU-only image; {tag} is the tag as given, {gpu_tag} the same with gpu for cpu. entrypoint: the command that
+    arguments alone are given to.
     """
 
     name: str

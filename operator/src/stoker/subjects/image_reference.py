@@ -196,10 +196,14 @@ def classify(reference: ImageReference, families: Families = ()) -> ImageFamily:
             kind=family.kind,
             name=family.name,
             framework=family.framework,
-            gpu_variant=family.gpu_variant.replace("{tag}", tag) if family.gpu_variant is not None else None,
+            gpu_variant=None if family.gpu_variant is None else _variant(family.gpu_variant, tag),
             entrypoint=family.entrypoint,
         )
     return ImageFamily(kind=ImageKind.UNKNOWN)
+
+
+def _variant(pattern: str, tag: str) -> str:
+    return pattern.replace("{tag}", tag).replace("{gpu_tag}", tag.replace("cpu", "gpu"))
 
 
 def _names(reference: ImageReference, pattern: str) -> bool:
