@@ -3,7 +3,8 @@
 ## What it flags
 
 A `Trainer` that the command line gives a number: `--trainer.devices 4` (LightningCLI) or `trainer.devices=4` (Hydra,
-NeMo) on 8 GPUs, `--devices 4` of `fabric run` and `lightning run`, and `trainer.num_nodes` below the nodes of the job.
+NeMo) on 8 GPUs, and `trainer.num_nodes` below the nodes of the job. `fabric run` and `lightning run` with
+`--devices 4`, or without: their default is one.
 
 ## Why it costs GPU time
 
@@ -68,22 +69,26 @@ def check(submission: Submission) -> Iterator[Problem]:
 
 def _devices(submission: Submission, launches: list[Launch]) -> Iterator[Problem]:
     for launch in launches:
-        given = _given(launch, DEVICES, "--devices")
-        used, gpus = None if given is None else _number(given[1]), _visible(launch, submission)
-        if given is None or used is None or gpus is None or not 0 < used < gpus:
+        given, gpus = _given(launch, DEVICES, "--devices"), _visible(launch, submission)
+        by_default = given is None and launch.launcher is Launcher.LIGHTNING
+        used = _number(given[1]) if given is not None else launch.processes_per_node.value if by_default else None
+        if used is None or gpus is None or not 0 < used < gpus:
             continue
-        subject = " ".join(str(word) for word in given[0])
+        words, value = given if given is not None else (launch.invocation.argv[:1], "")
+        subject = " ".join(str(word) for word in words)
         each = " of each node" if submission.nodes > 1 else ""
         field = submission.paths.gpus_per_node
+        told = f'"{subject}"' if value else f"{subject} without --devices"
+        change = f"Change it to {subject[: -len(value)]}{gpus}" if value else f"Add --devices {gpus}"
         yield Problem(
-            detail=f'"{subject}" trains on {used} of the {gpus} GPUs{each}.',
+            detail=f"{told} trains on {used} of the {gpus} GPUs{each}.",
             evidence=f"Lightning uses no others; {field} is {submission.gpus_per_node}.",
-            fix=f"Change it to {subject[: -len(given[1])]}{gpus}, or set {field}: {used}.",
+            fix=f"{change}, or set {field}: {used}.",
             confidence=Confidence.LIKELY,  # the program may be another's trainer
-            location=submission.locate(launch.invocation, given[0]),
+            location=submission.locate(launch.invocation, words),
             sources=(Source.SCRIPT, Source.MANIFEST),
-            change=in_script(submission, [within_word(submission, given[0][-1], given[1], str(gpus))], safe=False)
-            if given[1].isdigit()
+            change=in_script(submission, [within_word(submission, words[-1], value, str(gpus))], safe=False)
+            if value.isdigit()
             else None,
         )
         return
@@ -100,7 +105,7 @@ def _nodes(submission: Submission, launches: list[Launch]) -> Iterator[Problem]:
         subject = " ".join(str(word) for word in given[0])
         anew = f", in each of the {submission.nodes} pods anew" if told == 1 else ""
         yield Problem(
-            detail=f'"{subject}" trains on {counted(told, "node")}{anew}, but {submission.said_nodes}.',
+            detail=f'"{subject}" trains on {counted(told, "node")}{anew}; {submission.said_nodes}.',
             evidence="Lightning makes a group of as many nodes as it is told of.",
             fix=f"Change it to {subject[: -len(given[1])]}{submission.nodes}, or {submission.set_nodes(told)}.",
             confidence=Confidence.LIKELY,
@@ -128,7 +133,11 @@ def _is_judged(launch: Launch) -> bool:
 def _given(launch: Launch, names: frozenset[str], own: str) -> Given | None:
     """The last of some options of the command line, where its value is known."""
     found: Given | None = None
-    for word, following in zip_longest(launch.arguments, launch.arguments[1:]):
+    words = launch.arguments
+    if launch.launcher is Launcher.LIGHTNING:  # its own options stand before the program
+        argv = launch.invocation.argv
+        words = argv[: len(argv) - len(words)]
+    for word, following in zip_longest(words, words[1:]):
         head = word.text if word.text is not None else word.prefix
         name, equals, value = head.partition("=")
         mine = launch.invocation.name in COMMANDS and name.replace("_", "-") == own
