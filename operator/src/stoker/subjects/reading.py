@@ -17,6 +17,8 @@ PER_DEVICE_LAUNCHERS = frozenset(
         Launcher.HOROVODRUN,
         Launcher.ACCELERATE,
         Launcher.DEEPSPEED,
+        Launcher.LLAMA_FACTORY,
+        Launcher.XTUNER,
     }
 )
 """Launchers whose processes each take the device of their local rank (their own documentation)."""

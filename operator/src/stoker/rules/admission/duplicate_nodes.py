@@ -45,7 +45,13 @@ from stoker.subjects.launch_plan import Launch, Launcher
 from stoker.subjects.reading import is_alone, quoted, side_by_side, texts
 from stoker.subjects.submission import Submission
 
-SINGLE_NODE = frozenset({Launcher.TORCHRUN, Launcher.TORCH_DISTRIBUTED_LAUNCH, Launcher.ACCELERATE})
+BY_VARIABLES = {
+    Launcher.LLAMA_FACTORY: "NODE_RANK=${rank}",
+    Launcher.XTUNER: "NODE_RANK=${rank} ADDR=$MASTER_ADDR PORT=$MASTER_PORT",
+}
+"""Launchers that learn of other nodes from NNODES, and what else they then need."""
+
+SINGLE_NODE = frozenset({Launcher.TORCHRUN, Launcher.TORCH_DISTRIBUTED_LAUNCH, Launcher.ACCELERATE, *BY_VARIABLES})
 """Launchers that train on one node when they are not told of more."""
 
 INDEPENDENT = re.compile(
@@ -84,7 +90,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         why = (
             f"{subject} makes {launch.launcher} train"
             if subject
-            else f"{launch.launcher} without --num_machines trains"
+            else f"{launch.launcher} without {'NNODES' if launch.launcher in BY_VARIABLES else '--num_machines'} trains"
         )
         yield Problem(
             detail=f"{why} on one node only, in each of the {submission.nodes} pods anew.",
@@ -156,6 +162,9 @@ def _change(submission: Submission, launch: Launch) -> Change | None:
 
 
 def _fix(submission: Submission, launch: Launch) -> str:
+    if launch.launcher in BY_VARIABLES:
+        others = BY_VARIABLES[launch.launcher].replace("{rank}", submission.rank or "RANK")
+        return f"Set NNODES={submission.nodes} {others} for it; or {submission.set_nodes(1)}."
     if launch.launcher is Launcher.ACCELERATE:
         return (
             f"Start it with torchrun, or add --num_machines {submission.nodes} --num_processes {submission.gpus}"

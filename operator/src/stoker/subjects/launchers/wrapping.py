@@ -1,6 +1,7 @@
 """Command-line tools that start torchrun by themselves, with counts from variables of their own."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from stoker.subjects.launch_model import Count, CountSource, Launch, Launcher
@@ -39,7 +40,8 @@ SWIFT_TRAINS = frozenset({"sft", "pt", "rlhf", "dpo", "orpo", "simpo", "kto", "c
 def swift(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
     """`swift sft`: torchrun where NPROC_PER_NODE or NNODES is set, else one process that may drive all GPUs.
 
-    What these two don't say, torchrun takes from `PET_*` or its defaults.
+    What these two don't say, torchrun takes from `PET_*` or its defaults. With fewer processes than GPUs each of them
+    spreads its model over several.
     """
     trains = bool(words) and words[0].text in SWIFT_TRAINS
     per_node, nodes = environment_count(invocation, PER_NODE), environment_count(invocation, NODES)
@@ -48,7 +50,7 @@ def swift(invocation: Invocation, words: Sequence[Word], setting: Setting) -> La
     meaning = per_node_meaning(setting, visible_devices(invocation))
     per_node = per_node or environment_count(invocation, f"PET_{PER_NODE}", meaning) or ONE
     nodes = nodes or environment_count(invocation, f"PET_{NODES}") or ONE
-    return _launch(Launcher.SWIFT, invocation, words, per_node, nodes)
+    return replace(_launch(Launcher.SWIFT, invocation, words, per_node, nodes), one_device_per_process=False)
 
 
 def xtuner(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
