@@ -13,6 +13,7 @@ The GPUs are bound and nothing uses them.
 
 - any option, variable, package or image of RAPIDS or another GPU library in sight, and any word with `gpu` or
   `cuda`;
+- dask on an image with CUDA or a framework: what its clients send may use the GPUs;
 - another command that may use a GPU, or one that can't be read;
 - `Rscript` in an image with a deep-learning framework, or with torch, keras or tensorflow in its arguments;
 - jobs without GPUs, and interactive jobs (see `interactive-entry`).
@@ -38,8 +39,11 @@ from stoker.subjects.launch_plan import Command, Role
 from stoker.subjects.reading import counted, working
 from stoker.subjects.submission import Submission
 
-RUN_ANYTHING = frozenset({"dask", "dask-worker"})
+RUN_ANYTHING = frozenset({"dask", "dask-ssh", "dask-worker"})
 """Tools that run what their clients send."""
+
+GPU_IMAGES = re.compile(r"rapids|cudf|cuml|nvtabular", re.IGNORECASE)
+"""Images of libraries that make such tools use GPUs, without any option."""
 
 GPU_WORDS = re.compile(
     r"gpu|cuda|rapids|cudf|cuml|nvtabular|nvidia|nvenc|nvdec|torch|keras|tensorflow|horovod|mxnet|onnx", re.IGNORECASE
@@ -58,7 +62,10 @@ def check(submission: Submission) -> Iterator[Problem]:
         return
     if any(_may_use_gpus(command) for command in foreign) or GPU_WORDS.search(" ".join(_own_environment(submission))):
         return
-    if submission.image.family.kind is ImageKind.FRAMEWORK or GPU_WORDS.search(submission.image.text):
+    for_gpus = submission.image.family.kind is ImageKind.FRAMEWORK or GPU_WORDS.search(submission.image.text)
+    if GPU_IMAGES.search(submission.image.text) or (for_gpus and any(one.tool in RUN_ANYTHING for one in foreign)):
+        return
+    if for_gpus:
         certain = False  # somebody chose an image for GPUs
     else:
         certain = all(command.invocation.certain and command.tool not in RUN_ANYTHING for command in foreign)
