@@ -6,6 +6,7 @@
 
 import json
 import os
+import re
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -52,6 +53,12 @@ HARMFUL = FIXTURES / "cpu-wheel" / "bad_extra_index.yaml"
 
 FIXABLE = [path for path in BAD if path != HARMFUL and any(entry.change for entry in entries(path, path.read_text()))]
 RULES = sorted({path.parent.name for path in FIXABLE})
+
+
+def test_the_page_about_fixes_lists_the_rules_that_have_changes() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "fixes.md").read_text()
+    listed = [line.split("|")[1] for line in page.splitlines() if re.match(r"\| [a-z]+-[a-z-]+[, |]", line)]
+    assert sorted(word for cell in listed for word in cell.replace(",", " ").split()) == RULES
 
 
 @pytest.mark.parametrize("path", FIXABLE, ids=name)

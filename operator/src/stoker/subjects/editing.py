@@ -164,8 +164,8 @@ def _with_blanks(source: str, start: int, end: int) -> Cut:
 
 
 def within_word(submission: Submission, word: Word, old: str, new: str) -> Cut | None:
-    """Other characters inside a word: `torch==2.9.1` without its `+cpu`."""
-    begin = (word.text or "").find(old)
+    """Other characters inside a word, where they stand last: `torch==2.9.1` without its `+cpu`."""
+    begin = (word.text or "").rfind(old)
     written = word.written(begin, begin + len(old)) if begin >= 0 else None
     return None if written is None else _exact(submission, written, old, new)
 
