@@ -7,7 +7,8 @@ is one of the framework that the script mentions. All of this is read by regular
 test: where the two disagree, one of them is wrong.
 
 - A shell file becomes `spec.script`, as it stands. Files without any launcher or `python x.py` are left out.
-- A fenced block of shell commands in Markdown that has a launcher becomes one, without its prompts.
+- A fenced block of shell commands in Markdown that has a launcher becomes one, without its prompts and the brackets of
+  its placeholders.
 - A manifest of a kind that `stoker lint` reads stays as it is; from any other kind, each container that has a command
   and GPUs becomes a DLJob (command, args, env and image as they stand).
 - A dstack task or service becomes `spec.script`, its commands joined by line breaks.
@@ -41,6 +42,8 @@ LAUNCH = re.compile(
     re.MULTILINE,
 )
 FENCE = re.compile(r"^```[ \t]*(\S*)[^\n]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+PLACEHOLDER = re.compile(r"<([\w./ -]+)>")
+"""What a reader shall fill in: `vllm serve <model>`; to the shell it would be a file to read."""
 SHELLS = frozenset({"", "bash", "sh", "shell", "console"})
 GPUS = re.compile(
     r"--gres[= ]gpu:(?:\w+:)?(\d+)|--gpus-per-node[= ](?:\w+:)?(\d+)"
@@ -117,7 +120,7 @@ def _definitions(path: str, text: str) -> Iterator[tuple[str, dict[str, Any], in
             yield path, *_of_script(text)
     elif suffix == ".md":
         for block in FENCE.finditer(text):
-            script = re.sub(r"^\$ ", "", block[2], flags=re.MULTILINE)
+            script = re.sub(r"^\$ ", "", PLACEHOLDER.sub(r"\1", block[2]), flags=re.MULTILINE)
             if block[1] in SHELLS and LAUNCH.search(script):
                 yield f"{path}#L{text.count(chr(10), 0, block.start()) + 2}", *_of_script(script)
     else:

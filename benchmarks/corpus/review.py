@@ -18,29 +18,35 @@ VERDICTS = ("right", "arguable", "wrong")
 
 
 def sample() -> str:
-    """Keys of the findings to review: every denial, the others spread evenly over the rules."""
-    chosen: list[Found] = [found for found in kept() if found.action == "deny"]
+    """Keys of the findings to review: every denial, and others, spread evenly over the rules."""
+    denied = [found for found in kept() if found.action == "deny"]
     queues: dict[str, list[Found]] = defaultdict(list)
     for found in kept():
-        if found not in chosen:
+        if found.action != "deny":
             queues[found.rule].append(found)
     generator = random.Random(SEED)
     for queue in queues.values():
         generator.shuffle(queue)
+    chosen: list[Found] = []
     while len(chosen) < SAMPLE and any(queues.values()):
         for queue in queues.values():
             if queue and len(chosen) < SAMPLE:
                 chosen.append(queue.pop())
-    return "\n".join(f"{found.action:5} {found.key}: {found.detail}" for found in chosen)
+    return "\n".join(f"{found.action:5} {found.key}: {found.detail}" for found in [*denied, *chosen])
 
 
 def show(key: str) -> str:
     """The script of a finding, its lines numbered, and what was found there."""
-    package, _, path = key.split(" ")[:3]
+    package, _, rest = key.split(" ", 2)
+    path, gpus, *_ = rest.rsplit(" ", 3)
     script = next(one for one in corpus(package) if one.path == path).manifest["spec"]
     head = {field: value for field, value in script.items() if field != "script"}
     lines = [f"{number:4} {line}" for number, line in enumerate(script.get("script", "").split("\n"), 1)]
-    found = [f"{one.action} {one.rule} line {one.line}: {one.detail}" for one in kept() if one.path == path]
+    found = [
+        f"{one.action} {one.rule} line {one.line}: {one.detail}"
+        for one in kept()
+        if (one.path, one.gpus) == (path, int(gpus))
+    ]
     return "\n".join([str(head), *lines, *found])
 
 

@@ -29,11 +29,12 @@ SHOWN = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """One finding, by where it came from. line: in the script, or None."""
+    """One finding, by where it came from. gpus: what the job was given on each node. line: in the script, or None."""
 
     package: str
     version: str
     path: str
+    gpus: int
     rule: str
     action: str
     confidence: str
@@ -43,7 +44,7 @@ class Found:
     @property
     def key(self) -> str:
         """What a hand-made review names it by."""
-        return f"{self.package} {self.version} {self.path} {self.rule} {self.line or 0}"
+        return f"{self.package} {self.version} {self.path} {self.gpus} {self.rule} {self.line or 0}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +114,7 @@ def judge(sample: Sample) -> Judged:
             package=sample.package,
             version=sample.version,
             path=sample.path,
+            gpus=job.spec.gpus_per_node,
             rule=finding.rule,
             action=action,
             confidence=finding.confidence.value,
