@@ -124,6 +124,21 @@ def test_every_document_and_every_file_is_fixed(tmp_path: Path) -> None:
     assert "Fixed 3 findings." in result.stderr
 
 
+@pytest.mark.parametrize("mark", ["---\n", "...\n---\n# two\n", "---   # a\n", "...\n%YAML 1.1\n---\n"])
+def test_documents_are_told_apart_by_their_marks(tmp_path: Path, mark: str) -> None:
+    path = tmp_path / "job.yaml"
+    text = "{first}{mark}--- # {{\n{mark}{second}"
+    path.write_text(text.format(first=SLEEPS, mark=mark, second=SLEEPS))
+    assert run("--fix", str(path)).stderr == "Fixed 2 findings.\n"
+    assert path.read_text() == text.format(first=CLEAN, mark=mark, second=CLEAN)
+
+
+def test_a_file_that_is_named_twice_is_fixed_once(sleeps: Path) -> None:
+    result = run("--fix", str(sleeps), str(sleeps.parent))
+    assert (result.exit_code, result.stderr) == (0, "Fixed 1 finding.\n")
+    assert sleeps.read_text() == CLEAN
+
+
 def test_several_findings_of_one_rule_are_all_fixed(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(f"{SLEEPS}    sleep 600\n    echo done\n    sleep 900\n")

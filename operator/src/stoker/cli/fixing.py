@@ -13,6 +13,7 @@ from pathlib import Path
 from stoker.cli.edits import NotApplicableError, apply
 from stoker.cli.judgement import Judge
 from stoker.cli.manifests import STDIN_NAME, InputError, Manifest, parse
+from stoker.cli.places import split
 from stoker.cli.report import Entry, Report
 from stoker.models.finding import Change
 from stoker.models.vocabulary import Severity
@@ -71,11 +72,19 @@ class Fixer:
 
     def rewrite(self, path: str, text: str) -> str:
         """The text of a file with all its documents fixed. Raises InputError for what is no YAML."""
-        after = text
-        for manifest in parse(text, path):
-            after = self._document(path, after, manifest.document)
+        again = next((file for file in self.files if os.path.realpath(file.path) == os.path.realpath(path)), None)
+        if again is not None:
+            return again.after
+        parse(text, path)
+        after = "".join(self._documents(path, part) for part in split(text))
         self.files.append(Rewritten(path=path, before=text, after=after))
         return after
+
+    def _documents(self, path: str, text: str) -> str:
+        """A document, or a list of them, each of which is parsed after every change: not the whole file."""
+        for manifest in parse(text, path):
+            text = self._document(path, text, manifest.document)
+        return text
 
     @property
     def piped(self) -> str | None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Literal
 
 import yaml
@@ -86,6 +87,18 @@ def places(text: str) -> list[Place]:
     return roots
 
 
+def split(text: str) -> list[str]:
+    """The text cut in front of each `---`; whole where directives, which stand before it, are in use.
+
+    Raises yaml.YAMLError for what is no YAML.
+    """
+    if re.search(r"^%", text, re.MULTILINE):
+        return [text]
+    starts = [event for event in yaml.parse(text, Loader=Loader) if isinstance(event, yaml.DocumentStartEvent)]
+    cuts = [_extent(event)[0] for event in starts if event.explicit]
+    return [text[start:end] for start, end in pairwise([0, *cuts, len(text)])]
+
+
 def field_parts(field_path: str) -> list[str | int]:
     """`spec.env[0].name` as ["spec", "env", 0, "name"]; what is in brackets and no number is a name or a key."""
     parts: list[str | int] = []
@@ -113,4 +126,4 @@ def _place(event: yaml.NodeEvent) -> Place:
     return Place(kind=kind, start=start, end=end, marked=marked, flow=bool(getattr(event, "flow_style", False)))
 
 
-__all__ = ["Place", "field_parts", "places"]
+__all__ = ["Place", "field_parts", "places", "split"]
