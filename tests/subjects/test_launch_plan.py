@@ -95,12 +95,57 @@ def known(count: Count) -> int | list[int] | None:
         ("python t.py", Launcher.PYTHON, (1, 1, 1)),
         ("python -u -W ignore t.py", Launcher.PYTHON, (1, 1, 1)),
         ("ray start --head", Launcher.RAY, (None, None, None)),
+        ("torchrun --nproc_per_node 4 --brand-new-flag t.py", Launcher.TORCHRUN, (4, 1, 4)),
+        ("torchrun ${A:---nproc_per_node 4} t.py", Launcher.TORCHRUN, (4, 1, 4)),
+        ("PET_NPROC_PER_NODE=gpu torchrun t.py", Launcher.TORCHRUN, (8, 1, 8)),
+        ("python $(which torchrun) --nproc_per_node=4 t.py", Launcher.TORCHRUN, (4, 1, 4)),
+        ("torchx run -s local_cwd dist.ddp -j 1x4 --script t.py", Launcher.TORCHRUN, (4, 1, 4)),
+        ("torchx run -s kubernetes dist.ddp -j 2x8 --script t.py", Launcher.OTHER, (None, None, None)),
+        ("colossalai run --nproc_per_node 4 t.py", Launcher.TORCHRUN, (4, 1, 4)),
+        ("tune run x --config c", Launcher.OTHER, (None, None, None)),
+        ("mim train mmdet c.py --gpus 4 --launcher pytorch", Launcher.TORCH_DISTRIBUTED_LAUNCH, (4, 1, 4)),
+        ("mim train mmdet c.py --gpus 4", Launcher.OTHER, (None, None, None)),
+        ("FORCE_TORCHRUN=1 llamafactory-cli train c.yaml", Launcher.LLAMA_FACTORY, (8, 1, 8)),
+        ("NNODES=2 NPROC_PER_NODE=4 llamafactory-cli train c.yaml", Launcher.LLAMA_FACTORY, (4, 2, 8)),
+        ("USE_RAY=1 llamafactory-cli train c.yaml", Launcher.OTHER, (None, None, None)),
+        ("llamafactory-cli chat c.yaml", Launcher.OTHER, (None, None, None)),
+        ("NPROC_PER_NODE=4 swift sft --model m", Launcher.SWIFT, (4, 1, 4)),
+        ("NNODES=2 PET_NPROC_PER_NODE=gpu swift pt --model m", Launcher.SWIFT, (8, 2, 16)),
+        ("swift sft --model m", Launcher.OTHER, (None, None, None)),
+        ("NPROC_PER_NODE=4 swift infer --model m", Launcher.OTHER, (None, None, None)),
+        ("NPROC_PER_NODE=8 xtuner train c", Launcher.XTUNER, (8, 1, 8)),
+        ("xtuner train c", Launcher.OTHER, (None, None, None)),
+        ("deepspeed --num_gpus -1 t.py", Launcher.DEEPSPEED, (8, 1, 8)),
+        ("mkdir /job; echo a slots=4 > /job/hostfile; deepspeed t.py", Launcher.DEEPSPEED, (4, 1, 4)),
+        ("accelerate launch --multi_gpu --num_processes=$N t.py", Launcher.ACCELERATE, (None, 1, None)),
+        ("accelerate launch --cpu t.py", Launcher.ACCELERATE, (1, 1, 1)),
+        ("python -m accelerate.commands.launch --num_processes 4 t.py", Launcher.ACCELERATE, (4, 1, 4)),
+        ("python -m accelerate.commands.accelerate_cli launch --num_processes 4 t.py", Launcher.ACCELERATE, (4, 1, 4)),
+        ("echo 'num_processes: 4' > ~/.cache/huggingface/accelerate/default_config.yaml; accelerate launch t.py",
+         Launcher.ACCELERATE, (4, 1, 4)),
+        ("mpirun -H a:4,b:4 python t.py", Launcher.MPIRUN, (4, 2, 8)),
+        ("mpirun -H a,b python t.py", Launcher.MPIRUN, (None, 2, None)),
+        ("mpirun -np 8 -H a:6,b:2 python t.py", Launcher.MPIRUN, (4, 2, 8)),
+        ("mpirun -np 16 --map-by ppr:8:node --bind-to none python t.py", Launcher.MPIRUN, (8, 2, 16)),
+        ("mpiexec -ppn 4 -n 8 -hosts a,b -genv A 1 python t.py", Launcher.MPIRUN, (4, 2, 8)),
+        ("printf 'a slots=2\\nb slots=2\\n' > h; mpirun --hostfile h python t.py", Launcher.MPIRUN, (2, 2, 4)),
+        ("composer --world_size 16 -n 8 --node_rank 0 t.py", Launcher.COMPOSER, (8, 2, 16)),
+        ("LOCAL_WORLD_SIZE=2 composer t.py", Launcher.COMPOSER, (2, 1, 2)),
+        ("fabric run t.py", Launcher.LIGHTNING, (1, 1, 1)),
+        ("fabric run --devices auto t.py", Launcher.LIGHTNING, (8, 1, 8)),
+        ("lightning run model --devices=4 --num-nodes 2 t.py", Launcher.LIGHTNING, (4, 2, 8)),
+        ("python -m vllm.entrypoints.cli.main serve m -tp 2", Launcher.VLLM, (2, 1, 2)),
+        ("python -m sglang.launch_server --tp 8 --dp 8 --enable-dp-attention", Launcher.SGLANG, (8, 1, 8)),
+        ("NUM_SHARD=2 text-generation-launcher", Launcher.TGI, (2, 1, 2)),
+        ("text-generation-launcher --sharded false", Launcher.TGI, (1, 1, 1)),
+        ("wandb agent a/b/c", Launcher.OTHER, (None, None, None)),
+        ("fairseq-train d --distributed-world-size 4", Launcher.OTHER, (None, None, None)),
     ],
 )  # fmt: skip
 def test_a_launcher_starts_as_many_processes_as_its_options_say(
     source: str, launcher: Launcher, expected: tuple[int | list[int] | None, ...]
 ) -> None:
-    launch = launch_of(source) if not source.startswith("printf") else planned(source).launches[0]
+    (launch,) = planned(source).launches
     assert launch.launcher is launcher
     assert (known(launch.processes_per_node), known(launch.nodes), known(launch.total)) == expected
 
@@ -119,6 +164,7 @@ def test_a_bare_torchrun_takes_the_injected_counts() -> None:
         ("torchrun --nproc_per_node=4 t.py", "--nproc_per_node=4"),
         ("torchrun --nproc_per_node 4 t.py", "--nproc_per_node 4"),
         ("N=4; torchrun --nproc_per_node=$N t.py", "--nproc_per_node=4"),
+        ("PET_NPROC_PER_NODE=4 torchrun t.py", "PET_NPROC_PER_NODE=4"),
         ("deepspeed --include localhost:0,1 t.py", "--include localhost:0,1"),
         ("torchrun t.py", ""),
     ],
@@ -145,6 +191,9 @@ def test_a_count_knows_the_words_that_made_it(source: str, expected: str) -> Non
         ("mpirun -np 4 python t.py", False),
         ("python t.py", False),
         ("vllm serve m -tp 4", False),
+        ("NPROC_PER_NODE=4 llamafactory-cli train c", True),
+        ("NPROC_PER_NODE=4 swift sft", False),
+        ("torchrun --no_python --nproc_per_node=4 ./binary", False),
     ],
 )
 def test_launchers_that_give_each_process_one_device_are_told_from_others(source: str, expected: bool) -> None:
@@ -213,6 +262,11 @@ def test_the_accelerate_config_that_the_script_writes_is_read() -> None:
     assert (known(launch.total), known(launch.nodes), launch.multi_gpu) == (8, 2, True)
 
 
+def test_each_launch_reads_its_config_as_it_is_then() -> None:
+    write = "cat > c.yaml <<E\nnum_processes: {}\nE\naccelerate launch --config_file c.yaml t.py\n"
+    assert [known(each.total) for each in planned(write.format(4) + write.format(8)).launches] == [4, 8]
+
+
 @pytest.mark.parametrize(
     "text", ["a: &x [1]\nb: [*x,*x]", "{", "- 1", "num_processes: [1]", "\t", "a: !!python/object:x {}"]
 )
@@ -233,6 +287,17 @@ def test_a_config_of_any_content_is_no_reason_to_fail(text: str) -> None:
         ("apt-get -y install git", Role.INSTALL, "apt-get"),
         ("python setup.py install", Role.INSTALL, "setup.py"),
         ("cmake --build .", Role.INSTALL, "cmake"),
+        ("make -j 8 CUDA=1 install", Role.INSTALL, "make"),
+        ("make -C x train", Role.OPAQUE, "make"),
+        ("make $TARGET", Role.OPAQUE, "make"),
+        ("npm run train", Role.OPAQUE, "npm"),
+        ("dvc repro", Role.OPAQUE, "dvc"),
+        ("env -S 'A=1 python' t.py", Role.OPAQUE, "env"),
+        ("wandb agent a/b/c", Role.LAUNCH, "wandb"),
+        ("mim install mmcv", Role.INSTALL, "mim"),
+        ("docker run --gpus all x torchrun t.py", Role.OPAQUE, "docker"),
+        ("tools/dist_train.sh c.py 8", Role.OPAQUE, "dist_train.sh"),
+        ("coverage run t.py", Role.LAUNCH, "t.py"),
         ("git clone https://example.org/a", Role.INSTALL, "git"),
         ("git clone https://huggingface.co/a/b", Role.DOWNLOAD, "git"),
         ("git status", Role.TRIVIAL, "git"),

@@ -136,6 +136,66 @@ def circumstances(source: str) -> list[tuple[str, str]]:
         ("IFS=, read -ra x <<< '3,4'; a ${#x[@]} ${x[1]}", ["a 2 4"]),
         ("read x; a $x", ["a ?"]),
         ("f() { echo 7; }; a $(f)", ["echo 7", "a 7"]),
+        ("a $(wc -w <<< 'x y') $(awk -F, '{print NF}' <<< 1,2,3) $(echo a,b | awk 'BEGIN{FS=\",\"} {print NF}')",
+         ["a 2 3 2"]),
+        ("a $(seq 0 3 | paste -sd,) $(seq -s, 2) $(printf '%02d-%s\\n' 7 x) $(echo 1,2, | sed 's/,$//;s/,/ /')",
+         ["echo 1,2,", "sed s/,$//;s/,/ /", "a 0,1,2,3 1,2 07-x ?"]),
+        ("a $(expr 2 '*' 3) $(echo '(1+2)*3' | bc) $(echo 010 + 1 | bc) $(echo x-1 | cut -d- -f2)",
+         ["echo 010 + 1", "bc", "a 6 9 ? 1"]),
+        ("a $(echo -e '1\\n2' | wc -l) $(echo '1\\n2' | wc -l)", ["echo 1\\n2", "wc -l", "a 2 ?"]),
+        ("a $(printf 'x,y' | tr , '\\n' | wc -l) $(echo x,y | tr , '\\n' | wc -l) $(echo abc | wc -c)", ["a 1 2 4"]),
+        ("printf '%s\\n' a b a > f; a $(sort -u f | wc -l) $(wc -l < f) $(wc -l f | cut -d' ' -f1) $(grep -c a f)",
+         ["printf %s\\n a b a", "a 2 3 3 2"]),
+        ("a $(echo x >&2) $(echo y > f)", ["echo x", "echo y", "a ? ?"]),
+        ("a $(cat f | wc -l) $(hostname -s)", ["cat f", "wc -l", "a ? ?"]),
+        # reading
+        ("read -r a b <<< '1 2 3'; x $a \"$b\"", ["x 1 2 3"]),
+        ("read -r -d '' a <<'E' || true\n1\n2\nE\nx $a", ["x 1 2"]),
+        ("while read -r a b; do x $b $a; done <<'E'\n1 2\n3 4\nE\ny", ["x 2 1", "x 4 3", "y"]),
+        ("seq 2 | while read i; do x $i; done", ["seq 2", "x 1", "x 2"]),
+        ("n=0; while read i; do n=$((n+1)); done < <(seq 3); x $n", ["x 3"]),
+        ("n=0; seq 3 | while read i; do n=$((n+1)); done; x $n", ["seq 3", "x 0"]),
+        ("while read i; do x $i; done < unseen", ["x ?"]),
+        ("mapfile -t a < <(seq 2); x ${#a[@]} ${a[1]}; readarray -td, b <<< '7,8'; x ${b[0]}; mapfile c < unseen; x $c",
+         ["x 2 2", "x 7", "x ?"]),
+        ("printf -v x '%02d' 7; a $x; printf -v $y z; a $x", ["a 07", "a ?"]),
+        ("select x in a b; do c; done; d", ["c", "d"]),
+        # options of the script itself
+        ("set -- -n 4 -v x; while getopts n:v o; do case $o in n) N=$OPTARG;; v) V=1;; esac; done; a $N $V", ["a 4 1"]),
+        ("set -- -n4 x; while getopts n: o; do N=$OPTARG; done; shift $((OPTIND - 1)); a $N $1", ["a 4 x"]),
+        ("N=8; while getopts n: o; do N=$OPTARG; done; shift $((OPTIND - 1)); a $N ${1:-none}", ["a 8 none"]),
+        ("N=8; while [[ $# -gt 0 ]]; do case $1 in --n) N=$2; shift 2;; *) shift;; esac; done; a $N", ["a 8"]),
+        ("N=8; for x in \"$@\"; do case $x in --n=*) N=${x#*=};; esac; done; a $N", ["a 8"]),
+        ("f() { a \"${@:2}\" ${@: -1} $#; }; f 1 2 3", ["a 2 3 3 3"]),
+        # references, attributes, associative arrays
+        ("x=1; declare -n r=x; r=2; a $x $r; f() { local -n o=$1; o=3; }; f x; a $x; o=4; a $x",
+         ["a 2 2", "a 3", "a 3"]),
+        ("x=1; declare -n r=$unseen; r=2; a $x", ["a ?"]),
+        ("declare -i n=4+4; a $n; n+=1; a $n; n=2*3; a $n", ["a 8", "a 9", "a 6"]),
+        ("declare -A m=([a]=1 [b]=2); k=b; m[c]=3; a ${m[$k]} ${m[c]} ${m[d]:-0} ${#m[@]}", ["a 2 3 0 3"]),
+        ("declare -A m; m[x]=4; for k in \"${!m[@]}\"; do a $k ${m[$k]}; done", ["a x 4"]),
+        ("declare -A m=([$u]=1); a ${m[x]:-2}", ["a ?"]),
+        ("x=(a b c); unset 'x[1]'; a ${#x[@]}; y=(a b); unset y[0]; a ${y[0]}; z=1; unset $u; a $z",
+         ["a ?", "a ?", "a ?"]),
+        ("x=(a *.txt); a ${#x[@]} ${x[0]}; for i in \"${x[@]}\"; do b $i; done", ["a ? ?", "b ?"]),
+        ("x=(--n 4 $u); a ${x[@]} b; set -- *.py; a $#", ["a --n 4 ? b", "a ?"]),
+        ("x=(a bb); a \"${x[@]/#/--}\" ${x[@]: -1} ${x[@]^^}", ["a --a --bb bb A BB"]),
+        ("a {a..c} {3..1}", ["a a b c 3 2 1"]),
+        ("[[ gpu8x =~ ^gpu([0-9]+)(x?)$ ]] && a ${BASH_REMATCH[1]} ${BASH_REMATCH[2]}", ["a 8 x"]),
+        ("[[ 12 =~ ^[[:digit:]]+$ ]] && a; [[ v1.2 =~ ^v1\\.3 ]] || b", ["a", "b"]),
+        ("re='^x|y$'; [[ ay =~ $re ]] && a ${BASH_REMATCH[0]}", ["a ?"]),
+        ("[[ aaaaaaaaaaaaaaaaaaaaaaaa =~ (a+)+b ]] && a", ["a"]),
+        # one command for each item
+        ("seq 2 | xargs -I{} a --i {}; ls | xargs -n 1 -P 4 b; echo x | xargs",
+         ["seq 2", "a --i ?", "ls", "b ?", "echo x", "xargs"]),
+        ("parallel -j 2 'X={} a --i {1} {.}' ::: 1 2; parallel b ::: 3; parallel < f",
+         ["a --i ? ?", "b ?", "parallel"]),
+        ("find . -name '*.py' -exec a {} \\; ; find . -name b", ["a ?", "find . -name b"]),
+        # beside and around
+        ("coproc a b; c", ["a b", "c"]),
+        ("tmux new-session -d -s x 'a b; c'; screen -dmS y d e; tmux attach", ["a b", "c", "d e", "tmux attach"]),
+        ("script -qec 'a b' /dev/null; runuser -u me -- c; runuser me -c 'd'", ["a b", "c", "d"]),
+        ("hash a || b", ["hash a", "b"]),
         # files that nobody can read
         ("x=1; source env.sh; a $x ${y:-2}", ["source env.sh", "a ? ?"]),
         ("x=1; source venv/bin/activate; a $x", ["source venv/bin/activate", "a 1"]),
@@ -176,6 +236,12 @@ def test_constants_are_followed_and_the_rest_is_unknown(source: str, expected: l
         ("for f in $(cmd); do a; done", [("cmd", "captured"), ("a", "in_loop maybe")]),
         ("trap 'a' EXIT; b", [("b", ""), ("a", "in_trap")]),
         ("trap 'a' TERM; b", [("b", "")]),
+        ("trap 'a' ERR; b", [("b", ""), ("a", "after_failure in_trap")]),
+        ("coproc a; b", [("a", "background"), ("b", "")]),
+        ("screen -dm a; b", [("a", "background"), ("b", "")]),
+        ("x | xargs -P 2 a", [("x", "piped"), ("a ?", "background in_loop piped maybe")]),
+        ("find . -exec a {} +", [("a ?", "in_loop maybe")]),
+        ("set -e; a | b; c || true; d", [("a", "piped"), ("b", "piped"), ("c", ""), ("d", "")]),
         ("x=$(a)", [("a", "captured")]),
     ],
 )  # fmt: skip
@@ -198,6 +264,40 @@ def test_the_gpus_that_nvidia_smi_lists_are_those_granted() -> None:
     source = "a $(nvidia-smi -L | wc -l) $(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)"
     assert commands(source, gpus_per_node=4) == ["a 4 4"]
     assert commands(source, gpus_per_node=None) == ["a ? ?"]
+
+
+@pytest.mark.parametrize(
+    "source, expected",
+    [
+        ("nvidia-smi --list-gpus | wc -l", "4"),
+        ("nvidia-smi -L | grep -c GPU", "4"),
+        ("nvidia-smi -L 2> /dev/null | grep GPU | wc -l", "4"),
+        ("nvidia-smi --query-gpu=index --format=csv | tail -n +2 | wc -l", "4"),
+        ("nvidia-smi --query-gpu=name --format=csv | wc -l", "5"),
+        ("nvidia-smi --query-gpu=index --format=csv,noheader | paste -sd,", "0,1,2,3"),
+        ("nvidia-smi --query-gpu=count --format=csv,noheader | head -1", "4"),
+        ("nvidia-smi -i 0 -L | wc -l", "?"),
+        ("ls /dev/nvidia[0-9]* | wc -l", "4"),
+        ("python -c 'import torch; print(torch.cuda.device_count())'", "4"),
+        ("python3 -c 'import os, torch\nprint(torch.cuda.device_count())'", "4"),
+        ("python -c 'import torch; print(torch.cuda.device_count() // 2)'", "?"),
+        ("CUDA_VISIBLE_DEVICES=0 python -c 'import torch; print(torch.cuda.device_count())'", "?"),
+    ],
+)
+def test_gpus_are_counted_as_scripts_do_it(source: str, expected: str) -> None:
+    assert commands(f"a $({source})", gpus_per_node=4)[-1] == f"a {expected}"
+
+
+def test_a_program_counts_the_gpus_that_it_sees() -> None:
+    source = "a $(python -c 'import torch; print(torch.cuda.device_count())') $(nvidia-smi -L | wc -l)"
+    assert commands(f"export CUDA_VISIBLE_DEVICES=0,1; {source}", gpus_per_node=4) == ["a 2 4"]
+    assert commands(f"export CUDA_VISIBLE_DEVICES=3,4,0; {source}", gpus_per_node=4) == ["a 1 4"]
+    assert commands(f"export CUDA_VISIBLE_DEVICES=$X; {source}", gpus_per_node=4) == ["a ? 4"]
+
+
+def test_files_are_known_as_they_are_when_a_command_runs() -> None:
+    first, second = (each for each in interpret("echo 1 > f; a f; echo 2 > ./f; a f").invocations if each.name == "a")
+    assert (first.files["f"], second.files["./f"]) == ("1\n", "2\n")
 
 
 def test_files_beside_the_script_are_read() -> None:

@@ -46,7 +46,8 @@ def server(launcher: Launcher) -> Reader:
             kinds = [kind for kind in kinds if kind != "data"]
         total, nodes = product([sizes[kind] for kind in kinds]), of_nodes.get("nodes", ONE)
         if launcher is Launcher.TGI and "tensor" not in sizes:
-            total = granted(devices, setting)
+            whole = " --sharded false" in " ".join(["", *(word.text or "" for word in words)]).replace("=", " ")
+            total = ONE if whole else granted(devices, setting)
         unseen = any(word.many and not (word.names and word.names <= RANKS) for word in words) or any(
             (text or "").startswith("--config") for text in texts
         )
