@@ -14,7 +14,7 @@ from stoker.handlers.review_pool import ReviewPool
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, Location
 from stoker.models.policy import EffectivePolicy
-from stoker.models.verdict import Verdict
+from stoker.models.verdict import Suppressed, Verdict
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
 from tests.handlers.malformed_reviews import OBJECT
 
@@ -104,6 +104,15 @@ async def test_a_denial_carries_the_causes_and_the_warnings_beside_them(
     assert "launcher-too-few" in answer.message
     assert [warning.partition(":")[0] for warning in answer.warnings] == ["image-unpinned"]
     assert answer.annotations == {"findings": "image-unpinned launcher-too-few"}
+
+
+async def test_what_is_suppressed_stands_in_the_audit_log(
+    reviewer: JobReviewer, verdicts: Callable[[Judge], None]
+) -> None:
+    """Nobody is warned of it, and yet it is not lost."""
+    verdicts(lambda _: Verdict(suppressed=(Suppressed(finding=finding("trailing-sleep"), reason="a debugger"),)))
+    answer = await reviewer(request())
+    assert (answer.allowed, answer.warnings, answer.annotations) == (True, (), {"suppressed": "trailing-sleep"})
 
 
 async def test_a_warned_job_is_allowed(reviewer: JobReviewer, verdicts: Callable[[Judge], None]) -> None:

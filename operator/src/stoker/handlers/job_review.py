@@ -106,11 +106,14 @@ def _read(document: Mapping[str, Any], request: AdmissionRequest) -> DLJob:
 
 
 def _answer(job: DLJob, verdict: Verdict, policy: EffectivePolicy) -> Answer:
-    annotations = {"findings": " ".join(sorted({finding.rule for finding in verdict.findings}))}
+    told = {
+        "findings": {finding.rule for finding in verdict.findings},
+        "suppressed": {one.finding.rule for one in verdict.suppressed},
+    }
     answer = Answer(
         allowed=True,
         warnings=tuple(messages.warnings(verdict)),
-        annotations=annotations if verdict.findings else {},
+        annotations={name: " ".join(sorted(rules)) for name, rules in told.items() if rules},
     )
     if verdict.denied:
         denial = messages.denial(job.name, verdict)

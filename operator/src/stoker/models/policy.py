@@ -293,7 +293,7 @@ class UtilizationPolicySpec(ApiModel):
     """Jobs that some rules let pass. Default: none."""
     suppressible: Annotated[tuple[RuleName, ...], Field(max_length=128)] | None = None
     """Names of the rules that a job's author may suppress by a comment in the script or an annotation; "*" stands for
-    all, those that deny too, and [] for none. Default: every rule whose action is not Deny.
+    all, those that deny too, and [] for none. Default: everything that is not denied.
     """
     trusted_job_types: TrustedJobTypes | None = None
     """Where a job's own word about its type is taken. Default: everywhere."""
@@ -419,7 +419,7 @@ class EffectivePolicy:
     """What holds in one namespace, every field concrete; the field defaults are the built-in ones.
 
     `rules` holds the settings that differ from the rules' own; `exemptions` are those whose namespaceSelector selects
-    the namespace. `suppressible` names the rules that a job's author may suppress, None those that don't deny.
+    the namespace. `suppressible` names the rules that a job's author may suppress, None all that they don't deny.
     `trusted_job_types`: whether a self-declared Interactive or Serving is honoured in the namespace.
     `sources` names the policies that it was made of, the base first.
     """
@@ -445,7 +445,7 @@ class EffectivePolicy:
         return {} if setting is None or setting.parameters is None else setting.parameters
 
     def may_suppress(self, rule: str, action: Action) -> bool:
-        """Whether a job's author may suppress a rule that would do `action`."""
+        """Whether a job's author may suppress a finding that a rule would do `action` with."""
         if self.suppressible is None:
             return action is not Action.DENY
         return ALL_RULES in self.suppressible or rule in self.suppressible
