@@ -3,8 +3,8 @@
 ## What it flags
 
 A copy of a Python environment (`cp -r /mnt/share/miniconda3 /opt`, `rsync`, `azcopy`, `tar -x` of a packed one) from a
-network volume of the pod, another host or a cloud store, at the job's start. Of a folder of code or libraries (`code`,
-`src`, `libs`) it only advises, as these may be small.
+network volume of the pod, another host or a cloud store, at the job's start or in an init container. Of a folder of
+code or libraries (`code`, `src`, `libs`) it only advises, as these may be small.
 
 ## Why it costs GPU time
 
@@ -72,7 +72,11 @@ def check(submission: Submission) -> Iterator[Problem]:
         for source in _sources(command):
             text = source.text or ""
             environment = ENVIRONMENT.search(text) is not None
-            if (environment or CODE.search(text)) and _is_shared(text, submission) and timeline.followed(command):
+            if (
+                (environment or CODE.search(text))
+                and _is_shared(text, submission)
+                and (submission.initial or timeline.followed(command))
+            ):
                 found.append((environment, command, source))
     if not found:
         return
@@ -138,4 +142,5 @@ RULE: Rule[Submission] = Rule(
     summary="The script copies an environment from a share at every start.",
     fix="Build an image that holds the environment.",
     check=check,
+    init_containers=True,
 )

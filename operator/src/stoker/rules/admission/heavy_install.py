@@ -13,6 +13,7 @@ issue of its own.
 ## When it stays silent
 
 - small packages: `pip install einops wandb` is a matter of seconds;
+- packages that the policy calls light (`lightPackages`);
 - requirement files and packages that can't be seen;
 - installations from files in the image (`--no-index`), editable installs without dependencies (`--no-deps -e .`);
 - installations in a branch, such as after a test whether the package is there;
@@ -36,7 +37,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from stoker.models.finding import Problem
-from stoker.models.rule import Rule
+from stoker.models.rule import Parameter, Rule
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
 from stoker.subjects.image_reference import ImageKind
 from stoker.subjects.launch_plan import Command, LaunchPlan, Role
@@ -57,7 +58,7 @@ from stoker.subjects.shell_model import Word
 from stoker.subjects.submission import Submission
 
 
-def check(submission: Submission) -> Iterator[Problem]:
+def check(submission: Submission, *, light_packages: tuple[str, ...]) -> Iterator[Problem]:
     """Report all heavy installations of the script as one problem, at the first of them."""
     plan = submission.plan
     if plan is None or submission.gpus < 1:
@@ -65,7 +66,7 @@ def check(submission: Submission) -> Iterator[Problem]:
     installs = [command for command in plan.of(Role.INSTALL) if command.invocation.certain and not offline(command)]
     if _framework_onto_base(submission, installs):
         return
-    heavy = [(command, *_weight(command, submission)) for command in installs]
+    heavy = [(command, *_weight(command, submission, frozenset(light_packages))) for command in installs]
     found = [(command, words, why) for command, words, why in heavy if why]
     if not found:
         return
@@ -93,9 +94,13 @@ def _framework_onto_base(submission: Submission, installs: list[Command]) -> boo
     )
 
 
-def _weight(command: Command, submission: Submission) -> tuple[tuple[Word, ...], str]:
+def _weight(command: Command, submission: Submission, light: frozenset[str]) -> tuple[tuple[Word, ...], str]:
     """The words that name something heavy, and why it is; an empty reason for a light installation."""
-    heavy = [package for package in packages(command) if _takes_minutes(package, command, submission)]
+    heavy = [
+        package
+        for package in packages(command)
+        if package.name not in light and _takes_minutes(package, command, submission)
+    ]
     if heavy:
         names = ", ".join(str(package.word) for package in heavy[:3])
         return tuple(package.word for package in heavy[:1]), f"{names} {HEAVY[heavy[0].name]}"
@@ -152,4 +157,11 @@ RULE: Rule[Submission] = Rule(
     fix="Build an image that holds it.",
     check=check,
     init_containers=True,
+    parameters=(
+        Parameter(
+            name="lightPackages",
+            default=(),
+            description="Packages that are let pass, by their normalized names: such as a near wheel cache serves.",
+        ),
+    ),
 )

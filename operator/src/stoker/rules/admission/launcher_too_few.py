@@ -8,9 +8,9 @@ nodes of 8 (there the number is the total of all nodes).
 
 It denies where one GPU per process is the launcher's own rule (torchrun, torch.distributed.launch, horovodrun,
 accelerate with several processes, deepspeed) and the launch is the only thing that the job runs. It warns for
-mpirun and its kin, where GPUs are named instead of counted (`deepspeed --include localhost:0,1`, `accelerate launch
---gpu_ids 0,1`), wherever other commands or branches are in sight, and where the program itself is told a number of
-GPUs (`--num_gpus 8`).
+mpirun and its kin, where GPUs or hosts are named instead of counted (`deepspeed --include localhost:0,1`, a host file,
+`accelerate launch --gpu_ids 0,1`), wherever other commands or branches are in sight, and where the program itself is
+told a number of GPUs (`--num_gpus 8`).
 
 ## Why it costs GPU time
 
@@ -57,6 +57,7 @@ from stoker.subjects.reading import (
     is_alone,
     is_learning,
     origin_line,
+    plain,
     quoted,
     selecting,
     side_by_side,
@@ -83,7 +84,7 @@ def check(submission: Submission) -> Iterator[Problem]:
     processes = count.maximum or 0
     certain = (
         launch.launcher in PER_DEVICE_LAUNCHERS
-        and not selecting(given)
+        and _is_number(launch, given)
         and launch.one_device_per_process
         and count.value is not None
         and not told_devices(launch)
@@ -109,6 +110,12 @@ def _counts(launch: Launch) -> bool:
         and not launch.invocation.captured
         and given_count(launch).source not in {CountSource.DEFAULT, CountSource.DEVICES}
     )
+
+
+def _is_number(launch: Launch, given: Count) -> bool:
+    """Whether the user gave a number of processes, and not GPUs or hosts by name."""
+    named = launch.launcher is Launcher.DEEPSPEED and not plain(str(given.words[0])).startswith("__num_")
+    return not selecting(given) and not named
 
 
 def _leaves_gpus(launch: Launch, submission: Submission) -> bool:

@@ -168,4 +168,5 @@ RULE: Rule[Submission] = Rule(
     summary="Data are prepared on CPUs while the GPUs wait.",
     fix="Prepare the data once, in a job without GPUs.",
     check=check,
+    init_containers=True,
 )

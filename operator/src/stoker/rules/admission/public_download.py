@@ -16,6 +16,7 @@ The GPUs wait for the Internet, in every pod and at every restart, and the job f
 - files that are small by nature: scripts, texts, configuration (`.sh`, `.py`, `.txt`, `.json`, `.yaml`, ...);
 - a mirror (`HF_ENDPOINT`), offline mode (`HF_HUB_OFFLINE=1`), a cache or a target on a volume that outlives the
   pod;
+- sites that the policy allows (`allowedSites`);
 - downloads in the background, and in a branch, such as after a test whether the file is there;
 - jobs without GPUs.
 
@@ -35,7 +36,7 @@ from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
 from stoker.models.finding import Problem
-from stoker.models.rule import Rule
+from stoker.models.rule import Parameter, Rule
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
 from stoker.subjects.launch_plan import Command, Role
 from stoker.subjects.shell_model import Word
@@ -122,6 +123,9 @@ SMALL_FILES = frozenset(
 )
 """Endings of files that are small more often than not; big tables and texts come compressed."""
 
+ANONYMOUS = frozenset({"wget", "curl", "aria2c", "axel"})
+"""Tools that log in nowhere by themselves, as those of the clouds do: what they get without a key is public."""
+
 HUB_TOOLS = frozenset({"huggingface-cli", "hf", "huggingface_hub", "kaggle", "gdown", "git-lfs", "modelscope"})
 """Tools whose downloads come from a public site unless they are told otherwise."""
 
@@ -130,7 +134,7 @@ TARGET_OPTIONS = frozenset(
 )
 
 
-def check(submission: Submission) -> Iterator[Problem]:
+def check(submission: Submission, *, allowed_sites: tuple[str, ...]) -> Iterator[Problem]:
     """Report the first download from a public site in the foreground."""
     plan = submission.plan
     if plan is None or submission.gpus < 1:
@@ -145,6 +149,8 @@ def check(submission: Submission) -> Iterator[Problem]:
         if place is None:
             continue
         word, site = place
+        if any(site == allowed or site.endswith(f".{allowed}") for allowed in allowed_sites):
+            continue
         waiting = f"{submission.gpus} GPUs wait" if submission.gpus > 1 else "the GPU waits"
         tool = command.tool or invocation.name or "The script"
         yield Problem(
@@ -171,6 +177,7 @@ def _public_address(command: Command) -> tuple[Word, str] | None:
             continue
         public = any(host == site or host.endswith(f".{site}") for site in PUBLIC_SITES) or (
             OPEN_STORE.search(host) is not None
+            and command.tool in ANONYMOUS
             and not parts.query
             and "--header" not in options
             and "-H" not in options
@@ -229,4 +236,11 @@ RULE: Rule[Submission] = Rule(
     fix="Copy the data to the cluster's storage once.",
     check=check,
     init_containers=True,
+    parameters=(
+        Parameter(
+            name="allowedSites",
+            default=(),
+            description="Public sites that are let pass, with all hosts below them: such as a mirror serves here.",
+        ),
+    ),
 )
