@@ -68,6 +68,10 @@ RULES = [
         Parameter(name="programs", default=("sleep",), description=""),
     ),
 ]
+NAMESPACES = [
+    {"metadata": {"name": tier, "labels": {"tier": tier, "kubernetes.io/metadata.name": tier}}}
+    for tier in ("dev", "prod")
+]
 EVERY_MINUTE = Surroundings(scrape_interval=timedelta(minutes=1), minimum_warning_grace=timedelta(minutes=5))
 
 
@@ -78,7 +82,7 @@ async def review(
     surroundings: Surroundings = EVERY_MINUTE,
 ) -> Answer:
     known = [UtilizationPolicy.model_validate(other) for other in others]
-    reviewer = PolicyReviewer(known, RULES, surroundings, lambda: NOW)
+    reviewer = PolicyReviewer(known, NAMESPACES, RULES, surroundings, lambda: NOW)
     return await reviewer(request(new, old, Operation.UPDATE if old else Operation.CREATE))
 
 
@@ -278,6 +282,16 @@ async def test_a_rule_that_looks_at_running_jobs_can_not_deny(action: str, warne
     assert [line.startswith(said) for line in warnings] == ([True] if warned else [])
 
 
+async def test_a_selector_that_no_namespace_fits_now_is_warned_of() -> None:
+    (warning,) = (await review(policy(namespaceSelector={"matchLabels": {"tier": "porducion"}}))).warnings
+    assert warning == "spec.namespaceSelector: no namespace has these labels now: the policy counts nowhere"
+
+
+async def test_a_priority_of_the_base_is_warned_of() -> None:
+    (warning,) = (await review(policy("default", priority=5))).warnings
+    assert warning == "spec.priority: the policy default lies beneath all others, whatever its priority"
+
+
 async def test_more_than_eight_warnings_are_counted() -> None:
     answer = await review(policy(rules={f"no-{number}": {"action": "Off"} for number in range(20)}))
     assert len(answer.warnings) == 9
@@ -327,5 +341,5 @@ async def test_a_policy_that_another_one_covers_everywhere_is_warned_of() -> Non
 
 @pytest.mark.parametrize("operation", [Operation.DELETE, Operation.CONNECT])
 async def test_deletion_is_never_held_up(operation: Operation) -> None:
-    reviewer = PolicyReviewer([], [], EVERY_MINUTE, lambda: NOW)
+    reviewer = PolicyReviewer([], [], [], EVERY_MINUTE, lambda: NOW)
     assert await reviewer(request(None, policy(reclaim={"window": "1s"}), operation)) == ALLOWED

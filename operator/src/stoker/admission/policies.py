@@ -3,16 +3,17 @@
 Pure: asked when a policy is applied, and by the controller for the policy's status.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from stoker.catalogue import diagnosis_names
 from stoker.models.finding import rfc3339
-from stoker.models.meta import EVERYTHING, LabelSelector, contradiction, selector_faults
+from stoker.models.meta import EVERYTHING, LabelSelector, contradiction, matches, selector_faults
 from stoker.models.policy import (
     ALL_RULES,
     BASE,
@@ -46,6 +47,7 @@ class RemarkReason(StrEnum):
     EXEMPTION_EXPIRING = "ExemptionExpiring"
     EQUAL_PRIORITY = "EqualPriority"
     OUTRANKED = "Outranked"
+    SELECTS_NOTHING = "SelectsNothing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,14 +86,21 @@ def review_policy(
     rules: Iterable[Rule[Any]],
     surroundings: Surroundings,
     now: datetime,
+    namespaces: Iterable[Mapping[str, str]] | None = None,
 ) -> PolicyReview:
     """Judge a policy beside the others of the cluster (of `beside` the one of its own name is passed over).
 
     `rules` are those whose parameters and maturity are to be looked at; rules over series are known by name anyway.
+    `namespaces` are the labels of the cluster's namespaces, where they are known.
     """
     others = [one for one in beside if one.name != policy.name]
     reviewed = _Review(policy, others, {rule.name: rule for rule in rules}, surroundings, now)
-    return PolicyReview(contradictions=tuple(reviewed.contradictions()), remarks=tuple(reviewed.remarks()))
+    contradictions, remarks = tuple(reviewed.contradictions()), [*reviewed.remarks()]
+    selector = policy.spec.namespace_selector
+    if namespaces is not None and selector is not None and not any(matches(selector, one) for one in namespaces):
+        message = "no namespace has these labels now: the policy counts nowhere"
+        remarks.append(_remark(RemarkReason.SELECTS_NOTHING, "spec.namespaceSelector", message))
+    return PolicyReview(contradictions=contradictions, remarks=tuple(remarks))
 
 
 class _Review:
@@ -111,7 +120,7 @@ class _Review:
         self._overrides = [one for one in others if one.name != BASE]
         self._rules = rules
         self._runtime = diagnosis_names()
-        self._names = {*rules, *self._runtime}
+        self._names = frozenset({*rules, *self._runtime})
         self._surroundings = surroundings
         self._now = now
         base = [] if self._is_base else [one for one in others if one.name == BASE]
@@ -189,6 +198,9 @@ class _Review:
         yield from self._reclaim()
         if not self._is_base:
             yield from self._neighbours()
+        elif self._spec.priority:
+            message = "the policy default lies beneath all others, whatever its priority"
+            yield _remark(RemarkReason.NO_EFFECT, "spec.priority", message)
 
     def _unknown_rules(self) -> Iterator[Remark]:
         named = [(f"spec.rules[{rule}]", rule) for rule in self._spec.rules or ()]
@@ -197,8 +209,8 @@ class _Review:
         named += [("spec.suppressible", rule) for rule in self._spec.suppressible or ()]
         unknown = [(path, rule) for path, rule in named if rule != ALL_RULES and rule not in self._names]
         for path, rule in unknown[:MAX_UNKNOWN_RULES]:
-            close = get_close_matches(rule, sorted(self._names), n=1)
-            hint = f"; did you mean {close[0]}?" if close else ": see `stoker rules list`"
+            nearest = _nearest(rule, self._names)
+            hint = f"; did you mean {nearest}?" if nearest else ": see `stoker rules list`"
             yield _remark(RemarkReason.UNKNOWN_RULE, path, f"there is no rule {rule}{hint}")
 
     def _settings_without_effect(self) -> Iterator[Remark]:
@@ -290,6 +302,11 @@ def _exempts_everything(exemption: Exemption) -> bool:
     selectors = (exemption.namespace_selector, exemption.job_selector)
     all_rules = not exemption.rules or ALL_RULES in exemption.rules
     return all_rules and all(selector is None or selector == EVERYTHING for selector in selectors)
+
+
+@lru_cache(maxsize=1024)
+def _nearest(name: str, names: frozenset[str]) -> str | None:
+    return next(iter(get_close_matches(name, sorted(names), n=1)), None)
 
 
 def _remark(reason: RemarkReason, field_path: str, message: str) -> Remark:

@@ -195,6 +195,7 @@ class PolicyReporter:
             return []
         review = review_policy(standing.read, self._policies, self._rules, self._surroundings, now)
         contradictions = [(CONTRADICTION, str(one)) for one in review.contradictions]
-        # That another policy comes first everywhere is what Ready says.
-        others = [one for one in review.remarks if one.reason is not RemarkReason.OUTRANKED]
+        # That it counts nowhere is what Ready says.
+        nowhere = {RemarkReason.OUTRANKED, RemarkReason.SELECTS_NOTHING}
+        others = [one for one in review.remarks if one.reason not in nowhere]
         return [*contradictions, *((one.reason.value, str(one)) for one in others)]

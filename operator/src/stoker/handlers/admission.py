@@ -73,7 +73,9 @@ async def serve(settings: AdmissionSettings) -> None:
     pool = ReviewPool(settings.review_threads)
     metrics = AdmissionMetrics(view.in_force)
     jobs = metrics.counting(dljob.KIND, JobReviewer(view, pool, _now))
-    policies = metrics.counting(policy.KIND, PolicyReviewer(view.in_force, all_rules(), settings.surroundings, _now))
+    policies = metrics.counting(
+        policy.KIND, PolicyReviewer(view.in_force, view.namespaces, all_rules(), settings.surroundings, _now)
+    )
     server = AdmissionServer(
         settings.server,
         [

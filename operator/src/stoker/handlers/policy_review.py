@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from stoker.adapters.kubernetes import Object
 from stoker.admission.messages import warning_line
 from stoker.admission.policies import PolicyReview, RemarkReason, Surroundings, review_policy
 from stoker.handlers.admission_review import ALLOWED, AdmissionRequest, Answer, Operation, refused, unreadable
@@ -26,12 +27,14 @@ class PolicyReviewer:
     def __init__(
         self,
         policies: Iterable[UtilizationPolicy],
+        namespaces: Iterable[Object],
         rules: Collection[Rule[Any]],
         surroundings: Surroundings,
         now: Callable[[], datetime],
     ) -> None:
-        """Know the `policies` of the cluster, whatever they are when asked."""
+        """Know the `policies` and `namespaces` of the cluster, whatever they are when asked."""
         self._policies = policies
+        self._namespaces = namespaces
         self._rules = rules
         self._surroundings = surroundings
         self._now = now
@@ -53,7 +56,8 @@ class PolicyReviewer:
         return Answer(allowed=True, warnings=tuple(_warnings(lines)))
 
     def _review(self, policy: UtilizationPolicy) -> PolicyReview:
-        return review_policy(policy, self._policies, self._rules, self._surroundings, self._now())
+        labels = (namespace["metadata"].get("labels") or {} for namespace in self._namespaces)
+        return review_policy(policy, self._policies, self._rules, self._surroundings, self._now(), labels)
 
     def _contradictions_before(self, request: AdmissionRequest) -> Collection[object]:
         if request.old_object is None:
