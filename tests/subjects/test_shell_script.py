@@ -300,6 +300,24 @@ def test_files_are_known_as_they_are_when_a_command_runs() -> None:
     assert (first.files["f"], second.files["./f"]) == ("1\n", "2\n")
 
 
+@pytest.mark.parametrize(
+    "source, expected",
+    [
+        ("chmod +x f; cat f; cp f g; accelerate launch --config_file f t.py", "N=4"),
+        ("sed -i s/4/8/ f", None),
+        ("sudo sed -i s/4/8/ ./f", None),
+        ("mv g f", None),
+        ("cp g f", None),
+        ("python set.py --file=f", None),
+        ("echo N=8 >> f", "N=4\nN=8"),
+        ("python make.py > f", None),
+    ],
+)
+def test_a_file_is_known_until_a_program_may_have_changed_it(source: str, expected: str | None) -> None:
+    last = interpret(f"echo N=4 > f; {source}; a").invocations[-1]
+    assert (last.files.get("f") or "").strip() == (expected or "")
+
+
 def test_files_beside_the_script_are_read() -> None:
     files = {"env.sh": "export N=4\n", "run.sh": "b $N $1\n"}
     assert commands("source env.sh; bash ./run.sh x; ./run.sh y", files=files) == ["b 4 x", "b 4 y"]

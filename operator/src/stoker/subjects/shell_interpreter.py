@@ -34,6 +34,17 @@ _QUESTIONS = frozenset(
 )  # fmt: skip  # fmt: skip
 
 
+# Programs that leave the files that they are given as they are.
+_READERS = frozenset(
+    {
+        *SHELLS, *_QUESTIONS, "accelerate", "cat", "chmod", "chown", "cut", "deepspeed", "echo", "head", "horovodrun",
+        "less", "md5sum", "mkdir", "more", "mpiexec", "mpirun", "printf", "sed", "sha256sum", "sort", "source",
+        "srun", "tail", "torchrun", "touch", "tr", "uniq", "wc",
+    }
+)  # fmt: skip
+_INTO_LAST = frozenset({"cp", "install", "ln", "rsync", "scp"})
+
+
 class Interpreter(Builtins):
     """The walk, with simple commands, functions, programs, nested shells and command substitutions."""
 
@@ -262,6 +273,7 @@ class Interpreter(Builtins):
                 return self._program(unwrapped.fields, [], inner), inner
 
             outcome = self._subshell(copy, run)
+        _change_files(unwrapped.fields, state)
         if unwrapped.replaces:
             self._ends += 1
             self._exits[-1].append((outcome, state))
@@ -285,6 +297,7 @@ class Interpreter(Builtins):
                 if followed is not None:
                     return followed[0]
         self._record(fields, prefix, state)
+        _change_files(fields, state)
         if name == "sleep":
             return SUCCESS
         if name in _QUESTIONS or (name.startswith("python") and len(fields) > 1 and fields[1].text == "-c"):
@@ -451,6 +464,19 @@ class Interpreter(Builtins):
             if plainly and not added[0].in_loop and first not in self._diverted:
                 return shell_text.literal(" ".join(word or "" for word in words))
         return shell_text.hole(names, many=True)
+
+
+def _change_files(fields: Sequence[Field], state: State) -> None:
+    """What a program may have written to a known file that it names, nobody knows."""
+    name = (fields[0].text or "").rsplit("/", 1)[-1]
+    in_place = name == "sed" and any((each.text or "").startswith(("-i", "--in-place")) for each in fields)
+    if not state.files or (name in _READERS and not in_place):
+        return
+    words = fields[-1:] if name in _INTO_LAST else fields[1:]
+    parts = {part for each in words for part in (each.text or "", (each.text or "").partition("=")[2]) if part}
+    changed = {posixpath.normpath(part) for part in parts} & state.files.keys()
+    if changed:
+        state.files = {**state.files, **dict.fromkeys(changed)}
 
 
 def _tail(value: Value, offset: int) -> Value:
