@@ -426,6 +426,23 @@ def test_a_comment_of_the_yaml_suppresses_nothing_and_is_told_of(change: tuple[s
     assert told["detail"].endswith("is a comment of the YAML, which the cluster never sees.")
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        RIGHT.replace("train.py", "train.py  # stoker: ignore[trailing-sleep] x"),
+        RIGHT.replace("torchrun", "# stoker: ignore[trailing-sleep] x\n    torchrun"),
+        RIGHT.replace("  namespace: nlp", "  namespace: nlp\n  annotations:\n    ignore.stoker.dev/trailing-sleep: x"),
+    ],
+    ids=["end", "above", "annotation"],
+)
+def test_what_suppresses_nothing_is_taken_away_by_fix(given: str, tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(given)
+    assert run(str(path), "--fail-on", "advice").exit_code == 1
+    assert run(str(path), "--fix", "--fail-on", "advice").exit_code == 0
+    assert path.read_text() == RIGHT
+
+
 @pytest.mark.parametrize("action,verdict,code", [("Deny", "deny", 1), ("Warn", "warn", 1), ("Audit", "allow", 0)])
 def test_the_policy_says_what_becomes_of_what_took_too_long(
     action: str, verdict: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -13,8 +13,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 
-from stoker.models.finding import Finding, Location
+from stoker.models.finding import Change, FieldEdit, Finding, Location, TextEdit
 from stoker.models.verdict import SuppressionFault
 from stoker.subjects.shell_comment import Comment, comments
 from stoker.subjects.submission import Submission
@@ -31,13 +32,18 @@ MAX_FAULTS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suppression:
-    """One rule set aside, and why. `first` and `last` are the script's lines that it covers; 0 for the whole object."""
+    """One rule set aside, and why.
+
+    `first` and `last` are the script's lines that it covers; 0 for the whole object. `removal` takes it away, where it
+    is of this rule alone.
+    """
 
     rule: str
     reason: str
     location: Location
     first: int = 0
     last: int = 0
+    removal: Change | None = None
 
     @property
     def written(self) -> str:
@@ -82,30 +88,29 @@ class Suppressions:
                 break
             fault = self._fault(index, one, known, judged)
             if fault is not None:
-                detail, fix = fault
-                faults.append(
-                    SuppressionFault(location=one.location, detail=detail, fix=fix, finding=self._refused.get(index))
-                )
+                faults.append(fault)
         return tuple(faults)
 
     def _fault(
         self, index: int, one: Suppression, known: Collection[str], judged: Collection[str]
-    ) -> tuple[str, str] | None:
-        """What is wrong with a suppression, and what to do."""
+    ) -> SuppressionFault | None:
+        """What is wrong with a suppression."""
+        fault = partial(SuppressionFault, location=one.location, finding=self._refused.get(index))
         if not one.rule:
-            return f'"{one.written}" names no rule.', "Name the rules: # stoker: ignore[RULE] and the reason."
+            fix = "Name the rules: # stoker: ignore[RULE] and the reason."
+            return fault(detail=f'"{one.written}" names no rule.', fix=fix)
         if one.rule not in known:
             near = get_close_matches(one.rule[:64], known, n=1)
-            return (
-                f'"{one.written}" names no rule of admission.',
-                f"Did you mean {near[0]}?" if near else "See stoker rules list.",
-            )
+            fix = f"Did you mean {near[0]}?" if near else "See stoker rules list."
+            return fault(detail=f'"{one.written}" names no rule of admission.', fix=fix)
         if not one.reason:
-            return f'"{one.written}" gives no reason, and so has no effect.', "Write the reason behind it."
+            fix = "Write the reason behind it."
+            return fault(detail=f'"{one.written}" gives no reason, and so has no effect.', fix=fix)
         if index in self._refused:
-            return f'"{one.written}" has no effect: the policy lets nobody suppress it.', "Remove it, and the fault."
+            detail = f'"{one.written}" has no effect: the policy lets nobody suppress it.'
+            return fault(detail=detail, fix="Remove it, and the fault.")
         if index not in self._used and one.rule in judged and (self._analysed or not one.first):
-            return f'"{one.written}" suppresses nothing.', "Remove it."
+            return fault(detail=f'"{one.written}" suppresses nothing.', fix="Remove it.", change=one.removal)
         return None
 
     def _covers(self, one: Suppression, finding: Finding) -> bool:
@@ -121,10 +126,16 @@ class Suppressions:
 
 
 def _annotated(annotations: Mapping[str, str]) -> Iterator[Suppression]:
+    parent = "metadata.annotations"
     for key, reason in annotations.items():
         if key.startswith(ANNOTATION):
-            location = Location(field_path=f"metadata.annotations[{key}]")
-            yield Suppression(rule=key.removeprefix(ANNOTATION), reason=_reason(reason), location=location)
+            path, others = f"{parent}[{key}]", len(annotations) > 1
+            yield Suppression(
+                rule=key.removeprefix(ANNOTATION),
+                reason=_reason(reason),
+                location=Location(field_path=path),
+                removal=Change(edits=(FieldEdit(field_path=path if others else parent, value=None),), safe=True),
+            )
 
 
 def _commented(submission: Submission) -> Iterator[Suppression]:
@@ -134,11 +145,31 @@ def _commented(submission: Submission) -> Iterator[Suppression]:
         match = COMMENT.match(comment.text)
         assert match is not None
         location = _location(comment, submission.script_field)
-        rules = [name.strip() for name in (match["rules"] or "").split(",")]
-        for rule in [name for name in rules if name] or [""]:
+        rules = [name for name in (text.strip() for text in (match["rules"] or "").split(",")) if name]
+        for rule in rules or [""]:
             yield Suppression(
-                rule=rule, reason=_reason(match["reason"]), location=location, first=comment.first, last=comment.last
+                rule=rule,
+                reason=_reason(match["reason"]),
+                location=location,
+                first=comment.first,
+                last=comment.last,
+                removal=_removal(comment, submission) if len(rules) == 1 else None,
             )
+
+
+def _removal(comment: Comment, submission: Submission) -> Change:
+    """Takes a comment away, with its line where it stands alone."""
+    assert submission.script is not None
+    source = submission.script.source
+    lines = source.split("\n")
+    line = lines[comment.line - 1]
+    start = sum(len(one) + 1 for one in lines[: comment.line - 1])
+    if before := line[: comment.column - 1].rstrip():
+        start, end = start + len(before), start + comment.end_column - 1
+    else:
+        end = min(start + len(line) + 1, len(source))
+    edit = TextEdit(field_path=submission.script_field, source=source, start=start, end=end, text="")
+    return Change(edits=(edit,), safe=True)
 
 
 def _location(comment: Comment, field_path: str) -> Location:

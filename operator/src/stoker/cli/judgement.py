@@ -106,6 +106,7 @@ class Judge:
                 action=Action.WARN,
                 detail=fault.detail,
                 fix=fault.fix,
+                change=fault.change,
                 sources=(Source.MANIFEST if fault.location.line is None else Source.SCRIPT,),
                 **_place(manifest, fault.location),
             )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from stoker.models.finding import Finding, Location
+from stoker.models.finding import Change, Finding, Location
 from stoker.models.vocabulary import Outcome
 
 
@@ -18,13 +18,15 @@ class Suppressed:
 class SuppressionFault:
     """A suppression without effect: where it stands, what is wrong with it, and what to do.
 
-    `finding` is the one that it was to set aside, where it would have but for the fault.
+    `finding` is the one that it was to set aside, where it would have but for the fault. `change` takes away what
+    suppresses nothing.
     """
 
     location: Location
     detail: str
     fix: str
     finding: Finding | None = field(default=None, hash=False)  # a change in it may hold lists
+    change: Change | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
