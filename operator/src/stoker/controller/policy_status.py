@@ -166,7 +166,8 @@ class PolicyReporter:
         """Look at all policies once."""
         if self._revision != self._policies.revision:
             self._revision = self._policies.revision
-            self._territories = territories(self._policies, self._namespaces())
+            # Thousands of namespaces and tens of policies take a fraction of a second, which would hold up the watches.
+            self._territories = await asyncio.to_thread(territories, list(self._policies), list(self._namespaces()))
         for raw in list(self._store.policies):
             await self._report(raw)
 
