@@ -34,7 +34,7 @@ from stoker.models.finding import Change, Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Action, Category, Confidence, Severity, Source
 from stoker.subjects.editing import renumbered, together
-from stoker.subjects.launch_plan import Launch, Launcher
+from stoker.subjects.launch_plan import CountSource, Launch, Launcher
 from stoker.subjects.reading import counted, is_alone, origin_line, quoted, with_number
 from stoker.subjects.submission import Submission
 
@@ -82,7 +82,8 @@ def check(submission: Submission) -> Iterator[Problem]:
 def _change(submission: Submission, launch: Launch) -> Change | None:
     """The job's nodes, and with them the total of processes where one is given that was right for the others."""
     change, total = renumbered(submission, launch, launch.nodes, submission.nodes), launch.total
-    if not total.words or total.value != (launch.nodes.value or 0) * submission.gpus_per_node:
+    given = total.source is not CountSource.DERIVED and total.words
+    if not given or total.value != (launch.nodes.value or 0) * submission.gpus_per_node:
         return change
     return together(change, renumbered(submission, launch, total, submission.gpus))
 
