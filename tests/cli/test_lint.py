@@ -166,6 +166,29 @@ def test_what_breaks_the_schema_of_a_kubernetes_job_is_an_error() -> None:
     assert finding["location"]["fieldPath"] == "spec.template.spec.containers[0].command"
 
 
+PYTORCH_JOB = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: bert, namespace: nlp}
+spec:
+  pytorchReplicaSpecs:
+    Master:
+      replicas: 1
+      template: &template
+        spec:
+          containers:
+          - name: pytorch
+            image: registry.example.com/nlp/bert:latest
+            command: [torchrun, --nproc_per_node=8, train.py]
+            resources: {limits: {nvidia.com/gpu: 8}}
+    Worker: {replicas: 3, template: *template}
+"""
+
+
+def test_a_line_that_an_alias_repeats_is_accused_once() -> None:
+    assert rules_of(given=PYTORCH_JOB) == ["image-unpinned"]
+
+
 def test_suppressions_work_in_every_kind() -> None:
     given = WORK.replace("4 train.py", "16 train.py  # stoker: ignore[launcher-too-many] two for each GPU")
     (file,) = as_json(given=given)["files"]

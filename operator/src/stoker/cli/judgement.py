@@ -157,7 +157,8 @@ def _violation(manifest: Manifest, field_path: str, message: str) -> Entry:
 
 
 def _entries(manifest: Manifest, verdict: Verdict) -> list[Entry]:
-    return [
+    """The findings, each line of the file accused once: an alias makes two templates of one text."""
+    entries = [
         _entry(manifest, finding, action)
         for action, findings in (
             (Action.DENY, verdict.denied),
@@ -166,6 +167,7 @@ def _entries(manifest: Manifest, verdict: Verdict) -> list[Entry]:
         )
         for finding in findings
     ]
+    return list({(one.rule, one.detail, one.region): one for one in reversed(entries)}.values())[::-1]
 
 
 def _entry(manifest: Manifest, finding: Finding, action: Action, **other: Any) -> Entry:
