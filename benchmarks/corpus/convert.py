@@ -44,7 +44,9 @@ LAUNCH = re.compile(
 FENCE = re.compile(r"^```[ \t]*(\S*)[^\n]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 PLACEHOLDER = re.compile(r"<([\w./ -]+)>")
 """What a reader shall fill in: `vllm serve <model>`; to the shell it would be a file to read."""
-SHELLS = frozenset({"", "bash", "sh", "shell", "console"})
+SHELLS = frozenset({"bash", "sh", "shell", "console"})
+COMMAND = re.compile(r"^(?:\$ )?(?:\w+=\S+ +)*(?:" + LAUNCH.pattern.split(".*?", 1)[1] + ")", re.MULTILINE)
+"""A launch at the start of a line: what is not said to be shell may be a tree of files, or output."""
 GPUS = re.compile(
     r"--gres[= ]gpu:(?:\w+:)?(\d+)|--gpus-per-node[= ](?:\w+:)?(\d+)"
     r"|(?:--?nproc[-_]per[-_]node|-np|--num[-_]gpus|--num[-_]processes|--n_?gpus?|--gpus|--ngpu|--tp|--tensor[-_]parallel[-_]size)"
@@ -121,7 +123,7 @@ def _definitions(path: str, text: str) -> Iterator[tuple[str, dict[str, Any], in
     elif suffix == ".md":
         for block in FENCE.finditer(text):
             script = re.sub(r"^\$ ", "", PLACEHOLDER.sub(r"\1", block[2]), flags=re.MULTILINE)
-            if block[1] in SHELLS and LAUNCH.search(script):
+            if LAUNCH.search(script) if block[1] in SHELLS else not block[1] and COMMAND.search(script):
                 yield f"{path}#L{text.count(chr(10), 0, block.start()) + 2}", *_of_script(script)
     else:
         try:

@@ -16,7 +16,9 @@ _PIP_VALUED = words_of(
     "--timeout --retries --proxy --cache-dir --python-version --platform --abi --implementation --config-settings -C "
     "--global-option --build-option --install-option --src --log --upgrade-strategy --no-binary --only-binary "
     "--progress-bar --root-user-action --cert --client-cert --report --python --index-strategy --index "
-    "--torch-backend"
+    "--torch-backend --allow-insecure-host --default-index --exclude-newer --extra --group --keyring-provider "
+    "--link-mode --no-binary-package --no-build-isolation-package --no-build-package --no-group --only-group --package "
+    "--prerelease --refresh-package --reinstall-package --resolution --upgrade-package"
 )
 
 

@@ -88,14 +88,20 @@ SEVERAL_DEVICES = (
     "model_parallel",
     "pipeline",
     "tensor_parallel",
+    "tp_plan",
     "gpus_per_process",
     "gpus_per_rank",
     "devices_per_process",
     "vllm",
     "sglang",
     "rollout",
+    "base_url",
+    "async_openai",
+    "chat_completions",
 )
-"""Words in a program's arguments (`-` as `_`) that say that a process drives several GPUs or leaves some to others."""
+"""Words in a program's arguments (`-` as `_`) that say that a process drives several GPUs or leaves some to others, as
+clients of a server do.
+"""
 
 
 SELECTIONS = frozenset({"__include", "__exclude", "_i", "_e", "__gpu_ids", "__gpus", "__devices"})

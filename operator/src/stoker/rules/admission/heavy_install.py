@@ -57,6 +57,10 @@ from stoker.subjects.reading import Timeline
 from stoker.subjects.shell_model import Word
 from stoker.subjects.submission import Submission
 
+COMPILED = "is compiled for minutes up to hours"
+FROM_SOURCE = frozenset(name for name, why in HEAVY.items() if "compiled" in why)
+"""Packages that are compiled wherever they come from; the others come as wheels, unless from their repository."""
+
 
 def check(submission: Submission, *, light_packages: tuple[str, ...]) -> Iterator[Problem]:
     """Report all heavy installations of the script as one problem, at the first of them."""
@@ -103,7 +107,8 @@ def _weight(command: Command, submission: Submission, light: frozenset[str]) -> 
     ]
     if heavy:
         names = ", ".join(str(package.word) for package in heavy[:3])
-        return tuple(package.word for package in heavy[:1]), f"{names} {HEAVY[heavy[0].name]}"
+        built = "://" in names and ".whl" not in names and heavy[0].name not in FROM_SOURCE
+        return tuple(package.word for package in heavy[:1]), f"{names} {COMPILED if built else HEAVY[heavy[0].name]}"
     texts = [word.text for word in command.invocation.argv if word.text]
     if command.tool in {"conda", "mamba", "micromamba"} and "env" in texts and {"create", "update"} & set(texts):
         return command.invocation.argv[:1], f"{command.tool} builds a whole environment"
@@ -131,6 +136,9 @@ def _takes_minutes(package: Package, command: Command, submission: Submission) -
     build = cpu_build(command)
     if build is not None and FRAMEWORKS.get(package.name) == build.framework:
         return False  # it brings none of CUDA's libraries
+    plain = package.version is None and "://" not in str(package.word) and not upgrades(command)
+    if plain and package.name == submission.image.family.name.lower():
+        return False  # an inference server's own image holds it
     if package.name not in FRAMEWORKS or upgrades(command):
         return True
     if submission.image.family.kind in {ImageKind.GENERIC, ImageKind.CUDA, ImageKind.NON_DL, ImageKind.CPU_ONLY}:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import takewhile
 
 from stoker.subjects import visible_devices as cuda
 from stoker.subjects.launch_model import Count, CountSource, Devices, Launch
@@ -83,10 +84,12 @@ def devices_of(word: Word) -> Devices:
 
 
 def granted(devices: Devices | None, setting: Setting) -> Count:
-    """As many processes as there are visible GPUs."""
+    """As many processes as there are visible GPUs: CUDA ends the list at the first device that is not there."""
     if devices is None:
         return Count(possible=frozenset({setting.gpus_per_node}), source=CountSource.DEVICES)
     count = devices.count
+    if count is not None and devices.indices is not None and not devices.identifiers:
+        count = sum(1 for _ in takewhile(lambda index: index < setting.gpus_per_node, devices.indices))
     if count is None:
         return Count(possible=None, source=CountSource.DEVICES, words=(devices.word,))
     return Count(possible=frozenset({count}), source=CountSource.DEVICES, words=(devices.word,))
