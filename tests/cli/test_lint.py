@@ -179,14 +179,14 @@ spec:
           containers:
           - name: pytorch
             image: registry.example.com/nlp/bert:latest
-            command: [torchrun, --nproc_per_node=8, train.py]
+            command: [torchrun, --nproc_per_node=4, train.py]
             resources: {limits: {nvidia.com/gpu: 8}}
     Worker: {replicas: 3, template: *template}
 """
 
 
 def test_a_line_that_an_alias_repeats_is_accused_once() -> None:
-    assert rules_of(given=PYTORCH_JOB) == ["image-unpinned"]
+    assert rules_of(given=PYTORCH_JOB) == ["launcher-too-few", "image-unpinned"]
 
 
 def test_suppressions_work_in_every_kind() -> None:

@@ -167,7 +167,10 @@ def _entries(manifest: Manifest, verdict: Verdict) -> list[Entry]:
         )
         for finding in findings
     ]
-    return list({(one.rule, one.detail, one.region): one for one in reversed(entries)}.values())[::-1]
+    seen: dict[tuple[str, str, Region], Entry] = {}
+    for entry in entries:
+        seen.setdefault((entry.rule, entry.detail, entry.region), entry)
+    return list(seen.values())
 
 
 def _entry(manifest: Manifest, finding: Finding, action: Action, **other: Any) -> Entry:
