@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 
+from stoker.admission import review
 from stoker.controller.manifests import Manifests
 from stoker.controller.policies import Policies
 from stoker.controller.store import Store
 from stoker.models.dljob import DLJob
 from stoker.models.finding import rfc3339
+from stoker.models.policy import EffectivePolicy
+from stoker.models.verdict import Verdict
 from tests.workload.building import dljob_object
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -77,9 +80,35 @@ def test_a_label_that_an_exemption_selects_by_counts_at_once(world: World) -> No
     assert world.rules(**{"stoker.dev/team": "vision"}) == []
 
 
-def test_what_has_not_changed_is_not_judged_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def reviews(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the jobs that were judged."""
+    judged: list[str] = []
+
+    def counting(job: DLJob, policy: EffectivePolicy, *, now: datetime) -> Verdict:
+        judged.append(job.name)
+        return review(job, policy, now=now)
+
+    monkeypatch.setattr("stoker.controller.manifests.review", counting)
+    return judged
+
+
+async def test_what_has_not_changed_is_not_judged_again(world: World, reviews: list[str]) -> None:
     world.policy(rules={RULE: {"action": "Warn"}})
     assert world.rules() == [RULE]
-    monkeypatch.setattr(Manifests, "review", None)
     world.policy(rules={RULE: {"action": "Warn"}})
+    assert world.rules() == [RULE]
+    assert [one.rule for one in (await world.manifests.review(job())).warned] == [RULE]
+    assert reviews == ["bert"]
+
+
+async def test_a_review_that_ran_out_of_time_is_tried_again_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stoker.controller.manifests.review", lambda *_, **__: Verdict(unfinished=(RULE,)))
+    assert (await world.manifests.review(job())).unfinished == (RULE,)
+    monkeypatch.undo()
+    world.clock.time = NOW + timedelta(minutes=9)
+    assert world.rules() == []
+    world.clock.time = NOW + timedelta(minutes=10)
     assert world.rules() == [RULE]

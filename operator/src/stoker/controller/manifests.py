@@ -1,9 +1,10 @@
 """What the jobs' manifests say, read anew only when something that it hangs on has changed."""
 
+import asyncio
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from stoker.adapters.clock import Clock
 from stoker.admission import review
@@ -19,15 +20,19 @@ from stoker.workload.facts import has_persistent_volume
 logger = logging.getLogger(__name__)
 
 
+LATE_AGAIN = timedelta(minutes=10)
+"""When a review that ran out of time is tried again: this machine may have been busy, or the script is too costly."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reviewed:
-    """The findings of a review, and what they hang on beside the spec, which is immutable where rules look."""
+    """A review's verdict, and what it hangs on beside the spec, which is immutable where rules look."""
 
+    verdict: Verdict
     policy: EffectivePolicy
     metadata: ObjectMeta
     until: datetime | None
-    """When the next exemption ends, which then no longer holds back its rules."""
-    findings: tuple[Finding, ...]
+    """When another one is due: an exemption ends, and no longer holds back its rules, or this one ran out of time."""
 
     def holds(self, job: DLJob, policy: EffectivePolicy, now: datetime) -> bool:
         """Whether another review would find the same."""
@@ -61,23 +66,37 @@ class Manifests:
             self._programs[job.uid] = known
         return known
 
-    def review(self, job: DLJob) -> Verdict:
-        """The same answer as at admission, under the policy of now."""
+    async def review(self, job: DLJob) -> Verdict:
+        """The same answer as at admission, under the policy of now. It is found in a thread: a costly script must hold
+        up neither the watches nor the lease.
+        """
         policy, now = self._policies.of(job.namespace), self._clock.now()
-        verdict = review(job, policy, now=now)
-        for name, fault in verdict.failures:
-            logger.error("%s/%s: rule %s failed", job.namespace, job.name, name, exc_info=fault)
-        self._reviewed[job.uid] = Reviewed(
-            policy=policy, metadata=job.metadata, until=policy.next_expiry(now), findings=verdict.findings
-        )
-        return verdict
+        known = self._known(job, policy, now)
+        if known is None:
+            verdict = await asyncio.to_thread(review, job, policy, now=now)
+            known = self._remember(job, policy, now, verdict)
+        return known
 
     def findings(self, job: DLJob) -> tuple[Finding, ...]:
         """What admission has to say of the job under the policy of now."""
-        known = self._reviewed.get(job.uid)
-        if known is None or not known.holds(job, self._policies.of(job.namespace), self._clock.now()):
-            return self.review(job).findings
+        policy, now = self._policies.of(job.namespace), self._clock.now()
+        known = self._known(job, policy, now)
+        if known is None:
+            known = self._remember(job, policy, now, review(job, policy, now=now))
         return known.findings
+
+    def _known(self, job: DLJob, policy: EffectivePolicy, now: datetime) -> Verdict | None:
+        known = self._reviewed.get(job.uid)
+        return known.verdict if known is not None and known.holds(job, policy, now) else None
+
+    def _remember(self, job: DLJob, policy: EffectivePolicy, now: datetime, verdict: Verdict) -> Verdict:
+        for name, fault in verdict.failures:
+            logger.error("%s/%s: rule %s failed", job.namespace, job.name, name, exc_info=fault)
+        until = policy.next_expiry(now)
+        if verdict.unfinished:
+            until = min(until or now + LATE_AGAIN, now + LATE_AGAIN)
+        self._reviewed[job.uid] = Reviewed(verdict=verdict, policy=policy, metadata=job.metadata, until=until)
+        return verdict
 
     def keep_only(self, uids: Iterable[str]) -> None:
         """Forget the jobs that no longer exist."""

@@ -109,6 +109,7 @@ class Reconciler:
 
     async def _drive(self, raw: Object, job: DLJob) -> float | None:
         raw, job, record = await self._take_word(raw, job)
+        verdict = await self._manifests.review(job)
         now = self._clock.now()
         # After an intent the deed may be done though its answer was lost, and the watch may not have told of it yet.
         child = await self._children.find(job, afresh=record.state is ReclaimState.RECLAIMING)
@@ -118,8 +119,7 @@ class Reconciler:
         obstacle: Obstacle | None = None
         known = before
         if child is None and not job.spec.suspend:
-            verdict = self._manifests.review(job)
-            known = merged(before, self._manifests.findings(job), now)
+            known = merged(before, verdict.findings, now)
             if verdict.outcome is Outcome.DENY:
                 await self._refuse(raw, job, record, known, verdict.denied, now)
                 return AT_ONCE
