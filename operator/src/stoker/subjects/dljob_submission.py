@@ -7,6 +7,7 @@ from typing import Any
 
 from stoker.models.dljob import TRAINER, DLJob
 from stoker.models.environment import injected
+from stoker.subjects import pod_group
 from stoker.subjects.container import (
     Place,
     Variable,
@@ -20,7 +21,6 @@ from stoker.subjects.container import (
 from stoker.subjects.gpu_resource import WHOLE_GPU_RESOURCES, GpuRequest
 from stoker.subjects.image_reference import Families
 from stoker.subjects.pod import SHARED_MEMORY, Pod, config_files, listed, mapping, quantity, read_pod
-from stoker.subjects.pod_submission import Group, Owner, Setting, init_containers
 from stoker.subjects.submission import Paths, Submission
 
 WORKSPACE = "/workspace"
@@ -102,24 +102,23 @@ def read_init_containers(
 ) -> list[Submission]:
     """The init containers of a DLJob's pod template; see `read_dljob`."""
     spec = job.spec
-    owner = Owner(
+    owner = pod_group.Owner(
         kind=job.kind,
         name=job.name,
         namespace=job.namespace,
         labels=job.metadata.labels,
         annotations=job.metadata.annotations,
     )
-    group = Group(
+    group = pod_group.Group(
         spec=mapping((spec.pod_template or {}).get("spec")),
         at=TEMPLATE,
         nodes_field=Paths().nodes,
         nodes=spec.nodes,
         nodes_known=True,
-        rank="",
     )
-    request = GpuRequest(resource=spec.gpu_resource, count=spec.gpus_per_node, where="")
-    setting = Setting(families=families, config_maps=config_maps)
-    return list(init_containers(owner, group, setting, request, gpus_field=Paths().gpus_per_node))
+    request = GpuRequest(resource=spec.gpu_resource, count=spec.gpus_per_node, field=Paths().gpus_per_node)
+    setting = pod_group.Setting(families=families, config_maps=config_maps)
+    return list(pod_group.read_init_containers(owner, group, setting, request))
 
 
 def _provided(job: DLJob) -> dict[str, str | None]:

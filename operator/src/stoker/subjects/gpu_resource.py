@@ -10,6 +10,9 @@ from stoker.subjects.pod import mapping, quantity
 WHOLE_GPU_RESOURCES = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 """Extended resources of which one unit is one whole device. Slices (MIG, time-sliced) can't be counted as devices."""
 
+MAX_GPUS = 1024
+"""A larger number is a mistake that the API server tells better."""
+
 _GPU = re.compile(r"[^/]+/(?:[a-z]?gpu|mig-|dcu|i915$|xe$|vcuda)[^/]*")
 _SHARE = re.compile(r"mem|core|percent")
 """In the name of a resource that counts parts of a device: its memory, its cores."""
@@ -17,15 +20,15 @@ _SHARE = re.compile(r"mem|core|percent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuRequest:
-    """The GPUs that a container asks for: the resource, its number, and "limits" or "requests", where it stands."""
+    """The GPUs that a container asks for: the resource, its number, and the field where it stands."""
 
     resource: str
     count: int
-    where: str
+    field: str
 
 
-def gpu_request(container: Mapping[str, Any]) -> GpuRequest | None:
-    """What a container as the API writes it asks for; None for one without GPUs.
+def gpu_request(container: Mapping[str, Any], at: str) -> GpuRequest | None:
+    """What a container as the API writes it, at this field path, asks for; None for one without GPUs.
 
     Where the manifest asks for several kinds, or for parts of devices, the resource is one whose units are no devices.
     GPUs of a resource claim (dynamic resource allocation) have no number and aren't seen.
@@ -40,13 +43,13 @@ def gpu_request(container: Mapping[str, Any]) -> GpuRequest | None:
         if asked:
             whole = {name: number for name, number in asked.items() if not _SHARE.search(name)}
             partial = asked.keys() - WHOLE_GPU_RESOURCES
+            resource = min(partial or asked)
             return GpuRequest(
-                resource=min(partial or asked), count=min(sum(whole.values()) or 1, MAX_GPUS), where=where
+                resource=resource,
+                count=min(sum(whole.values()) or 1, MAX_GPUS),
+                field=f"{at}.resources.{where}[{resource}]",
             )
     return None
 
-
-MAX_GPUS = 1024
-"""A larger number is a mistake that the API server tells better."""
 
 __all__ = ["WHOLE_GPU_RESOURCES", "GpuRequest", "gpu_request"]

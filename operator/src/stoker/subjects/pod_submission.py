@@ -3,27 +3,18 @@ that their own controllers do not inject.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from stoker.models.schema import Violation
-from stoker.models.vocabulary import Framework, JobType
+from stoker.models.vocabulary import Framework
 from stoker.subjects import pod_schema
-from stoker.subjects.container import (
-    Argument,
-    Place,
-    Variable,
-    entrypoint_of,
-    framework_of,
-    read_image,
-    read_variables,
-    run_command,
-)
-from stoker.subjects.gpu_resource import WHOLE_GPU_RESOURCES, GpuRequest, gpu_request
+from stoker.subjects.container import Variable
+from stoker.subjects.gpu_resource import gpu_request
 from stoker.subjects.image_reference import Families
-from stoker.subjects.pod import config_files, listed, mapping, read_pod
-from stoker.subjects.submission import Paths, Submission
+from stoker.subjects.pod import listed, mapping
+from stoker.subjects.pod_group import Group, Owner, Setting, read_containers
+from stoker.subjects.submission import Submission
 
 SCHEMAS: Mapping[tuple[str, str], pod_schema.Schema] = {
     ("v1", "Pod"): pod_schema.POD,
@@ -39,45 +30,6 @@ class ManifestError(ValueError):
     def __init__(self, violations: Sequence[Violation]) -> None:
         super().__init__("; ".join(map(str, violations)))
         self.violations = tuple(violations)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
-    """The object that the pods belong to."""
-
-    kind: str
-    name: str
-    namespace: str
-    labels: Mapping[str, str]
-    annotations: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """The pods of one template.
-
-    at: the field path of the template's spec. nodes, nodes_known, copies, leaders, rank: see `Submission`.
-    variables: what the pods' controller adds to the containers' own, which it wins over.
-    """
-
-    spec: Mapping[str, Any]
-    at: str
-    nodes_field: str = ""
-    nodes: int = 1
-    nodes_known: bool = False
-    copies: int = 1
-    leaders: int = 0
-    rank: str = ""
-    variables: Sequence[Variable] = ()
-    framework: Framework | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """What is known besides the manifest: an administrator's image families, and config maps by name."""
-
-    families: Families = ()
-    config_maps: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def is_readable(document: Any) -> bool:
@@ -115,122 +67,7 @@ def submissions(
         annotations={name: text or "" for name, text in mapping(metadata.get("annotations")).items()},
     )
     groups = {"Pod": _pod, "Job": _job, "PyTorchJob": _pytorch_job}[owner.kind]
-    return [submission for group in groups(document) for submission in _containers(owner, group, setting)]
-
-
-def _containers(owner: Owner, group: Group, setting: Setting) -> Iterator[Submission]:
-    """The containers of a group's pods that hold GPUs, and its init containers."""
-    containers = [mapping(one) for one in listed(group.spec.get("containers"))]
-    asked = [(index, request) for index, one in enumerate(containers) if (request := gpu_request(one)) is not None]
-    for index, request in asked:
-        gpus_field = f"{group.at}.containers[{index}].resources.{request.where}[{request.resource}]"
-        yield read_container(
-            owner, group, setting, f"containers[{index}]", containers[index], request, gpus_field=gpus_field
-        )
-    if asked:
-        index, request = max(asked, key=lambda pair: pair[1].count)
-        gpus_field = f"{group.at}.containers[{index}].resources.{request.where}[{request.resource}]"
-        yield from init_containers(owner, group, setting, request, gpus_field=gpus_field)
-
-
-def init_containers(
-    owner: Owner, group: Group, setting: Setting, request: GpuRequest, *, gpus_field: str
-) -> Iterator[Submission]:
-    """The init containers of pods whose containers ask for GPUs: the pods hold them from their start on.
-
-    A sidecar (restartPolicy Always) is none, and one that breaks its schema is passed over.
-    """
-    for index, container in enumerate(map(mapping, listed(group.spec.get("initContainers")))):
-        if container.get("restartPolicy") != "Always" and not list(
-            pod_schema.violations(pod_schema.CONTAINER, container)
-        ):
-            name = f"initContainers[{index}]"
-            own = replace(group, variables=())  # controllers add theirs to the containers only
-            yield read_container(owner, own, setting, name, container, request, gpus_field=gpus_field, initial=True)
-
-
-def read_container(
-    owner: Owner,
-    group: Group,
-    setting: Setting,
-    name: str,
-    container: Mapping[str, Any],
-    request: GpuRequest,
-    *,
-    gpus_field: str,
-    initial: bool = False,
-) -> Submission:
-    """One container, `name` its place in the pod's spec, that holds GPUs or that runs while the pod does."""
-    at = f"{group.at}.{name}"
-    pod = read_pod(group.spec, container, at=group.at, container_at=at)
-    environment, fields = read_variables((*_variables(container, at), *group.variables), {"HOSTNAME": None})
-    directory = container.get("workingDir")
-    place = Place(
-        nodes=group.nodes,
-        gpus_per_node=request.count,
-        countable=request.resource in WHOLE_GPU_RESOURCES,
-        environment=environment,
-        files=config_files(pod.mounts, setting.config_maps, directory),
-    )
-    image = read_image(container.get("image") or "", setting.families)
-    run = run_command(
-        _words(container, at, "command"),
-        _words(container, at, "args"),
-        place,
-        entrypoint=entrypoint_of(image, f"{at}.image"),
-    )
-    return Submission(
-        kind=owner.kind,
-        name=owner.name,
-        namespace=owner.namespace,
-        labels=owner.labels,
-        annotations=owner.annotations,
-        nodes=group.nodes,
-        nodes_known=group.nodes_known,
-        copies=group.copies,
-        leaders=group.leaders,
-        rank=group.rank,
-        initial=initial,
-        gpus_per_node=request.count,
-        gpu_resource=request.resource,
-        job_type=JobType.TRAINING,
-        framework=framework_of(image) or group.framework,
-        image=image,
-        environment=environment,
-        environment_fields=fields,
-        environment_known=not container.get("envFrom"),
-        script=run.script,
-        script_field=run.script_field,
-        argv=run.argv,
-        entry_known=run.entry_known,
-        plan=run.plan,
-        pod=pod,
-        paths=Paths(
-            image=f"{at}.image",
-            script="",
-            command=f"{at}.command",
-            args=f"{at}.args",
-            env=f"{at}.env",
-            nodes=group.nodes_field,
-            gpus_per_node=gpus_field,
-            job_type="",
-            max_restarts="",
-            volumes=f"{group.at}.volumes",
-            volume_mounts=f"{at}.volumeMounts",
-            limits=f"{at}.resources.limits",
-        ),
-    )
-
-
-def _words(container: Mapping[str, Any], at: str, name: str) -> list[Argument]:
-    return [(f"{at}.{name}[{index}]", text or "") for index, text in enumerate(container.get(name) or ())]
-
-
-def _variables(container: Mapping[str, Any], at: str) -> Iterator[Variable]:
-    for index, variable in enumerate(map(mapping, listed(container.get("env")))):
-        known = variable.get("valueFrom") is None
-        path = f"{at}.env[{index}].{'value' if known else 'valueFrom'}"
-        yield variable["name"], path, (variable.get("value") or "") if known else None
+    return [submission for group in groups(document) for submission in read_containers(owner, group, setting)]
 
 
 def _pod(document: Mapping[str, Any]) -> Iterator[Group]:
@@ -304,7 +141,7 @@ def _program(pods: Mapping[str, Any]) -> str:
     """What the containers of a pod run, for comparison."""
     return repr(
         [
-            (one.get("command"), one.get("args"), gpu_request(one))
+            (one.get("command"), one.get("args"), gpu_request(one, ""))
             for one in map(mapping, listed(pods.get("containers")))
         ]
     )
@@ -360,4 +197,4 @@ def _number(spec: Mapping[str, Any], name: str, default: int) -> int:
     return value if isinstance(value, int) else default
 
 
-__all__ = ["Group", "ManifestError", "Owner", "Setting", "init_containers", "is_readable", "submissions"]
+__all__ = ["ManifestError", "is_readable", "submissions"]
