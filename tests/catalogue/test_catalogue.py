@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import stoker.rules.admission
 import stoker.rules.diagnosis
 from stoker.catalogue import CatalogueError, admission_rules, all_rules, diagnosis_names, diagnosis_rules
 from stoker.catalogue.pages import page, pages
-from stoker.models.rule import Rule
+from stoker.models.rule import Parameter, Rule
 from stoker.models.vocabulary import Action, Category, Severity
 
 SECTIONS = ["What it flags", "Why it costs GPU time", "When it stays silent", "Change", "References"]
@@ -124,3 +125,24 @@ def test_the_admission_rules_load_without_numpy_and_the_network() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_a_page_lists_what_a_policy_may_set() -> None:
+    sleep = next(rule for rule in RULES if rule.name == "trailing-sleep")
+    assert "## Parameters" not in page(replace(sleep, parameters=()))
+    shown = page(
+        replace(
+            sleep,
+            parameters=(
+                Parameter(name="minimumSeconds", default=60, description="Shorter ones pass.", maximum=3600),
+                Parameter(name="programs", default=("sleep",), description="What sleeps.", minimum=0),
+                Parameter(name="share", default=0.5, description="Of the job."),
+            ),
+        )
+    )
+    assert "under `spec.rules.trailing-sleep.parameters`" in shown
+    assert shown.endswith(
+        "| minimumSeconds | 60 | a number from 0 to 3600 | Shorter ones pass. |\n"
+        "| programs | `sleep` | a list of texts | What sleeps. |\n"
+        "| share | 0.5 | a number from 0 | Of the job. |\n"
+    )
