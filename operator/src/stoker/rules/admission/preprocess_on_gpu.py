@@ -51,6 +51,13 @@ PREPARES = re.compile(
 )
 """Names of programs that prepare data."""
 
+HANDLES_DATA = re.compile(
+    r"(?:^|[-_])(?:average|clean|convert|copy|count|decode|dedup\w*|encode|extract|filter|merge|quantize|remove|score|split)"
+    r"(?:[-_]|$)",
+    re.IGNORECASE,
+)
+"""Names of programs that handle data in other ways, and are no training that the preparation would hold up."""
+
 SMALL = re.compile(
     r"debug|dry[-_]?run|smoke|limit|shakespeare|mnist|cifar|--help|^-h$|(?:^|[-_/.])(?:toy|tiny|mini|subset)(?:[-_/.]|$)"
     r"|(?:max|num|n|sample)[-_](?:samples?|examples?|docs|documents|files|items|size|only|fraction)",
@@ -80,7 +87,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         training = _training(plan, timeline, step)
         if training is None and not submission.initial:
             continue
-        before = "the pod's containers start" if training is None else f"{training.invocation.name} starts"
+        before = "the pod's containers start" if training is None else f"{_name(training)} starts"
         waiting = f"{submission.gpus} GPUs wait" if submission.gpus > 1 else "the GPU waits"
         yield Problem(
             detail=f"{_subject(step)} prepares data on CPUs before {before}, while {waiting}.",
@@ -128,6 +135,7 @@ def _training(plan: LaunchPlan, timeline: Timeline, step: Command) -> Command | 
             if command.launch is not None
             and not command.invocation.excludes(step.invocation)
             and not _prepares(command)
+            and not (command.launch.launcher is Launcher.PYTHON and HANDLES_DATA.search(_program(command.launch)))
         ),
         None,
     )
@@ -139,6 +147,13 @@ def _program(launch: Launch) -> str:
         return ""
     name = str(launch.program[-1]).removesuffix(".py")
     return re.split(r"[/.]", name)[-1]
+
+
+def _name(command: Command) -> str:
+    """A training's name: its launcher's, or the program's where that is Python."""
+    launch = command.launch
+    plain = launch is not None and launch.launcher is Launcher.PYTHON and launch.program[-1:] != ()
+    return _subject(command) if plain else command.invocation.name or ""
 
 
 def _subject(command: Command) -> str:
