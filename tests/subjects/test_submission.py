@@ -9,8 +9,9 @@ from stoker.models.finding import Location
 from stoker.models.vocabulary import Confidence, Framework, JobType
 from stoker.subjects.dljob_submission import read_dljob, read_init_containers
 from stoker.subjects.launch_plan import Launcher
-from stoker.subjects.pod import SharedMemory, VolumeKind
+from stoker.subjects.pod import SharedMemory, VolumeKind, read_pod
 from stoker.subjects.submission import Submission
+from stoker.workload import job_manifest
 
 
 def submission(**spec: Any) -> Submission:
@@ -303,3 +304,37 @@ def test_only_neighbouring_words_are_underlined(script: str, marker: str) -> Non
     excerpt = seen.locate_count(launch, launch.processes_per_node).excerpt
     assert excerpt is not None
     assert excerpt.split("\n")[1] == marker
+
+
+VOLUME = {"name": "scratch", "emptyDir": {}}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"sources": {"configMap": "bert"}, "resources": {"limits": {"cpu": 8}}},
+        {"podTemplate": with_volumes(MOUNTS), "resources": {"limits": {"cpu": "1500m"}}},
+        {"podTemplate": with_volumes({"shm": {"emptyDir": {"sizeLimit": "1Gi"}}}, shm="/cache")},
+        {"podTemplate": with_volumes({"mine": {"emptyDir": {}}}, mine="/dev/shm")},
+        {"podTemplate": {"spec": {"hostIPC": True, "volumes": [VOLUME]}}},
+        {"podTemplate": trainer(resources={"limits": {"cpu": 2}}), "resources": {"limits": {"cpu": 4}}},
+    ],
+    ids=["nothing", "sources", "volumes", "ours elsewhere", "in place of ours", "the node's IPC", "limits twice"],
+)
+def test_the_pod_is_read_as_the_operator_will_make_it(spec: dict[str, Any]) -> None:
+    document = {"metadata": {"name": "bert"}, "spec": {"gpusPerNode": 8, "image": "x", "script": "true", **spec}}
+    job = DLJob.model_validate(document)
+    made = job_manifest(job)["spec"]["template"]["spec"]
+    container = next(one for one in made["containers"] if one["name"] == "trainer")
+    expected, seen = read_pod(made, container, at="", container_at=""), read_dljob(job).pod
+    assert {(mount.path, mount.kind) for mount in seen.mounts} == {(one.path, one.kind) for one in expected.mounts}
+    assert (seen.shared_memory.kind, seen.shared_memory.size) == (
+        expected.shared_memory.kind,
+        expected.shared_memory.size,
+    )
+    assert (seen.cpu_limit, seen.host_ipc, seen.sidecars) == (
+        expected.cpu_limit,
+        expected.host_ipc,
+        expected.sidecars,
+    )
