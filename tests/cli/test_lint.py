@@ -153,10 +153,18 @@ def test_a_job_of_kubernetes_gets_the_same_findings_at_its_own_fields() -> None:
     assert "spec.gpusPerNode" not in finding["fix"]
 
 
-def test_jobs_without_gpus_are_skipped() -> None:
+def test_jobs_without_gpus_are_clean() -> None:
     result = run("-", given=WORK.replace("nvidia.com/gpu: 8", "cpu: 8"))
-    assert result.exit_code == 0
-    assert "<stdin>:1: skipped the Job bert, which asks for no GPUs\n" in result.stdout
+    assert (result.exit_code, result.stdout) == (0, "1 Job: 1 clean.\n")
+
+
+def test_a_fault_of_stokers_in_reading_a_job_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("stoker.cli.judgement.submissions", broken)
+    (file,) = as_json(given=WORK)["files"]
+    assert (file["verdict"], file["findings"], file["unfinished"]) == ("warn", [], ["submission"])
 
 
 def test_what_breaks_the_schema_of_a_kubernetes_job_is_an_error() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from stoker.admission import review, review_submissions
+from stoker.admission.review import SUBMISSION
 from stoker.admission.suppression import MARK
 from stoker.cli.manifests import Manifest, Region
 from stoker.cli.policies import Policies
@@ -60,12 +61,7 @@ class Judge:
                 entries += [_violation(manifest, *one) for one in violations(DLJob, manifest.value)]
                 verdict = self._job(DLJob.model_validate(manifest.value), policy, namespace)
             else:
-                found = submissions(
-                    manifest.value, families=policy.images, config_maps=self.config_maps.get(namespace, {})
-                )
-                if not found:
-                    return _skipped(manifest, name, f"the {manifest.kind} {name}, which asks for no GPUs")
-                verdict = review_submissions(found, policy, now=self.now, rules=self.selection.rules)
+                verdict = self._pods(manifest.value, policy, namespace)
         except ValidationError:
             return report(entries=entries)
         except ManifestError as error:
@@ -82,6 +78,16 @@ class Judge:
     def _job(self, job: DLJob, policy: EffectivePolicy, namespace: str) -> Verdict:
         config_maps = self.config_maps.get(namespace, {})
         return review(job, policy, now=self.now, config_maps=config_maps, rules=self.selection.rules)
+
+    def _pods(self, value: Mapping[str, Any], policy: EffectivePolicy, namespace: str) -> Verdict:
+        config_maps = self.config_maps.get(namespace, {})
+        try:
+            found = submissions(value, families=policy.images, config_maps=config_maps)
+        except ManifestError:
+            raise
+        except Exception as failure:  # a fault of ours is no fault of the manifest
+            return Verdict(unfinished=(SUBMISSION,), failures=((SUBMISSION, failure),))
+        return review_submissions(found, policy, now=self.now, rules=self.selection.rules)
 
     def _suppression_faults(self, manifest: Manifest, verdict: Verdict) -> list[Entry]:
         if not self.selection.suppressions:
