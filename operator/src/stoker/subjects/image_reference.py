@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -181,8 +181,18 @@ _HUB_MIRRORS = (
 
 def classify(reference: ImageReference, families: Families = ()) -> ImageFamily:
     """The family, UNKNOWN when none is known. families: an administrator's, tried before the built-in ones."""
+    return _first(reference, families) or _known(reference)
+
+
+@lru_cache(maxsize=4096)
+def _known(reference: ImageReference) -> ImageFamily:
+    """Of the built-in families; jobs share their images."""
+    return _first(reference, _builtin()) or ImageFamily(kind=ImageKind.UNKNOWN)
+
+
+def _first(reference: ImageReference, families: Families) -> ImageFamily | None:
     tag = reference.tag if reference.tag is not None else ("" if reference.digest is not None else "latest")
-    for family in (*families, *_builtin()):
+    for family in families:
         if not any(_names(reference, pattern) for pattern in family.repositories):
             continue
         # A digest alone doesn't say which build it is.
@@ -199,7 +209,7 @@ def classify(reference: ImageReference, families: Families = ()) -> ImageFamily:
             gpu_variant=None if family.gpu_variant is None else _variant(family.gpu_variant, tag),
             entrypoint=family.entrypoint,
         )
-    return ImageFamily(kind=ImageKind.UNKNOWN)
+    return None
 
 
 def _variant(pattern: str, tag: str) -> str:
