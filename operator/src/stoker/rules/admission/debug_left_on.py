@@ -34,10 +34,9 @@ Remove the switch.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import zip_longest
 
-from stoker.models.finding import Change, Location, Problem
+from stoker.models.finding import Change, Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, JobType, Severity, Source
 from stoker.subjects.editing import in_script, without_variable, without_word, without_words
@@ -81,61 +80,52 @@ def check(submission: Submission) -> Iterator[Problem]:
         invocation = launch.invocation
         if not invocation.certain or invocation.captured or _is_deliberate(launch):
             continue
-        for switch in _switches(submission, launch):
-            if switch.name in told:
-                continue
-            told.add(switch.name)
-            yield Problem(
-                detail=f"{switch.text} slows {invocation.name or 'the program'} down: {switch.cost}.",
-                evidence="It is a switch for debugging.",
-                fix=f"Remove {switch.text}.",
-                severity=Severity.ADVICE if switch.name == "TORCH_DISTRIBUTED_DEBUG" else None,
-                confidence=submission.surely,
-                location=switch.location,
-                sources=(Source.SCRIPT, Source.MANIFEST),
-                change=switch.change,
-            )
+        for name, words in _switches(launch):
+            if name not in told:
+                told.add(name)
+                yield _problem(submission, launch, name, words)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Switch:
-    """A switch that is on: its name, as it was written, what it costs, where it is, and the job without it."""
-
-    name: str
-    text: str
-    cost: str
-    location: Location
-    change: Change | None
-
-
-def _switches(submission: Submission, launch: Launch) -> Iterator[Switch]:
-    """The switches that are on for a launch."""
-    for name, cost in VARIABLES.items():
+def _switches(launch: Launch) -> Iterator[tuple[str, tuple[Word, ...]]]:
+    """The switches that are on for a launch: the variable and its value, or the option and its words."""
+    for name in VARIABLES:
         word = launch.invocation.environment.get(name)
         if word is None or word.text is None or word.text.lower() in OFF:
             continue
         if name != "TORCH_DISTRIBUTED_DEBUG" or word.text.upper() == "DETAIL":
-            set_at = {
-                one.invocation.environment[name].span: one.invocation.environment[name]
-                for one in (submission.plan.launches if submission.plan is not None else ())
-                if name in one.invocation.environment
-            }
-            yield Switch(
-                name=name,
-                text=f"{name}={word}",
-                cost=cost,
-                location=submission.locate_setting(launch.invocation, name, word),
-                change=without_variable(submission, name, tuple(set_at.values()), safe=True),
-            )
-    for option, words in _options(launch):
+            yield name, (word,)
+    yield from _options(launch)
+
+
+def _problem(submission: Submission, launch: Launch, name: str, words: tuple[Word, ...]) -> Problem:
+    invocation = launch.invocation
+    if name in VARIABLES:
+        text, cost = f"{name}={words[0]}", VARIABLES[name]
+        location = submission.locate_setting(invocation, name, words[0])
+    else:
+        text, cost = " ".join(str(word) for word in words), ARGUMENTS[name]
+        location = submission.locate(invocation, words)
+    return Problem(
+        detail=f"{text} slows {invocation.name or 'the program'} down: {cost}.",
+        evidence="It is a switch for debugging.",
+        fix=f"Remove {text}.",
+        severity=Severity.ADVICE if name == "TORCH_DISTRIBUTED_DEBUG" else None,
+        confidence=submission.surely,
+        location=location,
+        sources=(Source.SCRIPT, Source.MANIFEST),
+        change=_change(submission, name, words),
+    )
+
+
+def _change(submission: Submission, name: str, words: tuple[Word, ...]) -> Change | None:
+    """The job without the switch; a variable is taken from all launches."""
+    if name not in VARIABLES:
         cut = without_words(submission, words) if len(words) > 1 else without_word(submission, words[0])
-        yield Switch(
-            name=option,
-            text=" ".join(str(word) for word in words),
-            cost=ARGUMENTS[option],
-            location=submission.locate(launch.invocation, words),
-            change=in_script(submission, [cut], safe=True),
-        )
+        return in_script(submission, [cut], safe=True)
+    launches = submission.plan.launches if submission.plan is not None else ()
+    values = (launch.invocation.environment.get(name) for launch in launches)
+    set_at = {word.span: word for word in values if word is not None}
+    return without_variable(submission, name, tuple(set_at.values()), safe=True)
 
 
 def _options(launch: Launch) -> Iterator[tuple[str, tuple[Word, ...]]]:

@@ -81,10 +81,11 @@ def check(submission: Submission) -> Iterator[Problem]:
         return
     timeline = Timeline(plan)
     steps = [command for command in plan.of(Role.LAUNCH, Role.OTHER) if _prepares(command)]
+    trainings = _trainings(plan, steps)
     for step in steps[:EXAMINED]:
         if not _holds_up(step) or any(one.invocation.background for one in timeline.before(step)):
             continue
-        training = _training(plan, timeline, step)
+        training = next((one for one in trainings if _follows(timeline, one, step)), None)
         if training is None and not submission.initial:
             continue
         before = "the pod's containers start" if training is None else f"{_name(training)} starts"
@@ -125,20 +126,20 @@ def _holds_up(command: Command) -> bool:
     )
 
 
-def _training(plan: LaunchPlan, timeline: Timeline, step: Command) -> Command | None:
-    """The first program after a step that is no such step itself."""
-    at = timeline.position(step)
-    return next(
-        (
-            command
-            for command in plan.commands[at + 1 :]
-            if command.launch is not None
-            and not command.invocation.excludes(step.invocation)
-            and not _prepares(command)
-            and not (command.launch.launcher is Launcher.PYTHON and HANDLES_DATA.search(_program(command.launch)))
-        ),
-        None,
-    )
+def _trainings(plan: LaunchPlan, steps: list[Command]) -> list[Command]:
+    """The programs that may train: those that neither prepare data nor handle them otherwise."""
+    known = {id(step) for step in steps}
+    return [
+        command
+        for command in plan.commands
+        if command.launch is not None
+        and id(command) not in known
+        and not (command.launch.launcher is Launcher.PYTHON and HANDLES_DATA.search(_program(command.launch)))
+    ]
+
+
+def _follows(timeline: Timeline, later: Command, step: Command) -> bool:
+    return timeline.position(later) > timeline.position(step) and not later.invocation.excludes(step.invocation)
 
 
 def _program(launch: Launch) -> str:
