@@ -30,6 +30,8 @@ _OPERATORS = frozenset(
 )
 _PER_ELEMENT = frozenset({"%", "%%", "#", "##", "/", "//", "/#", "/%", "^", "^^", ",", ",,"})
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SPECIAL = re.compile(r"[\\$`*?\[{'\"~]")
+_STAND_IN = re.compile(r"\$\{(__unknown_[0-9]+)\}")
 _OVERLOOKED = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?!$-])|[({])")
 
 # Set by the image, the kubelet or the shell itself: never taken for unset.
@@ -85,7 +87,13 @@ class Expander:
         """The words of a command: one list, or several where alternatives split differently."""
         variants: list[list[Field]] = [[]]
         for word in _joined(nodes, source):
-            site = source.outer(source.start(word[0]), source.end(word[-1]))
+            start, end = source.start(word[0]), source.end(word[-1])
+            site = source.outer(start, end)
+            if len(word) == 1 and word[0].type in ("word", "number") and not _SPECIAL.search(source.text, start, end):
+                # Most words are nothing but their characters.
+                for variant in variants:
+                    variant.append(Field(((Piece(source.text[start:end], *site),),), site))
+                continue
             value = shell_text.concatenate([self.value(node, source, state) for node in word])
             choices = self._field_choices(value, site, state)
             if len(choices) == 1:
@@ -133,7 +141,8 @@ class Expander:
                     return self._region(node, start, end, source, state, "word")
                 return self._literally(source, start, end, "word", state)
             case "raw_string":
-                return (tuple(_literal(source, start + 1, end - 1, "raw", quoted=True)) or (Piece("", quoted=True),),)
+                value = self._literally(source, start + 1, end - 1, "raw", state, quoted=True)
+                return value if end - start > 2 else _nothing(quoted=True)
             case "string":
                 return self._double_quoted(node, start + 1, end - 1, source, state)
             case "translated_string":
@@ -202,19 +211,22 @@ class Expander:
         """
         parts: list[Value] = []
         position = start
-        for match in _OVERLOOKED.finditer(source.text, start, end) if mode != "raw" else ():
+        for match in (_STAND_IN if mode == "raw" else _OVERLOOKED).finditer(source.text, start, end):
             before = source.text[position : match.start()]
-            if (len(before) - len(before.rstrip("\\"))) % 2:
+            if mode != "raw" and (len(before) - len(before.rstrip("\\"))) % 2:
                 continue
             parts.append((tuple(_literal(source, position, match.start(), mode, quoted=quoted)),))
-            name = match[1]
+            name, limit = match[1], match.end()
+            if match.start() < position:
+                continue
             if name is None:
-                return shell_text.concatenate([*parts, shell_text.hole(many=not quoted)])
-            if name in ("@", "*"):
+                limit = _closing(source.text, match.start() + 1, end)
+                parts.append(self._alone(source, match.start(), limit, state))
+            elif name in ("@", "*"):
                 parts.append(self._list(state.positional, quoted=quoted, joined=name == "*"))
             else:
                 parts.append(shell_text.mark_expanded(self._plain(name, state), quoted=quoted))
-            position = match.end()
+            position = limit
         return shell_text.concatenate([*parts, (tuple(_literal(source, position, end, mode, quoted=quoted)),)])
 
     def _quoted(self, node: Node, source: Source, state: State) -> Value:
@@ -231,6 +243,15 @@ class Expander:
             return shell_text.mark_expanded(self._substitute(node, source, state), quoted=True)
         finally:
             self._depth -= 1
+
+    def _alone(self, source: Source, start: int, end: int, state: State) -> Value:
+        """An overlooked `${...}` or `$(...)`, parsed by itself."""
+        text = source.text[start:end]
+        inner = Source.nested((Piece('"'), Piece(text, *source.outer(start, end)), Piece('"')), NOWHERE)
+        node = inner.node_at(0)
+        if node is None or node.type != "string" or not any(_expansions(node)):
+            return shell_text.hole(many=True)
+        return self._double_quoted(node, 1, len(text) + 1, inner, state)
 
     # -------------------------------------------------------------------------------------------------- parameters
 
@@ -415,14 +436,23 @@ class Expander:
         for node in nodes:
             if (start := source.start(node)) > position:
                 parts.append(self._literally(source, position, start, "word", state))
-            parts.append(self._quoted(node, source, state) if quoted and node.type in _EXPANSIONS
-                         else self.value(node, source, state))  # fmt: skip
+            parts.append((self._within_quotes if quoted else self.value)(node, source, state))
             position = source.end(node)
         value = shell_text.concatenate(parts)
         if quoted:
             return shell_text.mark_expanded(value, quoted=True)
         # Unquoted literals of a default are split, too: `${ARGS:---a 1 --b 2}`.
         return tuple(tuple(piece._replace(expanded=True) for piece in text) for text in value)
+
+    def _within_quotes(self, node: Node, source: Source, state: State) -> Value:
+        """A part of the default of a `"${x:-...}"`: single quotes and most backslashes there are characters."""
+        if node.type == "concatenation":
+            return shell_text.concatenate([self._within_quotes(child, source, state) for child in node.children])
+        if node.type in _EXPANSIONS:
+            return self._quoted(node, source, state)
+        if node.type == "string":
+            return self.value(node, source, state)
+        return self._region(node, source.start(node), source.end(node), source, state, "double")
 
     def _operate(
         self,
@@ -440,7 +470,9 @@ class Expander:
         if bare in ("-", "=", "+", "?"):
             alternatives: list[Value] = []
             for text in value if value is not None else ():
-                absent = len(text) == 1 and text[0].absent
+                # Once assigned, the value of a variable that nobody sets is empty, not absent.
+                assigned = name in state.variables and state.variables[name].origin != NOWHERE
+                absent = len(text) == 1 and text[0].absent and (operator[0] == ":" or not assigned)
                 if absent and bare != "?":
                     self._assumed_unset.add(name)
                 null = absent or (operator[0] == ":" and shell_text.plain(text) == "")
@@ -618,6 +650,19 @@ def _expansions(node: Node) -> Iterator[Node]:
             yield child
         elif child.child_count:
             stack.extend(reversed(child.children))
+
+
+def _closing(text: str, start: int, end: int) -> int:
+    """Where the bracket at `start` is closed; `end` where it isn't."""
+    depth = 0
+    for index in range(start, end):
+        if text[index] in "({":
+            depth += 1
+        elif text[index] in ")}":
+            depth -= 1
+            if depth == 0:
+                return index + 1
+    return end
 
 
 def _literal(source: Source, start: int, end: int, mode: str, *, quoted: bool = False) -> list[Piece]:

@@ -119,7 +119,11 @@ class State:
     files: Mapping[str, Text | None] = field(default_factory=dict)
 
     def fork(self) -> "State":
-        return replace(self, variables=dict(self.variables), functions=dict(self.functions))
+        other = State.__new__(State)
+        for name in State.__slots__:
+            setattr(other, name, getattr(self, name))
+        other.variables, other.functions = dict(self.variables), dict(self.functions)
+        return other
 
     def adopt(self, other: "State") -> None:
         """Take over another state's knowledge, not how it was reached."""
@@ -140,12 +144,14 @@ class State:
         return None
 
     def assign(self, name: str, variable: Variable) -> None:
-        """Give a name, or what it refers to, a value."""
+        """Give a name, or what it refers to, a value; what is exported stays so."""
         target = self.target(name)
         if target is None:
             self.forget()
-        else:
-            self.variables[target] = variable
+            return
+        previous = self.variables.get(target)
+        kept = previous is not None and previous.exported and not variable.exported
+        self.variables[target] = replace(variable, exported=True) if kept else variable
 
     def forget(self) -> None:
         """Anything may have been assigned."""

@@ -448,6 +448,17 @@ class Walk(ABC):
 
     def _word(self, field_: Field) -> Word:
         value, site = field_.value, field_.site
+        if len(value) == len(value[0]) == 1 and value[0][0].text and site == value[0][0][1:3] and not field_.many:
+            text = value[0][0].text
+            span = self._script.span_of(*site) if site != NOWHERE else None
+            return Word(
+                text=text,
+                possible=frozenset({text}),
+                prefix=text,
+                span=span,
+                argument=field_.argument,
+                pieces=_pieces(value[0]),
+            )
         texts = shell_text.possible(value)
         known = shell_text.single(value) if not field_.many else None
         elsewhere = [
