@@ -4,7 +4,8 @@
 
 `CUDA_VISIBLE_DEVICES` set to nothing, to `-1`, or to an index that the pod does not have as its first entry, for
 everything that the job launches. In a pod the indices start again at 0, whatever they are on the node:
-`CUDA_VISIBLE_DEVICES=4` on one GPU hides it.
+`CUDA_VISIBLE_DEVICES=4` on one GPU hides it. The same of `deepspeed --include localhost:4,5`, which then starts
+nothing.
 
 ## Why it costs GPU time
 
@@ -15,7 +16,7 @@ GPU it more likely fails, after it has waited for them. The study saw a job on C
 
 - only some of the commands are hidden from the GPUs: a step that needs none;
 - a value that can't be resolved, GPU or MIG identifiers instead of indices;
-- deepspeed with a choice of its own (`--include`, `--num_gpus`), which sets the variable anew;
+- deepspeed with a choice of its own (`--include`, `--num_gpus`), which sets the variable anew; other hosts in it;
 - jobs without GPUs.
 
 ## Change
@@ -28,24 +29,28 @@ Remove the variable: the container sees exactly the GPUs that it was given.
 - An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.4, API Misuse
 """
 
+import re
 from collections.abc import Iterator
 
 from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Severity, Source
 from stoker.subjects.editing import without_variable
-from stoker.subjects.launch_plan import Launch, Launcher
-from stoker.subjects.reading import PER_DEVICE_LAUNCHERS, counted
+from stoker.subjects.launch_plan import Launch, Launcher, LaunchPlan
+from stoker.subjects.reading import PER_DEVICE_LAUNCHERS, counted, selecting
 from stoker.subjects.submission import Submission
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
+SELECTED = re.compile(r"(?:^|=)(?:localhost|127\.0\.0\.1):([\d, ]+)$")
+"""deepspeed's `--include localhost:4,5`."""
 
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report the variable when it hides all GPUs from all launches."""
+    """Report the variable when it hides all GPUs from all launches, and devices that a launcher shall use in vain."""
     plan = submission.plan
     if plan is None or submission.gpus_per_node < 1 or not submission.counts_devices or not plan.readable:
         return
+    yield from _missing(submission, plan)
     launches = [launch for launch in plan.launches if not launch.invocation.captured]
     if not launches or not all(_hidden(launch, submission.gpus_per_node) for launch in launches):
         return
@@ -69,6 +74,31 @@ def check(submission: Submission) -> Iterator[Problem]:
         sources=(Source.SCRIPT, Source.MANIFEST),
         change=without_variable(submission, VARIABLE, words, safe=True),
     )
+
+
+def _missing(submission: Submission, plan: LaunchPlan) -> Iterator[Problem]:
+    """The launcher deepspeed starts nothing when its selection on this host names a device that is not there."""
+    for launch in plan.launches:
+        count = launch.processes_per_node
+        selected = SELECTED.search(str(count.words[-1])) if count.words and selecting(count) else None
+        beyond = [index for index in (selected[1].split(",") if selected else []) if index.isdigit()]
+        if (
+            launch.launcher is not Launcher.DEEPSPEED
+            or launch.hostfile
+            or launch.invocation.after_failure
+            or not beyond
+        ):
+            continue
+        highest = max(map(int, beyond))
+        if highest >= submission.gpus_per_node:
+            yield Problem(
+                detail=f'"{count.text}" names GPU {highest}, but {_has(submission)}: {launch.launcher} starts nothing.',
+                evidence=f"{submission.paths.gpus_per_node} is {submission.gpus_per_node}.",
+                fix=f"Remove {selecting(count)}: the container sees exactly its own GPUs, counted from 0.",
+                confidence=submission.surely,
+                location=submission.locate(launch.invocation, count.words),
+                sources=(Source.SCRIPT, Source.MANIFEST),
+            )
 
 
 def _has(submission: Submission) -> str:

@@ -50,6 +50,9 @@ NODES = frozenset({"trainer.num_nodes"})
 COMMANDS = frozenset({"fabric", "lightning"})
 """Lightning's own commands, whose `--devices` and `--num-nodes` mean the same."""
 
+TRAINER_OPTIONS = frozenset({"--accelerator", "--strategy"})
+"""Options of a Trainer that, side by side, no other program has: its other ones then stand beside them."""
+
 INDEPENDENT = re.compile(r"infer|generat|predict|eval|test|sweep|tune|search|shard|rank", re.IGNORECASE)
 """Words of work that pods do independently of one another."""
 
@@ -137,10 +140,11 @@ def _given(launch: Launch, names: frozenset[str], own: str) -> Given | None:
     if launch.launcher is Launcher.LIGHTNING:  # its own options stand before the program
         argv = launch.invocation.argv
         words = argv[: len(argv) - len(words)]
-    for word, following in zip_longest(words, words[1:]):
-        head = word.text if word.text is not None else word.prefix
+    heads = [word.text if word.text is not None else word.prefix for word in words]
+    trainers = launch.invocation.name in COMMANDS or {head.partition("=")[0] for head in heads} >= TRAINER_OPTIONS
+    for word, following, head in zip_longest(words, words[1:], heads):
         name, equals, value = head.partition("=")
-        mine = launch.invocation.name in COMMANDS and name.replace("_", "-") == own
+        mine = trainers and name.replace("_", "-") == own
         if not mine and (name.lstrip("-+") not in names or not (equals or name.startswith("--"))):
             continue
         if equals:

@@ -3,7 +3,8 @@
 ## What it flags
 
 vLLM, SGLang or Text Generation Inference whose parallel sizes multiply to fewer GPUs than each pod has. A server
-uses tensor x pipeline x data parallel GPUs, one by default: `vllm serve MODEL` on 8 GPUs leaves 7 idle.
+uses tensor x pipeline x data parallel GPUs, one by default: `vllm serve MODEL` on 8 GPUs leaves 7 idle. And sizes that
+multiply to more than the only pod has, with which the server does not start.
 
 ## Why it costs GPU time
 
@@ -68,7 +69,12 @@ def check(submission: Submission) -> Iterator[Problem]:
         return
     launch = servers[0]
     used, gpus = launch.processes_per_node.maximum, _visible(launch, submission)
-    if not used or gpus is None or used >= gpus or not _is_whole_server(launch, submission):
+    if not used or gpus is None or not _is_whole_server(launch, submission):
+        return
+    least = launch.processes_per_node.minimum or 0
+    if least > gpus and submission.nodes == 1 and not _over_ray(launch):
+        yield _too_large(submission, launch, least, gpus)
+    if used >= gpus:
         return
     each = " of each node" if submission.nodes > 1 else ""
     sizes = [f"{kind} parallel {count.value}" for kind, count in launch.parallelism.items() if count.value]
@@ -87,6 +93,21 @@ def check(submission: Submission) -> Iterator[Problem]:
     )
 
 
+def _too_large(submission: Submission, launch: Launch, needed: int, gpus: int) -> Problem:
+    """A server whose sizes multiply to more than there is, and which does not start."""
+    words = [word for count in launch.parallelism.values() for word in count.words]
+    field = submission.paths.gpus_per_node
+    return Problem(
+        detail=f"{launch.launcher} is told to use {needed} GPUs, but the pod has {gpus}: it does not start.",
+        evidence=f"Its parallel sizes multiply to {needed}; {field} is {submission.gpus_per_node}.",
+        fix=f"Choose sizes that multiply to {gpus}, or set {field}: {needed}.",
+        confidence=Confidence.LIKELY,
+        location=submission.locate(launch.invocation, words),
+        sources=(Source.SCRIPT, Source.MANIFEST),
+        alternatives=(Category.API_MISUSE,),
+    )
+
+
 def _visible(launch: Launch, submission: Submission) -> int | None:
     """How many GPUs the server sees on each node; None where that is unknown."""
     if launch.devices is None:
@@ -99,7 +120,6 @@ def _is_whole_server(launch: Launch, submission: Submission) -> bool:
     """Whether the launch is a server of its own that runs on the GPUs of every pod."""
     words = texts(launch)
     told = launch.nodes.possible
-    distributed = "ray" in words or any(word.endswith("=ray") for word in words)
     return not (
         launch.invocation.after_failure
         or launch.invocation.captured
@@ -111,6 +131,11 @@ def _is_whole_server(launch: Launch, submission: Submission) -> bool:
         or any(plain(word).endswith("device=cpu") for word in words)
         or ("--device" in words and "cpu" in words)
     )
+
+
+def _over_ray(launch: Launch) -> bool:
+    """Whether the server runs on GPUs that Ray has, whichever pods they are in."""
+    return any(word == "ray" or word.endswith("=ray") for word in texts(launch))
 
 
 def _larger(launch: Launch, used: int, gpus: int) -> str:
