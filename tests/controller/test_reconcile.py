@@ -311,3 +311,15 @@ async def test_a_job_is_looked_at_again_when_an_exemption_ends() -> None:
     world.clock.time = until
     assert await world.reconcile() is None
     assert told(world) == [("launcher-too-few", "spec.script:1")]
+
+
+async def test_a_job_that_can_not_be_analysed_is_held_back_only_where_the_policy_says_so() -> None:
+    """So that past the webhook, where it would have been denied, it does not run either."""
+    world = World(script="f(){ f|f& };f")
+    for generation, action in enumerate(("Deny", "Warn"), start=1):
+        metadata = {"name": "default", "uid": "u", "generation": generation, "resourceVersion": str(100 + generation)}
+        world.store.policies.put({"metadata": metadata, "spec": {"analysis": {"onNotAnalysed": action}}})
+        assert await world.reconcile() == (LOOK_AGAIN if action == "Deny" else None)
+        assert ((JOBS, "team", "bert") in world.api.objects) is (action == "Warn")
+        (ready,) = (one for one in world.status["conditions"] if one["type"] == "PodsReady")
+        assert (ready["reason"] == "NotAnalysed") is (action == "Deny")

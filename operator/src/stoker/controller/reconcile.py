@@ -34,6 +34,7 @@ from stoker.controller.store import Key, Store
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, rfc3339
 from stoker.models.schema import explain
+from stoker.models.verdict import Verdict
 from stoker.models.vocabulary import Action, Outcome, Phase, ReclaimMode, ReclaimState, Source
 from stoker.reclaim import Decision, Notice, Record, Step
 from stoker.workload import observe
@@ -123,8 +124,9 @@ class Reconciler:
             if verdict.outcome is Outcome.DENY:
                 await self._refuse(raw, job, record, known, verdict.denied, now)
                 return AT_ONCE
+            obstacle = self._not_analysed(job, verdict)
             try:
-                child = await self._children.create(job)
+                child = await self._children.create(job) if obstacle is None else None
             except NameConflictError as conflict:
                 await self._wait_for_name(raw, job, record, known, str(conflict), now)
                 return LOOK_AGAIN
@@ -137,6 +139,14 @@ class Reconciler:
             record = done
             child = await self._synchronize(job, child, reclaimed=record.state is ReclaimState.RECLAIMED)
         return await self._conclude(raw, job, child, record, before, known, obstacle, notices, now)
+
+    def _not_analysed(self, job: DLJob, verdict: Verdict) -> Obstacle | None:
+        """Holds a job back that nobody could judge, where the policy says that such jobs don't run."""
+        if not verdict.not_analysed or self._policies.of(job.namespace).analysis.on_not_analysed is not Action.DENY:
+            return None
+        what = ", ".join(verdict.not_analysed)
+        message = f"stoker could not analyse this job in time with {what}, and the policy's onNotAnalysed is Deny"
+        return Obstacle(reason="NotAnalysed", message=f"{message}; it is tried again")
 
     async def _take_word(self, raw: Object, job: DLJob) -> tuple[Object, DLJob, Record]:
         """Take the owner's word to resume. It is written down before it is acted upon: a crash in between changes

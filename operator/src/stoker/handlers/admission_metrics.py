@@ -87,10 +87,9 @@ class AdmissionMetrics:
         ):
             for finding in findings:
                 self._findings.labels(finding.rule, action).inc()
-        failed = {name for name, _ in verdict.failures}
-        if failed:
+        if verdict.failures:
             self._not_analysed.labels("fault").inc()
-        if set(verdict.unfinished) - failed:
+        if verdict.not_analysed:
             self._not_analysed.labels("budget").inc()
 
 

@@ -118,10 +118,9 @@ def _answer(job: DLJob, verdict: Verdict, policy: EffectivePolicy) -> Answer:
     if verdict.denied:
         denial = messages.denial(job.name, verdict)
         return replace(answer, allowed=False, message=denial.message, causes=denial.causes)
-    failed = {rule for rule, _ in verdict.failures}
-    if late := [rule for rule in verdict.unfinished if rule not in failed]:
-        partly = not_analysed(policy, f"in time with {', '.join(late)}")
+    if verdict.not_analysed:
+        partly = not_analysed(policy, f"in time with {', '.join(verdict.not_analysed)}")
         answer = replace(partly, warnings=(*answer.warnings, *partly.warnings), annotations=answer.annotations)
-    if failed:
+    if verdict.failures:
         answer = replace(answer, warnings=(*answer.warnings, FAULT))
     return answer

@@ -55,6 +55,12 @@ class Verdict:
         return Outcome.WARN if self.warned else Outcome.ALLOW
 
     @property
+    def not_analysed(self) -> tuple[str, ...]:
+        """Of the unfinished those that failed by no fault of ours: there was no time, or the script is too much."""
+        failed = {name for name, _ in self.failures}
+        return tuple(name for name in self.unfinished if name not in failed)
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings but the suppressed, denied ones first."""
         return self.denied + self.warned + self.audited
