@@ -125,7 +125,7 @@ def _is_whole_server(launch: Launch, submission: Submission) -> bool:
         or launch.invocation.captured
         or launch.invocation.rank_dependent
         or any(word.text == "bench" for word in launch.invocation.argv[:4])
-        or (submission.may_have_peers and distributed)
+        or (submission.may_have_peers and _over_ray(launch))
         or (told is not None and told not in ({1}, {submission.nodes}))
         or any(part in word for word in words for part in PART_OF_MORE)
         or any(plain(word).endswith("device=cpu") for word in words)
