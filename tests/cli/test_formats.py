@@ -18,7 +18,7 @@ from stoker.cli.formats import FORMATS, Screen
 from stoker.cli.formats.text import render
 from stoker.cli.manifests import Region, parse
 from stoker.cli.report import Entry, Report, Results
-from stoker.models.vocabulary import Action, Category, Severity
+from stoker.models.vocabulary import Action, Category, Confidence, Severity, Source
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -84,6 +84,15 @@ def test_json_is_as_its_published_schema_says(published: Draft202012Validator, m
         published.validate(document)
     assert {finding["rule"] for file in document["files"] for finding in file["findings"]} == set()
     assert document["errors"] == [{"path": "missing.yaml", "line": None, "message": "No such file or directory"}]
+
+
+def test_the_schema_knows_every_word_of_the_vocabulary() -> None:
+    finding = json.loads((ROOT / "docs/schemas/lint-v1.json").read_text())["$defs"]["finding"]["properties"]
+    assert finding["category"]["enum"] == [*Category, None]
+    assert finding["severity"]["enum"] == [*Severity]
+    assert finding["confidence"]["enum"] == [*Confidence]
+    assert finding["sources"]["items"]["enum"] == [*Source]
+    assert finding["action"]["enum"] == [action for action in Action if action is not Action.OFF]
 
 
 @pytest.mark.parametrize("change", [("verdict", "no"), ("surprise", 1)])

@@ -41,8 +41,10 @@ class Policies:
         for namespace in dict.fromkeys(namespace or DEFAULT_NAMESPACE for namespace in namespaces):
             doubtful = [
                 one.name
-                for one in self._in_force
-                if one.spec.namespace_selector is not None and _keys(one.spec.namespace_selector) - {NAMESPACE_LABEL}
+                for one in self.policies
+                if len(self.policies) > 1
+                and one.spec.namespace_selector is not None
+                and _keys(one.spec.namespace_selector) - {NAMESPACE_LABEL}
             ]
             if doubtful and namespace not in self.labels:
                 names = ", ".join(doubtful)
