@@ -52,6 +52,9 @@ CODE = re.compile(r"(?:^|/)(?:code|codebase|src|source|repo|libs?|librar(?:y|ies
 
 REMOTE = re.compile(r"^[a-z][a-z0-9]*://|^(?:[\w.-]+@)?[\w.-]+:(?!\\)")
 SHARES = frozenset({VolumeKind.CLAIM, VolumeKind.NETWORK})
+EXAMINED = 16
+"""A script has a few copies; a script of thousands shall not cost seconds."""
+
 VALUED = frozenset(
     {"-e", "--rsh", "--exclude", "--include", "--exclude-from", "-f", "--file", "-C", "--directory", "-d"}
 )
@@ -64,23 +67,17 @@ def check(submission: Submission) -> Iterator[Problem]:
     if plan is None or submission.gpus < 1:
         return
     timeline = Timeline(plan)
-    found: list[tuple[bool, Command, Word]] = []
-    for command in plan.of(Role.COPY, Role.DOWNLOAD):
-        invocation = command.invocation
-        if not invocation.certain or invocation.background or invocation.captured or invocation.in_trap:
-            continue
-        for source in _sources(command):
-            text = source.text or ""
-            environment = ENVIRONMENT.search(text) is not None
-            if (
-                (environment or CODE.search(text))
-                and _is_shared(text, submission)
-                and (submission.initial or timeline.followed(command))
-            ):
-                found.append((environment, command, source))
-    if not found:
+    copies = [
+        (ENVIRONMENT.search(source.text or "") is not None, command, source)
+        for command in plan.of(Role.COPY, Role.DOWNLOAD)
+        for source in _sources(command)
+        if _holds_up(command) and _is_named(source.text or "") and _is_shared(source.text or "", submission)
+    ]
+    copies.sort(key=lambda one: not one[0])
+    found = next((one for one in copies[:EXAMINED] if submission.initial or timeline.followed(one[1])), None)
+    if found is None:
         return
-    environment, command, source = max(found, key=lambda one: one[0])
+    environment, command, source = found
     waiting = f"{submission.gpus} GPUs wait" if submission.gpus > 1 else "the GPU waits"
     what = "a Python environment by its name" if environment else "a tree of code by its name"
     image = f"Build an image that holds it, and set {submission.paths.image} to that."
@@ -93,6 +90,16 @@ def check(submission: Submission) -> Iterator[Problem]:
         location=submission.locate(command.invocation, (source,)),
         sources=(Source.SCRIPT, Source.MANIFEST),
     )
+
+
+def _holds_up(command: Command) -> bool:
+    """Whether every run waits for the command."""
+    invocation = command.invocation
+    return invocation.certain and not (invocation.background or invocation.captured or invocation.in_trap)
+
+
+def _is_named(path: str) -> bool:
+    return ENVIRONMENT.search(path) is not None or CODE.search(path) is not None
 
 
 def _sources(command: Command) -> list[Word]:

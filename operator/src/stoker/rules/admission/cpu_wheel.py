@@ -42,12 +42,18 @@ from stoker.models.vocabulary import Category, Confidence, Severity, Source
 from stoker.subjects.editing import in_script, within_word, without_setting, without_word, without_words
 from stoker.subjects.image_reference import ImageKind
 from stoker.subjects.launch_plan import Command, Role
-from stoker.subjects.packages import FRAMEWORKS, TORCH, CpuBuild, cpu_build, packages, upgrades
+from stoker.subjects.packages import FRAMEWORKS, TORCH, CpuBuild, Package, cpu_build, packages, upgrades
 from stoker.subjects.reading import PER_DEVICE_LAUNCHERS, counted
 from stoker.subjects.submission import Submission
 
 ELSEWHERE = frozenset({"--target", "-t", "--prefix", "--root", "-p", "-n", "--name", "--dry-run", "--python"})
 """Options of installations into another place than the environment in force."""
+
+EXAMINED = 16
+"""A script has one or two of them; a script of thousands shall not cost seconds."""
+
+Installed = list[tuple[Package, CpuBuild | None]]
+"""All packages that the script installs, each with the CPU build that its command installs."""
 
 ENVIRONMENTS = re.compile(
     r"(?:^|[ /])activate(?: |$)|-m (?:venv|virtualenv)\b|^\S*(?:virtualenv|uv venv|pipx)\b"
@@ -65,16 +71,16 @@ def check(submission: Submission) -> Iterator[Problem]:
     plan = submission.plan
     if plan is None or submission.gpus < 1 or any(_makes_environment(command) for command in plan.commands):
         return
-    installs = [command for command in plan.of(Role.INSTALL) if not command.invocation.captured]
-    for command in installs:
-        build = cpu_build(command)
+    installs = [(one, cpu_build(one)) for one in plan.of(Role.INSTALL) if not one.invocation.captured]
+    installed = [(package, build) for command, build in installs for package in packages(command)]
+    for command, build in [one for one in installs if one[1] is not None][:EXAMINED]:
         if (
             build is None
             or not command.invocation.certain
             or not _in_force(command)
             or _satisfied(build, command, submission)
-            or _has_gpu_build(build, installs)
-            or not _is_own(build, installs, submission)
+            or _has_gpu_build(build, installed)
+            or not _is_own(build, installed, submission)
         ):
             continue
         bare = submission.image.family.kind in {ImageKind.GENERIC, ImageKind.CUDA}
@@ -138,17 +144,13 @@ def _satisfied(build: CpuBuild, command: Command, submission: Submission) -> boo
     return held and build.package.name in TORCH and build.package.version is None and not upgrades(command)
 
 
-def _has_gpu_build(build: CpuBuild, installs: list[Command]) -> bool:
+def _has_gpu_build(build: CpuBuild, installed: Installed) -> bool:
     """Whether the script installs the framework for GPUs as well."""
     name = re.split(r"[=<>!~\[; ]", build.instead, maxsplit=1)[0]
-    return any(
-        package.name == name and (package.name != build.package.name or cpu_build(command) is None)
-        for command in installs
-        for package in packages(command)
-    )
+    return any(package.name == name and (name != build.package.name or its is None) for package, its in installed)
 
 
-def _is_own(build: CpuBuild, installs: list[Command], submission: Submission) -> bool:
+def _is_own(build: CpuBuild, installed: Installed, submission: Submission) -> bool:
     """Whether the job computes with this framework, as far as can be seen."""
     if build.framework == "ONNX Runtime":
         return True
@@ -159,8 +161,7 @@ def _is_own(build: CpuBuild, installs: list[Command], submission: Submission) ->
     launches = submission.plan.launches if submission.plan is not None else ()
     if build.framework != "PyTorch" and any(launch.launcher in PER_DEVICE_LAUNCHERS for launch in launches):
         return False
-    others = {FRAMEWORKS.get(package.name, build.framework) for command in installs for package in packages(command)}
-    return others <= {build.framework}
+    return {FRAMEWORKS.get(package.name, build.framework) for package, _ in installed} <= {build.framework}
 
 
 RULE: Rule[Submission] = Rule(
