@@ -70,6 +70,14 @@ def diff(before: str, after: str) -> list[str]:
             id="folded",
         ),
         pytest.param(
+            "a:\n  s: 'one\n    two'\nb: 1\n",
+            "one two",
+            "two",
+            "2\n3",
+            ["+     2\n", "+ \n", "-     two'\n", "+     3'\n"],
+            id="a new line in a fold",
+        ),
+        pytest.param(
             'a: {s: "one\\n\\ttwo 4 \\"x\\" \\\n   three"}\n',
             'one\n\ttwo 4 "x" three',
             'two 4 "',
@@ -158,7 +166,6 @@ def test_only_the_named_document_or_item_of_a_list_is_edited() -> None:
         ("a: &x {s: run 4}\nb:\n  <<: *x\n", replaced("b.s", "run 4", "4", "8")),
         ("a: !!str 4\n", replaced("a", "4", "4", "8")),
         ("a: run 5\n", replaced("a", "run 4", "4", "8")),
-        ("a: >\n  one\n  two\n", replaced("a", "one two\n", "two", "2\n3")),
         ("a: 4\n", replaced("a", "4", "4", "8")),
         ("a: |\n  s\n", replaced("b", "s\n", "s", "8")),
         ("a: [1]\n", FieldEdit(field_path="a.b", value=1)),

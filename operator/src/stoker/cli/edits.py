@@ -207,8 +207,13 @@ def _unshared(way: list[Place]) -> list[Place]:
 def _scalar(text: str, place: Place, edits: Sequence[Replacement], newline: str) -> Iterable[str]:
     if place.kind != "scalar":
         raise NotApplicableError("the field is no text")
-    yield _replaced(text, rewritten(text, place, edits, newline))
-    if place.style not in ("|", ">"):  # what can't be written plainly can be in quotes
+    quotable = place.style not in ("|", ">") and not re.search(BREAK, text[place.start : place.end])
+    try:
+        yield _replaced(text, rewritten(text, place, edits, newline))
+    except NotApplicableError:
+        if not quotable:
+            raise
+    if quotable:
         value = place.value
         for start, end, new in sorted(edits, reverse=True):
             value = f"{value[:start]}{new}{value[end:]}"

@@ -27,26 +27,37 @@ def rewritten(text: str, place: Place, edits: Sequence[Replacement], newline: st
     """The edits of a scalar's value (offsets into the value) as edits of the file.
 
     Optimistic: who applies them checks that the scalar then holds what it should.
-    Raises NotApplicableError where an edit cuts a fold or needs a line that the style cannot hold.
+    Raises NotApplicableError where an edit cuts a fold, or needs quotes.
     """
     if place.style == "|":
         return _lines(text, place, edits, newline)
     left, right = _boundaries(_units(text, place))
+    margin = _margin(text, place)
     found: list[Replacement] = []
     for start, end, new in edits:
         if start not in right or end not in left:
             raise NotApplicableError("it cuts through a folded line")
         begin = left[start] if start == end else right[start]
-        found.append((begin, left[end], _encoded(new, place.style)))
+        found.append((begin, left[end], _encoded(new, place.style, f"{newline}{newline}{margin}")))
     return found
 
 
-def _encoded(text: str, style: str) -> str:
+def _encoded(text: str, style: str, new_line: str) -> str:
+    """The characters of a value as a style writes them; new_line: the empty line that stands for a break in a fold."""
     if style == '"':
         return json.dumps(text, ensure_ascii=False)[1:-1]
-    if "\n" in text:
-        raise NotApplicableError("it needs a new line where the text is folded")
-    return text.replace("'", "''") if style == "'" else text
+    if "\t" in text and not style:
+        raise NotApplicableError("a tab needs quotes")  # some parsers refuse it in a plain text
+    return (text.replace("'", "''") if style == "'" else text).replace("\n", new_line)
+
+
+def _margin(text: str, place: Place) -> str:
+    """The indent of a scalar's further lines."""
+    further = re.search(rf"{BREAK}([ ]*)[^ \t\n\r\x85]", text[place.start : place.end])
+    if further is not None:
+        return further[1]
+    line = max(text.rfind(mark, 0, place.start) for mark in "\n\r\x85") + 1
+    return " " * (len(text[line : place.start]) - len(text[line : place.start].lstrip(" ")) + 2)
 
 
 def _boundaries(units: Sequence[Unit]) -> tuple[dict[int, int], dict[int, int]]:
@@ -57,6 +68,8 @@ def _boundaries(units: Sequence[Unit]) -> tuple[dict[int, int], dict[int, int]]:
     for length, start, end in units:
         right[offset] = start
         left.setdefault(offset, start)
+        if not length:  # an escaped line break
+            continue
         offset += length
         left[offset] = end
         right.setdefault(offset, end)
@@ -68,7 +81,7 @@ def _units(text: str, place: Place) -> list[Unit]:
         return _folded_units(text, place)
     quotes = 1 if place.style else 0
     position, limit = place.start + quotes, place.end - quotes
-    units: list[Unit] = [(0, position, position)]
+    units: list[Unit] = []
     while position < limit:
         blanks = _BLANKS.match(text, position, limit)
         fold = _FOLD.match(text, position, limit) if blanks is None or text[blanks.end()] in "\n\r\x85" else None
@@ -88,7 +101,7 @@ def _units(text: str, place: Place) -> list[Unit]:
             length, end = 1, position + 1
         units.append((length, position, end))
         position = end
-    return units
+    return units or [(0, position, position)]
 
 
 def _folded_units(text: str, place: Place) -> list[Unit]:

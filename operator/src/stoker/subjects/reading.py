@@ -182,6 +182,11 @@ def given_count(launch: Launch) -> Count:
     return launch.total if derived and (launch.total.words or launch.total.variable) else launch.processes_per_node
 
 
+def spread(launch: Launch, given: Count, nodes: int) -> int:
+    """How many nodes share a given count: a total is that of the nodes that the launch is told of, else of the job."""
+    return (launch.nodes.value or nodes) if given is launch.total else 1
+
+
 def origin_line(count: Count) -> int | None:
     """The line that the number was written at, where that is another than the option's."""
     for word in reversed(count.words):
@@ -310,6 +315,7 @@ __all__ = [
     "quoted",
     "selecting",
     "side_by_side",
+    "spread",
     "texts",
     "told_devices",
     "totals_one_node",

@@ -61,6 +61,7 @@ from stoker.subjects.reading import (
     quoted,
     selecting,
     side_by_side,
+    spread,
     told_devices,
     totals_one_node,
     with_number,
@@ -128,7 +129,7 @@ def _leaves_gpus(launch: Launch, submission: Submission) -> bool:
 
 def _detail(submission: Submission, launch: Launch, given: Count, processes: int) -> str:
     subject = quoted(given) or launch.launcher.value
-    if given is launch.total and submission.nodes > 1 and given.value is not None:
+    if spread(launch, given, submission.nodes) == submission.nodes > 1 and given.value is not None:
         every = f"{submission.gpus} GPUs ({submission.nodes} nodes of {submission.gpus_per_node})"
         return f"{subject} starts {counted(given.value, 'process')} on {every}."
     most = "" if launch.processes_per_node.value is not None else "at most "
@@ -139,7 +140,7 @@ def _detail(submission: Submission, launch: Launch, given: Count, processes: int
 def _fix(submission: Submission, launch: Launch, given: Count, processes: int) -> str:
     changed = with_number(
         given,
-        submission.gpus if given is launch.total else submission.gpus_per_node,
+        submission.gpus_per_node * spread(launch, given, submission.nodes),
         submission.environment_fields,
     )
     change = f"Start {submission.gpus_per_node} on each node" if changed is None else f"Change it to {changed}"
@@ -154,10 +155,10 @@ def _fix(submission: Submission, launch: Launch, given: Count, processes: int) -
 
 def _change(submission: Submission, launch: Launch, given: Count) -> Change | None:
     """As many processes as there are GPUs, and all GPUs in sight of them."""
-    number = submission.gpus if given is launch.total else submission.gpus_per_node
-    change, devices = renumbered(submission, launch, given, number), launch.devices
-    if selecting(given):
+    if not _is_number(launch, given):
         return None
+    number = submission.gpus_per_node * spread(launch, given, submission.nodes)
+    change, devices = renumbered(submission, launch, given, number), launch.devices
     if devices is None or devices.count is None or devices.count >= submission.gpus_per_node:
         return change
     if devices.word not in launch.invocation.environment.values():

@@ -47,6 +47,7 @@ from stoker.subjects.reading import (
     is_learning,
     origin_line,
     quoted,
+    spread,
     texts,
     with_number,
 )
@@ -88,7 +89,8 @@ def check(submission: Submission) -> Iterator[Problem]:
         given, line = given_count(launch), origin_line(given_count(launch))
         least = "" if count.value is not None else "at least "
         subject = quoted(given) or launch.launcher.value
-        total = given is launch.total and submission.nodes > 1 and given.value is not None
+        shared = spread(launch, given, submission.nodes)
+        total = shared == submission.nodes > 1 and given.value is not None
         number = given.value if total and given.value is not None else count.minimum
         room = f"{submission.gpus} GPUs" if total else _room(submission, devices)
         yield Problem(
@@ -96,11 +98,11 @@ def check(submission: Submission) -> Iterator[Problem]:
             evidence=f"{launch.launcher} starts {counted(count.minimum, 'process')} on each node,"
             f" {submission.paths.gpus_per_node} is {submission.gpus_per_node}"
             f"{f'; the number is from line {line}' if line else ''}.",
-            fix=_fix(submission, given, count.minimum, devices, total=total),
+            fix=_fix(submission, given, count.minimum, devices, shared),
             confidence=submission.surely if certain else Confidence.LIKELY,
             location=submission.locate_count(launch, given),
             sources=(Source.SCRIPT, Source.MANIFEST),
-            change=_change(submission, launch, given, submission.gpus if total else submission.gpus_per_node),
+            change=_change(submission, launch, given, submission.gpus_per_node * shared),
         )
 
 
@@ -118,9 +120,9 @@ def _fits(launch: Launch, submission: Submission) -> bool:
     return launch.launcher in COUNTING_LAUNCHERS and count is not None and count <= _visible(launch, submission)
 
 
-def _fix(submission: Submission, given: Count, processes: int, devices: int, *, total: bool) -> str:
+def _fix(submission: Submission, given: Count, processes: int, devices: int, shared: int) -> str:
     def start(each: int) -> str:
-        changed = with_number(given, each * submission.nodes if total else each, submission.environment_fields)
+        changed = with_number(given, each * shared, submission.environment_fields)
         return f"start {each} on each node" if changed is None else f"change it to {changed}"
 
     gpus, field = submission.gpus_per_node, submission.paths.gpus_per_node
