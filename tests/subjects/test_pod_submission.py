@@ -291,6 +291,14 @@ def test_roles_that_run_different_things_are_judged_each_for_itself() -> None:
     assert (master.nodes, master.nodes_known, worker.copies, worker.gpus) == (1, False, 3, 24)
 
 
+@pytest.mark.parametrize("rank", [["--node_rank=1"], ["--node-rank", "1"]])
+def test_a_rank_that_is_written_out_makes_no_other_role(rank: list[str]) -> None:
+    master = container(["torchrun", "--nnodes=2", "--node_rank=0", "train.py"])
+    worker = container(["torchrun", "--nnodes=2", *rank, "train.py"])
+    _, seen = read(pytorch_job(master=master, worker=worker, workers=2))
+    assert (seen.nodes, seen.nodes_known) == (3, True)
+
+
 def test_the_training_operator_reads_roles_in_any_case() -> None:
     document = pytorch_job(worker=container())
     document["spec"]["pytorchReplicaSpecs"] = {"worker": document["spec"]["pytorchReplicaSpecs"]["Worker"]}

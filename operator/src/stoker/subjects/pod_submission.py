@@ -2,6 +2,7 @@
 that their own controllers do not inject.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -10,7 +11,7 @@ from stoker.models.schema import Violation
 from stoker.models.vocabulary import Framework
 from stoker.subjects import pod_schema
 from stoker.subjects.container import Variable
-from stoker.subjects.gpu_resource import gpu_request
+from stoker.subjects.gpu_resource import GpuRequest, gpu_request
 from stoker.subjects.image_reference import Families
 from stoker.subjects.pod import listed, mapping
 from stoker.subjects.pod_group import Group, Owner, Setting, read_containers
@@ -100,6 +101,7 @@ def _job(document: Mapping[str, Any]) -> Iterator[Group]:
     )
 
 
+_RANK = re.compile(r"--(?:node|machine)[_-]rank[=\s]\d+")
 PYTORCH = "pytorch"
 PYTORCH_PORT, PYTORCH_PORT_NAME = 23456, "pytorchjob-port"
 """The training operator's defaults (kubeflow/training-operator 1.9, pkg/apis/kubeflow.org/v1)."""
@@ -119,7 +121,8 @@ def _pytorch_job(document: Mapping[str, Any]) -> Iterator[Group]:
         if role in {"Master", "Worker"}
     }
     total = sum(count for _, _, count in replicas.values())
-    alike = len({_program(pods) for _, pods, _ in replicas.values()}) == 1
+    programs = [_program(pods) for _, pods, _ in replicas.values()]
+    alike = all(program == programs[0] for program in programs)
     variables = tuple(_injected(document, {role: (pods, count) for role, (_, pods, count) in replicas.items()}))
     for name, pods, count in replicas.values():
         counted = replicas["Worker"][0] if alike and "Worker" in replicas else name
@@ -137,14 +140,11 @@ def _pytorch_job(document: Mapping[str, Any]) -> Iterator[Group]:
         )
 
 
-def _program(pods: Mapping[str, Any]) -> str:
-    """What the containers of a pod run, for comparison."""
-    return repr(
-        [
-            (one.get("command"), one.get("args"), gpu_request(one, ""))
-            for one in map(mapping, listed(pods.get("containers")))
-        ]
-    )
+def _program(pods: Mapping[str, Any]) -> list[tuple[str, GpuRequest | None]]:
+    """What the containers of a pod run, for comparison; a rank that is written out differs from role to role."""
+    containers = [mapping(one) for one in listed(pods.get("containers"))]
+    words = ["\n".join(map(str, (*listed(one.get("command")), *listed(one.get("args"))))) for one in containers]
+    return [(_RANK.sub("", text), gpu_request(one, "")) for text, one in zip(words, containers, strict=True)]
 
 
 def _injected(document: Mapping[str, Any], replicas: Mapping[str, tuple[Mapping[str, Any], int]]) -> Iterator[Variable]:
