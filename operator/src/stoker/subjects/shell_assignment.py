@@ -18,8 +18,16 @@ _ENTRY = re.compile(r"\[([^\]]*)\]=")
 class Assignments(Walk):
     """NAME=value, arrays, export, local, unset."""
 
-    def _assign(self, node: Node, state: State, *, exported: bool | None = None, store: bool = True) -> Outcome:
-        """NAME=value, NAME+=value, NAME=(...), NAME[i]=value."""
+    def _assign(
+        self,
+        node: Node,
+        state: State,
+        *,
+        exported: bool | None = None,
+        store: bool = True,
+        reading: State | None = None,
+    ) -> Outcome:
+        """NAME=value, NAME+=value, NAME=(...), NAME[i]=value. reading: what the value is read from, if not `state`."""
         name_node, value_node = node.child_by_field_name("name"), node.child_by_field_name("value")
         if name_node is None:
             return UNDECIDED
@@ -39,7 +47,7 @@ class Assignments(Walk):
         if value_node is not None and value_node.type == "array":
             state.variables[name] = self._array(name, value_node, state, append=append, origin=origin, exported=flag)
             return SUCCESS
-        value = shell_text.as_assigned(self._value(value_node, state))
+        value = shell_text.as_assigned(self._value(value_node, state if reading is None else reading))
         if append and previous.integer:
             value = self._expander.calculate(shell_text.concatenate([previous.value, shell_text.literal("+"), value]),
                                              state)  # fmt: skip
@@ -74,7 +82,7 @@ class Assignments(Walk):
         element = shell_text.as_assigned(self._value(value, state))
         if previous.keys is not None and previous.items is not None:
             key = shell_text.single(self._expander.value(index_node, self._source, state))
-            if key is not None:
+            if key is not None and len(previous.keys) < MAX_ELEMENTS:
                 state.variables[resolved] = replace(_entered(previous, key, element), origin=origin)
                 return
         elif previous.items is not None and not any(map(shell_text.is_several, previous.items)):
@@ -133,6 +141,8 @@ class Assignments(Walk):
         keyword = node.children[0].type if node.children else ""
         flags = ""
         outcome = SUCCESS
+        # `export A=1 B=$A`: all words are expanded before the first name is given its value.
+        reading = state.fork() if sum(child.type == "variable_assignment" for child in node.children) > 1 else None
         for child in node.children[1:]:
             if child.type == "variable_assignment":
                 name_node = child.child_by_field_name("name")
@@ -144,7 +154,7 @@ class Assignments(Walk):
                     self._localize(keyword, flags, name, state)
                     self._attribute(flags, name, state)
                 export = keyword == "export" or "x" in flags
-                outcome = self._assign(child, state, exported=export or None)
+                outcome = self._assign(child, state, exported=export or None, reading=reading)
             elif child.is_named:
                 self._declare_word(child, keyword, flags, state)
                 text = self._source.slice(child)
@@ -192,7 +202,10 @@ class Assignments(Walk):
         if self._locals and (keyword == "local" or (keyword in ("declare", "typeset") and "g" not in flags)):
             self._locals[-1].setdefault(name, state.variables.get(name))
             if keyword == "local":
+                exported = name in state.variables and state.variables[name].exported
                 state.clear(name)
+                if exported:
+                    state.variables[name] = Variable(exported=True)
 
     @staticmethod
     def _refer(name: str, target: Value, state: State) -> None:

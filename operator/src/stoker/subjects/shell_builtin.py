@@ -44,8 +44,12 @@ class Builtins(Loops):
                 return self._jump(name, arguments, state)
             case "shift":
                 count = self._expander.integer(arguments[0].text or "?", state) if arguments else 1
-                if state.positional is not None:
-                    state.positional = None if count is None or count < 0 else state.positional[count:]
+                if state.positional is None or count is None:
+                    state.positional = None
+                    return UNDECIDED, state
+                if not 0 <= count <= len(state.positional):
+                    return FAILURE, state
+                state.positional = state.positional[count:]
                 return SUCCESS, state
             case "set":
                 self._set(arguments, state)
@@ -310,7 +314,7 @@ class Builtins(Loops):
         known = len(value) == 1 and shell_text.plain(value[0]) not in (None, "", "-")
         handler = value[0] if known else None
         if signals & {"EXIT", "0"}:
-            state.exit_trap = handler
+            state.exit_trap, state.traps_differ = handler, False
         if "ERR" in signals:
             state.failure_trap = handler
 

@@ -471,8 +471,8 @@ class Expander:
             alternatives: list[Value] = []
             for text in value if value is not None else ():
                 # Once assigned, the value of a variable that nobody sets is empty, not absent.
-                assigned = name in state.variables and state.variables[name].origin != NOWHERE
-                absent = len(text) == 1 and text[0].absent and (operator[0] == ":" or not assigned)
+                known = name in state.variables and state.variables[name].origin != NOWHERE
+                absent = len(text) == 1 and text[0].absent and (operator[0] == ":" or not known)
                 if absent and bare != "?":
                     self._assumed_unset.add(name)
                 null = absent or (operator[0] == ":" and shell_text.plain(text) == "")

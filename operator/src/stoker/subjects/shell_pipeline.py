@@ -14,6 +14,9 @@ from stoker.subjects.shell_state import SUCCESS, Outcome, State
 from stoker.subjects.shell_text import EMPTY, Piece, Text, Value
 
 
+MAX_FILES = 256
+
+
 @dataclass(frozen=True, slots=True)
 class Plain:
     """A simple command's words, and what it reads where a redirection says so."""
@@ -74,6 +77,11 @@ class Pipelines(Assignments):
     ) -> tuple[Outcome, State | None]:
         """Every member runs in a copy. Known text that reaches a shell is run by it."""
         members = [node for node in nodes if node.type != "comment"]
+        head = members[0] if members else None
+        if head is not None and head.type == "redirected_statement":
+            head = head.child_by_field_name("body")
+        if head is not None and head.type == "list":
+            return self._piped_list(head, members[1:], state)
         # `! a | b` negates what the pipeline gives; to the grammar it is `! a` that is piped.
         negated = bool(members) and members[0].type == "negated_command"
         if negated:
@@ -102,6 +110,20 @@ class Pipelines(Assignments):
         finally:
             self._stdin = outer
         return outcome.negated() if negated else outcome, state
+
+    def _piped_list(self, node: Node, rest: list[Node], state: State) -> tuple[Outcome, State | None]:
+        """`a && b 2>&1 | c`: only `b` is piped, to the grammar it is all of the list."""
+        operator, last = node.children[1].type, node.children[-1]
+        outcome, after = self._execute(node.children[0], state)
+        if after is None:
+            return outcome, after
+
+        def run(arm: State) -> tuple[Outcome, State | None]:
+            return self._pipeline([last, *rest], arm)
+
+        stay = self._keeper(outcome)
+        when_true, when_false = (run, stay) if operator == "&&" else (stay, run)
+        return self._two_ways(outcome, after, when_true, when_false, node)
 
     def _machine(self, state: State) -> Machine:
         """What tools see of the pod at this point."""
@@ -258,6 +280,8 @@ class Pipelines(Assignments):
         if not path or path.startswith("/dev/"):
             return
         key = posixpath.normpath(path)
+        if len(state.files) >= MAX_FILES and key not in state.files:
+            return
         text = content[0] if content is not None and len(content) == 1 else None
         if append:
             previous = state.files.get(key, ())

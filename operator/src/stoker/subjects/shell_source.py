@@ -4,7 +4,7 @@ import re
 from bisect import bisect_right
 
 import tree_sitter_bash
-from tree_sitter import Language, Node, Parser, Tree
+from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
 
 from stoker.subjects.shell_text import Text
 
@@ -40,7 +40,7 @@ class Source:
             for character in printable:
                 self._byte_starts.append(position)
                 position += len(character.encode("utf-8", "replace"))
-        self.tree: Tree | None = Parser(_LANGUAGE).parse(data)
+        self.tree: Tree | None = _parsed(data)
 
     @classmethod
     def outermost(cls, text: str) -> "Source":
@@ -107,5 +107,47 @@ class Source:
         return outer_start + start - begin, outer_start + end - begin
 
 
+def _parsed(data: bytes) -> Tree:
+    """The tree of a text.
+
+    The grammar lets some commands run on into the next line: after a continued line, a number, a redirection. Such a
+    line's end is parsed as the `;` that it is.
+    """
+    tree = Parser(_LANGUAGE).parse(data)
+    for _ in range(MAX_RUN_ONS):
+        ends = [end for node in _captured(tree) if (end := _run_on(node, data)) is not None]
+        if not ends:
+            break
+        mended = bytearray(data)
+        for end in ends:
+            mended[end] = ord(";")
+        data = bytes(mended)
+        tree = Parser(_LANGUAGE).parse(data)
+    return tree
+
+
+def _captured(tree: Tree) -> list[Node]:
+    return QueryCursor(_COMMANDS).captures(tree.root_node).get("command", [])
+
+
+def _run_on(command: Node, data: bytes) -> int | None:
+    """Where a line ends between the words of a command or redirection; None where that is nowhere, or escaped."""
+    if command.start_point.row == command.end_point.row:
+        return None
+    previous: Node | None = None
+    for child in command.children:
+        if child.type.startswith("heredoc"):
+            return None
+        if previous is not None and previous.type != "variable_assignment":
+            between = data[previous.end_byte : child.start_byte]
+            end = between.replace(b"\\\n", b"  ").replace(b"\\\r\n", b"   ").find(b"\n")
+            if end >= 0:
+                return previous.end_byte + end
+        previous = child
+    return None
+
+
+MAX_RUN_ONS = 8
+_COMMANDS = Query(_LANGUAGE, "[(command) (file_redirect)] @command")
 _WIDE = re.compile("[^\x00-\xff]")
 _BLANKED = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), " ")

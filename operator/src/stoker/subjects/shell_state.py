@@ -98,6 +98,7 @@ _START = Circumstances()
 class State:
     """Mutable; `fork` for the other arm of a decision.
 
+    traps_differ: arms that meet here have set different exit traps; one of them is kept.
     tainted: an unread file was sourced, or unknown text evaluated: a variable that isn't set here may be set.
     references: names declared by `declare -n` and the names that they stand for (None: unknown). Never changed.
     last: how the last command ended, for `$?`.
@@ -115,6 +116,7 @@ class State:
     last: Outcome = SUCCESS
     how: Circumstances = _START
     exit_trap: Text | None = None
+    traps_differ: bool = False
     failure_trap: Text | None = None
     files: Mapping[str, Text | None] = field(default_factory=dict)
 
@@ -206,6 +208,8 @@ def join(states: Sequence[State]) -> State | None:
     joined.unset = frozenset.intersection(*(state.unset for state in wanted))
     joined.tainted = any(state.tainted for state in wanted)
     joined.errexit = all(state.errexit for state in wanted)
+    joined.traps_differ = any(state.traps_differ or state.exit_trap != first.exit_trap for state in wanted)
+    joined.exit_trap = next((state.exit_trap for state in wanted if state.exit_trap is not None), None)
     if any(state.positional != first.positional for state in wanted):
         joined.positional = None
     if any(state.references != first.references for state in wanted):

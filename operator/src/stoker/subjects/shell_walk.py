@@ -206,8 +206,14 @@ class Walk(ABC):
             failed.how, failed.failure_trap = replace(failed.how, after_failure=True), None
             self._text(Source.nested(last.failure_trap, NOWHERE), failed)
         if last.exit_trap is not None:
-            handler, last.exit_trap = last.exit_trap, None
-            self._text(Source.nested(handler, NOWHERE), last)
+            handler, last.exit_trap = Source.nested(last.exit_trap, NOWHERE), None
+            if last.traps_differ:
+                self._complete = False
+                self._arms(
+                    last, [lambda arm: self._text(handler, arm), self._keeper(SUCCESS)], shell_text.NO_NAMES, None
+                )
+            else:
+                self._text(handler, last)
 
     def _text(self, source: Source, state: State) -> tuple[Outcome, State | None]:
         """All statements of a text, in the given state."""
