@@ -83,8 +83,12 @@ def check(submission: Submission) -> Iterator[Problem]:
     steps = [command for command in plan.of(Role.LAUNCH, Role.OTHER) if _prepares(command)]
     trainings = _trainings(plan, steps)
     for step in steps[:EXAMINED]:
-        if not _holds_up(step) or any(one.invocation.background for one in timeline.before(step)):
+        parallel = _is_parallel(plan, timeline, step)
+        if not _holds_up(step, parallel=parallel) or any(one.invocation.background for one in timeline.before(step)):
             continue
+        following = plan.commands[timeline.position(step) + 1 :]
+        if step.invocation.piped and any(one.launch and one.invocation.reads_pipe for one in following[:1]):
+            continue  # what it prepares is worked on at once
         training = next((one for one in trainings if _follows(timeline, one, step)), None)
         if training is None and not submission.initial:
             continue
@@ -112,13 +116,19 @@ def _prepares(command: Command) -> bool:
     return (name == "ffmpeg" and command.invocation.in_loop) or PREPARES.search(name) is not None
 
 
-def _holds_up(command: Command) -> bool:
+def _is_parallel(plan: LaunchPlan, timeline: Timeline, step: Command) -> bool:
+    """Whether a pipeline that itself is waited for runs the command several times at once: `find | xargs -P 16`."""
+    at = timeline.position(step)
+    feeding = plan.commands[at - 1].invocation if at and step.invocation.reads_pipe else None
+    return feeding is not None and feeding.piped and not feeding.background
+
+
+def _holds_up(command: Command, *, parallel: bool) -> bool:
     """Whether every run waits for the command; a loop over files that may not be there counts as one that runs."""
     invocation = command.invocation
     return not (
-        invocation.background
+        (invocation.background and not parallel)
         or invocation.captured
-        or invocation.piped
         or invocation.in_trap
         or invocation.after_failure
         or invocation.rank_dependent
