@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
+from itertools import chain, islice
 
 from stoker.models.finding import Change, FieldEdit, Finding, Location, TextEdit
 from stoker.models.verdict import SuppressionFault
@@ -25,6 +26,9 @@ ANNOTATION = "ignore.stoker.dev/"
 
 MARK = re.compile(r"#[ \t]*stoker:[ \t]*ignore\b")
 COMMENT = re.compile(r"#[ \t]*stoker:[ \t]*ignore[ \t]*(?:\[(?P<rules>[^\]]*)\])?[ \t:.;,-]*(?P<reason>.*)")
+
+MAX_SUPPRESSIONS = 1_000
+"""So many of one object are read."""
 
 MAX_FAULTS = 20
 """So many suppressions without effect are told of."""
@@ -57,7 +61,7 @@ class Suppressions:
     def __init__(self, submission: Submission) -> None:
         self._script_field = submission.script_field
         self._analysed = submission.script is None or submission.script.complete
-        self._given = [*_annotated(submission.annotations), *_commented(submission)]
+        self._given = list(islice(chain(_annotated(submission.annotations), _commented(submission)), MAX_SUPPRESSIONS))
         self._used: set[int] = set()
         self._refused: dict[int, Finding] = {}
         self._by_rule: dict[str, list[tuple[int, Suppression]]] = {}
@@ -160,15 +164,13 @@ def _commented(submission: Submission) -> Iterator[Suppression]:
 def _removal(comment: Comment, submission: Submission) -> Change:
     """Takes a comment away, with its line where it stands alone."""
     assert submission.script is not None
-    source = submission.script.source
-    lines = source.split("\n")
-    line = lines[comment.line - 1]
-    start = sum(len(one) + 1 for one in lines[: comment.line - 1])
-    if before := line[: comment.column - 1].rstrip():
-        start, end = start + len(before), start + comment.end_column - 1
-    else:
-        end = min(start + len(line) + 1, len(source))
-    edit = TextEdit(field_path=submission.script_field, source=source, start=start, end=end, text="")
+    edit = TextEdit(
+        field_path=submission.script_field,
+        source=submission.script.source,
+        start=comment.start,
+        end=comment.end,
+        text="",
+    )
     return Change(edits=(edit,), safe=True)
 
 
