@@ -146,6 +146,14 @@ def test_several_findings_of_one_rule_are_all_fixed(tmp_path: Path) -> None:
     assert path.read_text() == f"{CLEAN}    echo done\n"
 
 
+def test_equal_lines_of_a_folded_text_are_all_fixed(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    head = HEAD.removesuffix("  script: |\n")
+    path.write_text(f"{head}  script: 'torchrun --nnodes=2 a.py\n\n    torchrun --nnodes=2 a.py'\n")
+    assert run("--fix", "--unsafe-fixes", str(path)).stderr == "Fixed 2 findings.\n"
+    assert path.read_text() == f"{head}  script: 'torchrun --nnodes=1 a.py\n\n    torchrun --nnodes=1 a.py'\n"
+
+
 def test_what_is_suppressed_or_not_selected_is_not_fixed(sleeps: Path) -> None:
     assert run("--fix", "--ignore", "trailing-sleep", str(sleeps)).stderr == "Fixed 0 findings.\n"
     assert sleeps.read_text() == SLEEPS

@@ -173,9 +173,10 @@ def _entries(manifest: Manifest, verdict: Verdict) -> list[Entry]:
         )
         for finding in findings
     ]
-    seen: dict[tuple[str, str, Region], Entry] = {}
+    seen: dict[tuple[str, str, Region, int | None], Entry] = {}
     for entry in entries:
-        seen.setdefault((entry.rule, entry.detail, entry.region), entry)
+        # A folded text's lines have no region of their own.
+        seen.setdefault((entry.rule, entry.detail, entry.region, entry.script_line), entry)
     return list(seen.values())
 
 
