@@ -531,7 +531,7 @@ def test_linting_imports_neither_the_controller_nor_numpy() -> None:
 def test_rules_list_names_every_rule_with_what_it_does() -> None:
     result = CliRunner().invoke(stoker, ["rules", "list"])
     assert result.exit_code == 0
-    assert re.search(r"^launcher-too-few +admission +GPUOversubscription +Deny", result.stdout, re.MULTILINE)
+    assert re.search(r"^launcher-too-few +A101 +admission +GPUOversubscription +Deny +The launcher", result.stdout, re.MULTILINE)
 
 
 def test_rules_show_prints_a_page_and_suggests_the_rule_that_was_meant() -> None:

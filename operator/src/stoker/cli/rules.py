@@ -12,18 +12,18 @@ def rules() -> None:
 
 @rules.command("list")
 def list_rules() -> None:
-    """Print every rule: its name, its category, what it does by default, and what it says."""
+    """Print every rule: its name, its id, its category, what it does by default, and what it says."""
     from stoker.catalogue import admission_rules, diagnosis_rules
 
     named = [("admission", rule) for rule in admission_rules()] + [("diagnosis", rule) for rule in diagnosis_rules()]
     rows = [
-        (rule.name, door, rule.category.value, rule.action.value if door == "admission" else "-", rule.summary)
+        (rule.name, rule.id, door, rule.category.value, rule.action.value if door == "admission" else "-", rule.summary)
         for door, rule in named
     ]
-    header = ("RULE", "DOOR", "CATEGORY", "ACTION", "SUMMARY")
-    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(4)]
+    header = ("RULE", "ID", "DOOR", "CATEGORY", "ACTION", "SUMMARY")
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     for row in (header, *rows):
-        click.echo("   ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]))
+        click.echo("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 @rules.command("show")
