@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from stoker.subjects.command_tools import HANDLERS, pip, plain, texts_of, urls
 from stoker.subjects.launch_model import Command, Launch, Launcher, Role
-from stoker.subjects.launchers import programs
+from stoker.subjects.launchers import programs, wrapping
 from stoker.subjects.launchers.counts import Reader, Setting, words_of
 from stoker.subjects.launchers.table import COMMANDS, MODULES, VERBS
 from stoker.subjects.launchers.torch_elastic import torchrun
@@ -125,6 +125,9 @@ def classify(invocation: Invocation, setting: Setting) -> Command:
     if name in TRIVIAL:
         return Command(invocation=invocation, role=Role.TRIVIAL, tool=name)
     if name in _OPAQUE or name.endswith((".sh", ".bash")):
+        launch = wrapping.script(invocation, invocation.argv)
+        if launch is not None:
+            return _launched(invocation, launch, name)
         return Command(invocation=invocation, role=Role.OPAQUE, tool=name)
     if name.endswith(".py"):
         return _launched(invocation, programs.python(invocation, (invocation.argv[0],), arguments), name)
@@ -284,6 +287,9 @@ def _by_verb(invocation: Invocation, name: str, words: Sequence[Word], setting: 
 def _shell(invocation: Invocation, words: Sequence[Word]) -> Command:
     """A shell that the interpreter could not follow."""
     name = invocation.name or ""
+    launch = wrapping.script(invocation, words)
+    if launch is not None:
+        return _launched(invocation, launch, name)
     texts = texts_of(words)
     operands = [text for text in texts if not text.startswith("-")]
     told = any(re.fullmatch(r"-[a-zA-Z]*c[a-zA-Z]*", text) for text in texts) or any(

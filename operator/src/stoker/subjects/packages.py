@@ -76,6 +76,10 @@ HEAVY: Mapping[str, str] = {
 }
 """Packages that take minutes to install, and why; whatever is not here is taken for a matter of seconds."""
 
+COMPILED = "is compiled for minutes up to hours"
+LONG_BUILDS = frozenset({"bitsandbytes", "flashinfer", "triton", "xformers"})
+"""Packages that come as small wheels, and are compiled when they are taken from their repository."""
+
 BUILDS = frozenset({"cmake", "make", "ninja", "bazel"})
 """Tools that compile a project."""
 

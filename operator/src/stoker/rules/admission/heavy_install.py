@@ -43,8 +43,10 @@ from stoker.subjects.image_reference import ImageKind
 from stoker.subjects.launch_plan import Command, LaunchPlan, Role
 from stoker.subjects.packages import (
     BUILDS,
+    COMPILED,
     FRAMEWORKS,
     HEAVY,
+    LONG_BUILDS,
     NEEDS_TORCH,
     Package,
     build_command,
@@ -56,10 +58,6 @@ from stoker.subjects.packages import (
 from stoker.subjects.reading import Timeline
 from stoker.subjects.shell_model import Word
 from stoker.subjects.submission import Submission
-
-COMPILED = "is compiled for minutes up to hours"
-FROM_SOURCE = frozenset(name for name, why in HEAVY.items() if "compiled" in why)
-"""Packages that are compiled wherever they come from; the others come as wheels, unless from their repository."""
 
 
 def check(submission: Submission, *, light_packages: tuple[str, ...]) -> Iterator[Problem]:
@@ -107,8 +105,9 @@ def _weight(command: Command, submission: Submission, light: frozenset[str]) -> 
     ]
     if heavy:
         names = ", ".join(str(package.word) for package in heavy[:3])
-        built = "://" in names and ".whl" not in names and heavy[0].name not in FROM_SOURCE
-        return tuple(package.word for package in heavy[:1]), f"{names} {COMPILED if built else HEAVY[heavy[0].name]}"
+        why = HEAVY.get(heavy[0].name, COMPILED)
+        why = COMPILED if _from_source(heavy[0]) and "compiled" not in why else why
+        return tuple(package.word for package in heavy[:1]), f"{names} {why}"
     texts = [word.text for word in command.invocation.argv if word.text]
     if command.tool in {"conda", "mamba", "micromamba"} and "env" in texts and {"create", "update"} & set(texts):
         return command.invocation.argv[:1], f"{command.tool} builds a whole environment"
@@ -132,11 +131,11 @@ def _compiles(command: Command) -> bool:
 
 def _takes_minutes(package: Package, command: Command, submission: Submission) -> bool:
     if package.name not in HEAVY:
-        return False
+        return package.name in LONG_BUILDS and _from_source(package)
     build = cpu_build(command)
     if build is not None and FRAMEWORKS.get(package.name) == build.framework:
         return False  # it brings none of CUDA's libraries
-    plain = package.version is None and "://" not in str(package.word) and not upgrades(command)
+    plain = package.version is None and not _from_source(package) and not upgrades(command)
     if plain and package.name == submission.image.family.name.lower():
         return False  # an inference server's own image holds it
     if package.name not in FRAMEWORKS or upgrades(command):
@@ -147,6 +146,11 @@ def _takes_minutes(package: Package, command: Command, submission: Submission) -
     tag = (reference.tag if reference is not None else None) or ""
     known = submission.image.family.kind is ImageKind.FRAMEWORK
     return known and package.version is not None and tag[:1].isdigit() and not tag.startswith(package.version)
+
+
+def _from_source(package: Package) -> bool:
+    """Whether a package comes from its repository."""
+    return "://" in str(package.word) and not str(package.word).endswith(".whl")
 
 
 def _next(plan: LaunchPlan, command: Command) -> str:

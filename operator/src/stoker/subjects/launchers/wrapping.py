@@ -7,6 +7,7 @@ from itertools import pairwise
 from stoker.subjects.launch_model import Count, CountSource, Launch, Launcher
 from stoker.subjects.launchers.counts import (
     ONE,
+    UNKNOWN,
     Setting,
     environment_count,
     finished,
@@ -92,6 +93,29 @@ def torchx(invocation: Invocation, words: Sequence[Word], setting: Setting) -> L
     written = tuple(words[index : index + 2])
     count = Count(possible=frozenset({int(per_node)}), source=CountSource.OPTION, words=written)
     return _launch(Launcher.TORCHRUN, invocation, words, count, ONE)
+
+
+SCRIPTS = {"dist_train.sh": 1, "dist_test.sh": 2, "distributed_train.sh": 0}
+"""Launch scripts that whole families of repositories have alike, and which of their arguments is the number of GPUs:
+OpenMMLab's `tools/dist_train.sh CONFIG GPUS` and `tools/dist_test.sh CONFIG CHECKPOINT GPUS`, timm's
+`distributed_train.sh GPUS`.
+"""
+
+
+def script(invocation: Invocation, words: Sequence[Word]) -> Launch | None:
+    """A launch by one of these scripts, from its path on; None for another script, or where the number is not known.
+
+    Nobody has read the script, so that nothing is certain about its processes.
+    """
+    name = (words[0].text or "").rsplit("/", 1)[-1] if words else ""
+    at = SCRIPTS.get(name, len(words)) + 1
+    number = (words[at].text or "") if at < len(words) else ""
+    if not number.isdecimal() or len(number) > 3 or any(word.many for word in words[:at]):
+        return None
+    count = Count(possible=frozenset({int(number)}), source=CountSource.OPTION, words=tuple(words[: at + 1]))
+    nodes = environment_count(invocation, NODES) or UNKNOWN
+    launch = _launch(Launcher.TORCH_DISTRIBUTED_LAUNCH, invocation, words[1:], count, nodes)
+    return replace(launch, program=(words[0],), one_device_per_process=False)
 
 
 def _launch(launcher: Launcher, invocation: Invocation, words: Sequence[Word], per_node: Count, nodes: Count) -> Launch:
