@@ -64,6 +64,11 @@ class Source:
             return byte
         return bisect_right(self._byte_starts, byte - 1) if byte else 0
 
+    def node_at(self, position: int) -> Node | None:
+        """The smallest named node that holds a character; None where there is none."""
+        byte = position if self._ascii else self._byte_starts[position]
+        return None if self.tree is None else self.tree.root_node.named_descendant_for_byte_range(byte, byte + 1)
+
     def comments(self) -> list[int]:
         """Where the comments begin."""
         if self.tree is None:
