@@ -1,7 +1,10 @@
 """Policies change what is refused while the process runs."""
 
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pytest
@@ -35,6 +38,39 @@ def test_an_audited_rule_passes_in_silence_and_is_counted(operator: Operator, su
     assert (passed.returncode, passed.stderr) == (0, "")
     assert operator.metric("stoker_admission_findings_total", rule=RULE, action="Audit") == before + 1
     assert operator.metric("stoker_admission_reviews_total", kind="DLJob", verdict="deny") > 0
+
+
+def test_an_author_suppresses_what_the_policy_lets_them_and_lint_agrees(submitter: Submitter) -> None:
+    few = dljob("bert", TOO_FEW.replace("\n", "  # stoker: ignore[launcher-too-few] the rest is for evaluation\n"))
+    latest = dljob("bert", image="registry.example.com/nlp/bert:latest")
+    latest["metadata"]["annotations"] = {"ignore.stoker.dev/image-unpinned": "tags are immutable here"}
+    passed = submitter.create(latest, "--dry-run=server")
+    assert (passed.returncode, passed.stderr) == (0, "")
+    assert linted(submitter, latest) == "allow"
+
+    refused = submitter.create(few, "--dry-run=server")
+    assert refused.returncode == 1
+    assert 'spec.script:1: "# stoker: ignore[launcher-too-few]" has no effect' in refused.stderr
+    assert linted(submitter, few) == "deny"
+
+    submitter.cluster.apply(policy(suppressible=["*"]))
+    eventually(lambda: not submitter.refused(few))
+    assert submitter.create(few, "--dry-run=server").stderr == ""
+    assert linted(submitter, few) == "allow"
+
+
+def linted(submitter: Submitter, job: dict[str, Any]) -> str:
+    """The verdict of `stoker lint` by the cluster's own policies."""
+    held = submitter.cluster.kubectl("get", "utilizationpolicies,namespaces", "-o", "json")
+    with NamedTemporaryFile("w", suffix=".json") as policies:
+        policies.write(held)
+        policies.flush()
+        given = ["--policy", policies.name] if '"UtilizationPolicy"' in held else []
+        command = [sys.executable, "-m", "stoker", "lint", "-", "--format", "json", "-n", submitter.namespace, *given]
+        done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, check=False)
+    (file,) = json.loads(done.stdout)["files"]
+    verdict: str = file["verdict"]
+    return verdict
 
 
 def test_an_exemption_ends_by_itself(submitter: Submitter) -> None:
