@@ -19,8 +19,9 @@ it has waited for its GPUs, its image and its data, and does so at each restart.
 - jobs without GPUs, MIG slices and shared GPUs;
 - commands that run only after a failure.
 
-For Python programs under mpirun, whose ranks need not use a GPU each, it only warns; others are let pass. It also only
-warns where another launch of the job fits the GPUs: the larger one may prepare data without them.
+For Python programs under mpirun, whose ranks need not use a GPU each, it only warns, and only when no other launcher or
+program is in sight, for which they may prepare data; others are let pass. It also only warns where another launch of
+the job fits the GPUs: the larger one may prepare data without them.
 
 ## Change
 
@@ -78,6 +79,8 @@ def check(submission: Submission) -> Iterator[Problem]:
             or _shares_or_needs_none(launch)
             or (launch.launcher in {Launcher.MPIRUN, Launcher.HOROVODRUN} and submission.nodes > 1)
         ):
+            continue
+        if launch.launcher is Launcher.MPIRUN and any(one.launcher is not Launcher.MPIRUN for one in plan.launches):
             continue
         certain = (
             launch.launcher in PER_DEVICE_LAUNCHERS
