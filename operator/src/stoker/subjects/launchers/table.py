@@ -46,6 +46,7 @@ VERBS: dict[tuple[str, str], Reader] = {
     ("mim", "run"): unknown_counts(Launcher.OTHER),
     ("mim", "test"): unknown_counts(Launcher.OTHER),
     ("mim", "gridsearch"): unknown_counts(Launcher.OTHER),
+    ("mlflow", "run"): unknown_counts(Launcher.OTHER),
     ("wandb", "agent"): unknown_counts(Launcher.OTHER),
     ("wandb", "launch-agent"): unknown_counts(Launcher.OTHER),
 }
