@@ -60,8 +60,7 @@ def working(plan: LaunchPlan) -> list[Command]:
     return [
         command
         for command in plan.of(*WORKING_ROLES)
-        if not command.invocation.captured
-        and (command.role is Role.LAUNCH or command.invocation.name not in MONITORS)
+        if not command.invocation.captured and (command.role is Role.LAUNCH or command.invocation.name not in MONITORS)
     ]
 
 
