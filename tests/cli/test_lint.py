@@ -242,9 +242,8 @@ def test_a_dljob_of_another_project_is_skipped() -> None:
         (("script: |", "command: [sh]\n  script: |"), "spec.command", 9, "excludes"),
         (("name: bert", "name: Bert_1"), "metadata.name", 4, "lower-case letters"),
         (("apiVersion: stoker.dev/v1alpha1", "apiVersion: stoker.dev/v2"), "apiVersion", 1, "stoker.dev/v1alpha1"),
-        (("  image: registry.example.com/nlp/bert:2026.11\n", ""), "spec.image", 6, "required"),
     ],
-    ids=["bound", "type", "missing", "unknown", "excludes", "name", "version", "image"],
+    ids=["bound", "type", "missing", "unknown", "excludes", "name", "version"],
 )
 def test_what_breaks_the_schema_is_an_error_at_its_field(
     change: tuple[str, str], field_path: str, line: int, words: str
@@ -261,6 +260,19 @@ def test_what_breaks_the_schema_is_an_error_at_its_field(
 def test_an_unknown_field_does_not_hide_the_other_findings() -> None:
     document = as_json(given=WRONG.replace("gpusPerNode: 8", "gpusPerNode: 8\n  gpuCount: 8"))
     assert {finding["rule"] for finding in document["files"][0]["findings"]} == {"schema", "launcher-too-few"}
+
+
+@pytest.mark.parametrize(
+    "image", ["", "  image:\n", '  image: ""\n', '  image: " "\n'], ids=["absent", "null", "empty", "blank"]
+)
+def test_a_job_without_an_image_is_told_so_by_the_rule_and_judged_by_the_others(image: str) -> None:
+    given = WRONG.replace("  image: registry.example.com/nlp/bert:2026.11\n", image)
+    assert rules_of(given=given) == ["launcher-too-few", "image-missing"]
+
+
+def test_a_missing_image_breaks_the_schema_where_its_rule_is_not_asked() -> None:
+    given = RIGHT.replace("  image: registry.example.com/nlp/bert:2026.11\n", "")
+    assert rules_of("--select", "trailing-sleep", given=given) == ["schema"]
 
 
 def test_what_the_server_writes_into_an_object_is_no_fault() -> None:
@@ -531,7 +543,9 @@ def test_linting_imports_neither_the_controller_nor_numpy() -> None:
 def test_rules_list_names_every_rule_with_what_it_does() -> None:
     result = CliRunner().invoke(stoker, ["rules", "list"])
     assert result.exit_code == 0
-    assert re.search(r"^launcher-too-few +A101 +admission +GPUOversubscription +Deny +The launcher", result.stdout, re.MULTILINE)
+    assert re.search(
+        r"^launcher-too-few +A101 +admission +GPUOversubscription +Deny +The launcher", result.stdout, re.MULTILINE
+    )
 
 
 def test_rules_show_prints_a_page_and_suggests_the_rule_that_was_meant() -> None:
