@@ -1,26 +1,32 @@
-"""How much of a review's time is the review: the admission server with its rules against the same server allowing all.
+"""How long a submission waits at the door: Stoker's webhook beside a minimal one in Go, within the same run.
 
-    python benchmarks/admission.py [--seconds 5] [--connections 8]
+    python -m benchmarks.admission [--seconds 6]
 
-One process serves over TLS, another one asks over kept connections, as the API server does; both kinds of answer are
-measured in turns within the same run, so that their ratio means something on any machine.
+Both serve over TLS and are asked over kept connections at a fixed rate, whether they have answered or not; a latency
+counts from when its request was due (benchmarks/webhook/load). Every request has another script, so that nothing that
+remembers answers is flattered; one more line gives those of a script that is submitted again and again. The servers are
+measured in turns, so that other work on the machine hits both.
+
+The Go webhook decodes the review and its object and allows it (benchmarks/webhook/serve): the least that any webhook
+does. "allow all" is Stoker's server with a reviewer that does the same: what is left of the difference is the review.
 """
 
 import argparse
 import asyncio
-import io
 import json
 import multiprocessing
+import os
+import platform
 import statistics
+import subprocess
 import tempfile
-import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
-
-import aiohttp
 
 from stoker.handlers.admission import warm_up
 from stoker.handlers.admission_review import ALLOWED, AdmissionRequest, Answer
@@ -31,23 +37,38 @@ from stoker.handlers.server import AdmissionServer, Reviewer, Route, ServerSetti
 from tests.handlers.certificates import Authority
 from tests.handlers.malformed_reviews import OBJECT, review
 
-SCRIPTS = {
-    "short script": OBJECT["spec"]["script"],
-    "64 KiB script": 'for step in 1 2 3; do echo "$step" | tee -a log; done\n' * 1180 + "torchrun train.py\n",
-}
-TURNS = 3
+HERE = Path(__file__).resolve().parent
+RATES = (1, 50, 300)
+TURNS = 2
+SMALL = "torchrun --nproc_per_node=8 train.py --batch-size 32 --seed @NUMBER@\n"
+SCRIPTS = {"small": SMALL, "200 lines": (HERE / "long.sh").read_text()}
+SERVERS = ("Go", "allow all", "Stoker")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is asked of every server, in turns."""
+
+    rate: int
+    script: str
+    repeated: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.script}{', repeated' if self.repeated else ''}"
+
+
+# ------------------------------------------------------------------------------------------------------------- servers
 
 
 async def allow(_: AdmissionRequest) -> Answer:
-    """What everything is compared with."""
+    """What the Go webhook answers."""
     return ALLOWED
 
 
-async def serve(folder: Path, threads: int, ready: Any) -> None:
+async def serve(folder: Path, threads: int, ready: Connection) -> None:
     """Serve both kinds of answer on two ports until killed."""
     view = ClusterView()
-    view.namespaces.listed([{"metadata": {"name": "team", "resourceVersion": "1"}}], 1)
-    view.policies.listed([], 1)
+    view.namespaces.watched(None, {"metadata": {"name": "team", "resourceVersion": "1"}})
     warm_up()
     async with serving(folder, allow) as trivial:
         reviewer = JobReviewer(view, ReviewPool(threads), lambda: datetime.now(UTC))
@@ -65,61 +86,122 @@ async def serving(folder: Path, reviewer: Reviewer) -> AsyncIterator[AdmissionSe
         yield server
 
 
-async def ask(port: int, body: bytes, authority: Authority, seconds: float, connections: int) -> list[float]:
-    """Ask as fast as answers come; the times of all answers, in seconds."""
-    times: list[float] = []
-    connector = aiohttp.TCPConnector(ssl=authority.client_context(), limit=connections)
-    async with aiohttp.ClientSession(connector=connector, headers={"Content-Type": "application/json"}) as session:
-        end = time.perf_counter() + seconds
-
-        async def one() -> None:
-            while (start := time.perf_counter()) < end:
-                url = f"https://localhost:{port}/validate/dljobs"
-                async with session.post(url, data=io.BytesIO(body)) as response:
-                    response.raise_for_status()
-                    await response.read()
-                times.append(time.perf_counter() - start)
-
-        await asyncio.gather(*(one() for _ in range(connections)))
-    return times
+@contextmanager
+def stoker(folder: Path, threads: int) -> Iterator[dict[str, int]]:
+    """Stoker's servers, in a process of their own; their ports."""
+    here, there = multiprocessing.Pipe()
+    server = multiprocessing.get_context("fork").Process(
+        target=lambda: asyncio.run(serve(folder, threads, there)), daemon=True
+    )
+    server.start()
+    try:
+        there.close()
+        yield dict(zip(("allow all", "Stoker"), here.recv(), strict=True))
+    finally:
+        server.kill()
 
 
-def shown(name: str, times: list[float], seconds: float) -> str:
-    """One line of the table."""
-    cuts = statistics.quantiles(times, n=1000)
-    figures = f"{cuts[499] * 1e3:9.2f} {cuts[989] * 1e3:9.2f} {cuts[998] * 1e3:9.2f}"
-    return f"  {name:24} {len(times) / seconds:9.0f} {figures}"
+@contextmanager
+def go(program: Path, folder: Path) -> Iterator[int]:
+    """The Go webhook; its port."""
+    command = [program, folder / "tls.crt", folder / "tls.key"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield int(server.stdout.readline())
+        finally:
+            server.kill()
+
+
+# ------------------------------------------------------------------------------------------------------- measurements
+
+
+class Bench:
+    """The servers' ports, the loader, and what it has measured, in milliseconds."""
+
+    def __init__(self, folder: Path, ports: dict[str, int]) -> None:
+        self._folder = folder
+        self._ports = ports
+        self._first = 0
+        self.measured: dict[tuple[Load, str], list[float]] = {}
+        self.unanalysed: Counter[Load] = Counter()
+        for name, script in SCRIPTS.items():
+            body = review(new=OBJECT | {"spec": OBJECT["spec"] | {"script": script}})
+            (folder / name).write_text(json.dumps(body))
+
+    def measure(self, loads: list[Load], servers: tuple[str, ...], seconds: float) -> None:
+        """Put loads on servers, all of them at once."""
+        running = [(load, server, self._loader(load, server, seconds)) for load in loads for server in servers]
+        for load, server, process in running:
+            output, _ = process.communicate()
+            if process.returncode:
+                raise SystemExit(f"the load of {server} failed")
+            measured = json.loads(output)
+            self.measured.setdefault((load, server), []).extend(each / 1e3 for each in measured["latencies"])
+            self.unanalysed[load] += measured["unanalysed"]
+
+    def _loader(self, load: Load, server: str, seconds: float) -> "subprocess.Popen[bytes]":
+        self._first += 1_000_000
+        command = [
+            str(self._folder / "load"),
+            f"-url=https://localhost:{self._ports[server]}/validate/dljobs",
+            f"-ca={self._folder / 'ca.crt'}",
+            f"-body={self._folder / load.script}",
+            f"-rate={load.rate}",
+            f"-seconds={seconds}",
+            f"-first={-1 if load.repeated else self._first}",
+        ]
+        return subprocess.Popen(command, stdout=subprocess.PIPE)
+
+
+def percentile(values: list[float], percent: float) -> float:
+    """The value that `percent` of them do not exceed; of few values the largest."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * percent / 100))]
+
+
+def table(measured: dict[tuple[Load, str], list[float]], unanalysed: Counter[Load]) -> Iterator[str]:
+    """The lines of the table."""
+    yield "| requests/s | script | requests | not analysed | | Go | allow all | Stoker | Stoker / Go |"
+    yield "|---:|---|---:|---:|---|---:|---:|---:|---:|"
+    for load in dict.fromkeys(load for load, _ in measured):
+        for name, percent in (("p50", 50.0), ("p99", 99.0)):
+            cells = {server: percentile(measured[load, server], percent) for server in SERVERS}
+            ratio = f"{cells['Stoker'] / cells['Go']:.1f}"
+            count = len(measured[load, "Stoker"])
+            figures = " | ".join(f"{cells[server]:.2f} ms" for server in SERVERS)
+            yield f"| {load.rate} | {load} | {count} | {unanalysed[load]} | {name} | {figures} | {ratio} |"
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=5.0, help="for each of the measurements")
-    parser.add_argument("--connections", type=int, default=8)
-    parser.add_argument("--threads", type=int, default=2, help="review threads of the server")
+    parser.add_argument(
+        "--seconds", type=float, default=6.0, help="of each load on each server; the lowest rate longer"
+    )
+    parser.add_argument("--threads", type=int, default=min(4, os.cpu_count() or 1), help="that review")
     options = parser.parse_args()
-    authority = Authority()
-    with tempfile.TemporaryDirectory() as folder:
-        authority.issue(Path(folder))
-        here, there = multiprocessing.Pipe()
-        server = multiprocessing.get_context("fork").Process(
-            target=lambda: asyncio.run(serve(Path(folder), options.threads, there)), daemon=True
-        )
-        server.start()
-        ports = here.recv()
-        for title, script in SCRIPTS.items():
-            body = json.dumps(review(new=OBJECT | {"spec": OBJECT["spec"] | {"script": script}})).encode()
-            times: tuple[list[float], list[float]] = ([], [])
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        subprocess.run(["go", "build", "-o", folder, "./..."], cwd=HERE / "webhook", check=True)
+        authority = Authority()
+        authority.issue(folder)
+        (folder / "ca.crt").write_text(authority.pem)
+        ports = {
+            "Go": stack.enter_context(go(folder / "serve", folder)),
+            **stack.enter_context(stoker(folder, options.threads)),
+        }
+        bench = Bench(folder, ports)
+        # Once a second disturbs nobody: these run side by side.
+        bench.measure([Load(RATES[0], script) for script in SCRIPTS], SERVERS, options.seconds * 4)
+        loads = [Load(rate, script) for rate in RATES[1:] for script in SCRIPTS]
+        for load in [*loads, Load(RATES[1], "200 lines", repeated=True)]:
             for _ in range(TURNS):
-                for port, measured in zip(ports, times, strict=True):
-                    part = options.seconds / TURNS
-                    measured += asyncio.run(ask(port, body, authority, part, options.connections))
-            print(f"{title}, {len(body):,} bytes, {options.connections} connections")
-            print(f"  {'':24} {'req/s':>9} {'p50 ms':>9} {'p99 ms':>9} {'p99.9 ms':>9}")
-            print(shown("allow everything", times[0], options.seconds))
-            print(shown("review", times[1], options.seconds))
-            print(f"  throughput of the review: {len(times[1]) / len(times[0]):.0%} of allowing everything\n")
-        server.kill()
+                for server in SERVERS:
+                    bench.measure([load], (server,), options.seconds / TURNS)
+        median = statistics.median(bench.measured[Load(RATES[1], "small"), "Go"])
+        print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {platform.machine()}, "
+              f"Python {platform.python_version()}; Go's median at {RATES[1]}/s: {median:.2f} ms\n")  # fmt: skip
+        print("\n".join(table(bench.measured, bench.unanalysed)))
 
 
 if __name__ == "__main__":

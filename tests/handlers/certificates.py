@@ -22,6 +22,11 @@ class Authority:
         write_private(folder / "tls.crt", certificate)
         return x509.load_pem_x509_certificate(certificate.encode()).serial_number
 
+    @property
+    def pem(self) -> str:
+        """The authority's certificate, for clients that are no Python."""
+        return self._authority.pem
+
     def client_context(self) -> ssl.SSLContext:
         """A context for clients of the certificates' servers."""
         return ssl.create_default_context(cadata=self._authority.pem)

@@ -1,0 +1,3 @@
+module stoker.dev/benchmarks/webhook
+
+go 1.22
