@@ -9,6 +9,7 @@ from types import MappingProxyType
 from stoker.subjects.launch_model import RANKS
 from stoker.subjects.launch_plan import Command, Count, CountSource, Launch, Launcher, LaunchPlan, Role
 from stoker.subjects.launchers.counts import counts_named
+from stoker.subjects.visible_devices import VARIABLES
 
 PER_DEVICE_LAUNCHERS = frozenset(
     {
@@ -217,6 +218,18 @@ def quoted(count: Count) -> str:
     return ""
 
 
+def devices_from(launch: Launch) -> str:
+    """What chose the devices of a launch: `CUDA_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES`, or accelerate's option."""
+    word = launch.devices.word if launch.devices is not None else None
+    environment = launch.invocation.environment
+    return next((name for name in VARIABLES if environment.get(name) is word), "--gpu_ids")
+
+
+def reads_devices(launch: Launch, gpu_resource: str) -> bool:
+    """Whether the program's GPUs follow what chose its devices: ROCm's variable says nothing to CUDA."""
+    return devices_from(launch) != "HIP_VISIBLE_DEVICES" or gpu_resource.startswith("amd.com/")
+
+
 def selecting(count: Count) -> str:
     """The option that gave the count by naming devices: `--include`; "" where a number was given."""
     option = str(count.words[0]).partition("=")[0] if count.words else ""
@@ -303,6 +316,7 @@ __all__ = [
     "Timeline",
     "WORKING_ROLES",
     "counted",
+    "devices_from",
     "drives_several_devices",
     "duration",
     "given_count",
@@ -313,6 +327,7 @@ __all__ = [
     "origin_line",
     "plain",
     "quoted",
+    "reads_devices",
     "selecting",
     "side_by_side",
     "spread",

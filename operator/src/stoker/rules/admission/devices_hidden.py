@@ -17,7 +17,7 @@ GPU it more likely fails, after it has waited for them. The study saw a job on C
 - only some of the commands are hidden from the GPUs: a step that needs none;
 - a value that can't be resolved, GPU or MIG identifiers instead of indices;
 - deepspeed with a choice of its own (`--include`, `--num_gpus`), which sets the variable anew; other hosts in it;
-- jobs without GPUs.
+- ROCm's `HIP_VISIBLE_DEVICES` where the GPUs are NVIDIA's; jobs without GPUs.
 
 ## Change
 
@@ -37,10 +37,9 @@ from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Severity, Source
 from stoker.subjects.editing import without_variable
 from stoker.subjects.launch_plan import Launch, Launcher, LaunchPlan
-from stoker.subjects.reading import PER_DEVICE_LAUNCHERS, counted, selecting
+from stoker.subjects.reading import PER_DEVICE_LAUNCHERS, counted, devices_from, reads_devices, selecting
 from stoker.subjects.submission import Submission
 
-VARIABLE = "CUDA_VISIBLE_DEVICES"
 SELECTED = re.compile(r"(?:^|=)(?:localhost|127\.0\.0\.1):([\d, ]+)$")
 """deepspeed's `--include localhost:4,5`."""
 
@@ -52,13 +51,13 @@ def check(submission: Submission) -> Iterator[Problem]:
         return
     yield from _missing(submission, plan)
     launches = [launch for launch in plan.launches if not launch.invocation.captured]
-    if not launches or not all(_hidden(launch, submission.gpus_per_node) for launch in launches):
+    if not launches or not all(_hidden(launch, submission) for launch in launches):
         return
     launch = launches[-1]
     assert launch.devices is not None
     words = [one.devices.word for one in launches if one.devices is not None]
-    value = launch.devices.word.text or ""
-    what = f"{VARIABLE}={value}" if value else f'{VARIABLE}=""'
+    name, value = devices_from(launch), launch.devices.word.text or ""
+    what = f"{name}={value}" if value else f'{name}=""'
     why = (
         "shows no GPU"
         if not launch.devices.indices
@@ -69,10 +68,11 @@ def check(submission: Submission) -> Iterator[Problem]:
     yield Problem(
         detail=f"{what} {why}: the program {outcome} {counted(submission.gpus, 'GPU')} idle.",
         evidence=f"{submission.paths.gpus_per_node} is {submission.gpus_per_node}.",
+        fix=f"Remove {name}: the container sees exactly its own GPUs, counted from 0.",
         confidence=submission.surely,
-        location=submission.locate_setting(launch.invocation, VARIABLE, launch.devices.word),
+        location=submission.locate_setting(launch.invocation, name, launch.devices.word),
         sources=(Source.SCRIPT, Source.MANIFEST),
-        change=without_variable(submission, VARIABLE, words, safe=True),
+        change=without_variable(submission, name, words, safe=True),
     )
 
 
@@ -106,11 +106,13 @@ def _has(submission: Submission) -> str:
     return "in the pod the only one is 0" if gpus == 1 else f"in the pod they are 0 to {gpus - 1}"
 
 
-def _hidden(launch: Launch, gpus: int) -> bool:
-    devices = launch.devices
+def _hidden(launch: Launch, submission: Submission) -> bool:
+    devices, gpus = launch.devices, submission.gpus_per_node
     if devices is None or devices.indices is None or devices.identifiers or launch.model_parallel:
         return False
-    if launch.launcher is Launcher.DEEPSPEED and launch.explicit:
+    if (launch.launcher is Launcher.DEEPSPEED and launch.explicit) or not reads_devices(
+        launch, submission.gpu_resource
+    ):
         return False
     return not devices.indices or not 0 <= devices.indices[0] < gpus
 

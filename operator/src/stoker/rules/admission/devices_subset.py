@@ -16,6 +16,7 @@ A GPU that no program sees is idle for the whole life of the job, and nobody els
 - a command that can't be read, or a program that nobody knows: it may use the rest;
 - a launcher that is told its number of processes (see `launcher-too-few` and `launcher-too-many`), deepspeed with a
   choice of its own (`--include`, `--num_gpus`), which sets the variable anew;
+- ROCm's `HIP_VISIBLE_DEVICES` where the GPUs are NVIDIA's;
 - no GPU at all (see `devices-hidden`), one GPU, MIG slices and shared GPUs.
 
 ## Change
@@ -36,10 +37,16 @@ from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
 from stoker.subjects.editing import without_variable
 from stoker.subjects.launch_plan import Command, CountSource, Launch, Launcher, Role
-from stoker.subjects.reading import COUNTING_LAUNCHERS, counted, given_count, side_by_side, working
+from stoker.subjects.reading import (
+    COUNTING_LAUNCHERS,
+    counted,
+    devices_from,
+    given_count,
+    reads_devices,
+    side_by_side,
+    working,
+)
 from stoker.subjects.submission import Submission
-
-VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
 def check(submission: Submission) -> Iterator[Problem]:
@@ -54,7 +61,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         return
     seen: set[int] = set()
     for launch in launches:
-        visible = _visible(launch, gpus)
+        visible = _visible(launch, gpus) if reads_devices(launch, submission.gpu_resource) else None
         if visible is None:
             return
         seen |= visible
@@ -62,20 +69,20 @@ def check(submission: Submission) -> Iterator[Problem]:
         return
     chosen = [launch for launch in launches if _visible(launch, gpus)]
     words = [launch.devices.word for launch in chosen if launch.devices is not None]
-    values = {word.text for word in words}
-    subject = f"{VARIABLE}={words[0]} hides" if len(values) == 1 else f"All values of {VARIABLE} together hide"
+    values, name = {word.text for word in words}, devices_from(chosen[0])
+    subject = f"{name}={words[0]} hides" if len(values) == 1 else f"All values of {name} together hide"
     each = " of each node" if submission.nodes > 1 else ""
     idle = gpus - len(seen)
     certain = all(launch.invocation.certain for launch in chosen)
     yield Problem(
         detail=f"{subject} {idle} of the {gpus} GPUs{each} from everything that runs.",
         evidence=f"{counted(len(seen), 'GPU')} will be used; {submission.paths.gpus_per_node} is {gpus}.",
-        fix=f"{'Remove ' + VARIABLE if len(values) == 1 else 'Give the others to more programs'},"
+        fix=f"{'Remove ' + name if len(values) == 1 else 'Give the others to more programs'},"
         f" or set {submission.paths.gpus_per_node}: {len(seen)}.",
         confidence=submission.surely if certain else Confidence.LIKELY,
-        location=submission.locate_setting(chosen[0].invocation, VARIABLE, words[0]),
+        location=submission.locate_setting(chosen[0].invocation, name, words[0]),
         sources=(Source.SCRIPT, Source.MANIFEST),
-        change=without_variable(submission, VARIABLE, words, safe=False)
+        change=without_variable(submission, name, words, safe=False)
         if len(values) == 1 and not side_by_side(plan)
         else None,
     )
