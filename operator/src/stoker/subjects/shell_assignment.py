@@ -87,7 +87,7 @@ class Assignments(Walk):
                 return
         elif previous.items is not None and not any(map(shell_text.is_several, previous.items)):
             position = self._expander.integer(self._source.slice(index_node), state)
-            if position is not None and 0 <= position <= len(previous.items):
+            if position is not None and 0 <= position <= min(len(previous.items), MAX_ELEMENTS):
                 state.variables[resolved] = replace(previous.with_item(position, element), origin=origin)
                 return
         state.variables[resolved] = Variable(

@@ -19,6 +19,7 @@ MAX_BRACE_WORDS = 256
 MAX_BRACE_TEXT = 1_024
 MAX_BRACE_DEPTH = 8
 MAX_DEPTH = 24
+MAX_TRANSFORMED = 64  # elements of an array
 
 _EXPANSIONS = frozenset(
     {"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion", "process_substitution"}
@@ -413,7 +414,7 @@ class Expander:
             if chosen is None or keys is not None:
                 return shell_text.hole(many=True)
             items = chosen
-        elif operator in _PER_ELEMENT and counted:
+        elif operator in _PER_ELEMENT and counted and len(items) <= MAX_TRANSFORMED:
             items = tuple(
                 shell_text.as_assigned(self._operate(name, item, operator, node, rest, source, state, quoted=True))
                 for item in items

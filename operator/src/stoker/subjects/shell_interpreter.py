@@ -18,7 +18,7 @@ from stoker.subjects.shell_expansion import Field
 from stoker.subjects.shell_source import NOWHERE, Source
 from stoker.subjects.shell_state import EXPECTED, SUCCESS, UNDECIDED, Outcome, State, Variable, join
 from stoker.subjects.shell_text import Piece, Text, Value
-from stoker.subjects.shell_walk import MAX_DEPTH, MAX_STEPS, ExhaustedError, Run
+from stoker.subjects.shell_walk import MAX_DEPTH, MAX_STEPS, STEP_SIZE, ExhaustedError, Run
 
 _RESERVED = frozenset({"then", "else", "elif", "fi", "do", "done", "esac"})
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
@@ -213,6 +213,9 @@ class Interpreter(Builtins):
         """A command that runs for items nobody has counted, maybe not at all."""
 
         def rounds(current: State) -> tuple[Outcome, State | None]:
+            if self._depth >= MAX_DEPTH:
+                raise ExhaustedError
+            self._depth += 1
             copy = current.fork()
             copy.how = replace(copy.how, in_loop=True, background=copy.how.background or repeated.parallel)
             copy.errexit = False
@@ -224,6 +227,7 @@ class Interpreter(Builtins):
                     self._record(repeated.fields, prefix, copy)
             finally:
                 self._stdin = outer
+                self._depth -= 1
             return EXPECTED, current
 
         return self._arms(state, [rounds, self._keeper(EXPECTED)], shell_text.NO_NAMES, node)
@@ -423,6 +427,7 @@ class Interpreter(Builtins):
         self._depth += 1
         try:
             output = self._substituted(node, state)
+            self._steps += sum(len(piece.text or "") for text in output for piece in text) // STEP_SIZE
             return output if whole else shell_text.trim_end(output)
         finally:
             self._depth -= 1

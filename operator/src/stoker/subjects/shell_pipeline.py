@@ -13,7 +13,6 @@ from stoker.subjects.shell_output import Machine
 from stoker.subjects.shell_state import SUCCESS, Outcome, State
 from stoker.subjects.shell_text import EMPTY, Piece, Text, Value
 
-
 MAX_FILES = 256
 
 

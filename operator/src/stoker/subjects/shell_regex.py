@@ -4,7 +4,7 @@ import re
 
 MAX_SUBJECT = 256
 MAX_EXPRESSION = 128
-MAX_REPEATS = 4
+MAX_TRIES = 1 << 21
 
 _CLASSES = {
     "[:digit:]": "0-9", "[:alpha:]": "A-Za-z", "[:alnum:]": "A-Za-z0-9", "[:lower:]": "a-z", "[:upper:]": "A-Z",
@@ -24,20 +24,24 @@ class RegexUnknownError(ValueError):
 def search(expression: str, text: str) -> tuple[bool, tuple[str, ...] | None]:
     """Whether it matches, and the match and its groups, () without one. Raises RegexUnknownError.
 
-    Followed are expressions without repeated groups, whose matching takes polynomial time. What alternatives match
-    differs between POSIX and Python: the groups are None then.
+    Followed are expressions without repeated groups, as long as the ways to match them are few enough to try them all.
+    What alternatives match differs between POSIX and Python: the groups are None then.
     """
     if len(text) > MAX_SUBJECT or len(expression) > MAX_EXPRESSION:
         raise RegexUnknownError
-    found = re.search(_translated(expression), text)
+    translated, repeats, choices = _translated(expression)
+    if (len(text) + 1) ** (repeats + 1) << choices > MAX_TRIES:
+        raise RegexUnknownError
+    found = re.search(translated, text)
     if found is None:
         return False, ()
     return True, None if "|" in expression else (found[0], *(group or "" for group in found.groups()))
 
 
-def _translated(expression: str) -> str:
+def _translated(expression: str) -> tuple[str, int, int]:
+    """The expression to Python, and how many repeats and how many choices (`?`, `|`) are in it."""
     parts: list[str] = []
-    position = repeats = 0
+    position = repeats = choices = 0
     previous = "open"
     while position < len(expression):
         token = _TOKEN.match(expression, position)
@@ -53,17 +57,18 @@ def _translated(expression: str) -> str:
             text = re.escape(text)
         elif kind == "repeat":
             repeats += 1
-            if previous not in ("bracket", "escape", "any", "plain") or repeats > MAX_REPEATS:
+            if previous not in ("bracket", "escape", "any", "plain"):
                 raise RegexUnknownError
         elif kind == "maybe" and previous not in ("bracket", "escape", "any", "plain", "close"):
             raise RegexUnknownError
+        choices += kind in ("maybe", "or")
         parts.append(text)
         previous = kind
     try:
         re.compile("".join(parts))
     except re.error as error:
         raise RegexUnknownError from error
-    return "".join(parts)
+    return "".join(parts), repeats, choices
 
 
 def _bracket(text: str) -> str:

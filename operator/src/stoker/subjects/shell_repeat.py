@@ -15,6 +15,7 @@ _PARALLEL_VALUED = frozenset(
     {"-j", "-P", "-N", "-n", "-a", "-C", "-L", "--jobs", "--max-args", "--arg-file", "--colsep", "--delay", "--joblog",
      "--results", "--timeout", "--retries", "--tmpdir", "--memfree", "--load", "--halt", "--nice", "--tagstring"}
 )  # fmt: skip
+MAX_WORDS = 256
 _PLACEHOLDER = re.compile(r"\{(?:[./#%]{0,2}|[1-9][0-9]?[./]{0,2})\}")
 
 
@@ -76,7 +77,7 @@ def _parallel(fields: Sequence[Field]) -> Repeated | None:
         if (each.text or "").startswith(":::"):
             break
         words.append(each)
-    if not words or words[0].text is None or any(each.many for each in words):
+    if not words or len(words) > MAX_WORDS or words[0].text is None or any(each.many for each in words):
         return None
     if not any(_PLACEHOLDER.search(each.text or "") for each in words):
         words.append(_any())

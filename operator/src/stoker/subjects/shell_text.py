@@ -4,7 +4,9 @@ A text is a sequence of pieces, known characters or holes; a value is a small se
 where in the outermost script they were written, so that a word of a nested script can be pointed at.
 """
 
+import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
@@ -165,6 +167,11 @@ def as_assigned(value: Value) -> Value:
     )
 
 
+@lru_cache(maxsize=16)
+def _runs(separators: str) -> re.Pattern[str]:
+    return re.compile(f"[^{re.escape(separators)}]+" if separators else r"[\s\S]+")
+
+
 def split(text: Text, separators: str = " \t\n") -> list[Text]:
     """Word splitting of one expanded text: unquoted expansions are cut at blanks."""
     fields: list[Text] = []
@@ -183,16 +190,14 @@ def split(text: Text, separators: str = " \t\n") -> list[Text]:
             if piece.text != "" or piece.quoted:
                 current.append(piece)
             continue
-        begin = 0
-        content = piece.text
-        for index, character in enumerate(content):
-            if character in separators:
-                if index > begin:
-                    current.append(piece.part(begin, index))
+        last = 0
+        for run in _runs(separators).finditer(piece.text):
+            if run.start() > last:
                 end_field()
-                begin = index + 1
-        if begin < len(content):
-            current.append(piece.part(begin, len(content)))
+            current.append(piece.part(run.start(), run.end()))
+            last = run.end()
+        if last < len(piece.text):
+            end_field()
     end_field()
     return fields
 

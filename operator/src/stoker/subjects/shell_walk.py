@@ -17,6 +17,7 @@ from stoker.subjects.shell_state import FAILURE, SUCCESS, UNDECIDED, Outcome, St
 from stoker.subjects.shell_text import EMPTY, Piece, Text, Value
 
 MAX_STEPS = 20_000
+STEP_SIZE = 256  # characters of words and of output that are as much work as a statement
 MAX_DEPTH = 64
 MAX_NESTED_SHELLS = 6
 MAX_NESTED_TEXT = 1 << 20
@@ -433,10 +434,12 @@ class Walk(ABC):
         how = state.how
         if self._stdin is not None and not how.reads_pipe:
             how = replace(how, reads_pipe=True)
+        argv = tuple(self._word(each) for each in fields)
+        self._steps += sum(len(word.prefix) for word in argv) // STEP_SIZE
         self._invocations.append(
             Invocation.reached(
                 how,
-                argv=tuple(self._word(each) for each in fields),
+                argv=argv,
                 span=span,
                 environment=environment,
                 files=_Files(state.files),
