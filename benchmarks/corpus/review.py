@@ -6,6 +6,7 @@ reviewed.yaml has one entry for each finding that somebody read beside its scrip
 import random
 from collections import Counter, defaultdict
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -51,9 +52,23 @@ def show(key: str) -> str:
 
 
 def precision() -> str:
-    """Right, arguable and wrong by rule, as Markdown; arguable ones count as half."""
+    """Right, arguable and wrong by rule, as Markdown: all that were read, and those that the last run still finds."""
+    entries = yaml.safe_load(REVIEWED.read_text())
+    now = {found.key for found in kept()}
+    left = [entry for entry in entries if _key(entry) in now]
+    gone = [entry for entry in entries if _key(entry) not in now and entry["verdict"] == "right"]
+    lines = ["As they were read:", "", _table(entries), "", "As the last run still finds them:", "", _table(left)]
+    return "\n".join([*lines, "", f"Right ones that it finds no more: {len(gone)}", *map(_key, gone)])
+
+
+def _key(entry: dict[str, Any]) -> str:
+    return " ".join(str(entry[field]) for field in ("package", "version", "path", "gpus", "rule", "line"))
+
+
+def _table(entries: list[dict[str, Any]]) -> str:
+    """Arguable ones count as half."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for entry in yaml.safe_load(REVIEWED.read_text()):
+    for entry in entries:
         if entry["verdict"] not in VERDICTS:
             raise ValueError(f"{entry}: the verdict is one of {', '.join(VERDICTS)}")
         counts[entry["rule"]][entry["verdict"]] += 1
