@@ -148,16 +148,23 @@ WORKERS = dict.fromkeys(
 """Options (`-` as `_`) that say how many processes each process of a program reads its data with."""
 
 
+_LOADS_NOTHING = re.compile(
+    r"uvicorn|gunicorn|hypercorn|celery|flask|fastapi|(?:^|[/_.-])(?:api|app|serve|server)(?:[_.-]|$)"
+    r"|preprocess|prepare|tokeniz|download|convert",
+    re.IGNORECASE,
+)
 _RAY = re.compile(r"(?<![A-Za-z])ray(?![A-Za-z])")
 
 
 def loader_workers(plan: LaunchPlan, launch: Launch) -> Count | None:
     """The data loader's workers of each process, as the program's arguments say; None where they say nothing.
 
-    In sight of Ray None as well: its workers are those that train.
+    None as well where others are called so: those of Ray train, those of web servers and preparations load nothing.
     """
     ray = any(one.launcher is Launcher.RAY for one in plan.launches)
     if ray or launch.launcher in SERVERS or any(_RAY.search(text) for text in texts(launch)):
+        return None
+    if any(_LOADS_NOTHING.search(str(word)) for word in launch.program):
         return None
     return counts_named(launch.arguments, WORKERS).get("workers")
 

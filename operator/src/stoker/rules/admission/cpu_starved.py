@@ -15,7 +15,7 @@ included: batches come late, and the GPUs wait for them at every step.
 
 - no CPU limit: a request caps nothing while the node has free CPUs;
 - no workers in sight, or a number of workers or processes that can't be resolved;
-- Ray, whose workers train; jobs without GPUs.
+- Ray, whose workers train, web servers and preparations, whose workers load nothing; jobs without GPUs.
 
 ## Change
 

@@ -13,7 +13,7 @@ With too few nodes, each pod trains the same model for itself.
 
 ## When it stays silent
 
-- `auto`, `-1`, a list of all GPUs, a number that can't be resolved;
+- `auto`, `-1`, a list of all GPUs, a number that can't be resolved; another program of the job that has all of them;
 - numbers in the program or in a configuration file, and options of other names: `--devices` of any other program may
   mean anything;
 - another launcher starts the processes (torchrun, srun); `trainer.accelerator=cpu`;
@@ -71,6 +71,8 @@ def check(submission: Submission) -> Iterator[Problem]:
 
 
 def _devices(submission: Submission, launches: list[Launch]) -> Iterator[Problem]:
+    if any(_uses_all(launch, submission) for launch in launches):
+        return  # an evaluation beside the training needs no more
     for launch in launches:
         given, gpus = _given(launch, DEVICES, "--devices"), _visible(launch, submission)
         by_default = given is None and launch.launcher is Launcher.LIGHTNING
@@ -95,6 +97,13 @@ def _devices(submission: Submission, launches: list[Launch]) -> Iterator[Problem
             else None,
         )
         return
+
+
+def _uses_all(launch: Launch, submission: Submission) -> bool:
+    given = _given(launch, DEVICES, "--devices")
+    if given is None:
+        return False
+    return given[1] in {"auto", "-1"} or (_number(given[1]) or 0) >= submission.gpus_per_node
 
 
 def _nodes(submission: Submission, launches: list[Launch]) -> Iterator[Problem]:
