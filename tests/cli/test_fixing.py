@@ -154,6 +154,13 @@ def test_equal_lines_of_a_folded_text_are_all_fixed(tmp_path: Path) -> None:
     assert path.read_text() == f"{head}  script: 'torchrun --nnodes=1 a.py\n\n    torchrun --nnodes=1 a.py'\n"
 
 
+def test_equal_lines_of_which_a_rule_names_the_first_are_all_fixed(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(f"{HEAD}    torchrun train.py\n    sleep infinity\n    sleep infinity\n")
+    assert run("--fix", str(path)).stderr == "Fixed 2 findings.\n"
+    assert path.read_text() == CLEAN
+
+
 def test_what_is_suppressed_or_not_selected_is_not_fixed(sleeps: Path) -> None:
     assert run("--fix", "--ignore", "trailing-sleep", str(sleeps)).stderr == "Fixed 0 findings.\n"
     assert sleeps.read_text() == SLEEPS

@@ -142,13 +142,24 @@ class Fixer:
         judged = self.judge.judge(parse(after, manifest.path)[manifest.document])
         if not isinstance(judged, Report):
             raise NotApplicableError("the job could no longer be judged")
-        if Counter(map(_key, judged.entries))[_key(entry)] >= Counter(map(_key, report.entries))[_key(entry)]:
+        if not _gone(entry, change, report, judged):
             raise NotApplicableError("the finding would stay")
         if judged.unfinished and not report.unfinished:
             raise NotApplicableError("the job could no longer be judged")
         if worse := _grave(judged, entry.severity) - _grave(report, entry.severity):
             raise NotApplicableError(f"it would bring {', '.join(sorted(worse))}")
         return after
+
+
+def _gone(entry: Entry, change: Change, before: Report, after: Report) -> bool:
+    """Whether a finding, or its line, is no longer there: a rule that speaks once goes on to the next equal line."""
+    key, line = _key(entry), entry.script_line
+    if Counter(map(_key, after.entries))[key] < Counter(map(_key, before.entries))[key]:
+        return True
+    texts = [(old.split("\n"), new.split("\n")) for old, new in shell_texts(change)]
+    return line is not None and any(
+        line <= len(old) and new.count(old[line - 1]) < old.count(old[line - 1]) for old, new in texts
+    )
 
 
 def _key(entry: Entry) -> Key:
