@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from stoker.admission.messages import MAX_WARNING_LENGTH, Cause, denial, warnings
+from stoker.admission.messages import MAX_WARNING_LENGTH, Cause, denial, not_analysed, warnings
 from stoker.models.finding import Change, Finding, Location, TextEdit
 from stoker.models.verdict import Verdict
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
@@ -113,3 +113,9 @@ def test_three_warnings_are_shown_and_the_rest_is_counted() -> None:
 
 def test_what_is_audited_or_denied_is_no_warning() -> None:
     assert warnings(Verdict(denied=(FEW,), audited=(FEW,))) == []
+
+
+def test_of_what_was_not_analysed_a_few_are_named_and_no_fault_of_ours() -> None:
+    late = Verdict(unfinished=("a", "b", "c", "d", "e", "f"), failures=(("b", ZeroDivisionError()),))
+    assert not_analysed(late) == "in time with a, c, d and 2 more"
+    assert not_analysed(Verdict(unfinished=("script",))) == "in time with script"

@@ -9,6 +9,7 @@ from stoker.subjects.editing import as_changed
 
 MAX_WARNINGS = 3
 """People read three warnings; the rest is in the status and in `stoker lint`."""
+MAX_NAMES = 3
 MAX_WARNING_LENGTH = 240
 """The API server cuts warnings to 256 bytes when they are many (k8s.io/apiserver, pkg/endpoints/filters/warning.go)."""
 
@@ -72,6 +73,13 @@ def _warning(finding: Finding) -> str:
     return warning_line(f"{finding.rule}: {where}{finding.detail} {finding.fix}")
 
 
+def not_analysed(verdict: Verdict) -> str:
+    """What of a job could not be analysed, to follow "could not analyse this job": "in time with" and a few names."""
+    names = verdict.not_analysed
+    more = len(names) - MAX_NAMES
+    return f"in time with {', '.join(names[:MAX_NAMES])}" + (f" and {more} more" if more > 0 else "")
+
+
 def warning_line(text: str) -> str:
     """A text as a single line of at most 240 bytes, cut where it is longer."""
     line = single_line(text)
@@ -81,4 +89,13 @@ def warning_line(text: str) -> str:
     return f"{cut.rstrip()}..."
 
 
-__all__ = ["MAX_WARNINGS", "MAX_WARNING_LENGTH", "Cause", "Denial", "denial", "warning_line", "warnings"]
+__all__ = [
+    "MAX_WARNINGS",
+    "MAX_WARNING_LENGTH",
+    "Cause",
+    "Denial",
+    "denial",
+    "not_analysed",
+    "warning_line",
+    "warnings",
+]

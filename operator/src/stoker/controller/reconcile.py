@@ -21,6 +21,7 @@ from stoker.adapters.kubernetes import (
     NotFoundError,
     Object,
 )
+from stoker.admission import messages
 from stoker.controller.children import Children, NameConflictError
 from stoker.controller.draft import Draft
 from stoker.controller.findings import holding, merged, recorded
@@ -144,8 +145,8 @@ class Reconciler:
         """Holds a job back that nobody could judge, where the policy says that such jobs don't run."""
         if not verdict.not_analysed or self._policies.of(job.namespace).analysis.on_not_analysed is not Action.DENY:
             return None
-        what = ", ".join(verdict.not_analysed)
-        message = f"stoker could not analyse this job in time with {what}, and the policy's onNotAnalysed is Deny"
+        what = messages.not_analysed(verdict)
+        message = f"stoker could not analyse this job {what}, and the policy's onNotAnalysed is Deny"
         return Obstacle(reason="NotAnalysed", message=f"{message}; it is tried again")
 
     async def _take_word(self, raw: Object, job: DLJob) -> tuple[Object, DLJob, Record]:

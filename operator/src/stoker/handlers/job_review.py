@@ -119,7 +119,7 @@ def _answer(job: DLJob, verdict: Verdict, policy: EffectivePolicy) -> Answer:
         denial = messages.denial(job.name, verdict)
         return replace(answer, allowed=False, message=denial.message, causes=denial.causes)
     if verdict.not_analysed:
-        partly = not_analysed(policy, f"in time with {', '.join(verdict.not_analysed)}")
+        partly = not_analysed(policy, messages.not_analysed(verdict))
         answer = replace(partly, warnings=(*answer.warnings, *partly.warnings), annotations=answer.annotations)
     if verdict.failures:
         answer = replace(answer, warnings=(*answer.warnings, FAULT))
