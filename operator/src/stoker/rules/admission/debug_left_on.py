@@ -34,13 +34,13 @@ Remove the switch.
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
 from stoker.models.finding import Change, Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, JobType, Severity, Source
 from stoker.subjects.editing import in_script, without_variable, without_word, without_words
-from stoker.subjects.launch_plan import Launch
+from stoker.subjects.launch_plan import Launch, Launcher
 from stoker.subjects.reading import plain, texts
 from stoker.subjects.shell_model import Word
 from stoker.subjects.submission import Submission
@@ -62,6 +62,9 @@ ARGUMENTS: Mapping[str, str] = {
     "run_eagerly": "the model runs operation by operation instead of as a compiled graph",
 }
 """The same of a program's arguments, by the last part of their name (`-` as `_`)."""
+
+PLACES = 16
+"""A script sets a variable in one or two places; one of thousands shall not cost seconds."""
 
 OFF = frozenset({"", "0", "false", "no", "off"})
 DELIBERATE = re.compile(r"debug|test|smoke|repro|profil|sanit|trace", re.IGNORECASE)
@@ -87,23 +90,30 @@ def check(submission: Submission) -> Iterator[Problem]:
 
 
 def _switches(launch: Launch) -> Iterator[tuple[str, tuple[Word, ...]]]:
-    """The switches that are on for a launch: the variable and its value, or the option and its words."""
+    """The switches that are on for a launch: the variable and its value, or the option and its words.
+
+    mpirun gives its programs a variable by `-x NAME=1`.
+    """
     for name in VARIABLES:
         word = launch.invocation.environment.get(name)
         if word is None or word.text is None or word.text.lower() in OFF:
             continue
         if name != "TORCH_DISTRIBUTED_DEBUG" or word.text.upper() == "DETAIL":
             yield name, (word,)
+    for option, word in pairwise(launch.invocation.argv if launch.launcher is Launcher.MPIRUN else ()):
+        name, _, value = (word.text or "").partition("=")
+        if option.text == "-x" and name in VARIABLES and value.lower() not in OFF:
+            yield name, (option, word)
     yield from _options(launch)
 
 
 def _problem(submission: Submission, launch: Launch, name: str, words: tuple[Word, ...]) -> Problem:
     invocation = launch.invocation
-    if name in VARIABLES:
+    if len(words) == 1 and name in VARIABLES:
         text, cost = f"{name}={words[0]}", VARIABLES[name]
         location = submission.locate_setting(invocation, name, words[0])
     else:
-        text, cost = " ".join(str(word) for word in words), ARGUMENTS[name]
+        text, cost = " ".join(str(word) for word in words), {**VARIABLES, **ARGUMENTS}[name]
         location = submission.locate(invocation, words)
     return Problem(
         detail=f"{text} slows {invocation.name or 'the program'} down: {cost}.",
@@ -119,13 +129,13 @@ def _problem(submission: Submission, launch: Launch, name: str, words: tuple[Wor
 
 def _change(submission: Submission, name: str, words: tuple[Word, ...]) -> Change | None:
     """The job without the switch; a variable is taken from all launches."""
-    if name not in VARIABLES:
+    if len(words) > 1 or name not in VARIABLES:
         cut = without_words(submission, words) if len(words) > 1 else without_word(submission, words[0])
         return in_script(submission, [cut], safe=True)
     launches = submission.plan.launches if submission.plan is not None else ()
     values = (launch.invocation.environment.get(name) for launch in launches)
     set_at = {word.span: word for word in values if word is not None}
-    return without_variable(submission, name, tuple(set_at.values()), safe=True)
+    return without_variable(submission, name, tuple(set_at.values()), safe=True) if len(set_at) <= PLACES else None
 
 
 def _options(launch: Launch) -> Iterator[tuple[str, tuple[Word, ...]]]:

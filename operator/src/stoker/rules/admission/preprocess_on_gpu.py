@@ -3,8 +3,8 @@
 ## What it flags
 
 A program that prepares data on CPUs, in the foreground, before the training of the same job: Python programs named
-`preprocess_data.py`, `prepare_dataset.py`, `tokenize_corpus.py`, `extract_frames.py` and the like, and ffmpeg in a
-loop. In an init container, too: the pod's GPUs are bound while it runs.
+`preprocess_data.py`, `prepare_dataset.py`, `tokenize_corpus.py`, `extract_frames.py` and the like, shell scripts of
+such names, and ffmpeg in a loop. In an init container, too: the pod's GPUs are bound while it runs.
 
 ## Why it costs GPU time
 
@@ -80,7 +80,7 @@ def check(submission: Submission) -> Iterator[Problem]:
     if plan is None or submission.gpus < 1 or submission.job_type is JobType.INTERACTIVE:
         return
     timeline = Timeline(plan)
-    steps = [command for command in plan.of(Role.LAUNCH, Role.OTHER) if _prepares(command)]
+    steps = [command for command in plan.of(Role.LAUNCH, Role.OTHER, Role.OPAQUE) if _prepares(command)]
     trainings = _trainings(plan, steps)
     for step in steps[:EXAMINED]:
         parallel = _is_parallel(plan, timeline, step)
@@ -112,8 +112,9 @@ def _prepares(command: Command) -> bool:
         return False
     if launch is not None:
         return launch.launcher is Launcher.PYTHON and PREPARES.search(_program(launch)) is not None
-    name = command.invocation.name or ""
-    return (name == "ffmpeg" and command.invocation.in_loop) or PREPARES.search(name) is not None
+    if command.invocation.name == "ffmpeg":
+        return command.invocation.in_loop
+    return PREPARES.search(str(_words(command)[0]).rpartition("/")[2]) is not None
 
 
 def _is_parallel(plan: LaunchPlan, timeline: Timeline, step: Command) -> bool:
@@ -170,12 +171,16 @@ def _name(command: Command) -> str:
 def _subject(command: Command) -> str:
     if command.launch is not None:
         return str(command.launch.program[-1])
-    name = command.invocation.name or ""
-    return "ffmpeg in a loop" if name == "ffmpeg" else name
+    return "ffmpeg in a loop" if command.invocation.name == "ffmpeg" else str(_words(command)[0])
 
 
 def _words(command: Command) -> tuple[Word, ...]:
-    return command.launch.program[-1:] if command.launch is not None else command.invocation.argv[:1]
+    """The word that names a program: of `bash preprocess.sh` the script's."""
+    if command.launch is not None:
+        return command.launch.program[-1:]
+    argv = command.invocation.argv
+    script = next((word for word in argv[1:] if not word.prefix.startswith("-")), argv[0])
+    return (script if command.invocation.name in {"bash", "sh"} else argv[0],)
 
 
 def _fix(submission: Submission) -> str:
