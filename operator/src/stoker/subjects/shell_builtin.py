@@ -314,7 +314,7 @@ class Builtins(Loops):
         known = len(value) == 1 and shell_text.plain(value[0]) not in (None, "", "-")
         handler = value[0] if known else None
         if signals & {"EXIT", "0"}:
-            state.exit_trap, state.traps_differ = handler, False
+            state.exit_traps = (handler,)
         if "ERR" in signals:
             state.failure_trap = handler
 

@@ -98,7 +98,7 @@ _START = Circumstances()
 class State:
     """Mutable; `fork` for the other arm of a decision.
 
-    traps_differ: arms that meet here have set different exit traps; one of them is kept.
+    exit_traps: what may be set to be run at the end, by the arms that meet here (None: nothing).
     tainted: an unread file was sourced, or unknown text evaluated: a variable that isn't set here may be set.
     references: names declared by `declare -n` and the names that they stand for (None: unknown). Never changed.
     last: how the last command ended, for `$?`.
@@ -115,8 +115,7 @@ class State:
     errexit: bool = False
     last: Outcome = SUCCESS
     how: Circumstances = _START
-    exit_trap: Text | None = None
-    traps_differ: bool = False
+    exit_traps: tuple[Text | None, ...] = (None,)
     failure_trap: Text | None = None
     files: Mapping[str, Text | None] = field(default_factory=dict)
 
@@ -132,7 +131,7 @@ class State:
         self.variables, self.unset, self.functions = other.variables, other.unset, other.functions
         self.references = other.references
         self.positional, self.tainted, self.errexit = other.positional, other.tainted, other.errexit
-        self.exit_trap, self.failure_trap, self.files = other.exit_trap, other.failure_trap, other.files
+        self.exit_traps, self.failure_trap, self.files = other.exit_traps, other.failure_trap, other.files
 
     def target(self, name: str) -> str | None:
         """The variable that a name stands for; None if that is unknown."""
@@ -208,8 +207,7 @@ def join(states: Sequence[State]) -> State | None:
     joined.unset = frozenset.intersection(*(state.unset for state in wanted))
     joined.tainted = any(state.tainted for state in wanted)
     joined.errexit = all(state.errexit for state in wanted)
-    joined.traps_differ = any(state.traps_differ or state.exit_trap != first.exit_trap for state in wanted)
-    joined.exit_trap = next((state.exit_trap for state in wanted if state.exit_trap is not None), None)
+    joined.exit_traps = tuple(dict.fromkeys(trap for state in wanted for trap in state.exit_traps))
     if any(state.positional != first.positional for state in wanted):
         joined.positional = None
     if any(state.references != first.references for state in wanted):

@@ -198,7 +198,9 @@ class Walk(ABC):
         self._exit_trap(end, self._exits[-1])
 
     def _exit_trap(self, end: State | None, exits: list[tuple[Outcome, State]]) -> None:
-        last = join([each for each in (end, *(state for _, state in exits)) if each is not None])
+        ends = [state for outcome, state in exits if outcome is not FAILURE]
+        ends += [end] if end is not None else []
+        last = join(ends or [state for _, state in exits])
         if last is None:
             return
         last.how = replace(last.how, in_trap=True)
@@ -206,15 +208,15 @@ class Walk(ABC):
             failed = last.fork()
             failed.how, failed.failure_trap = replace(failed.how, after_failure=True), None
             self._text(Source.nested(last.failure_trap, NOWHERE), failed)
-        if last.exit_trap is not None:
-            handler, last.exit_trap = Source.nested(last.exit_trap, NOWHERE), None
-            if last.traps_differ:
-                self._complete = False
-                self._arms(
-                    last, [lambda arm: self._text(handler, arm), self._keeper(SUCCESS)], shell_text.NO_NAMES, None
-                )
-            else:
-                self._text(handler, last)
+        handlers, last.exit_traps = last.exit_traps, (None,)
+        runs = [self._keeper(SUCCESS) if handler is None else self._trap_runner(handler) for handler in handlers]
+        if len(runs) == 1:
+            runs[0](last)
+        else:
+            self._arms(last, runs, shell_text.NO_NAMES, None)
+
+    def _trap_runner(self, handler: Text) -> Run:
+        return lambda state: self._text(Source.nested(handler, NOWHERE), state)
 
     def _text(self, source: Source, state: State) -> tuple[Outcome, State | None]:
         """All statements of a text, in the given state."""
@@ -300,7 +302,7 @@ class Walk(ABC):
         child.functions = {}
         child.positional = arguments
         child.errexit = False
-        child.exit_trap = None
+        child.exit_traps = (None,)
         return child
 
     def _sequence(self, nodes: Sequence[Node], state: State | None) -> tuple[Outcome, State | None]:
