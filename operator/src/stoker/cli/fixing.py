@@ -69,16 +69,16 @@ class Fixer:
     fixed: int = 0
     withheld: int = 0
     refused: list[Refused] = field(default_factory=list)
+    _texts: dict[str, str] = field(default_factory=dict)
 
     def rewrite(self, path: str, text: str) -> str:
         """The text of a file with all its documents fixed. Raises InputError for what is no YAML."""
-        again = next((file for file in self.files if os.path.realpath(file.path) == os.path.realpath(path)), None)
-        if again is not None:
-            return again.after
-        parse(text, path)
-        after = "".join(self._documents(path, part) for part in split(text))
-        self.files.append(Rewritten(path=path, before=text, after=after))
-        return after
+        file = os.path.realpath(path)
+        if file not in self._texts:  # else named twice, or linked to
+            parse(text, path)
+            self._texts[file] = "".join(self._documents(path, part) for part in split(text))
+            self.files.append(Rewritten(path=path, before=text, after=self._texts[file]))
+        return self._texts[file]
 
     def _documents(self, path: str, text: str) -> str:
         """A document, or a list of them, each of which is parsed after every change: not the whole file."""
