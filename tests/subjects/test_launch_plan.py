@@ -90,6 +90,11 @@ def known(count: Count) -> int | list[int] | None:
         ("vllm serve m --tensor-parallel-size 4 --pipeline-parallel-size=2", Launcher.VLLM, (8, 1, 8)),
         ("vllm serve m", Launcher.VLLM, (1, 1, 1)),
         ("python -m sglang.launch_server --tp 4", Launcher.SGLANG, (4, 1, 4)),
+        ("python -m sglang.launch_server --tp 16 --nnodes 2 --node-rank $NODE_RANK", Launcher.SGLANG, (8, 2, 16)),
+        ("python -m sglang.launch_server --tp 8 --dp 8 --enable-dp-attention", Launcher.SGLANG, (8, 1, 8)),
+        ("vllm serve m -tp 2 -dp 8 --data-parallel-size-local 4", Launcher.VLLM, (8, None, 16)),
+        ("vllm serve m --config c.yaml", Launcher.VLLM, (None, 1, None)),
+        ("NUM_SHARD=4 text-generation-launcher --model-id m", Launcher.TGI, (4, 1, 4)),
         ("text-generation-launcher --num-shard 2", Launcher.TGI, (2, 1, 2)),
         ("text-generation-launcher --model-id m", Launcher.TGI, (8, 1, 8)),
         ("python t.py", Launcher.PYTHON, (1, 1, 1)),
@@ -260,6 +265,13 @@ def test_the_accelerate_config_that_the_script_writes_is_read() -> None:
     source = "cat > c.yaml <<'E'\ndistributed_type: MULTI_GPU\nnum_machines: 2\nnum_processes: 8\nE\n"
     launch = planned(source + "accelerate launch --config_file c.yaml t.py").launches[0]
     assert (known(launch.total), known(launch.nodes), launch.multi_gpu) == (8, 2, True)
+
+
+@pytest.mark.parametrize("written, read", [("NO", "NO"), ("'NO'", "NO"), ("FSDP", "FSDP"), ("no", "NO")])
+def test_accelerates_kind_of_distribution_is_read_as_accelerate_reads_it(written: str, read: str) -> None:
+    """Without quotes, YAML makes NO a false."""
+    source = f"cat > c.yaml <<'E'\ndistributed_type: {written}\nE\naccelerate launch --config_file c.yaml t.py"
+    assert planned(source).launches[0].distributed_type == read
 
 
 def test_each_launch_reads_its_config_as_it_is_then() -> None:

@@ -85,7 +85,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         detail=f"{launch.launcher} serves on {most}{used} of the {gpus} GPUs{each}.",
         evidence=f"Its sizes are {', '.join(sizes)}; {field} is {submission.gpus_per_node}."
         if sizes
-        else f"It is told no parallel sizes, and its default is 1; {field} is {submission.gpus_per_node}.",
+        else f"{_unsized(launch)}; {field} is {submission.gpus_per_node}.",
         fix=f"{_larger(launch, used, gpus)}, or set {field}: {used}.",
         confidence=submission.surely if not most and is_alone(plan, launch) else Confidence.LIKELY,
         location=submission.locate(launch.invocation, words or launch.invocation.argv[:1]),
@@ -136,6 +136,13 @@ def _is_whole_server(launch: Launch, submission: Submission) -> bool:
 def _over_ray(launch: Launch) -> bool:
     """Whether the server runs on GPUs that Ray has, whichever pods they are in."""
     return any(word == "ray" or word.endswith("=ray") for word in texts(launch))
+
+
+def _unsized(launch: Launch) -> str:
+    """Why a server that is told no sizes is one of one GPU: the default of TGI alone is all of them."""
+    if launch.launcher is Launcher.TGI:
+        return "It is told not to shard the model"
+    return "It is told no parallel sizes, and its default is 1"
 
 
 def _larger(launch: Launch, used: int, gpus: int) -> str:
