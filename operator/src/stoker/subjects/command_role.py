@@ -24,7 +24,7 @@ TRIVIAL = words_of(
     "renice trap shopt umask history dirs fg bg jobs disown times locale tput fc bind complete compgen enable help "
     "caller tree source . useradd adduser usermod groupadd passwd chsh crontab hostnamectl timedatectl "
     "gpustat getconf mpstat vmstat iostat ethtool rdma ulimit strings xxd od base64 openssl gpg less more nl pr look "
-    "tsort shuf truncate fallocate"
+    "tsort shuf truncate fallocate nc ncat netcat lsof scontrol squeue sinfo sacct man rpm dpkg"
 )
 
 
