@@ -36,6 +36,7 @@ def judge(rule: str) -> Judge:
     return Judge(policies=load((str(policy),) if policy.exists() else (), now), selection=select((), ()), now=now)
 
 
+@cache
 def entries(path: Path, text: str) -> list[Entry]:
     """What is found of the rule that a fixture belongs to, in the last document."""
     report = judge(path.parent.name).judge(parse(text, path.name)[-1])
@@ -43,6 +44,7 @@ def entries(path: Path, text: str) -> list[Entry]:
     return [entry for entry in report.entries if entry.rule == path.parent.name]
 
 
+@cache
 def fixed(path: Path, text: str, *, unsafe: bool = True) -> tuple[str, Fixer]:
     fixer = Fixer(judge=judge(path.parent.name), unsafe=unsafe)
     return fixer.rewrite(path.name, text), fixer
