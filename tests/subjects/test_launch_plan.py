@@ -119,6 +119,8 @@ def known(count: Count) -> int | list[int] | None:
         ("NPROC_PER_NODE=8 xtuner train c", Launcher.XTUNER, (8, 1, 8)),
         ("xtuner train c", Launcher.OTHER, (None, None, None)),
         ("deepspeed --num_gpus -1 t.py", Launcher.DEEPSPEED, (8, 1, 8)),
+        ("deepspeed --num_gpus 4 $MORE t.py", Launcher.DEEPSPEED, (None, 1, None)),
+        ("deepspeed $MORE --num_gpus 4 t.py", Launcher.DEEPSPEED, (4, 1, 4)),
         ("mkdir /job; echo a slots=4 > /job/hostfile; deepspeed t.py", Launcher.DEEPSPEED, (4, 1, 4)),
         ("accelerate launch --multi_gpu --num_processes=$N t.py", Launcher.ACCELERATE, (None, 1, None)),
         ("accelerate launch --cpu t.py", Launcher.ACCELERATE, (1, 1, 1)),

@@ -49,7 +49,7 @@ def deepspeed(invocation: Invocation, words: Sequence[Word], setting: Setting) -
     nodes = ONE if hosts is None else hosts.nodes()
     if node_option is not None and node_option.value is not None:
         nodes = count_of(node_option.value, node_option.words, CountSource.OPTION)
-    if options.doubtful("num_gpus") and number is None:
+    if options.doubtful("num_gpus", "num_accelerators"):
         per_node = UNKNOWN
     elif number is not None and number.value is not None:
         unlimited = number.value.text == "-1"
