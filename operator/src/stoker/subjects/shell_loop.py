@@ -15,6 +15,7 @@ from stoker.subjects.shell_text import Value
 from stoker.subjects.shell_walk import MAX_STEPS, ExhaustedError, Loop
 
 MAX_UNROLL = 64
+MAX_ALIKE = 16  # rounds whose body does not look at the variable: they try or wait again
 _ADVANCES = re.compile(r"\b(read|mapfile|readarray|getopts|shift)\b")
 
 
@@ -39,7 +40,8 @@ class Loops(Decisions):
         items = variants[0]
         selects = any(child.type == "select" for child in node.children)
         known = len(variants) == 1 and not selects and not any(each.many or each.globs for each in items)
-        if known and len(items) <= MAX_UNROLL:
+        alike = len(items) > MAX_ALIKE and re.search(rf"\b{name}\b", self._source.slice(body)) is None
+        if known and len(items) <= MAX_UNROLL and not alike:
             return self._unrolled(name, items, body, state)
         # Something is in the list, but what and how much is unknown; a long known list does run.
         certain = known or (len(variants) == 1 and not selects and any(not each.many for each in items))
