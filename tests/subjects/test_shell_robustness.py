@@ -90,6 +90,25 @@ HOSTILE = {
     "carriage returns": "a b\r\n" * 8_000,
     "one word": "a" * 65_536,
     "a mebibyte": "a b c\n" * 180_000,
+    "nested items": "xargs " * 10_000 + "a",
+    "nested finds": "find -exec " * 5_000 + "a ;",
+    "items in items": "seq 9 | xargs -I{} sh -c 'seq 9 | xargs -I{} a {}'\n" * 1_200,
+    "placeholders": "parallel " + "{} " * 20_000,
+    "coprocesses": "coproc " * 9_000 + "a",
+    "associative array": "declare -A m\n" + "".join(f"m[k{i}]=1\n" for i in range(6_000)),
+    "indexed array": "".join(f"x[{i}]=1\n" for i in range(6_000)),
+    "transformed arrays": "x=(" + "a " * 1_000 + ")\n" + 'y=("${x[@]/a/b}")\n' * 400,
+    "references": "".join(f"declare -n a{i}=a{i + 1}\n" for i in range(3_000)) + "a0=1\n",
+    "read in read": "while read i; do while read j; do a $i; done <<< $'"
+    + "1\\n" * 200
+    + "'; done <<< $'"
+    + "1\\n" * 3_000
+    + "'",
+    "regular expression": "[[ " + "a" * 250 + " =~ " + "a?" * 40 + "a*a*a*b ]] && x",
+    "options": "while getopts ab:c x " + "-a " * 5_000 + "; do :; done",
+    "written files": "".join(f"echo x > f{i}\n" for i in range(4_000)),
+    "long output": "x=" + "a," * 20_000 + "\n" + "y=$(echo $x | tr , b)\n" * 300,
+    "long words": "x=" + "a," * 20_000 + "\n" + "a $x\n" * 3_000,
 }
 
 
