@@ -161,6 +161,16 @@ def test_equal_lines_of_which_a_rule_names_the_first_are_all_fixed(tmp_path: Pat
     assert path.read_text() == CLEAN
 
 
+def test_a_change_that_another_one_makes_way_for_is_made(tmp_path: Path) -> None:
+    """While the launcher waits for two nodes it has too few processes as soon as it sees its GPUs."""
+    path = tmp_path / "job.yaml"
+    script = "    accelerate launch --num_machines {} --machine_rank $STOKER_NODE_RANK train.py\n    python app.py\n"
+    env = "  env:\n  - {name: CUDA_VISIBLE_DEVICES, value: '8'}\n"
+    path.write_text(f"{HEAD}{script.format(2)}{env}")
+    run("--fix", "--unsafe-fixes", str(path))
+    assert path.read_text() == f"{HEAD}{script.format(1)}"
+
+
 def test_what_is_suppressed_or_not_selected_is_not_fixed(sleeps: Path) -> None:
     assert run("--fix", "--ignore", "trailing-sleep", str(sleeps)).stderr == "Fixed 0 findings.\n"
     assert sleeps.read_text() == SLEEPS

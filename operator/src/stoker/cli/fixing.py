@@ -6,7 +6,6 @@ import re
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -109,30 +108,31 @@ class Fixer:
         return "\n".join([*map(str, self.refused), f"{said}{more}."])
 
     def _document(self, path: str, text: str, document: int) -> str:
-        """One change at a time, each judged by itself: its neighbours' offsets move, and may overlap it."""
-        refused: set[Key] = set()
+        """One change at a time, each judged by itself: its neighbours' offsets move, and may overlap it.
+
+        What was refused is tried again after each change, which may have made way for it.
+        """
         for _ in range(MAX_CHANGES):
             manifest = parse(text, path)[document]
             report = self.judge.judge(manifest)
             if not isinstance(report, Report):
                 break
-            entry = next(self._wanted(report.entries, refused), None)
-            if entry is None or entry.change is None:
-                unsafe = [one for one in report.entries if one.change is not None and not one.change.safe]
-                self.withheld += 0 if self.unsafe else len(unsafe)
+            refused: list[Refused] = []
+            for entry in report.entries:
+                if entry.change is None or not (entry.change.safe or self.unsafe):
+                    continue
+                try:
+                    text = self._changed(text, manifest, report, entry, entry.change)
+                    self.fixed += 1
+                    break
+                except NotApplicableError as error:
+                    refused.append(Refused(path=path, rule=entry.rule, reason=str(error)))
+            else:
+                changes = [entry.change for entry in report.entries if entry.change is not None]
+                self.withheld += 0 if self.unsafe else sum(not change.safe for change in changes)
+                self.refused += refused
                 break
-            try:
-                text = self._changed(text, manifest, report, entry, entry.change)
-                self.fixed += 1
-            except NotApplicableError as error:
-                refused.add(_key(entry))
-                self.refused.append(Refused(path=path, rule=entry.rule, reason=str(error)))
         return text
-
-    def _wanted(self, entries: Sequence[Entry], refused: set[Key]) -> Iterator[Entry]:
-        for entry in entries:
-            if entry.change is not None and (entry.change.safe or self.unsafe) and _key(entry) not in refused:
-                yield entry
 
     def _changed(self, text: str, manifest: Manifest, report: Report, entry: Entry, change: Change) -> str:
         """The text with a change. Raises NotApplicableError where it can't be made, or did not do what it should."""
