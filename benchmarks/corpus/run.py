@@ -14,9 +14,13 @@ from fractions import Fraction
 from pathlib import Path
 
 import yaml
+from pydantic import ValidationError
 
 from benchmarks.corpus.convert import Sample, samples
 from benchmarks.corpus.fetch import CACHE, fetch, packages
+from stoker.admission import review
+from stoker.models.dljob import DLJob
+from stoker.models.policy import BUILT_IN
 
 FOUND = CACHE / "findings.json"
 MANIFESTS = CACHE / "manifests"
@@ -91,13 +95,7 @@ def contradicted(listed: Iterable[Sample], factor: Fraction) -> list[Sample]:
 
 def judge(sample: Sample) -> Judged:
     """Lint one sample in this process."""
-    from pydantic import ValidationError  # noqa: PLC0415 - the spawned worker's, and only its
-
-    from stoker.admission import review  # noqa: PLC0415
-    from stoker.models.dljob import DLJob  # noqa: PLC0415
-    from stoker.models.policy import BUILT_IN  # noqa: PLC0415
-
-    start = time.process_time()
+        start = time.process_time()
     try:
         job = DLJob.model_validate(sample.manifest)
     except ValidationError as error:
