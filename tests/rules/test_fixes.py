@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from stoker.cli.fixing import Fixer
 from stoker.cli.judgement import Judge
@@ -131,3 +133,20 @@ def test_a_change_does_the_same_in_every_style(rule: str, style: str) -> None:
     assert parse(after, "")[-1].value == yaml.safe_load(fixed(path, text)[0])
     assert after.count("# why") == written.count("# why") or "env" not in parse(after, "")[-1].value["spec"]
     assert ("\n" in after.replace("\r\n", "")) == ("\n" in written.replace("\r\n", ""))
+
+
+SCRIPTS = [yaml.safe_load(path.read_text())["spec"].get("script") or "" for path in FIXABLE]
+LINES = sorted({line for script in SCRIPTS for line in script.splitlines() if line.strip()})
+
+
+@settings(max_examples=40, deadline=None)
+@given(lines=st.lists(st.sampled_from(LINES), min_size=1, max_size=5), gpus=st.sampled_from([1, 8]))
+def test_scripts_mixed_of_many_faults_are_fixed_in_one_run(lines: list[str], gpus: int) -> None:
+    """A second run finds nothing to do, and what is not done would do harm; the lines need not make a whole script."""
+    spec = {"image": "registry.example.com/a:1", "gpusPerNode": gpus, "script": "\n".join(lines)}
+    manifest = {"apiVersion": "stoker.dev/v1alpha1", "kind": "DLJob", "metadata": {"name": "a"}, "spec": spec}
+    path = FIXTURES / "launcher-too-few" / "mixed.yaml"
+    after, fixer = fixed(path, json.dumps(manifest))
+    assert fixed(path, after)[0] == after
+    harmful = ("it would bring", "the script would no longer parse")
+    assert not [one for one in fixer.refused if not one.reason.startswith(harmful)]
