@@ -95,7 +95,7 @@ def contradicted(listed: Iterable[Sample], factor: Fraction) -> list[Sample]:
 
 def judge(sample: Sample) -> Judged:
     """Lint one sample in this process."""
-        start = time.process_time()
+    start = time.process_time()
     try:
         job = DLJob.model_validate(sample.manifest)
     except ValidationError as error:
