@@ -3,8 +3,9 @@
 ## What it flags
 
 A copy of a Python environment (`cp -r /mnt/share/miniconda3 /opt`, `rsync`, `azcopy`, `tar -x` of a packed one) from a
-network volume of the pod, another host or a cloud store, at the job's start or in an init container. Of a folder of
-code or libraries (`code`, `src`, `libs`) it only advises, as these may be small.
+network volume of the pod, another host or a cloud store, at the job's start or in an init container. It only advises
+about a folder of code or libraries (`code`, `src`, `libs`), which may be small, and about an environment under `/mnt`,
+`/nfs` and their like of which the manifest says nothing.
 
 ## Why it costs GPU time
 
@@ -34,14 +35,14 @@ from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
 from stoker.subjects.launch_plan import Command, Role
-from stoker.subjects.pod import VolumeKind
+from stoker.subjects.pod import Mount, VolumeKind
 from stoker.subjects.reading import Timeline
 from stoker.subjects.shell_model import Word
 from stoker.subjects.submission import Submission
 
 ENVIRONMENT = re.compile(
     r"(?:^|/)(?:(?:ana|mini)conda\d?|miniforge\d?|mambaforge|micromamba|(?:conda|python)[-_]?envs?|\.?venvs?|virtualenvs?"
-    r"|(?:site|dist)-packages|conda\d?/envs/[^/]+|py(?:thon)?[\d.]*[-_]env"
+    r"|(?:site|dist)-packages|envs/[^/]+|py(?:thon)?[\d.]*[-_]env"
     r"|(?:[\w.-]*[-_])?(?:env|environment|venv|conda)\.(?:tar(?:\.\w+)?|tgz|zip))/?[*.]?$",
     re.IGNORECASE,
 )
@@ -52,6 +53,9 @@ CODE = re.compile(r"(?:^|/)(?:code|codebase|src|source|repo|libs?|librar(?:y|ies
 
 REMOTE = re.compile(r"^[a-z][a-z0-9]*://|^(?:[\w.-]+@)?[\w.-]+:(?!\\)")
 SHARES = frozenset({VolumeKind.CLAIM, VolumeKind.NETWORK})
+SHARE = re.compile(r"^/(?:mnt|nfs|shared?|gpfs|lustre|cephfs|efs|fsx|blob|pvc)\d*/", re.IGNORECASE)
+"""Where shares are mounted by custom, also by what the manifest says nothing of."""
+
 EXAMINED = 16
 """A script has a few copies; a script of thousands shall not cost seconds."""
 
@@ -71,13 +75,14 @@ def check(submission: Submission) -> Iterator[Problem]:
         (ENVIRONMENT.search(source.text or "") is not None, command, source)
         for command in plan.of(Role.COPY, Role.DOWNLOAD)
         for source in _sources(command)
-        if _holds_up(command) and _is_named(source.text or "") and _is_shared(source.text or "", submission)
+        if _holds_up(command) and _comes_from_afar(source.text or "", submission)
     ]
     copies.sort(key=lambda one: not one[0])
     found = next((one for one in copies[:EXAMINED] if submission.initial or timeline.followed(one[1])), None)
     if found is None:
         return
     environment, command, source = found
+    sure = environment and _is_shared(source.text or "", submission)
     waiting = f"{submission.gpus} GPUs wait" if submission.gpus > 1 else "the GPU waits"
     what = "a Python environment by its name" if environment else "a tree of code by its name"
     image = f"Build an image that holds it, and set {submission.paths.image} to that."
@@ -85,8 +90,8 @@ def check(submission: Submission) -> Iterator[Problem]:
         detail=f"{command.tool} copies {source.text} in every pod at every start, while {waiting}.",
         evidence=f"It is {what}, {_place(source.text or '', submission)}.",
         fix=image if environment else "Run it from where it is, or build an image that holds it.",
-        severity=None if environment else Severity.ADVICE,
-        confidence=Confidence.LIKELY if environment else Confidence.POSSIBLE,
+        severity=None if sure else Severity.ADVICE,
+        confidence=Confidence.LIKELY if sure else Confidence.POSSIBLE,
         location=submission.locate(command.invocation, (source,)),
         sources=(Source.SCRIPT, Source.MANIFEST),
     )
@@ -98,8 +103,11 @@ def _holds_up(command: Command) -> bool:
     return invocation.certain and not (invocation.background or invocation.captured or invocation.in_trap)
 
 
-def _is_named(path: str) -> bool:
-    return ENVIRONMENT.search(path) is not None or CODE.search(path) is not None
+def _comes_from_afar(path: str, submission: Submission) -> bool:
+    """Whether it is an environment on what is, or is named like, a share, or code on what is one."""
+    if ENVIRONMENT.search(path):
+        return _is_shared(path, submission) or (_mount(path, submission) is None and SHARE.match(path) is not None)
+    return CODE.search(path) is not None and _is_shared(path, submission)
 
 
 def _sources(command: Command) -> list[Word]:
@@ -129,16 +137,20 @@ def _sources(command: Command) -> list[Word]:
     return operands[:-1]
 
 
+def _mount(path: str, submission: Submission) -> Mount | None:
+    return submission.pod.mount_of(path) if path.startswith("/") else None
+
+
 def _is_shared(path: str, submission: Submission) -> bool:
-    if REMOTE.search(path):
-        return True
-    mount = submission.pod.mount_of(path) if path.startswith("/") else None
-    return mount is not None and mount.kind in SHARES
+    mount = _mount(path, submission)
+    return REMOTE.search(path) is not None or (mount is not None and mount.kind in SHARES)
 
 
 def _place(path: str, submission: Submission) -> str:
-    mount = submission.pod.mount_of(path) if path.startswith("/") else None
-    return f"on the network volume at {mount.path}" if mount is not None else "on another machine"
+    mount = _mount(path, submission)
+    if mount is not None:
+        return f"on the network volume at {mount.path}"
+    return "on another machine" if REMOTE.search(path) else "where shares are mounted by custom"
 
 
 RULE: Rule[Submission] = Rule(

@@ -4,7 +4,8 @@
 
 A launcher on several nodes that is told of one node only: `torchrun --standalone`, `torchrun
 --nnodes=1`, `accelerate launch` without `--num_machines`. A frequent cause is a variable of another platform,
-`--nnodes=${WORLD_SIZE:-1}`, that nobody sets here.
+`--nnodes=${WORLD_SIZE:-1}`, that nobody sets here. With `--standalone` alone torchrun still knows from `PET_NNODES` how
+many nodes there are, and waits for them at a rendezvous that only its own pod sees.
 
 As advice only: a training program that plain `python` starts, where neither script nor manifest says a word of ranks,
 addresses or nodes. It may still connect by itself, by the variables that every pod finds.
@@ -61,6 +62,8 @@ INDEPENDENT = re.compile(
 )
 """Words in a program's name or arguments of work that pods do independently of one another."""
 
+NNODES = re.compile(r"--?nnodes\b")
+
 TRAINS = re.compile(r"train|tune|sft", re.IGNORECASE)
 """Words in the name of a program that trains."""
 
@@ -86,14 +89,8 @@ def check(submission: Submission) -> Iterator[Problem]:
     for launch in plan.launches:
         if not _alone(launch):
             continue
-        subject = "--standalone" if launch.standalone else quoted(launch.nodes)
-        why = (
-            f"{subject} makes {launch.launcher} train"
-            if subject
-            else f"{launch.launcher} without {'NNODES' if launch.launcher in BY_VARIABLES else '--num_machines'} trains"
-        )
         yield Problem(
-            detail=f"{why} on one node only, in each of the {submission.nodes} pods anew.",
+            detail=_detail(submission, launch),
             evidence=f"{submission.said_nodes}.",
             fix=_fix(submission, launch),
             confidence=Confidence.LIKELY,
@@ -114,6 +111,26 @@ def check(submission: Submission) -> Iterator[Problem]:
                 location=submission.locate(launch.invocation, launch.invocation.argv),
                 sources=(Source.SCRIPT, Source.MANIFEST),
             )
+
+
+def _detail(submission: Submission, launch: Launch) -> str:
+    pods = f"each of the {submission.nodes} pods"
+    if _waits_alone(launch):
+        return f"--standalone has {pods} wait at a rendezvous of its own, where the others never come."
+    subject = "--standalone" if launch.standalone else quoted(launch.nodes)
+    unsaid = "NNODES" if launch.launcher in BY_VARIABLES else "--num_machines"
+    why = f"{subject} makes {launch.launcher} train" if subject else f"{launch.launcher} without {unsaid} trains"
+    return f"{why} on one node only, in {pods} anew."
+
+
+def _waits_alone(launch: Launch) -> bool:
+    """Whether torchrun is still told of several nodes: --standalone only sets the rendezvous."""
+    nodes = launch.invocation.environment.get("PET_NNODES")
+    return launch.standalone and not _given_nodes(launch) and nodes is not None and nodes.text not in {None, "1"}
+
+
+def _given_nodes(launch: Launch) -> bool:
+    return any(NNODES.match(word.text or "") for word in launch.invocation.argv)
 
 
 def _unconnected(submission: Submission, launch: Launch) -> bool:
@@ -171,7 +188,8 @@ def _fix(submission: Submission, launch: Launch) -> str:
             f" --machine_rank ${submission.rank or 'RANK'} --main_process_ip $MASTER_ADDR"
             " --main_process_port $MASTER_PORT."
         )
-    option = "--standalone" if launch.standalone else quoted(launch.nodes).strip('"') or "--nnodes"
+    given = " and --nnodes" if _given_nodes(launch) else ""
+    option = f"--standalone{given}" if launch.standalone else quoted(launch.nodes).strip('"') or "--nnodes"
     instead = (
         f"Leave {option} out: torchrun reads the {submission.nodes} nodes from PET_NNODES"
         if submission.injects_group
