@@ -1,6 +1,6 @@
 """Lint real public launch scripts and manifests, and count what is found.
 
-    python -m benchmarks.corpus run [PACKAGE]     # download what is missing, lint everything, keep the findings
+    python -m benchmarks.corpus run [PACKAGE]     # download what is missing, lint; keep the findings of all packages
     python -m benchmarks.corpus sample            # keys of findings to review by hand, by a fixed seed
     python -m benchmarks.corpus show KEY          # one finding beside its script
     python -m benchmarks.corpus precision         # what reviewed.yaml says
@@ -50,7 +50,8 @@ def _run(package: str | None) -> None:
         again = run.judge_all(changed)
         everything += again
         print(f"\nOn {factor} times as many GPUs as they name:", run.summary(changed, again), sep="\n\n")
-    run.keep(everything)
+    if package is None:
+        run.keep(everything)
     verdicts, seconds, code = run.by_command(listed)
     print(f"\n`stoker lint` over all {len(listed)} files in one call: {seconds:.1f} s, exit code {code}.")
     own = iter(judged)
