@@ -1,7 +1,8 @@
 """Job definitions as people write them: each with the one fault that its label names, or healthy.
 
 They are modelled on public launch scripts, and were written before the rules were looked at, those of spellings.yaml
-after it. A label names the rules that may speak of the fault, any of them; `healthy` means that nothing may be denied, nor warned of.
+after it. A label names the rules that may speak of the fault, any of them; `healthy` means that nothing may be denied,
+nor warned of.
 """
 
 import json
