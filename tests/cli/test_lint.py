@@ -75,6 +75,7 @@ def test_json_has_the_published_shape() -> None:
         "namespace": "nlp",
         "name": "bert",
         "verdict": "deny",
+        "clusterVerdict": "deny",
         "suppressed": [],
         "unfinished": [],
     }
@@ -224,8 +225,16 @@ def test_config_maps_of_the_input_are_the_jobs_files(order: str, tmp_path: Path)
         given = as_json(given="---\n".join(documents))
     assert [finding["rule"] for finding in given["files"][0]["findings"]] == ["launcher-too-few"]
     assert as_json(given=job)["files"][0]["findings"] == []
+    assert (given["files"][0]["verdict"], given["files"][0]["clusterVerdict"]) == ("deny", "allow")
     other = PROGRAM.replace("namespace: nlp", "namespace: cv")
     assert as_json(given=f"{other}---\n{job}")["files"][0]["findings"] == []
+
+
+def test_a_verdict_that_a_config_map_decides_is_told_beside_the_clusters() -> None:
+    told = "the verdict here is deny, in the cluster allow: it reads no ConfigMaps"
+    job = WRONG.replace("torchrun --nproc_per_node=4 train.py", "bash start.sh") + "  sources: {configMap: bert-src}\n"
+    assert f"<stdin>:7: {told}" in run("-", given=f"{PROGRAM}---\n{job}").stdout
+    assert told not in run("-", given=f"{PROGRAM}---\n{WRONG}").stdout
 
 
 def test_a_dljob_of_another_project_is_skipped() -> None:

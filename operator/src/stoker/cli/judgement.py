@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -29,8 +29,11 @@ logger = logging.getLogger(__name__)
 BLANK = " "
 IMAGE_MISSING = "image-missing"
 
-ConfigMaps = Mapping[str, Mapping[str, Mapping[str, str]]]
-"""The data of config maps by namespace and name."""
+Files = Mapping[str, Mapping[str, str]]
+"""The data of a namespace's config maps, by their names."""
+
+ConfigMaps = Mapping[str, Files]
+"""By namespace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,23 +52,32 @@ class Judge:
     def judge(self, manifest: Manifest) -> Report | Skipped:
         """What is said of one manifest. Never raises."""
         name = object_name(manifest)
-        namespace = str(metadata(manifest).get("namespace") or self.namespace)
-        report = partial(Report, manifest=manifest, namespace=namespace, name=name)
         if not is_ours(manifest, "DLJob") and not is_readable(manifest.value):
             what = (
                 f"the {manifest.kind} {name}".rstrip() if manifest.kind else "a document that is no Kubernetes object"
             )
             return _skipped(manifest, name, what)
+        namespace = str(metadata(manifest).get("namespace") or self.namespace)
+        files = self.config_maps.get(namespace, {})
+        report = self._report(manifest, name, namespace, files)
+        if files and is_ours(manifest, "DLJob"):
+            # Admission fetches no ConfigMap: what only one of them shows decides nothing there.
+            in_cluster = self._report(manifest, name, namespace, {}).outcome
+            return report if in_cluster is report.outcome else replace(report, in_cluster=in_cluster)
+        return report
+
+    def _report(self, manifest: Manifest, name: str, namespace: str, files: Files) -> Report:
+        report = partial(Report, manifest=manifest, namespace=namespace, name=name)
         policy = self.policies.effective(namespace)
         entries: list[Entry] = []
         try:
             if is_ours(manifest, "DLJob"):
                 entries += [_violation(manifest, *one) for one in violations(DLJob, manifest.value)]
-                verdict = self._job(DLJob.model_validate(_with_image(manifest.value)), policy, namespace)
+                verdict = self._job(DLJob.model_validate(_with_image(manifest.value)), policy, files)
                 if any(finding.rule == IMAGE_MISSING for finding in verdict.denied):  # it says more than the schema
                     entries = [entry for entry in entries if entry.field_path != "spec.image"]
             else:
-                verdict = self._pods(manifest.value, policy, namespace)
+                verdict = self._pods(manifest.value, policy, files)
         except ValidationError:
             return report(entries=entries)
         except ManifestError as error:
@@ -79,14 +91,12 @@ class Judge:
             on_unfinished=_on_unfinished(verdict, policy),
         )
 
-    def _job(self, job: DLJob, policy: EffectivePolicy, namespace: str) -> Verdict:
-        config_maps = self.config_maps.get(namespace, {})
-        return review(job, policy, now=self.now, config_maps=config_maps, rules=self.selection.rules)
+    def _job(self, job: DLJob, policy: EffectivePolicy, files: Files) -> Verdict:
+        return review(job, policy, now=self.now, config_maps=files, rules=self.selection.rules)
 
-    def _pods(self, value: Mapping[str, Any], policy: EffectivePolicy, namespace: str) -> Verdict:
-        config_maps = self.config_maps.get(namespace, {})
+    def _pods(self, value: Mapping[str, Any], policy: EffectivePolicy, files: Files) -> Verdict:
         try:
-            found = submissions(value, families=policy.images, config_maps=config_maps)
+            found = submissions(value, families=policy.images, config_maps=files)
         except ManifestError:
             raise
         except Exception as failure:  # a fault of ours is no fault of the manifest

@@ -66,7 +66,8 @@ class Entry:
 class Report:
     """What is said about one manifest that was judged.
 
-    `unfinished`: rules that could not judge; `on_unfinished` is what the policy does about that.
+    `unfinished`: rules that could not judge; `on_unfinished` is what the policy does about that. `in_cluster`: the
+    cluster's verdict, where it is another because ConfigMaps of the input, which the cluster does not read, decide.
     """
 
     manifest: Manifest
@@ -76,10 +77,11 @@ class Report:
     suppressed: Sequence[Entry] = ()
     unfinished: Sequence[str] = ()
     on_unfinished: Action = Action.WARN
+    in_cluster: Outcome | None = None
 
     @property
     def outcome(self) -> Outcome:
-        """The verdict of admission, of which the schema's is part; what could not be judged is no clean bill."""
+        """The verdict on all that is in sight, the schema included; what could not be judged is no clean bill."""
         taken = {entry.action for entry in self.entries if entry.rule != SUPPRESSION_RULE}
         if self.unfinished:
             taken.add(self.on_unfinished)

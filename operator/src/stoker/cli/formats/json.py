@@ -30,6 +30,7 @@ def _file(report: Report) -> dict[str, Any]:
         "namespace": report.namespace,
         "name": report.name,
         "verdict": report.outcome.value,
+        "clusterVerdict": (report.in_cluster or report.outcome).value,
         "findings": [_finding(path, entry) for entry in report.entries],
         "suppressed": [{**_finding(path, entry), "reason": entry.reason} for entry in report.suppressed],
         "unfinished": list(report.unfinished),

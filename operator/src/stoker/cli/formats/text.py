@@ -44,6 +44,10 @@ class Painter:
             unable = ", ".join(report.unfinished)
             said = f"not analysed: {unable} (too costly, or a fault of Stoker's)"
             yield f"{self._style(_clean(place), bold=True)} {said}\n\n"
+        if report.in_cluster is not None:
+            place = f"{report.manifest.path}:{report.manifest.line}:"
+            said = f"the verdict here is {report.outcome}, in the cluster {report.in_cluster}: it reads no ConfigMaps"
+            yield f"{self._style(_clean(place), bold=True)} {said}\n\n"
 
     def _entry(self, report: Report, entry: Entry) -> str:
         region = entry.region
