@@ -10,7 +10,6 @@ from stoker.adapters.clock import Clock
 from stoker.admission import review
 from stoker.controller.policies import Policies
 from stoker.models.dljob import DLJob
-from stoker.models.finding import Finding
 from stoker.models.meta import ObjectMeta
 from stoker.models.policy import EffectivePolicy
 from stoker.models.verdict import Verdict
@@ -76,14 +75,6 @@ class Manifests:
             verdict = await asyncio.to_thread(review, job, policy, now=now)
             known = self._remember(job, policy, now, verdict)
         return known
-
-    def findings(self, job: DLJob) -> tuple[Finding, ...]:
-        """What admission has to say of the job under the policy of now."""
-        policy, now = self._policies.of(job.namespace), self._clock.now()
-        known = self._known(job, policy, now)
-        if known is None:
-            known = self._remember(job, policy, now, review(job, policy, now=now))
-        return known.findings
 
     def _known(self, job: DLJob, policy: EffectivePolicy, now: datetime) -> Verdict | None:
         known = self._reviewed.get(job.uid)

@@ -139,7 +139,7 @@ class Reconciler:
             notices = (deed_notice(job, done),) if done is not record else ()
             record = done
             child = await self._synchronize(job, child, reclaimed=record.state is ReclaimState.RECLAIMED)
-        return await self._conclude(raw, job, child, record, before, known, obstacle, notices, now)
+        return await self._conclude(raw, job, child, record, before, known, verdict, obstacle, notices, now)
 
     def _not_analysed(self, job: DLJob, verdict: Verdict) -> Obstacle | None:
         """Holds a job back that nobody could judge, where the policy says that such jobs don't run."""
@@ -186,6 +186,7 @@ class Reconciler:
         record: Record,
         before: tuple[Finding, ...],
         known: tuple[Finding, ...],
+        verdict: Verdict,
         obstacle: Obstacle | None,
         notices: tuple[Notice, ...],
         now: datetime,
@@ -197,7 +198,7 @@ class Reconciler:
         reclaimed = record.state is ReclaimState.RECLAIMED
         seen = observe(job, child, pods, obstacle=obstacle, reclaimed=reclaimed)
         look = self._looks.get(job.uid)
-        findings = self._findings(job, known, self._manifests.findings(job), look, now)
+        findings = self._findings(job, known, verdict.findings, look, now)
         decision = Decision(record=record)
         if child is not None and not reclaimed:
             idle = look.idleness if look is not None else None

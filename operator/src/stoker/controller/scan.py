@@ -223,9 +223,9 @@ class Scanner:
         end = max((end for end in ends if end is not None), default=now) if all(ends) else now
         async with asyncio.timeout(EXAMINE_TIMEOUT):
             series = await self._metrics.series(facts, start, max(end, start), step_for(end - start))
-        static = self._manifests.findings(subject.job)
+        verdict = await self._manifests.review(subject.job)
         # Arithmetic over thousands of points would hold up the watches.
-        return await asyncio.to_thread(diagnose, facts, series, static, subject.policy.thresholds, now)
+        return await asyncio.to_thread(diagnose, facts, series, verdict.findings, subject.policy.thresholds, now)
 
 
 def _wants_final_look(job: DLJob, now: datetime) -> bool:
