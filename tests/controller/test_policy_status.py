@@ -8,7 +8,7 @@ from stoker.adapters.kubernetes import POLICIES, ConflictError
 from stoker.admission.policies import Surroundings
 from stoker.catalogue import all_rules
 from stoker.controller.policies import Policies
-from stoker.controller.policy_status import PolicyReporter, territories
+from stoker.controller.policy_status import PolicyReporter, Territory, territories
 from stoker.controller.store import Store
 from stoker.models.policy import UtilizationPolicy
 from tests.controller.cluster import FakeApi
@@ -81,6 +81,22 @@ async def test_a_policy_that_selects_nothing_says_so_until_a_namespace_comes(wor
     world.namespace("bench", version=5, tier="lab")
     await world.reporter.once()
     assert world.condition("lab") == ("True", "InForce", "counts in 1 of 1 selected namespaces")
+
+
+async def test_a_policy_that_comes_during_a_look_is_told_of_at_the_next(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(*given: Any) -> dict[str, Territory]:
+        before = territories(*given)
+        if "prod" not in before:
+            world.policy("prod", {"tier": "prod"})
+        return before
+
+    monkeypatch.setattr("stoker.controller.policy_status.territories", found)
+    await world.reporter.once()
+    assert "status" not in world.api.objects[POLICIES, None, "prod"]
+    await world.reporter.once()
+    assert world.condition("prod")[:2] == ("True", "InForce")
 
 
 async def test_policies_that_meet_name_the_namespaces_and_which_of_them_counts_there(world: World) -> None:

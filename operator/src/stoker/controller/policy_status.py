@@ -164,10 +164,11 @@ class PolicyReporter:
 
     async def once(self) -> None:
         """Look at all policies once."""
-        if self._revision != self._policies.revision:
-            self._revision = self._policies.revision
+        revision = self._policies.revision
+        if self._revision != revision:
             # Thousands of namespaces and tens of policies take a fraction of a second, which would hold up the watches.
             self._territories = await asyncio.to_thread(territories, list(self._policies), list(self._namespaces()))
+            self._revision = revision
         for raw in list(self._store.policies):
             await self._report(raw)
 
@@ -178,8 +179,9 @@ class PolicyReporter:
     async def _report(self, raw: Object) -> None:
         name = raw["metadata"]["name"]
         now = self._clock.now()
-        standing = self._policies.standing(name)
-        territory = None if name == BASE else self._territories.get(name, Territory())
+        standing, territory = self._policies.standing(name), self._territories.get(name)
+        if territory is None and standing.read is not None and name != BASE:
+            return  # it came while the territories were found: the next look knows its own
         status = policy_status(raw, standing, territory, self._remarks(standing, now), now)
         if status == raw.get("status"):
             return
