@@ -23,6 +23,7 @@ def test_a_fresh_install_reports_what_it_would_do_and_does_nothing(idling: Idlin
     assert "would be reclaimed" in status["reclaim"]["reason"]
     idling.wait_condition("idle", "Idle", "True")
     wait_for("the event", lambda: idling.events("idle", "WouldReclaim"))
+    wait_for("the event of the finding", lambda: idling.events("idle", "UnreleasedJob"))
     assert len(idling.events("idle", "UnreleasedJob")) == 1
     idling.settled("idle")
     assert not idling.is_suspended("idle")
