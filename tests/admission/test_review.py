@@ -147,7 +147,7 @@ def test_a_job_that_cannot_be_read_is_allowed_and_the_fault_is_ours(monkeypatch:
 
 
 def test_rules_beyond_the_time_budget_are_named_as_unfinished() -> None:
-    elapsed = iter([0.0, 0.5, 1.0, 1.0])
+    elapsed = iter([0.0, 0.5, 0.6, 1.0, 1.0])
     verdict = review(job(), BUILT_IN, now=NOW, rules=[rule("a"), rule("b"), rule("c")], clock=lambda: next(elapsed))
     assert names(verdict) == {"warned": ["a"]}
     assert verdict.unfinished == ("b", "c")

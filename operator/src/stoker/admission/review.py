@@ -134,8 +134,13 @@ def review_submission(
         if clock() >= deadline:
             unfinished.append(rule.name)
             continue
+        found: list[Finding] = []
+        late = False
         try:
-            found = list(rule.findings(submission, policy.parameters(rule.name)))
+            for finding in rule.findings(submission, policy.parameters(rule.name)):
+                found.append(finding)
+                if late := clock() >= deadline:
+                    break  # each finding stands by itself; what else there may be is not known
         except Exception as failure:  # one broken rule must not take the others with it
             unfinished.append(rule.name)
             failures.append((rule.name, failure))
@@ -149,7 +154,10 @@ def review_submission(
                 sorted_out[taken].append(finding)
             else:
                 suppressed.append(Suppressed(finding=finding, reason=reason))
-        judged.add(rule.name)
+        if late:
+            unfinished.append(rule.name)
+        else:
+            judged.add(rule.name)
     known = {*judged, *(rule.name for rule in admission_rules())}
     return Verdict(
         denied=_by_cost(sorted_out[Action.DENY]),

@@ -11,8 +11,8 @@ from stoker.subjects.shell_expansion import Field
 from stoker.subjects.shell_pattern import PatternTooLargeError
 from stoker.subjects.shell_pipeline import Pipelines
 from stoker.subjects.shell_state import EXPECTED, SUCCESS, UNDECIDED, UNEXPECTED, Outcome, State, Variable, decided
-from stoker.subjects.shell_text import Value
-from stoker.subjects.shell_walk import MAX_DEPTH, MAX_STEPS, ExhaustedError, Run
+from stoker.subjects.shell_text import ExhaustedError, Value
+from stoker.subjects.shell_walk import MAX_DEPTH, MAX_STEPS, Run
 
 
 class Decisions(Pipelines):
@@ -192,6 +192,9 @@ class Decisions(Pipelines):
             if known and len(literal) == len(patterns) and not any(each.startswith(known) for each in literal):
                 return False
             return None
+        self._steps += sum(len(text) for text in texts) * sum(map(len, patterns)) // 128
+        if self._steps > MAX_STEPS:
+            raise ExhaustedError
         try:
             answers = {any(shell_pattern.matches(pattern, text) for pattern in patterns) for text in texts}
         except PatternTooLargeError:

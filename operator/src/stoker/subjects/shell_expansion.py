@@ -12,9 +12,13 @@ from stoker.subjects.shell_arithmetic import ArithmeticUnknownError
 from stoker.subjects.shell_pattern import PatternTooLargeError
 from stoker.subjects.shell_source import NOWHERE, Offsets, Source
 from stoker.subjects.shell_state import SUCCESS, State, Variable
-from stoker.subjects.shell_text import EMPTY, SEPARATOR, Piece, Text, Value
+from stoker.subjects.shell_text import EMPTY, SEPARATOR, ExhaustedError, Piece, Text, Value
 
 MAX_VARIANTS = 4
+MAX_WORK = 1 << 16
+"""Pieces of long values, and characters by the 64: some half a second."""
+ORDINARY = 8
+"""Pieces of a value that costs nothing but its step."""
 MAX_BRACE_WORDS = 256
 MAX_BRACE_TEXT = 1_024
 MAX_BRACE_DEPTH = 8
@@ -81,6 +85,7 @@ class Expander:
         self._substitute = substitute
         self._assumed_unset = assumed_unset
         self._depth = 0
+        self._work = 0
 
     # ------------------------------------------------------------------------------------------------------- words
 
@@ -130,9 +135,19 @@ class Expander:
         try:
             if self._depth > MAX_DEPTH:
                 return shell_text.hole(many=True)
-            return self._value(node, source, state)
+            value = self._value(node, source, state)
         finally:
             self._depth -= 1
+        size = sum(1 + len(piece.text or "") // 64 for text in value for piece in text)
+        if size > ORDINARY:
+            self._spend(size)
+        return value
+
+    def _spend(self, work: int) -> None:
+        """Count what was done: pieces, and characters by the 64. Raises ExhaustedError beyond a script's share."""
+        self._work += work
+        if self._work > MAX_WORK:
+            raise ExhaustedError
 
     def _value(self, node: Node, source: Source, state: State) -> Value:
         start, end = source.start(node), source.end(node)
@@ -297,6 +312,7 @@ class Expander:
     def _list(self, items: tuple[Value, ...] | None, *, quoted: bool, joined: bool) -> Value:
         if items is None:
             return shell_text.hole(many=True)
+        self._spend(len(items))
         if joined and quoted and not items:
             return _nothing(quoted=True)
         parts: list[Value] = []
@@ -508,6 +524,7 @@ class Expander:
             operand = self._pattern_operand(rest, source, state)
         if operand is None:
             return shell_text.hole([name], many=not quoted)
+        self._spend(sum(len(text) * (1 + sum(map(len, operand))) for text in texts) // 32)
         try:
             results = [shell_text.literal(_transform(text, operator, operand)) for text in sorted(texts)]
         except (PatternTooLargeError, ValueError):

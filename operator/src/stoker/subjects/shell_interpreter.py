@@ -17,8 +17,8 @@ from stoker.subjects.shell_builtin import Builtins
 from stoker.subjects.shell_expansion import Field
 from stoker.subjects.shell_source import NOWHERE, Source
 from stoker.subjects.shell_state import EXPECTED, SUCCESS, UNDECIDED, Outcome, State, Variable, join
-from stoker.subjects.shell_text import Piece, Text, Value
-from stoker.subjects.shell_walk import MAX_DEPTH, MAX_STEPS, STEP_SIZE, ExhaustedError, Run
+from stoker.subjects.shell_text import ExhaustedError, Piece, Text, Value
+from stoker.subjects.shell_walk import MAX_DEPTH, MAX_STEPS, STEP_SIZE, Run
 
 _RESERVED = frozenset({"then", "else", "elif", "fi", "do", "done", "esac"})
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})

@@ -11,8 +11,8 @@ from stoker.subjects.shell_decision import Decisions
 from stoker.subjects.shell_expansion import Field
 from stoker.subjects.shell_source import Source
 from stoker.subjects.shell_state import SUCCESS, UNDECIDED, Outcome, State, Variable, join
-from stoker.subjects.shell_text import Value
-from stoker.subjects.shell_walk import MAX_STEPS, ExhaustedError, Loop
+from stoker.subjects.shell_text import ExhaustedError, Value
+from stoker.subjects.shell_walk import MAX_STEPS, Loop
 
 MAX_UNROLL = 64
 MAX_ALIKE = 16  # rounds whose body does not look at the variable: they try or wait again

@@ -106,17 +106,40 @@ def _compiled(pattern: str) -> tuple[Item, ...]:
     return tuple(compile_pattern(pattern))
 
 
+def _ends(items: Sequence[Item], text: str) -> list[int]:
+    """Where the prefixes of a text end that match as a whole, in order; all are found in one pass."""
+    ends: list[int] = []
+    active = _skipping(items, {0})
+    for position in range(len(text) + 1):
+        if len(items) in active:
+            ends.append(position)
+        if not active or position == len(text):
+            break
+        reached = {
+            index if items[index] is None else index + 1
+            for index in active
+            if index < len(items) and _accepts(items[index], text[position])
+        }
+        active = _skipping(items, reached)
+    return ends
+
+
+def _skipping(items: Sequence[Item], reached: set[int]) -> set[int]:
+    """With what is reached by letting `*` match nothing."""
+    return reached | {index + 1 for index in reached if index < len(items) and items[index] is None}
+
+
 def remove(pattern: str, text: str, operator: str) -> str:
     """`${x#p}`, `${x##p}`, `${x%p}`, `${x%%p}`. Raises PatternTooLargeError."""
     if len(text) > MAX_SUBJECT:
         raise PatternTooLargeError
     items = compile_pattern(pattern)
-    longest = len(operator) == 2
+    longest = -1 if len(operator) == 2 else 0
     if operator[0] == "#":
-        cuts = range(len(text), -1, -1) if longest else range(len(text) + 1)
-        return next((text[cut:] for cut in cuts if _match(items, text[:cut])), text)
-    cuts = range(len(text) + 1) if longest else range(len(text), -1, -1)
-    return next((text[:cut] for cut in cuts if _match(items, text[cut:])), text)
+        ends = _ends(items, text)
+        return text[ends[longest] :] if ends else text
+    ends = _ends(items[::-1], text[::-1])
+    return text[: len(text) - ends[longest]] if ends else text
 
 
 def replace(pattern: str, replacement: str, text: str, operator: str) -> str:
@@ -125,21 +148,21 @@ def replace(pattern: str, replacement: str, text: str, operator: str) -> str:
         raise PatternTooLargeError
     items = compile_pattern(pattern)
     if operator == "/#":
-        cut = next((end for end in range(len(text), -1, -1) if _match(items, text[:end])), None)
-        return text if cut is None else replacement + text[cut:]
+        ends = _ends(items, text)
+        return replacement + text[ends[-1] :] if ends else text
     if operator == "/%":
-        cut = next((start for start in range(len(text) + 1) if _match(items, text[start:])), None)
-        return text if cut is None else text[:cut] + replacement
+        ends = _ends(items[::-1], text[::-1])
+        return text[: len(text) - ends[-1]] + replacement if ends else text
     result: list[str] = []
     position = 0
     while position < len(text):
-        end = next((end for end in range(len(text), position, -1) if _match(items, text[position:end])), None)
-        if end is None:
+        ends = _ends(items, text[position:])
+        if not ends or ends[-1] == 0:
             result.append(text[position])
             position += 1
             continue
         result.append(replacement)
-        position = end
+        position += ends[-1]
         if operator == "/":
             break
     return "".join(result) + text[position:]

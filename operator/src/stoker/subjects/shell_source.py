@@ -121,7 +121,7 @@ def _parsed(data: bytes) -> Tree:
     line's end is parsed as the `;` that it is.
     """
     tree = Parser(_LANGUAGE).parse(data)
-    for _ in range(MAX_RUN_ONS):
+    for _ in range(MAX_RUN_ONS if tree.root_node.descendant_count < MAX_NODES else 0):
         ends = [end for node in _captured(tree) if (end := _run_on(node, data)) is not None]
         if not ends:
             break
@@ -155,6 +155,8 @@ def _run_on(command: Node, data: bytes) -> int | None:
 
 
 MAX_RUN_ONS = 8
+MAX_NODES = 50_000
+"""Of a tree that is searched for commands that run on: that takes quadratic time where the grammar gave up."""
 _COMMANDS = Query(_LANGUAGE, "[(command) (file_redirect)] @command")
 _WIDE = re.compile("[^\x00-\xff]")
 _BLANKED = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), " ")

@@ -14,7 +14,7 @@ from stoker.subjects.shell_expansion import Expander, Field
 from stoker.subjects.shell_model import Branch, Invocation, ShellScript, Span, SyntaxIssue, Word
 from stoker.subjects.shell_source import NOWHERE, Offsets, Source
 from stoker.subjects.shell_state import FAILURE, SUCCESS, UNDECIDED, Outcome, State, Variable, join
-from stoker.subjects.shell_text import EMPTY, Piece, Text, Value
+from stoker.subjects.shell_text import EMPTY, ExhaustedError, Piece, Text, Value
 
 MAX_STEPS = 20_000
 STEP_SIZE = 256  # characters of words and of output that are as much work as a statement
@@ -26,10 +26,6 @@ MAX_ISSUES = 20
 
 _RANK = re.compile(r"RANK|INDEX|HOSTNAME|POD_NAME|NODE_?ID|\bNODENAME|ORDINAL", re.IGNORECASE)
 Run: TypeAlias = Callable[[State], tuple[Outcome, State | None]]
-
-
-class ExhaustedError(Exception):
-    """A limit of the whole walk is reached."""
 
 
 @dataclass(slots=True)
