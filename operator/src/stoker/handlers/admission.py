@@ -8,6 +8,7 @@ import asyncio
 import gc
 import logging
 import os
+import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
@@ -131,6 +132,12 @@ of its time, and now and then for 100 ms.
 """
 
 
+SWITCH_INTERVAL = 0.0005
+"""Seconds after which a computing review lets the loop have the interpreter: of Python's 5 ms each step of a connection
+would wait, beside busy reviews several times for one answer.
+"""
+
+
 def warm_up() -> None:
     """Review once, then take what is there by then out of the garbage collector's sight.
 
@@ -154,6 +161,7 @@ def warm_up() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER, 20, 50)
+    sys.setswitchinterval(SWITCH_INTERVAL)
 
 
 def _now() -> datetime:
