@@ -344,6 +344,21 @@ def test_words_that_may_be_any_number_of_words_are_marked() -> None:
     assert words[3].prefix == "--y="
 
 
+@pytest.mark.parametrize(
+    "source, expected",
+    [
+        ('x=$(cat f); a $x "$x" --y=$x', [False, True, False, False]),
+        ('x="$(cat f) --b"; a $x', [False, True, False]),
+        ('x=("$(cat f)"); a "${x[@]}"', [False, False]),
+        ("x=$(date +%s); a $x $RANDOM $HOSTNAME", [False, False, False, False]),
+    ],
+)
+def test_unknown_output_is_split_again_where_a_variable_that_holds_it_stands(source: str, expected: list[bool]) -> None:
+    """Dates, counts and names are one word."""
+    launched = next(each for each in interpret(source).invocations if each.name == "a")
+    assert [word.many for word in launched.argv] == expected
+
+
 def test_the_environment_is_what_is_exported() -> None:
     source = "A=1; export B=2; C=3 x; env D=4 -u B y; unset B; z"
     environments = [

@@ -47,7 +47,7 @@ class Assignments(Walk):
         if value_node is not None and value_node.type == "array":
             state.variables[name] = self._array(name, value_node, state, append=append, origin=origin, exported=flag)
             return SUCCESS
-        value = shell_text.as_assigned(self._value(value_node, state if reading is None else reading))
+        value = shell_text.as_assigned(self._value(value_node, state if reading is None else reading), whole=True)
         if append and previous.integer:
             value = self._expander.calculate(shell_text.concatenate([previous.value, shell_text.literal("+"), value]),
                                              state)  # fmt: skip

@@ -39,7 +39,7 @@ _SPECIAL = re.compile(r"[\\$`*?\[{'\"~]")
 _STAND_IN = re.compile(r"\$\{(__unknown_[0-9]+)\}")
 _OVERLOOKED = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?!$-])|[({])")
 
-# Set by the image, the kubelet or the shell itself: never taken for unset.
+# Set by the image, the kubelet or the shell itself: never taken for unset, nor for options.
 AMBIENT = frozenset(
     {
         "HOME", "PATH", "HOSTNAME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "LANG", "LC_ALL", "TERM", "TMPDIR",
@@ -306,7 +306,7 @@ class Expander:
         if name in state.unset:
             return None
         if not name.isidentifier() or name in AMBIENT or state.tainted:
-            return shell_text.hole([name], many=name.isidentifier())
+            return shell_text.hole([name], many=name.isidentifier() and name not in AMBIENT)
         return shell_text.hole([name], absent=True, many=True)
 
     def _list(self, items: tuple[Value, ...] | None, *, quoted: bool, joined: bool) -> Value:
@@ -511,7 +511,9 @@ class Expander:
             if bare == "=" and name.isidentifier():
                 previous = state.variables.get(name, Variable())
                 origin = source.outer(source.start(node), source.end(node))
-                assigned = Variable(value=shell_text.as_assigned(result), exported=previous.exported, origin=origin)
+                assigned = Variable(
+                    value=shell_text.as_assigned(result, whole=True), exported=previous.exported, origin=origin
+                )
                 state.assign(name, assigned)
             return result
         texts = shell_text.possible(value) if value is not None else frozenset({""})

@@ -20,6 +20,13 @@ from stoker.subjects.shell_state import EXPECTED, SUCCESS, UNDECIDED, Outcome, S
 from stoker.subjects.shell_text import ExhaustedError, Piece, Text, Value
 from stoker.subjects.shell_walk import MAX_DEPTH, MAX_STEPS, STEP_SIZE, Run
 
+_PRINT_NO_OPTIONS = frozenset(
+    {
+        "basename", "date", "dirname", "hostname", "id", "mktemp", "nproc", "pwd", "readlink", "realpath", "shuf",
+        "uname", "uuidgen", "wc", "whoami",
+    }
+)  # fmt: skip
+"""Programs that print a number, a name or a path: no options of a command that it is handed to."""
 _RESERVED = frozenset({"then", "else", "elif", "fi", "do", "done", "esac"})
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
 
@@ -436,6 +443,7 @@ class Interpreter(Builtins):
     def _substituted(self, node: Node, state: State) -> Value:
         statements = [child for child in node.named_children if child.type != "comment"]
         names: set[str] = set()
+        many = True
         first = len(self._invocations)
         if len(statements) == 1:
             statement = statements[0]
@@ -449,6 +457,7 @@ class Interpreter(Builtins):
             plain = [command for command in commands if command is not None]
             if len(plain) == len(commands) and all(command.stdin is None for command in plain[1:]):
                 known = [command.fields for command in plain]
+                many = (known[-1][0].text or "").rsplit("/", 1)[-1] not in _PRINT_NO_OPTIONS
                 for command in known:
                     names |= {name for each in command for name in shell_text.names(each.value)}
                     names |= {"HOSTNAME"} if (command[0].text or "").endswith("hostname") else set()
@@ -468,7 +477,7 @@ class Interpreter(Builtins):
             plainly = not any(word is None or word.startswith("-") or "\\" in word for word in words)
             if plainly and not added[0].in_loop and first not in self._diverted:
                 return shell_text.literal(" ".join(word or "" for word in words))
-        return shell_text.hole(names, many=True)
+        return shell_text.hole(names, many=many)
 
 
 def _change_files(fields: Sequence[Field], state: State) -> None:

@@ -151,20 +151,20 @@ def concatenate(values: Sequence[Value]) -> Value:
 def mark_expanded(value: Value, *, quoted: bool) -> Value:
     """As the result of an expansion, inside or outside of double quotes."""
     return tuple(
-        tuple(
-            piece if piece.separator else piece._replace(quoted=quoted, expanded=True, many=piece.many and not quoted)
-            for piece in text
-        )
+        tuple(piece if piece.separator else piece._replace(quoted=quoted, expanded=True) for piece in text)
         or ((Piece("", quoted=True, expanded=True),) if quoted else ())
         for text in value
     )
 
 
-def as_assigned(value: Value) -> Value:
-    """What a variable keeps: quoting is gone."""
+def as_assigned(value: Value, *, whole: bool = False) -> Value:
+    """What a variable keeps: quoting is gone.
+
+    whole: the value is not one word or element already; without quotes, an unknown part of it is split again.
+    """
     return tuple(
         tuple(
-            Piece(" ") if piece.separator else piece._replace(quoted=False, expanded=False, many=False)
+            Piece(" ") if piece.separator else piece._replace(quoted=False, expanded=False, many=piece.many and whole)
             for piece in text
             if piece.text != "" or piece.separator
         )

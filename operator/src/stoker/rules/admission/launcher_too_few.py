@@ -9,8 +9,8 @@ nodes of 8 (there the number is the total of all nodes).
 It denies where one GPU per process is the launcher's own rule (torchrun, torch.distributed.launch, horovodrun,
 accelerate with several processes, deepspeed) and the launch is the only thing that the job runs. It warns for
 mpirun and its kin, where GPUs or hosts are named instead of counted (`deepspeed --include localhost:0,1`, a host file,
-`accelerate launch --gpu_ids 0,1`), wherever other commands or branches are in sight, and where the program itself is
-told a number of GPUs (`--num_gpus 8`).
+`accelerate launch --gpu_ids 0,1`), wherever other commands or branches are in sight, where the program itself is
+told a number of GPUs (`--num_gpus 8`), and where an unknown word may be options (`train.py $(cat args.txt)`).
 
 ## Why it costs GPU time
 
@@ -64,6 +64,7 @@ from stoker.subjects.reading import (
     spread,
     told_devices,
     totals_one_node,
+    unread_options,
     with_number,
 )
 from stoker.subjects.submission import Submission
@@ -89,6 +90,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         and launch.one_device_per_process
         and count.value is not None
         and not told_devices(launch)
+        and not unread_options(launch)
     )
     yield Problem(
         detail=_detail(submission, launch, given, processes),
@@ -115,7 +117,7 @@ def _counts(launch: Launch) -> bool:
 
 def _is_number(launch: Launch, given: Count) -> bool:
     """Whether the user gave a number of processes, and not GPUs or hosts by name."""
-    named = launch.launcher is Launcher.DEEPSPEED and not plain(str(given.words[0])).startswith("__num_")
+    named = launch.launcher is Launcher.DEEPSPEED and not plain(given.text).startswith("__num_")
     return not selecting(given) and not named
 
 

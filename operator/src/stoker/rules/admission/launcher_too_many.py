@@ -21,7 +21,8 @@ it has waited for its GPUs, its image and its data, and does so at each restart.
 
 For Python programs under mpirun, whose ranks need not use a GPU each, it only warns, and only when no other launcher or
 program is in sight, for which they may prepare data; others are let pass. It also only warns where another launch of
-the job fits the GPUs: the larger one may prepare data without them.
+the job fits the GPUs: the larger one may prepare data without them; and where an unknown word may be options, such as
+`--backend gloo`.
 
 ## Change
 
@@ -50,6 +51,7 @@ from stoker.subjects.reading import (
     quoted,
     spread,
     texts,
+    unread_options,
     with_number,
 )
 from stoker.subjects.submission import Submission
@@ -86,6 +88,7 @@ def check(submission: Submission) -> Iterator[Problem]:
             launch.launcher in PER_DEVICE_LAUNCHERS
             and launch.one_device_per_process
             and launch.invocation.certain
+            and not unread_options(launch)
             and plan.script.complete
             and not any(_fits(other, submission) for other in plan.launches)
         )
