@@ -34,7 +34,7 @@ PARALLELISM = {
     ),
     "context": words_of(
         "context_parallel_size cp_size cp context_parallel_degree sequence_parallel_size ulysses_degree sp_size "
-        "ulysses_size sequence_parallel_degree ring_degree"
+        "ulysses_size sequence_parallel_degree ring_degree prefill_context_parallel_size pcp"
     ),
     "expert": words_of("expert_parallel_size expert_model_parallel_size ep_size expert_parallel_degree"),
     "data": words_of("data_parallel_size dp_size dp data_parallel_degree data_parallel_replicate_degree"),

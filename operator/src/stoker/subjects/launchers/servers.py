@@ -19,7 +19,7 @@ from stoker.subjects.launchers.counts import (
 from stoker.subjects.shell_model import Invocation, Word
 
 _SERVERS = {
-    Launcher.VLLM: ("tensor", "pipeline", "data"),
+    Launcher.VLLM: ("tensor", "pipeline", "context", "data"),
     Launcher.SGLANG: ("tensor", "pipeline", "data"),
     Launcher.TGI: ("tensor",),
 }
@@ -31,7 +31,8 @@ _OF_NODES = {"nnodes": "nodes", "data_parallel_size_local": "local", "dpl": "loc
 def server(launcher: Launcher) -> Reader:
     """vLLM, SGLang, TGI: one server over tensor x pipeline x data parallel GPUs of all nodes that it is told of.
 
-    A local data parallel size counts on each node. SGLang's data parallel attention shares the tensor parallel GPUs.
+    vLLM's prefill context parallel size multiplies them, too. A local data parallel size counts on each node. SGLang's
+    data parallel attention shares the tensor parallel GPUs.
     """
 
     def reader(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
