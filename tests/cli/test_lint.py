@@ -327,8 +327,12 @@ def test_the_policy_file_decides_what_is_denied(tmp_path: Path) -> None:
             "apiVersion: stoker.dev/v1alpha1\nkind: UtilizationPolicy\nmetadata: {name: default}\nspec:\n  rulez: {}\n",
             "policy.yaml:5: spec.rulez: unknown field",
         ),
+        (
+            "apiVersion: stoker.dev/v1alpha1\nkind: UtilizationPolicy\nmetadata: {name: research}\nspec: {}\n",
+            "policy.yaml:1: spec.namespaceSelector: ",
+        ),
     ],
-    ids=["none", "unknown"],
+    ids=["none", "unknown", "about-several-fields"],
 )
 def test_a_wrong_policy_file_exits_with_2(tmp_path: Path, text: str, message: str) -> None:
     policy = tmp_path / "policy.yaml"
@@ -396,6 +400,10 @@ def test_labels_that_are_not_known_are_told_of(tmp_path: Path) -> None:
     (tmp_path / "policies.yaml").write_text("---\n".join([BASE, RESEARCH]))
     said = run("-", "--policy", str(tmp_path / "policies.yaml"), given=WRONG).stderr
     assert 'the labels of namespace "nlp" are not known: it is taken not to have those that research asks for' in said
+    exemption = "exemptions: [{namespaceSelector: {matchLabels: {gpu: free}}, reason: on trial}]"
+    exempting = RESEARCH.replace("rules:", f"{exemption}, rules:")
+    (tmp_path / "policies.yaml").write_text(exempting)
+    assert "those that research asks for" in run("-", "--policy", str(tmp_path / "policies.yaml"), given=WRONG).stderr
     for documents in ([BASE, RESEARCH, NAMESPACE], [RESEARCH]):
         (tmp_path / "policies.yaml").write_text("---\n".join(documents))
         assert run("-", "--policy", str(tmp_path / "policies.yaml"), given=WRONG).stderr == ""

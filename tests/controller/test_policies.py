@@ -105,7 +105,7 @@ def test_it_is_told_how_a_policy_stands() -> None:
     standing = world.in_force.standing("default")
     assert standing.read is not None
     assert standing.read.metadata.generation == 5
-    assert [fault.field_path for fault in standing.faults] == ["spec.rules.launcher-too-few.action"]
+    assert [fault.field_path for fault in standing.faults] == ["spec.rules[launcher-too-few].action"]
 
 
 def test_a_changed_namespace_is_resolved_anew_and_no_other() -> None:

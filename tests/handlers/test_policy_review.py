@@ -101,7 +101,7 @@ async def test_an_empty_policy_is_allowed_in_silence(name: str) -> None:
         ({"reclaim": {"idleAfter": "soon"}}, "spec.reclaim.idleAfter", "'soon' must be a duration such as 90s"),
         ({"reclaim": {"idleAfter": "5m"}}, "spec.reclaim.idleAfter", "from 10m to 168h"),
         ({"thresholds": {"lowPercent": 101}}, "spec.thresholds.lowPercent", "101"),
-        ({"rules": {"image-tag": {"action": "Refuse"}}}, "spec.rules.image-tag.action", "'Deny'"),
+        ({"rules": {"image-tag": {"action": "Refuse"}}}, "spec.rules[image-tag].action", "'Deny'"),
         (
             {"exemptions": [{"reason": "old", "rules": ["*"]}]},
             "spec.exemptions[0]",

@@ -217,7 +217,7 @@ def test_what_a_structural_schema_cannot_say_is_an_error(model: type[ApiModel]) 
 
 def test_violations_name_field_value_and_what_is_allowed() -> None:
     document = {
-        "metadata": {"name": "x"},
+        "metadata": {"name": "x", "labels": {"example.com/pool": True}},
         "spec": {
             "gpusPerNode": "8",
             "nodes": 0,
@@ -226,6 +226,9 @@ def test_violations_name_field_value_and_what_is_allowed() -> None:
             "env": [{"name": "A"}, {"value": "b"}],
             "resources": {"limits": {"memory": "8X"}},
             "gpuPerNode": 8,
+            "command": "train.py",
+            "sources": [],
+            "script": 7,
         },
     }
     assert {str(violation) for violation in violations(DLJob, document)} == {
@@ -236,6 +239,10 @@ def test_violations_name_field_value_and_what_is_allowed() -> None:
         "spec.env[1].name: required",
         "spec.resources.limits.memory: '8X': must be a quantity such as 8, 500m or 64Gi",
         "spec.gpuPerNode: unknown field",
+        "spec.command: 'train.py': must be a list",
+        "spec.sources: must be an object",
+        "spec.script: 7: must be a text, in quotes where it looks like a number",
+        "metadata.labels[example.com/pool]: True: must be a text, in quotes where it looks like a number",
     }
 
 

@@ -20,6 +20,7 @@ from stoker.cli.selection import Selection
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, Location
 from stoker.models.policy import EffectivePolicy
+from stoker.models.schema import Violation
 from stoker.models.verdict import Verdict
 from stoker.models.vocabulary import Action, Severity, Source
 from stoker.subjects.pod_submission import ManifestError, is_readable, submissions
@@ -72,7 +73,7 @@ class Judge:
         entries: list[Entry] = []
         try:
             if is_ours(manifest, "DLJob"):
-                entries += [_violation(manifest, *one) for one in violations(DLJob, manifest.value)]
+                entries += [_violation(manifest, one) for one in violations(DLJob, manifest.value)]
                 verdict = self._job(DLJob.model_validate(_with_image(manifest.value)), policy, files)
                 if any(finding.rule == IMAGE_MISSING for finding in verdict.denied):  # it says more than the schema
                     entries = [entry for entry in entries if entry.field_path != "spec.image"]
@@ -81,7 +82,7 @@ class Judge:
         except ValidationError:
             return report(entries=entries)
         except ManifestError as error:
-            return report(entries=[_violation(manifest, one.field_path, one.message) for one in error.violations])
+            return report(entries=[_violation(manifest, one) for one in error.violations])
         for rule, failure in verdict.failures:
             logger.debug("Rule %s failed on %s %s.", rule, manifest.path, name, exc_info=failure)
         return report(
@@ -173,14 +174,14 @@ def _on_unfinished(verdict: Verdict, policy: EffectivePolicy) -> Action:
     return next((action for action in Action if action in actions), Action.OFF)
 
 
-def _violation(manifest: Manifest, field_path: str, message: str) -> Entry:
+def _violation(manifest: Manifest, violation: Violation) -> Entry:
     return Entry(
         rule=SCHEMA_RULE,
         severity=Severity.ERROR,
         action=Action.DENY,
-        detail=f"{field_path}: {message}" if field_path else message,
-        field_path=field_path,
-        region=manifest.region(field_path),
+        detail=str(violation),
+        field_path=violation.field_path,
+        region=manifest.region(violation.field_path),
     )
 
 

@@ -38,20 +38,26 @@ class Policies:
 
     def unsure(self, namespaces: Iterable[str]) -> Iterator[str]:
         """What can't be said of some namespaces: which policies select them by labels that are not known."""
+        doubtful = [
+            policy.name
+            for policy in self.policies
+            if any(_keys(selector) - {NAMESPACE_LABEL} for selector in self._asking(policy))
+        ]
         for namespace in dict.fromkeys(namespace or DEFAULT_NAMESPACE for namespace in namespaces):
-            doubtful = [
-                one.name
-                for one in self.policies
-                if len(self.policies) > 1
-                and one.spec.namespace_selector is not None
-                and _keys(one.spec.namespace_selector) - {NAMESPACE_LABEL}
-            ]
             if doubtful and namespace not in self.labels:
                 names = ", ".join(doubtful)
                 yield (
                     f'the labels of namespace "{namespace}" are not known: it is taken not to have those that {names} '
                     "asks for (add the Namespace to the file of policies)"
                 )
+
+    def _asking(self, policy: UtilizationPolicy) -> Iterator[LabelSelector]:
+        """A policy's selectors of namespaces that decide here; the own one of a policy alone does not."""
+        spec = policy.spec
+        selectors = [spec.namespace_selector] if len(self.policies) > 1 else []
+        selectors += [one.namespace_selector for one in spec.exemptions or ()]
+        selectors += [spec.trusted_job_types.namespace_selector] if spec.trusted_job_types is not None else []
+        yield from (selector for selector in selectors if selector is not None)
 
     @property
     def _in_force(self) -> tuple[UtilizationPolicy, ...]:
@@ -100,8 +106,8 @@ def _keys(selector: LabelSelector) -> set[str]:
 
 
 def _policy(manifest: Manifest) -> UtilizationPolicy:
-    for path, message in violations(UtilizationPolicy, manifest.value):
-        raise InputError(manifest.path, f"{path}: {message}", line=manifest.locate(path).line)
+    for wrong in violations(UtilizationPolicy, manifest.value):
+        raise InputError(manifest.path, str(wrong), line=manifest.locate(wrong.field_path).line)
     return UtilizationPolicy.model_validate(manifest.value)
 
 

@@ -7,7 +7,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from stoker.cli.manifests import Manifest
+from stoker.models.dljob import MAX_NAME_LENGTH, NAME_PATTERN, DLJob
 from stoker.models.meta import GROUP
+from stoker.models.schema import Violation
+from stoker.models.schema import violations as all_violations
 
 
 def is_ours(manifest: Manifest, kind: str) -> bool:
@@ -27,35 +30,30 @@ def object_name(manifest: Manifest) -> str:
     return str(metadata(manifest).get("name") or metadata(manifest).get("generateName") or "")
 
 
-def violations(model: type[BaseModel], document: Mapping[str, Any]) -> list[tuple[str, str]]:
+def violations(model: type[BaseModel], document: Mapping[str, Any]) -> list[Violation]:
     """Where a manifest breaks the schema, unknown fields included; what the server alone writes is let pass."""
-    from stoker.models.schema import violations as all_violations
-
-    found = [(one.field_path, one.message) for one in all_violations(model, document)]
     found = [
-        (path, message)
-        for path, message in found
-        if not (path.startswith(("metadata.", "status")) and message == "unknown field")
+        one
+        for one in all_violations(model, document)
+        if not (one.field_path.startswith(("metadata.", "metadata[", "status")) and one.message == "unknown field")
     ]
-    missing = [key for key in ("apiVersion", "kind") if key not in document]
-    return [*((key, "required") for key in missing), *_name_violations(model, document), *found]
+    missing = [Violation(field_path=key, message="required") for key in ("apiVersion", "kind") if key not in document]
+    return [*missing, *_name_violations(model, document), *found]
 
 
-def _name_violations(model: type[BaseModel], document: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _name_violations(model: type[BaseModel], document: Mapping[str, Any]) -> list[Violation]:
     """What the CRD's own rule says of a DLJob's name."""
-    from stoker.models.dljob import MAX_NAME_LENGTH, NAME_PATTERN, DLJob
-
-    own = document.get("metadata")
+    path, own = "metadata.name", document.get("metadata")
     if model is not DLJob or not isinstance(own, Mapping):
         return []
     name = own.get("name")
     if not name:
-        return [] if own.get("generateName") else [("metadata.name", "required")]
+        return [] if own.get("generateName") else [Violation(field_path=path, message="required")]
     if not isinstance(name, str):
         return []
     if len(name) > MAX_NAME_LENGTH or not re.match(NAME_PATTERN, name):
         allowed = f"lower-case letters, digits and -, a letter first, at most {MAX_NAME_LENGTH} characters"
-        return [("metadata.name", f'"{name}" is not allowed: {allowed}')]
+        return [Violation(field_path=path, message=f'"{name}" is not allowed: {allowed}')]
     return []
 
 

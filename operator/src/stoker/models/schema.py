@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,22 @@ VALIDATIONS = "x-kubernetes-validations"
 
 MAX_VALUE = 64
 """An error repeats a value of at most so many characters."""
+
+WITHOUT_VALUE = {
+    "extra_forbidden": "unknown field",
+    "missing": "required",
+    "string_too_short": "must not be empty",
+    "too_short": "must not be empty",
+}
+OWN_WORDS = {
+    **WITHOUT_VALUE,
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "tuple_type": "must be a list",
+    "string_type": "must be a text, in quotes where it looks like a number",
+}
+"""Pydantic's own words name Python's types."""
+FIELD = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 
 class ApiModel(BaseModel):
@@ -74,22 +91,19 @@ def explain(error: ValidationError) -> list[Violation]:
     """
     found: dict[Violation, None] = {}
     for detail in error.errors(include_url=False):
-        message = detail["msg"]
-        if detail["type"] == "extra_forbidden":
-            message = "unknown field"
-        elif detail["type"] == "missing":
-            message = "required"
-        elif detail["type"] == "string_too_short":
-            message = "must not be empty"
-        elif isinstance(detail["input"], str | int | float) and len(value := repr(detail["input"])) <= MAX_VALUE:
-            message = message if str(detail["input"]) in message else f"{value}: {message[:1].lower()}{message[1:]}"
+        message = OWN_WORDS.get(detail["type"], detail["msg"])
+        given = None if detail["type"] in WITHOUT_VALUE else detail["input"]
+        if isinstance(given, str | int | float) and len(value := repr(given)) <= MAX_VALUE:
+            message = message if str(given) in message else f"{value}: {message[:1].lower()}{message[1:]}"
         found[Violation(field_path=_field_path(detail["loc"]), message=message)] = None
     return list(found)
 
 
 def _field_path(location: tuple[int | str, ...]) -> str:
-    """`('spec', 'env', 0, 'name')` as `spec.env[0].name`."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).removeprefix(".")
+    """`('spec', 'env', 0, 'name')` as `spec.env[0].name`; a key that reads like no field in brackets."""
+    return "".join(
+        f".{part}" if isinstance(part, str) and FIELD.fullmatch(part) else f"[{part}]" for part in location
+    ).removeprefix(".")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
