@@ -110,6 +110,15 @@ def test_variables_that_name_each_other_are_no_loop() -> None:
     assert judge(script="python t.py", env=env).failures == ()
 
 
+def test_variables_that_double_each_other_are_read_as_far_as_a_program_could_be_started() -> None:
+    env = [{"name": "V0", "value": "4"}]
+    env += [{"name": f"V{number}", "value": f"$(V{number - 1})$(V{number - 1})"} for number in range(1, 100)]
+    verdict = judge(script="echo $V99\ntorchrun --nproc_per_node=$V0 t.py", env=env)
+    assert [finding.rule for finding in verdict.denied] == ["launcher-too-few"]
+    verdict = judge(command=["torchrun", "--nproc_per_node=4", *["$(V9)$(V9)" * 1000] * 100], env=env)
+    assert verdict.failures == ()
+
+
 def test_a_hundred_thousand_variables_are_read() -> None:
     env = [{"name": f"V{number}", "value": f"$(V{number - 1})x"} for number in range(100_000)]
     template = {"spec": {"containers": [{"name": "trainer", "env": env}]}}

@@ -8,7 +8,7 @@ from stoker.models.vocabulary import Framework
 from stoker.subjects.image_reference import Families, ImageFamily, ImageKind, ImageReferenceError, classify, parse
 from stoker.subjects.launch_plan import LaunchPlan, plan
 from stoker.subjects.shell_model import ShellScript
-from stoker.subjects.shell_script import expand_kubernetes, interpret, interpret_argv
+from stoker.subjects.shell_script import MAX_STRING, expand_kubernetes, interpret, interpret_argv, kubernetes_references
 from stoker.subjects.submission import Image
 
 Variable = tuple[str, str, str | None]
@@ -98,17 +98,24 @@ def _readable(files: Mapping[str, str], texts: Iterable[str]) -> Mapping[str, st
     return files
 
 
+MAX_ENVIRONMENT = 2_097_152
+"""Characters: Linux starts no program with more than 2 MiB of arguments and variables, as stacks usually are."""
+
+
 def read_variables(
     variables: Iterable[Variable], environment: Mapping[str, str | None]
 ) -> tuple[dict[str, str | None], dict[str, str]]:
     """An environment with a manifest's variables laid over it in their order, and the field that sets each of them.
 
-    A variable without a field is one that nobody wrote, as a controller injects it.
+    A variable without a field is one that nobody wrote, as a controller injects it. What no program could be started
+    with is unknown: a value longer than any can be, and all after the first MAX_ENVIRONMENT characters together.
     """
     laid: dict[str, str | None] = dict(environment)
     fields: dict[str, str] = {}
+    left = MAX_ENVIRONMENT
     for name, path, value in variables:
-        laid[name] = None if value is None else _expanded(value, laid)
+        laid[name] = None if value is None or left < 0 else _expanded(value, laid)
+        left -= len(laid[name] or "")
         if path:
             fields[name] = path
     return laid, fields
@@ -116,7 +123,8 @@ def read_variables(
 
 def _expanded(value: str, variables: Mapping[str, str | None]) -> str | None:
     """A variable's value after the kubelet's expansion; None where it takes in an unknown one."""
-    if any(known is None and f"$({name})" in value for name, known in variables.items()):
+    values = [variables.get(name, "") for name in kubernetes_references(value)]
+    if len(value) + sum(MAX_STRING if one is None else len(one) for one in values) > MAX_STRING:
         return None
     return expand_kubernetes([value], variables)[0]
 

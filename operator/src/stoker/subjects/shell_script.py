@@ -101,10 +101,20 @@ def _script_argument(argv: Sequence[str]) -> int | None:
     return None
 
 
+MAX_STRING = 131_072
+"""Bytes of the longest argument or variable that Linux starts a program with (MAX_ARG_STRLEN of linux/binfmts.h)."""
+
+
+def kubernetes_references(text: str) -> tuple[str, ...]:
+    """The names that the kubelet replaces in a text: those of `$(NAME)`, but not of `$$(NAME)`."""
+    return tuple(match[1] for match in _REFERENCE.finditer(text) if match[1] is not None)
+
+
 def expand_kubernetes(argv: Sequence[str], environment: Mapping[str, str | None]) -> tuple[str, ...]:
     """The kubelet's expansion of command and args: `$(NAME)` by the container's environment, `$$` to `$`.
 
-    References to unset names and to names of unknown value stay as they are.
+    References to unset names and to names of unknown value stay as they are, and so does a whole text that would become
+    longer than any argument can be: references to references double with each.
     """
 
     def expand(match: re.Match[str]) -> str:
@@ -113,10 +123,16 @@ def expand_kubernetes(argv: Sequence[str], environment: Mapping[str, str | None]
         value = environment.get(match[1])
         return match[0] if value is None else value
 
-    return tuple(_REFERENCE.sub(expand, text) for text in argv)
+    return tuple(
+        _REFERENCE.sub(expand, text)
+        if sum(len(environment.get(name) or "") for name in kubernetes_references(text)) <= MAX_STRING
+        else text
+        for text in argv
+    )
 
 
 __all__ = [
+    "MAX_STRING",
     "Branch",
     "Excerpt",
     "Invocation",
@@ -127,4 +143,5 @@ __all__ = [
     "expand_kubernetes",
     "interpret",
     "interpret_argv",
+    "kubernetes_references",
 ]
