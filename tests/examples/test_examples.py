@@ -101,6 +101,6 @@ def test_the_policies_add_up_as_their_comments_say() -> None:
     research = resolve(policies, "vision", {"stoker.dev/tier": "research"})
     assert research.reclaim.mode is ReclaimMode.SUSPEND
     assert research.thresholds.min_coverage_percent == 90
-    assert research.action("heavy-install", Action.WARN) is Action.DENY
-    assert research.exemption("heavy-install", {"stoker.dev/team": "vision"}, NOW) is not None
-    assert research.exemption("heavy-install", {"stoker.dev/team": "nlp"}, NOW) is None
+    assert research.action("public-download", Action.WARN) is Action.DENY
+    assert research.exemption("public-download", {"stoker.dev/team": "vision"}, NOW) is not None
+    assert research.exemption("public-download", {"stoker.dev/team": "nlp"}, NOW) is None

@@ -31,7 +31,7 @@ from collections.abc import Iterator
 
 from stoker.models.finding import Change, Problem
 from stoker.models.rule import Rule
-from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from stoker.models.vocabulary import Category, Confidence, Maturity, Severity, Source
 from stoker.subjects.editing import after_word, in_script
 from stoker.subjects.launch_plan import Launch, Launcher
 from stoker.subjects.reading import counted
@@ -99,4 +99,5 @@ RULE: Rule[Submission] = Rule(
     summary="accelerate's configuration says that nothing is distributed.",
     fix="Add --multi_gpu, or write distributed_type: MULTI_GPU into the configuration.",
     check=check,
+    maturity=Maturity.PREVIEW,
 )

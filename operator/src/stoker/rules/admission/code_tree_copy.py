@@ -33,7 +33,7 @@ from collections.abc import Iterator
 
 from stoker.models.finding import Problem
 from stoker.models.rule import Rule
-from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from stoker.models.vocabulary import Category, Confidence, Maturity, Severity, Source
 from stoker.subjects.launch_plan import Command, Role
 from stoker.subjects.pod import Mount, VolumeKind
 from stoker.subjects.reading import Timeline
@@ -162,4 +162,5 @@ RULE: Rule[Submission] = Rule(
     fix="Build an image that holds the environment.",
     check=check,
     init_containers=True,
+    maturity=Maturity.PREVIEW,
 )

@@ -32,7 +32,7 @@ from collections.abc import Iterator
 
 from stoker.models.finding import Problem
 from stoker.models.rule import Parameter, Rule
-from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from stoker.models.vocabulary import Category, Confidence, Maturity, Severity, Source
 from stoker.subjects.editing import in_script, within_word
 from stoker.subjects.launch_plan import Count, Launch, LaunchPlan
 from stoker.subjects.reading import counted, loader_workers, side_by_side, with_number
@@ -97,4 +97,5 @@ RULE: Rule[Submission] = Rule(
             maximum=1000,
         ),
     ),
+    maturity=Maturity.PREVIEW,
 )

@@ -38,7 +38,7 @@ from collections.abc import Iterator
 
 from stoker.models.finding import Change, Problem
 from stoker.models.rule import Rule
-from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from stoker.models.vocabulary import Category, Confidence, Maturity, Severity, Source
 from stoker.subjects.editing import in_script, within_word, without_setting, without_word, without_words
 from stoker.subjects.image_reference import ImageKind
 from stoker.subjects.launch_plan import Command, Role
@@ -172,4 +172,5 @@ RULE: Rule[Submission] = Rule(
     summary="The script installs a CPU build of the framework.",
     fix="Install the CUDA build of the framework, or use an image that holds it.",
     check=check,
+    maturity=Maturity.PREVIEW,
 )

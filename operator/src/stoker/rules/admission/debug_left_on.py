@@ -38,7 +38,7 @@ from itertools import pairwise, zip_longest
 
 from stoker.models.finding import Change, Problem
 from stoker.models.rule import Rule
-from stoker.models.vocabulary import Category, JobType, Severity, Source
+from stoker.models.vocabulary import Category, JobType, Maturity, Severity, Source
 from stoker.subjects.editing import in_script, without_variable, without_word, without_words
 from stoker.subjects.launch_plan import Launch, Launcher
 from stoker.subjects.reading import plain, texts
@@ -166,4 +166,5 @@ RULE: Rule[Submission] = Rule(
     summary="A debugging switch slows every step down.",
     fix="Remove the switch.",
     check=check,
+    maturity=Maturity.PREVIEW,
 )

@@ -38,7 +38,7 @@ from itertools import pairwise
 
 from stoker.models.finding import Problem
 from stoker.models.rule import Parameter, Rule
-from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from stoker.models.vocabulary import Category, Confidence, Maturity, Severity, Source
 from stoker.subjects.image_reference import ImageKind
 from stoker.subjects.launch_plan import Command, LaunchPlan, Role
 from stoker.subjects.packages import (
@@ -176,4 +176,5 @@ RULE: Rule[Submission] = Rule(
             description="Packages that are let pass, by their normalized names: such as a near wheel cache serves.",
         ),
     ),
+    maturity=Maturity.PREVIEW,
 )

@@ -37,7 +37,7 @@ from itertools import zip_longest
 
 from stoker.models.finding import Problem
 from stoker.models.rule import Rule
-from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from stoker.models.vocabulary import Category, Confidence, Maturity, Severity, Source
 from stoker.subjects.editing import in_script, within_word
 from stoker.subjects.launch_plan import Launch, Launcher
 from stoker.subjects.reading import counted, side_by_side, texts
@@ -198,4 +198,5 @@ RULE: Rule[Submission] = Rule(
     summary="Lightning is told to use fewer GPUs or nodes than there are.",
     fix="Leave the number to Lightning (devices=auto), or request fewer GPUs.",
     check=check,
+    maturity=Maturity.PREVIEW,
 )

@@ -33,7 +33,7 @@ from collections.abc import Iterator
 
 from stoker.models.finding import Change, Location, Problem
 from stoker.models.rule import Parameter, Rule
-from stoker.models.vocabulary import Category, Confidence, Framework, Severity, Source
+from stoker.models.vocabulary import Category, Confidence, Framework, Maturity, Severity, Source
 from stoker.subjects.editing import in_field, together
 from stoker.subjects.launch_plan import Launch
 from stoker.subjects.pod import SHARED_MEMORY, VolumeKind
@@ -107,4 +107,5 @@ RULE: Rule[Submission] = Rule(
             maximum=1_048_576,
         ),
     ),
+    maturity=Maturity.PREVIEW,
 )
