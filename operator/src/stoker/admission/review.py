@@ -51,7 +51,7 @@ def review(
     now: datetime,
     config_maps: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     rules: Iterable[Rule[Submission]] | None = None,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Callable[[], float] = time.thread_time,
 ) -> Verdict:
     """Judge a job under the policy of its namespace. Never raises, and changes nothing.
 
@@ -74,7 +74,7 @@ def review_submissions(
     *,
     now: datetime,
     rules: Iterable[Rule[Submission]] | None = None,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Callable[[], float] = time.thread_time,
     start: float | None = None,
 ) -> Verdict:
     """Judge all containers of one object together; see `review_submission`. A fault in both templates of a
@@ -102,15 +102,15 @@ def review_submission(
     *,
     now: datetime,
     rules: Iterable[Rule[Submission]] | None = None,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Callable[[], float] = time.thread_time,
     start: float | None = None,
 ) -> Verdict:
     """Judge what was submitted, of whatever kind, under a policy. Never raises, and changes nothing.
 
     A rule that raises, or that the policy's `analysis.reviewBudget` leaves no time for, is named in
     `Verdict.unfinished`; the exceptions are in `Verdict.failures`, for the caller's log. `now` is what exemptions end
-    by; `rules` are the catalogue's and `clock` a monotonic one unless a test says otherwise; the budget counts from
-    `start`, now if absent.
+    by; `rules` are the catalogue's and `clock` the thread's processor time unless a test says otherwise, so that a
+    busy machine does not shorten the budget; it counts from `start`, now if absent.
     """
     deadline = (clock() if start is None else start) + policy.analysis.review_budget.total_seconds()
     sorted_out: dict[Action, list[Finding]] = {action: [] for action in Action}

@@ -229,7 +229,8 @@ class Analysis(ApiModel):
     """How much time a review may take."""
 
     review_budget: Annotated[str, Between("1s", "2s")] | None = None
-    """How long the rules may take for one job at admission, from 1s to 2s. Default: 1s."""
+    """How much processor time the rules may take for one job, from 1s to 2s; the webhook waits a quarter of a second
+    longer than that, by the clock. Default: 1s."""
     on_not_analysed: WrittenAction | None = None
     """What is done with a job that could not be analysed within the budget: Deny, Warn, Audit or "Off". Default: Warn.
     """
