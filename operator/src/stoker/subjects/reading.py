@@ -92,7 +92,11 @@ SEVERAL_DEVICES = (
     "tp_plan",
     "gpus_per_proc",
     "gpus_per_rank",
+    "gpus_per_model",
+    "gpus_per_worker",
     "devices_per_proc",
+    "parallelize",
+    "max_memory",
     "vllm",
     "sglang",
     "rollout",
@@ -112,23 +116,57 @@ OWN_DEVICES = ("num_gpus", "gpus", "devices")
 """Options that tell the program itself how many GPUs, or which, it has."""
 
 
+_PLACE = re.compile(r"(?:device|gpu)s?(?:_ids?)?\Z")
+_COUNT = re.compile(r"n(?:um|umber|b)?_|n(?:um)?_?gpu|num_?dev|total_|max_|min_|.*per_")
+_INDICES = re.compile(r"\[?(?:cuda:)?\d{1,2}(?:,(?:cuda:)?\d{1,2})*\]?")
+"""Options of a program that place a part of it on GPUs, those that count, and how GPUs are named."""
+
+SEVERAL_MODELS = re.compile(r"(?<![a-z])(?:ppo|grpo|rloo|dapo|gkd|online_dpo|rlhf)(?![a-z])|distill|teacher")
+"""Words in the name of a program, or of its configuration, that trains one model beside another, which may have GPUs
+of its own.
+"""
+
+
 def drives_several_devices(launch: Launch) -> bool:
-    """Whether a process of the launch may drive several GPUs, or leave some to other processes that it starts."""
-    return launch.model_parallel or any(word in plain(text) for text in texts(launch) for word in SEVERAL_DEVICES)
+    """Whether a process of the launch may drive several GPUs, or leave some to other processes or models."""
+    if launch.model_parallel or any(word in plain(text) for text in texts(launch) for word in SEVERAL_DEVICES):
+        return True
+    processes = launch.processes_per_node.maximum
+    return processes is not None and any(
+        index >= processes
+        for key, value in _options(launch)
+        if _places(key, value) and (key not in OWN_DEVICES or not value.isdecimal())
+        for index in map(int, re.findall(r"\d+", value))
+    )
 
 
 def told_devices(launch: Launch) -> bool:
-    """Whether the program itself is given GPUs, other than one or none: `--num_gpus 8`, `trainer.devices=auto`."""
+    """Whether the program itself is given GPUs, other than one or none: `--num_gpus 8`, `--teacher_device cuda:1`."""
+    return any(
+        (key in OWN_DEVICES and value not in ("0", "1")) or _places(key, value) for key, value in _options(launch)
+    )
+
+
+def _places(key: str, value: str) -> bool:
+    return bool(_PLACE.search(key) and not _COUNT.match(key) and _INDICES.fullmatch(value))
+
+
+def _options(launch: Launch) -> list[tuple[str, str]]:
+    """The program's options with what may be their values: `--a 1`, `--a=1`, `b.a=1` as ("a", "1")."""
+    found = []
     for text, following in pairwise([*texts(launch), "1"]):
         name, equals, value = text.partition("=")
-        key = plain(name).lstrip("_").rsplit(".", 1)[-1]
-        if (
-            key in OWN_DEVICES
-            and (equals or name.startswith("-"))
-            and (value if equals else following) not in ("0", "1")
-        ):
-            return True
-    return False
+        if equals or name.startswith("-"):
+            found.append((plain(name).lstrip("_").rsplit(".", 1)[-1], value if equals else following))
+    return found
+
+
+def trains_several_models(launch: Launch) -> bool:
+    """Whether the program's name, or its configuration's, says that it trains a model beside another one."""
+    configurations = (text for key, text in _options(launch) if key.startswith("config"))
+    files = (text for text in texts(launch) if text.endswith((".yaml", ".yml", ".json", ".toml")))
+    names = [*map(str, launch.program), *configurations, *files]
+    return any(SEVERAL_MODELS.search(plain(name)) for name in names)
 
 
 WORKERS = dict.fromkeys(
@@ -266,6 +304,7 @@ class Timeline:
     """The order of a plan's commands, and of its working ones around any of them."""
 
     def __init__(self, plan: LaunchPlan) -> None:
+        self._commands = plan.commands
         self._positions = {id(command): position for position, command in enumerate(plan.commands)}
         self.work = working(plan)
         self._work = [self.position(command) for command in self.work]
@@ -284,7 +323,16 @@ class Timeline:
         """The work in the background that no `wait` before the command has waited for."""
         at = self.position(command)
         waited = max((place for place in self._waits if place < at), default=-1)
-        return [one for one in self.before(command) if one.invocation.background and self.position(one) > waited]
+        return [
+            one
+            for one in self.before(command)
+            if one.invocation.background and (one.invocation.detached or self.position(one) > waited)
+        ]
+
+    def can_wait(self, command: Command) -> bool:
+        """Whether the script's shell can wait for all that runs in the background before the command."""
+        disowned = any(one.invocation.name == "disown" for one in self._commands[: self.position(command)])
+        return not disowned and not any(one.invocation.detached for one in self.beside(command))
 
     def followed(self, command: Command) -> bool:
         """Whether some run that reaches the command reaches work after it."""
@@ -341,6 +389,7 @@ __all__ = [
     "texts",
     "told_devices",
     "totals_one_node",
+    "trains_several_models",
     "unread_options",
     "with_number",
     "working",

@@ -49,6 +49,7 @@ from stoker.subjects.reading import (
     side_by_side,
     told_devices,
     totals_one_node,
+    trains_several_models,
     with_number,
 )
 from stoker.subjects.submission import Submission
@@ -76,7 +77,8 @@ def check(submission: Submission) -> Iterator[Problem]:
         started = "1 process" if total.value == 1 else f"{total.value} processes"
         subject = quoted(total) if given else "accelerate without --num_processes"
         changed = with_number(total, submission.gpus) if given else None
-        certain = given and launch.one_device_per_process and not told_devices(launch) and is_alone(plan, launch)
+        own = told_devices(launch) or trains_several_models(launch)
+        certain = given and launch.one_device_per_process and not own and is_alone(plan, launch)
         yield Problem(
             detail=f"{subject} starts {started} in all, on {gpus}.",
             evidence="The number is the total of all machines, not that of each"

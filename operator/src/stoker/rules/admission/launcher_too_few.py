@@ -10,7 +10,8 @@ It denies where one GPU per process is the launcher's own rule (torchrun, torch.
 accelerate with several processes, deepspeed) and the launch is the only thing that the job runs. It warns for
 mpirun and its kin, where GPUs or hosts are named instead of counted (`deepspeed --include localhost:0,1`, a host file,
 `accelerate launch --gpu_ids 0,1`), wherever other commands or branches are in sight, where the program itself is
-told a number of GPUs (`--num_gpus 8`), and where an unknown word may be options (`train.py $(cat args.txt)`).
+told GPUs (`--num_gpus 8`, `--vae_device cuda:1`), where its name or its configuration's says that it trains a model
+beside another one (`grpo.py`, `ppo.yaml`), and where an unknown word may be options (`train.py $(cat args.txt)`).
 
 ## Why it costs GPU time
 
@@ -22,6 +23,7 @@ A GPU without a process is idle for the whole life of the job, and nobody else m
 - another launch that uses all GPUs, or several commands that run side by side and may share them;
 - tensor, pipeline or any other model parallelism, a device map, or several GPUs per process in the program's
   arguments: a process then drives several GPUs;
+- an option of the program that places something on a GPU without a process: `--teacher_device cuda:7`;
 - vLLM, SGLang or rollouts in the program's arguments: they take the GPUs that are left;
 - as many processes as `CUDA_VISIBLE_DEVICES` leaves GPUs, without a number of their own (see `devices-subset`);
 - accelerate's total of all nodes given as that of one (see `accelerate-per-node-count`);
@@ -64,6 +66,7 @@ from stoker.subjects.reading import (
     spread,
     told_devices,
     totals_one_node,
+    trains_several_models,
     unread_options,
     with_number,
 )
@@ -90,6 +93,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         and launch.one_device_per_process
         and count.value is not None
         and not told_devices(launch)
+        and not trains_several_models(launch)
         and not unread_options(launch)
     )
     yield Problem(

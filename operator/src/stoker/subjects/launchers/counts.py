@@ -26,7 +26,7 @@ UNKNOWN = Count(possible=None, source=CountSource.UNKNOWN)
 PARALLELISM = {
     "tensor": words_of(
         "tensor_parallel_size tensor_model_parallel_size tensor_parallel tp_size tp tp_degree tensor_parallel_degree "
-        "model_parallel_size mp_size num_shard model_parallel sharding_degree tensor_parallel_dim"
+        "model_parallel_size mp_size mp num_shard model_parallel sharding_degree tensor_parallel_dim"
     ),
     "pipeline": words_of(
         "pipeline_parallel_size pipeline_model_parallel_size pipeline_parallel pp_size pp pp_degree "
