@@ -241,6 +241,9 @@ def test_constants_are_followed_and_the_rest_is_unknown(source: str, expected: l
          [("b", ""), ("a", "in_trap maybe"), ("c", "in_trap maybe")]),
         ("trap 'a' ERR; b", [("b", ""), ("a", "after_failure in_trap")]),
         ("coproc a; b", [("a", "background"), ("b", "")]),
+        ("coproc N { a; b; }\nc", [("a", "background"), ("b", "background"), ("c", "")]),
+        ("coproc while true; do a; done; c", [("a", "background in_loop loop_endless"), ("c", "")]),
+        ("coproc N (a) ; c", [("a", "background"), ("c", "")]),
         ("screen -dm a; b", [("a", "background"), ("b", "")]),
         ("x | xargs -P 2 a", [("x", "piped"), ("a ?", "background in_loop piped maybe")]),
         ("find . -exec a {} +", [("a ?", "in_loop maybe")]),
@@ -347,6 +350,27 @@ def test_words_that_may_be_any_number_of_words_are_marked() -> None:
 @pytest.mark.parametrize(
     "source, expected",
     [
+        ("a &", False),
+        ("(a; b) &", False),
+        ("setsid a &", False),
+        ("(a &)", True),
+        ("(a &) &", True),
+        ("bash -c 'a &'", True),
+        ("f() { a & }; f", False),
+        ("f() { a & }; f | tee log", True),
+        ("tmux new -d 'a b'", True),
+        ("screen -dm a b", True),
+        ("setsid -f a", True),
+    ],
+)
+def test_a_shell_waits_for_its_own_background_commands_only(source: str, expected: bool) -> None:
+    launched = next(each for each in interpret(source).invocations if each.name == "a")
+    assert (launched.background, launched.detached) == (True, expected)
+
+
+@pytest.mark.parametrize(
+    "source, expected",
+    [
         ('x=$(cat f); a $x "$x" --y=$x', [False, True, False, False]),
         ('x="$(cat f) --b"; a $x', [False, True, False]),
         ('x=("$(cat f)"); a "${x[@]}"', [False, False]),
@@ -393,6 +417,15 @@ def test_names_come_without_directory() -> None:
 @pytest.mark.parametrize("source", ["if a; then b", "a 'b", "a $(b", "a && && b", "for do", "cat <<E\nx", "a\0b"])
 def test_what_the_grammar_refuses_is_told_and_never_raised(source: str) -> None:
     assert not interpret(source).complete
+
+
+def test_control_characters_are_parts_of_words_as_they_are_to_a_shell() -> None:
+    script = interpret('echo -e "\x1b[32mgo\x1b[0m" \x07 a\x0cb\ntrain')
+    assert script.complete
+    assert [[str(word) for word in one.argv] for one in script.invocations] == [
+        ["echo", "-e", "\x1b[32mgo\x1b[0m", "\x07", "a\x0cb"],
+        ["train"],
+    ]
 
 
 def test_syntax_issues_are_located() -> None:

@@ -248,7 +248,7 @@ class Interpreter(Builtins):
         if unwrapped.seconds is not None:
             copy.how = replace(copy.how, time_limit=unwrapped.seconds)
         if unwrapped.background:
-            copy.how, copy.errexit = replace(copy.how, background=True), False
+            copy.how, copy.errexit = replace(copy.how, background=True, detached=True), False
             words = unwrapped.fields
             if len(words) == 1:
                 # A single word is a shell's text, several are a command.

@@ -90,7 +90,8 @@ class Branch:
 class Circumstances:
     """How a point of a script is reached.
 
-    background: started with `&` (or inside a compound or function that is).
+    background: started with `&` (or inside a compound or function that is). detached: in a terminal of its own, or with
+        `&` by a subshell: the script's own shell can't wait for it.
     branches: the undecided arms it stands in; empty when every successful run reaches it.
     after_failure: reached only when an earlier command failed (`train || sleep 1h`, `if ! train; then ...`).
     in_loop: inside a loop body; unrolled rounds are separate invocations. loop_endless: the loop never ends by itself.
@@ -101,6 +102,7 @@ class Circumstances:
     """
 
     background: bool = False
+    detached: bool = False
     branches: tuple[Branch, ...] = ()
     after_failure: bool = False
     in_loop: bool = False

@@ -309,7 +309,7 @@ class Walk(ABC):
             if state is None:
                 break
             following = nodes[index + 1] if index + 1 < len(nodes) else None
-            if following is not None and following.type == "&":
+            if (following is not None and following.type == "&") or self._source.is_coprocess(node):
                 self._background(node, state)
                 outcome = SUCCESS
                 continue
@@ -327,7 +327,8 @@ class Walk(ABC):
 
     def _background(self, node: Node, state: State) -> None:
         copy = state.fork()
-        copy.how, copy.errexit = replace(copy.how, background=True), False
+        detached = copy.how.detached or len(self._exits) > 1
+        copy.how, copy.errexit = replace(copy.how, background=True, detached=detached), False
         self._subshell(copy, lambda inner: self._execute(node, inner))
 
     def _execute(self, node: Node, state: State) -> tuple[Outcome, State | None]:

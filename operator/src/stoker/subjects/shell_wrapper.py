@@ -103,7 +103,7 @@ class Unwrapped:
 
     assignments: variables that `env` sets. cleared: `env -i`. removed: `env -u NAME`. shell_text: the argument of
     `su -c TEXT` and kin, to be run by a shell. replaces: an `exec` was among them. seconds: of `timeout`.
-    background: a terminal of its own (`screen -dm`, `tmux new -d`) goes on beside the script.
+    background: a terminal or session of its own (`screen -dm`, `tmux new -d`, `setsid -f`) goes on beside the script.
     """
 
     fields: list[Field]
@@ -172,6 +172,8 @@ def _strip(result: Unwrapped, name: str) -> list[Field] | None:
         elif text.startswith("-") and len(text) > 1:
             if name == "command" and text in ("-v", "-V"):
                 return None
+            if name == "setsid" and text in ("-f", "--fork"):
+                result.background = True
             position += 2 if text in form.valued else 1
         elif pending:
             if text not in pending:

@@ -20,7 +20,8 @@ The training is over, but the job runs until somebody notices it.
 ## Change
 
 Remove it, or wait for the program instead: `train.sh & wait $!`. To follow a log beside the training, use
-`tail --pid=$! -f train.log`.
+`tail --pid=$! -f train.log`. What runs in a terminal of its own (`tmux`, `screen`), by `setsid -f`, in the background
+of a subshell or disowned can't be waited for: start it in the foreground.
 
 ## References
 
@@ -47,6 +48,9 @@ LOOP = re.compile(
 
 EXAMINED = 16
 """A script has one or two endless commands; a script of thousands shall not cost seconds."""
+
+FOREGROUND = "Start the program in the foreground instead: the job ends with it."
+"""What to do where the shell can't wait: for another terminal or shell's program, or a disowned one."""
 
 
 def check(submission: Submission) -> Iterator[Problem]:
@@ -75,6 +79,7 @@ def check(submission: Submission) -> Iterator[Problem]:
             continue  # an unknown service may be the job's work
         line = " ".join(str(word) for word in invocation.argv)
         beside = [] if invocation.after_failure else timeline.beside(tail)
+        waits = invocation.after_failure or timeline.can_wait(tail)
         program = before[-1].invocation.name or "the program"
         when = "after a failure" if invocation.after_failure else "after the last program"
         where = f"beside {beside[-1].invocation.name or 'the program'} in the background" if beside else when
@@ -83,11 +88,11 @@ def check(submission: Submission) -> Iterator[Problem]:
         yield Problem(
             detail=f"{what} {where} never ends: the job keeps {counted(submission.gpus, 'GPU')} until it is deleted.",
             evidence=f"It goes on when {program} has ended." if beside else f"It follows {program}.",
-            fix=_fix(tail, len(beside)),
+            fix=_fix(tail, len(beside)) if waits else FOREGROUND,
             confidence=Confidence.CERTAIN if certain else Confidence.LIKELY,
             location=submission.locate(invocation, invocation.argv),
             sources=(Source.SCRIPT,),
-            change=in_script(submission, [_cut(submission, tail, before)], safe=certain),
+            change=in_script(submission, [_cut(submission, tail, before)], safe=certain) if waits else None,
         )
         return
 

@@ -67,7 +67,7 @@ def check(submission: Submission, *, minimum_seconds: float) -> Iterator[Problem
             continue
         if beside := timeline.beside(sleep):
             if seconds >= LIMIT_SECONDS and _is_training(submission, plan, timeline, sleep, beside):
-                yield _time_limit(submission, sleep, seconds, beside)
+                yield _time_limit(submission, sleep, seconds, beside, waits=timeline.can_wait(sleep))
             continue
         before = timeline.before(sleep)
         if not before:
@@ -116,7 +116,9 @@ def _is_training(
     return not stopped and all(one.launch is not None and one.launch.launcher in ENDING for one in beside)
 
 
-def _time_limit(submission: Submission, sleep: Command, seconds: float, beside: list[Command]) -> Problem:
+def _time_limit(
+    submission: Submission, sleep: Command, seconds: float, beside: list[Command], *, waits: bool
+) -> Problem:
     line = " ".join(str(word) for word in sleep.invocation.argv)
     program = beside[-1].invocation.name or "the program"
     instead = "wait $!" if len(beside) == 1 else "wait"
@@ -124,12 +126,14 @@ def _time_limit(submission: Submission, sleep: Command, seconds: float, beside: 
         detail=f'"{line}" keeps {counted(submission.gpus, "GPU")} for {duration(seconds)},'
         f" however soon {program} in the background ends.",
         evidence="The job ends when the sleep does, and nothing waits for the program.",
-        fix=f"Put {instead} in its place; timeout {duration(seconds).replace(' ', '').replace('min', 'm')} {program}"
-        " limits the time.",
+        fix=f"{f'Put {instead} in its place' if waits else 'Start it in the foreground'};"
+        f" timeout {duration(seconds).replace(' ', '').replace('min', 'm')} {program} limits the time.",
         confidence=Confidence.LIKELY,
         location=submission.locate(sleep.invocation, sleep.invocation.argv),
         sources=(Source.SCRIPT,),
-        change=in_script(submission, [without_command(submission, sleep.invocation, instead)], safe=False),
+        change=in_script(submission, [without_command(submission, sleep.invocation, instead)], safe=False)
+        if waits
+        else None,
     )
 
 
