@@ -206,14 +206,10 @@ class Builtins(Loops):
     def _coprocess(
         self, arguments: Sequence[Field], prefix: list[tuple[str, Variable]], state: State
     ) -> tuple[Outcome, State | None]:
-        """`coproc COMMAND`: a background command. Of `coproc NAME { ...; }` the grammar gives only the first one."""
-        words = list(arguments)
-        if len(words) > 2 and words[1].text == "{":
-            words = words[2:]
-            self._complete = False
+        """`coproc COMMAND`: a background command; groups and loops are told by the source."""
         copy = state.fork()
         copy.how, copy.errexit = replace(copy.how, background=True), False
-        self._subshell(copy, lambda inner: self._run_command(words, prefix, inner, None))
+        self._subshell(copy, lambda inner: self._run_command(list(arguments), prefix, inner, None))
         return SUCCESS, state
 
     def _input(self) -> str | None:

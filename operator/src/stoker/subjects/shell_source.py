@@ -17,10 +17,11 @@ NOWHERE: Offsets = (-1, -1)
 class Source:
     """One shell text: the outermost script, or a text inside it (`bash -c`, `eval`, a file it writes).
 
-    Tree-sitter counts bytes; everything else here counts characters. Control characters that no script holds are
-    blanked before parsing: the grammar's error recovery takes seconds over them. Characters above U+00FF are parsed as
-    `é`: to a shell both are parts of words, but the grammar's scanner looks them up in tables of the C library that
-    end before them, which may crash the process.
+    Tree-sitter counts bytes; everything else here counts characters. A NUL, which no script can hold, is blanked before
+    parsing. Other control characters and those above U+00FF are parsed as `é`: to a shell all of them are parts of
+    words, but the grammar's error recovery takes seconds over the former, and its scanner looks the latter up in tables
+    of the C library that end before them, which may crash the process. `coproc NAME` before a group or a loop, which
+    the grammar does not know, is blanked and remembered.
     """
 
     def __init__(self, text: str, segments: list[tuple[int, int, int, int]], fallback: Offsets) -> None:
@@ -29,9 +30,11 @@ class Source:
         self._segments = segments
         self._starts = [segment[0] for segment in segments]
         self._fallback = fallback
-        printable = text.translate(_BLANKED)
-        self.blanked = printable != text
-        printable = _WIDE.sub("é", printable)
+        self.blanked = "\0" in text
+        printable = _ODD.sub("é", text.replace("\0", " "))
+        self._coprocesses = {match.end() for match in _COPROCESS.finditer(printable)}
+        if self._coprocesses:
+            printable = _COPROCESS.sub(lambda match: match[1] + " " * (len(match[0]) - len(match[1])), printable)
         data = printable.encode("utf-8", "replace")
         self._ascii = len(data) == len(text)
         self._byte_starts: list[int] = []
@@ -75,6 +78,10 @@ class Source:
             return []
         nodes = QueryCursor(Query(_LANGUAGE, "(comment) @comment")).captures(self.tree.root_node)
         return [self.start(node) for node in nodes.get("comment", ())]
+
+    def is_coprocess(self, node: Node) -> bool:
+        """Whether a group or a loop follows `coproc`."""
+        return bool(self._coprocesses) and self.start(node) in self._coprocesses
 
     def start(self, node: Node) -> int:
         return self._character(node.start_byte)
@@ -158,5 +165,9 @@ MAX_RUN_ONS = 8
 MAX_NODES = 50_000
 """Of a tree that is searched for commands that run on: that takes quadratic time where the grammar gave up."""
 _COMMANDS = Query(_LANGUAGE, "[(command) (file_redirect)] @command")
-_WIDE = re.compile("[^\x00-\xff]")
-_BLANKED = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), " ")
+_COPROCESS = re.compile(
+    r"((?:^|[;&|])[ \t]*+)coproc[ \t]++(?:(?!(?:while|until|for|if|case)\b)\w++[ \t]++)?"
+    r"(?=[{(]|(?:while|until|for|if|case)[ \t])",
+    re.MULTILINE,
+)
+_ODD = re.compile("[^\t\n\r -~\x80-\xff]")
