@@ -15,7 +15,7 @@ to give an upload time that was already done when the sleep began.
 - the sleep is before the work, between two works, in a loop that retries or polls, or in a branch of some ranks;
 - the work runs in the background and is stopped after the sleep (`kill`), or the sleep is under an hour: it is a time
   limit;
-- a server, Ray or an unknown program in the background, serving and interactive jobs;
+- a server or an unknown program in the background, Ray, whose jobs go on by themselves, serving and interactive jobs;
 - a duration that can't be resolved, or one under a minute;
 - jobs without GPUs. Sleeps without end are `endless-tail`.
 
@@ -70,8 +70,8 @@ def check(submission: Submission, *, minimum_seconds: float) -> Iterator[Problem
                 yield _time_limit(submission, sleep, seconds, beside, waits=timeline.can_wait(sleep))
             continue
         before = timeline.before(sleep)
-        if not before:
-            continue
+        if not before or (before[-1].launch is not None and before[-1].launch.launcher is Launcher.RAY):
+            continue  # what Ray was given goes on by itself
         work, hours = before[-1], seconds * submission.gpus / 3600
         gpus = f"{submission.gpus} GPUs" if submission.gpus > 1 else "1 GPU"
         when = "after a failure" if sleep.invocation.after_failure else "after the last program"
