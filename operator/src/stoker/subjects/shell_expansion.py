@@ -1,4 +1,4 @@
-"""Expansion of shell words: quotes, parameters, arithmetic, arrays, braces; then splitting into fields."""
+"""Expansion of shell words: quotes, parameters, arithmetic, arrays; then braces, and splitting into fields."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -7,7 +7,7 @@ from itertools import product
 
 from tree_sitter import Node
 
-from stoker.subjects import shell_arithmetic, shell_pattern, shell_text
+from stoker.subjects import shell_arithmetic, shell_brace, shell_pattern, shell_text
 from stoker.subjects.shell_arithmetic import ArithmeticUnknownError
 from stoker.subjects.shell_pattern import PatternTooLargeError
 from stoker.subjects.shell_source import NOWHERE, Offsets, Source
@@ -19,9 +19,6 @@ MAX_WORK = 1 << 16
 """Pieces of long values, and characters by the 64: some half a second."""
 ORDINARY = 8
 """Pieces of a value that costs nothing but its step."""
-MAX_BRACE_WORDS = 256
-MAX_BRACE_TEXT = 1_024
-MAX_BRACE_DEPTH = 8
 MAX_DEPTH = 24
 MAX_TRANSFORMED = 64  # elements of an array
 
@@ -118,7 +115,7 @@ class Expander:
         for text in value:
             if separators is None:
                 return [[Field(shell_text.hole(shell_text.names(value), many=True), site, many=True)]]
-            fields = [each for word in braces(text) for each in shell_text.split(word, separators)]
+            fields = [each for word in shell_brace.expanded(text) for each in shell_text.split(word, separators)]
             if fields not in split:
                 split.append(fields)
         if len(split) == 1 or any(len(fields) != len(split[0]) for fields in split):
@@ -724,98 +721,6 @@ def _unescaped(escape: re.Match[str]) -> str:
     if code[0] in "01234567":
         return chr(int(code, 8) % 256)
     return _ANSI.get(code, code if code in "\\'\"?" else escape[0])
-
-
-class _TooManyWordsError(Exception):
-    """A brace expansion has more words than are followed."""
-
-
-def braces(text: Text) -> list[Text]:
-    """Brace expansion: `{0..7}`, `a{b,c}`, `"$x"{1,2}`; what is quoted or expanded stands in it as it is."""
-    if not any("{" in piece.text for piece in text if _bare(piece) and piece.text):
-        return [text]
-    content = "".join((piece.text or "") if _bare(piece) else chr(_OPAQUE + index) for index, piece in enumerate(text))
-    if "}" not in content:
-        return [text]
-    try:
-        words = _brace_words(content, 0) if len(content) <= MAX_BRACE_TEXT else None
-    except _TooManyWordsError:
-        words = None
-    if words is None or any(ord(each) >= _OPAQUE for piece in text for each in piece.text or ""):
-        return list(shell_text.hole(many=True))
-    if words == [content]:
-        return [text]
-    located = [piece for piece in text if piece.start >= 0]
-    start, end = (located[0].start, located[-1].end) if located else NOWHERE
-    return [
-        tuple(
-            Piece(run, start, end) if ord(run[0]) < _OPAQUE else text[ord(run) - _OPAQUE] for run in _RUNS.findall(word)
-        )
-        for word in words
-    ]
-
-
-_OPAQUE = 0xF0000
-"""A piece that braces don't look into stands among them as one private character."""
-_RUNS = re.compile("[^\U000f0000-\U0010ffff]+|.")
-
-
-def _bare(piece: Piece) -> bool:
-    return piece.text is not None and not piece.quoted and not piece.expanded and not piece.separator
-
-
-def _brace_words(word: str, depth: int) -> list[str]:
-    opening = word.find("{")
-    while opening >= 0:
-        level = 0
-        commas: list[int] = []
-        for index in range(opening, len(word)):
-            character = word[index]
-            if character == "{":
-                level += 1
-            elif character == "," and level == 1:
-                commas.append(index)
-            elif character == "}":
-                level -= 1
-                if level == 0:
-                    parts = _brace_parts(word[opening + 1 : index], [comma - opening - 1 for comma in commas])
-                    if parts is None:
-                        break
-                    if depth > MAX_BRACE_DEPTH:
-                        raise _TooManyWordsError
-                    inners = [inner for part in parts for inner in _brace_words(part, depth + 1)]
-                    tails = _brace_words(word[index + 1 :], depth + 1)
-                    if len(inners) * len(tails) > MAX_BRACE_WORDS:
-                        raise _TooManyWordsError
-                    return [word[:opening] + inner + tail for inner in inners for tail in tails]
-        opening = word.find("{", opening + 1)
-    return [word]
-
-
-def _brace_parts(inner: str, commas: list[int]) -> Sequence[str] | None:
-    """What stands for a brace expression, None where it is none and stays as it is."""
-    if commas:
-        starts = [0, *(comma + 1 for comma in commas)]
-        return [inner[start:end] for start, end in zip(starts, [*commas, len(inner)], strict=True)]
-    letters = re.fullmatch(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?[0-9]{1,18}))?", inner)
-    if letters is not None:
-        return [chr(code) for code in _range(ord(letters[1]), ord(letters[2]), letters[3])]
-    numbers = re.fullmatch(r"([-+]?[0-9]{1,18})\.\.([-+]?[0-9]{1,18})(?:\.\.(-?[0-9]{1,18}))?", inner)
-    if numbers is None:
-        return None
-    values = _range(int(numbers[1]), int(numbers[2]), numbers[3])
-    padded = any(re.match("[-+]?0[0-9]", each) for each in (numbers[1], numbers[2]))
-    width = max(len(numbers[1].lstrip("+")), len(numbers[2].lstrip("+"))) if padded else 0
-    return [str(number).zfill(width) for number in values]
-
-
-def _range(first: int, last: int, step: str | None) -> range:
-    """The numbers from the first to the last one, whatever the sign of the step."""
-    stride = abs(int(step or 1)) or 1
-    numbers = range(first, last + 1, stride) if first <= last else range(first, last - 1, -stride)
-    if numbers[MAX_BRACE_WORDS:]:
-        raise _TooManyWordsError
-    return numbers
 
 
 def _transform(text: str, operator: str, operand: tuple[str, ...]) -> str:
