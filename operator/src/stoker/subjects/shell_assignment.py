@@ -43,6 +43,8 @@ class Assignments(Walk):
             state.forget()
             return SUCCESS
         previous = state.variables.get(name, Variable())
+        if previous.fixed:
+            return UNDECIDED
         flag = previous.exported if exported is None else exported or previous.exported
         if value_node is not None and value_node.type == "array":
             state.variables[name] = self._array(name, value_node, state, append=append, origin=origin, exported=flag)
@@ -155,6 +157,8 @@ class Assignments(Walk):
                     self._attribute(flags, name, state)
                 export = keyword == "export" or "x" in flags
                 outcome = self._assign(child, state, exported=export or None, reading=reading)
+                if name_node is not None and (keyword == "readonly" or "r" in flags):
+                    self._fix(self._source.slice(name_node), state)
             elif child.is_named:
                 self._declare_word(child, keyword, flags, state)
                 text = self._source.slice(child)
@@ -197,6 +201,8 @@ class Assignments(Walk):
                 state.variables[name] = Variable(
                     value=shell_text.hole([name], absent=not state.tainted, many=True), exported=True
                 )
+            if keyword == "readonly" or "r" in flags:
+                self._fix(name, state)
 
     def _localize(self, keyword: str, flags: str, name: str, state: State) -> None:
         if self._locals and (keyword == "local" or (keyword in ("declare", "typeset") and "g" not in flags)):
@@ -222,6 +228,12 @@ class Assignments(Walk):
             state.variables[name] = Variable(items=(), keys=(), exported=previous.exported)
         elif "i" in flags and not previous.integer:
             state.variables[name] = replace(previous, integer=True)
+
+    @staticmethod
+    def _fix(name: str, state: State) -> None:
+        """`readonly`, `declare -r`."""
+        if name in state.variables:
+            state.variables[name] = replace(state.variables[name], fixed=True)
 
     def _unset(self, node: Node, state: State) -> Outcome:
         children = node.named_children

@@ -68,6 +68,7 @@ class Variable:
     """A scalar (`value`) or an array (`items`, of which one may stand for several; a wholly unknown array has a hole).
 
     keys: of an associative array, in the order of its items. integer: `declare -i`, what is assigned is calculated.
+    fixed: `readonly`, `declare -r`: no assignment changes it.
     origin: where it was assigned, NOWHERE for injected ones.
     """
 
@@ -76,6 +77,7 @@ class Variable:
     keys: tuple[str, ...] | None = None
     exported: bool = False
     integer: bool = False
+    fixed: bool = False
     origin: Offsets = NOWHERE
 
     def scalar(self) -> Value:
