@@ -106,29 +106,39 @@ class Decisions(Pipelines):
             elif child.type not in ("if", "fi"):
                 clauses[0][1 if into_body else 0].append(child)
 
-        def clause(index: int, current: State) -> tuple[Outcome, State | None]:
-            if index == len(clauses):
-                return self._sequence(otherwise, current)
-            self._steps += 1
-            if self._steps > MAX_STEPS or index > MAX_DEPTH:
-                raise ExhaustedError
-            condition, body = clauses[index]
-            self._conditions += 1
-            try:
-                outcome, after = self._sequence(condition, current)
-            finally:
-                self._conditions -= 1
-            if after is None:
-                return outcome, None
-            return self._two_ways(
-                outcome,
-                after,
-                lambda arm: self._sequence(body, arm),
-                lambda arm: clause(index + 1, arm),
-                condition[0] if condition else node,
-            )
+        return self._clause(clauses, 0, otherwise, node, state)
 
-        return clause(0, state)
+    def _clause(
+        self,
+        clauses: Sequence[tuple[Sequence[Node], Sequence[Node]]],
+        index: int,
+        otherwise: Sequence[Node],
+        node: Node,
+        state: State,
+    ) -> tuple[Outcome, State | None]:
+        """The clauses of an `if` from one on, each a condition and a body; a method, as a function that calls itself
+        would keep its states alive until the next garbage collection.
+        """
+        if index == len(clauses):
+            return self._sequence(otherwise, state)
+        self._steps += 1
+        if self._steps > MAX_STEPS or index > MAX_DEPTH:
+            raise ExhaustedError
+        condition, body = clauses[index]
+        self._conditions += 1
+        try:
+            outcome, after = self._sequence(condition, state)
+        finally:
+            self._conditions -= 1
+        if after is None:
+            return outcome, None
+        return self._two_ways(
+            outcome,
+            after,
+            lambda arm: self._sequence(body, arm),
+            lambda arm: self._clause(clauses, index + 1, otherwise, node, arm),
+            condition[0] if condition else node,
+        )
 
     def _case(self, node: Node, state: State) -> tuple[Outcome, State | None]:
         subject_node = node.child_by_field_name("value")

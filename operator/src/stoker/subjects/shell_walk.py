@@ -144,7 +144,7 @@ class Walk(ABC):
         self._guarded(walk)
 
     def result(self) -> ShellScript:
-        return replace(
+        script = replace(
             self._script,
             invocations=tuple(self._settled(invocation) for invocation in self._invocations),
             syntax_issues=tuple(self._issues),
@@ -156,6 +156,12 @@ class Walk(ABC):
                 if text is not None and (known := shell_text.plain(text)) is not None
             },
         )
+        # Its commands ask the walk for their variables' words as long as they live. What it holds of them and of itself
+        # it lets go, or all of it would stay until the next garbage collection.
+        self._invocations.clear()
+        self._decisions.clear()
+        del self._expander
+        return script
 
     def _guarded(self, walk: Callable[[], None]) -> None:
         try:
