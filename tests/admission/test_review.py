@@ -1,8 +1,10 @@
 """What `review` does with what the rules find."""
 
+import gc
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from stoker.models.vocabulary import Action, Category, Confidence, Maturity, Out
 from stoker.subjects.submission import Submission
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+LONG = Path(__file__).parents[2] / "benchmarks" / "long.sh"
 
 
 def job(labels: dict[str, str] | None = None, **spec: Any) -> DLJob:
@@ -190,3 +193,17 @@ def test_where_the_old_object_could_not_be_judged_nothing_counts_as_introduced()
     assert introduced(Verdict(unfinished=("a",)), new).outcome is Outcome.WARN
     assert introduced(Verdict(unfinished=("submission",)), new).outcome is Outcome.WARN
     assert introduced(Verdict(unfinished=("b",)), new).outcome is Outcome.DENY
+
+
+@pytest.mark.parametrize("script", ["torchrun --nproc_per_node=4 t.py", LONG.read_text()], ids=["refused", "long"])
+def test_a_review_leaves_no_circles(script: str) -> None:
+    """What refers to itself waits for the garbage collector, and a collection stops the server for all who wait."""
+    subject = job(script=script)
+    review(subject, BUILT_IN, now=NOW)  # what is made once, stays
+    gc.collect()
+    gc.disable()
+    try:
+        review(subject, BUILT_IN, now=NOW)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
