@@ -67,7 +67,7 @@ def renumbered(submission: Submission, launch: Launch, count: Count, number: int
     word = count.words[-1] if count.words else None
     if count.variable is not None:
         word = launch.invocation.environment.get(count.variable)
-    if word is None or word.text is None or re.search(rf"(?<!\d){old}\Z", word.text) is None:
+    if word is None or word.text is None or count.key or re.search(rf"(?<!\d){old}\Z", word.text) is None:
         return None
     length = len(word.text)
     written = word.written(length - len(old), length)

@@ -53,13 +53,15 @@ class Count:
     """A number, a set of possibilities, or unknown (`possible` is None), and what made it so.
 
     words: the words to underline (`--nproc_per_node`, `4`), empty for defaults and injected variables.
-    variable: the environment variable that gave it, if one did.
+    variable: the environment variable that gave it, if one did. key: that of a configuration file (`num_processes`),
+        which the words name, if it is no default.
     """
 
     possible: frozenset[int] | None
     source: CountSource
     words: tuple[Word, ...] = ()
     variable: str | None = None
+    key: str = ""
 
     @property
     def value(self) -> int | None:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from stoker.subjects.launch_model import RANKS
 from stoker.subjects.launch_plan import Command, Count, CountSource, Launch, Launcher, LaunchPlan, Role
 from stoker.subjects.launchers.counts import counts_named
+from stoker.subjects.shell_model import ShellScript
 from stoker.subjects.visible_devices import VARIABLES
 
 PER_DEVICE_LAUNCHERS = frozenset(
@@ -225,7 +226,8 @@ def totals_one_node(plan: LaunchPlan, launch: Launch) -> bool:
 def given_count(launch: Launch) -> Count:
     """The count that the user gave: the total of all nodes where the launcher is told that, else that of each node."""
     derived = launch.processes_per_node.source is CountSource.DERIVED
-    return launch.total if derived and (launch.total.words or launch.total.variable) else launch.processes_per_node
+    total = launch.total
+    return total if derived and (total.words or total.variable or total.key) else launch.processes_per_node
 
 
 def spread(launch: Launch, given: Count, nodes: int) -> int:
@@ -239,6 +241,21 @@ def origin_line(count: Count) -> int | None:
         if word.origin is not None and word.span is not None and word.origin.line != word.span.line:
             return word.origin.line
     return None
+
+
+def rests_on_unset(script: ShellScript, count: Count) -> bool:
+    """Whether a count is the default of a variable that nobody in sight sets: 4 of `${NPROC:-4}`."""
+    spans = {span for word in count.words for span in (word.span, word.origin) if span is not None}
+    texts = [script.source[slice(*script.offsets(span))] for span in spans]
+    return any(name in script.assumed_unset for text in texts for name in re.findall(r"\$\{?(\w+)", text))
+
+
+def started_by(launch: Launch) -> str:
+    """The command that starts the processes: `torchrun`, `tune run`."""
+    argv = launch.invocation.argv
+    if launch.invocation.name in ("tune", "colossalai", "mim") and len(argv) > 1:
+        return f"{launch.invocation.name} {argv[1]}"
+    return launch.launcher.value
 
 
 def unread_options(launch: Launch) -> bool:
@@ -255,7 +272,12 @@ def is_learning(launch: Launch) -> bool:
 
 
 def quoted(count: Count) -> str:
-    """The count as the user wrote it: `"--nproc_per_node=4"`, `PET_NPROC_PER_NODE=4`; "" for a default."""
+    """The count as the user wrote it: `"--nproc_per_node=4"`, `PET_NPROC_PER_NODE=4`, `num_processes: 4 in acc.yaml`;
+    "" for a default.
+    """
+    if count.key and count.value is not None:
+        path = str(count.words[-1]).rpartition("=")[2] if count.words else "the default configuration"
+        return f"{count.key}: {count.value} in {path}"
     if count.text:
         return f'"{count.text}"'
     if count.variable is not None and count.value is not None:
@@ -286,6 +308,8 @@ def with_number(count: Count, number: int, fields: Mapping[str, str] = MappingPr
 
     fields: those that set variables; of one that is no variable itself (a PyTorchJob's) the field is named.
     """
+    if count.key:
+        return f"{count.key}: {number}"
     field = "" if count.text else fields.get(count.variable or "", "")
     if field and not field.endswith((".value", "]")):
         return f'{field}: "{number}"'
@@ -345,6 +369,11 @@ def texts(launch: Launch) -> list[str]:
     return [word.text if word.text is not None else word.prefix for word in (*launch.program, *launch.arguments)]
 
 
+def on_each(nodes: int) -> str:
+    """` on each node`, where there are several."""
+    return " on each node" if nodes > 1 else ""
+
+
 def counted(number: int, noun: str) -> str:
     """`1 process`, `8 processes`."""
     if number == 1:
@@ -379,13 +408,16 @@ __all__ = [
     "is_learning",
     "last",
     "loader_workers",
+    "on_each",
     "origin_line",
     "plain",
     "quoted",
     "reads_devices",
     "selecting",
+    "rests_on_unset",
     "side_by_side",
     "spread",
+    "started_by",
     "texts",
     "told_devices",
     "totals_one_node",

@@ -19,7 +19,8 @@ A GPU without a process is idle for the whole life of the job, and nobody else m
 
 ## When it stays silent
 
-- a count that can't be resolved, or a set of counts that includes enough of them;
+- a count that can't be resolved, or a set of counts that includes enough of them; the default of a variable that
+  `envFrom` may set;
 - another launch that uses all GPUs, or several commands that run side by side and may share them;
 - tensor, pipeline or any other model parallelism, a device map, or several GPUs per process in the program's
   arguments: a process then drives several GPUs;
@@ -58,12 +59,15 @@ from stoker.subjects.reading import (
     given_count,
     is_alone,
     is_learning,
+    on_each,
     origin_line,
     plain,
     quoted,
+    rests_on_unset,
     selecting,
     side_by_side,
     spread,
+    started_by,
     told_devices,
     totals_one_node,
     trains_several_models,
@@ -79,6 +83,8 @@ def check(submission: Submission) -> Iterator[Problem]:
     if plan is None or gpus < 2 or not submission.counts_devices or side_by_side(plan):
         return
     launches = [launch for launch in plan.launches if _counts(launch)]
+    if not submission.environment_known and any(rests_on_unset(plan.script, given_count(one)) for one in launches):
+        return
     if not launches or any(not _leaves_gpus(launch, submission) for launch in launches):
         return
     launch = max(launches, key=lambda one: one.processes_per_node.maximum or 0)
@@ -98,7 +104,7 @@ def check(submission: Submission) -> Iterator[Problem]:
     )
     yield Problem(
         detail=_detail(submission, launch, given, processes),
-        evidence=f"{launch.launcher} starts {counted(processes, 'process')} on each node,"
+        evidence=f"{started_by(launch)} starts {counted(processes, 'process')}{on_each(submission.nodes)},"
         f" {submission.paths.gpus_per_node} is {gpus}{f'; the number is from line {line}' if line else ''}.",
         fix=_fix(submission, launch, given, processes),
         confidence=submission.surely if certain and is_alone(plan, launch) else Confidence.LIKELY,
@@ -134,7 +140,7 @@ def _leaves_gpus(launch: Launch, submission: Submission) -> bool:
 
 
 def _detail(submission: Submission, launch: Launch, given: Count, processes: int) -> str:
-    subject = quoted(given) or launch.launcher.value
+    subject = quoted(given) or started_by(launch)
     if spread(launch, given, submission.nodes) == submission.nodes > 1 and given.value is not None:
         every = f"{submission.gpus} GPUs ({submission.nodes} nodes of {submission.gpus_per_node})"
         return f"{subject} starts {counted(given.value, 'process')} on {every}."
@@ -149,14 +155,15 @@ def _fix(submission: Submission, launch: Launch, given: Count, processes: int) -
         submission.gpus_per_node * spread(launch, given, submission.nodes),
         submission.environment_fields,
     )
-    change = f"Start {submission.gpus_per_node} on each node" if changed is None else f"Change it to {changed}"
+    start = f"Start {submission.gpus_per_node}{on_each(submission.nodes)}"
+    change = start if changed is None else f"Change it to {changed}"
     devices = launch.devices
     if selecting(given):
         change = f"Leave {selecting(given)} out"
     elif devices is not None and devices.count is not None and devices.count < submission.gpus_per_node:
         of_environment = devices.word in launch.invocation.environment.values()
         change += f" and leave {'CUDA_VISIBLE_DEVICES' if of_environment else '--gpu_ids'} out"
-    return f"{change}, or set {submission.paths.gpus_per_node}: {processes}."
+    return f"{change}, or set {submission.paths.gpus_per_node}: {processes}." if processes else f"{change}."
 
 
 def _change(submission: Submission, launch: Launch, given: Count) -> Change | None:

@@ -47,9 +47,12 @@ from stoker.subjects.reading import (
     counted,
     given_count,
     is_learning,
+    on_each,
     origin_line,
     quoted,
+    rests_on_unset,
     spread,
+    started_by,
     texts,
     unread_options,
     with_number,
@@ -80,6 +83,8 @@ def check(submission: Submission) -> Iterator[Problem]:
             or (launch.devices is not None and launch.devices.count == 0)
             or _shares_or_needs_none(launch)
             or (launch.launcher in {Launcher.MPIRUN, Launcher.HOROVODRUN} and submission.nodes > 1)
+            or (launch.launcher is Launcher.ACCELERATE and launch.nodes.possible is None)
+            or (not submission.environment_known and rests_on_unset(plan.script, given_count(launch)))
         ):
             continue
         if launch.launcher is Launcher.MPIRUN and any(one.launcher is not Launcher.MPIRUN for one in plan.launches):
@@ -94,14 +99,14 @@ def check(submission: Submission) -> Iterator[Problem]:
         )
         given, line = given_count(launch), origin_line(given_count(launch))
         least = "" if count.value is not None else "at least "
-        subject = quoted(given) or launch.launcher.value
+        subject = quoted(given) or started_by(launch)
         shared = spread(launch, given, submission.nodes)
         total = shared == submission.nodes > 1 and given.value is not None
         number = given.value if total and given.value is not None else count.minimum
         room = f"{submission.gpus} GPUs" if total else _room(submission, devices)
         yield Problem(
             detail=f"{subject} starts {least}{counted(number, 'process')} on {room}.",
-            evidence=f"{launch.launcher} starts {counted(count.minimum, 'process')} on each node,"
+            evidence=f"{started_by(launch)} starts {counted(count.minimum, 'process')}{on_each(submission.nodes)},"
             f" {submission.paths.gpus_per_node} is {submission.gpus_per_node}"
             f"{f'; the number is from line {line}' if line else ''}.",
             fix=_fix(submission, given, count.minimum, devices, shared),
@@ -129,7 +134,7 @@ def _fits(launch: Launch, submission: Submission) -> bool:
 def _fix(submission: Submission, given: Count, processes: int, devices: int, shared: int) -> str:
     def start(each: int) -> str:
         changed = with_number(given, each * shared, submission.environment_fields)
-        return f"start {each} on each node" if changed is None else f"change it to {changed}"
+        return f"start {each}{on_each(submission.nodes)}" if changed is None else f"change it to {changed}"
 
     gpus, field = submission.gpus_per_node, submission.paths.gpus_per_node
     if devices == gpus:

@@ -73,7 +73,7 @@ def accelerate(invocation: Invocation, words: Sequence[Word], setting: Setting) 
         if settings is not None and name in settings:
             number = settings[name]
             possible = frozenset({number}) if type(number) is int and number > 0 else None
-            return Count(possible=possible, source=CountSource.OPTION, words=file_words)
+            return Count(possible=possible, source=CountSource.OPTION, words=file_words, key=name)
         return UNKNOWN if unseen else None
 
     nodes = count("num_machines") or ONE
@@ -101,7 +101,8 @@ def accelerate(invocation: Invocation, words: Sequence[Word], setting: Setting) 
     launch = Launch(
         launcher=Launcher.ACCELERATE,
         invocation=invocation,
-        processes_per_node=shared(total, nodes),
+        # A file that nobody sees says nothing of other nodes where the job has one.
+        processes_per_node=shared(total, ONE if unseen and setting.nodes == 1 else nodes),
         nodes=nodes,
         total=total,
         explicit=explicit,
@@ -116,7 +117,7 @@ def accelerate(invocation: Invocation, words: Sequence[Word], setting: Setting) 
         configuration=configuration,
     )
     implied = several or (configuration is None and total.minimum is not None and total.minimum > 1)
-    implied = implied and takes_rank(options, program)
+    implied = implied and takes_rank(options, program) and not unseen
     return finished(launch, one_device=implied and not options.has("use_megatron_lm", "cpu"))
 
 
