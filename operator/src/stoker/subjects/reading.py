@@ -76,9 +76,12 @@ def side_by_side(plan: LaunchPlan) -> bool:
 
 
 def is_alone(plan: LaunchPlan, launch: Launch) -> bool:
-    """Whether a launch is the only work of the job, on every path, with nothing in sight that can't be read."""
+    """Whether a launch is the only work of the job, on every path, with nothing in sight that can't be read, and no
+    notebook beside it, whose author may use what GPUs are left.
+    """
     return (
         [command.launch for command in working(plan)] == [launch]
+        and all(command.invocation.name in MONITORS for command in plan.of(Role.INTERACTIVE))
         and plan.readable
         and launch.invocation.certain
         and not launch.invocation.in_loop
