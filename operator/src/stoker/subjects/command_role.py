@@ -91,6 +91,12 @@ _COMPUTES = re.compile(r"cuda|\.to\(|generate\(|pipeline\(|\bLLM\(")
 _TRAINS = re.compile(r"\.backward\(|\.fit\(|\bTrainer\(|\.train\(|\btrain\(|\bmain\(|range\(|\bwhile\b")
 
 
+_SLEEPS_ON = re.compile(
+    r"\s*(?:import time|from time import sleep)\s*[;\n]\s*while\s+(?:True|1)\s*:\s*(?:time\.)?sleep\([\d*. ]+\)\s*"
+)
+"""A program that does nothing but sleep, without end."""
+
+
 def classify(invocation: Invocation, setting: Setting) -> Command:
     """The role of one command."""
     name = invocation.name
@@ -153,6 +159,8 @@ def _python(invocation: Invocation, arguments: Sequence[Word], setting: Setting)
     if form in ("", "-"):
         if invocation.stdin_text is None and not invocation.reads_pipe and form == "":
             return Command(invocation=invocation, role=Role.INTERACTIVE, tool="python")
+        if invocation.stdin_text is not None and _SLEEPS_ON.fullmatch(invocation.stdin_text):
+            return Command(invocation=invocation, role=Role.ENDLESS, tool="python", seconds=float("inf"))
         if invocation.stdin_text is not None and not _TRAINS.search(invocation.stdin_text):
             fetches = not _COMPUTES.search(invocation.stdin_text)
             download = _download(invocation, invocation.stdin_text) if fetches else None
@@ -245,6 +253,8 @@ def _python_text(invocation: Invocation, words: Sequence[Word]) -> Command:
     )
     if slept is not None:
         return Command(invocation=invocation, role=Role.SLEEP, tool="python", seconds=float(slept[1]))
+    if _SLEEPS_ON.fullmatch(text):
+        return Command(invocation=invocation, role=Role.ENDLESS, tool="python", seconds=float("inf"))
     if _TRAINS.search(text) and not invocation.captured:
         return _launched(
             invocation, programs.python(invocation, (Word.known("-c"), words[0]), tuple(words[1:])), "python"

@@ -65,6 +65,8 @@ def _tail(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
     bounded = any(text.startswith("--pid") for text in texts)
     if not follows or bounded:
         return plain(invocation, Role.TRIVIAL, name)
+    if invocation.time_limit is not None and texts[-1] == "/dev/null":
+        return Command(invocation=invocation, role=Role.SLEEP, tool=name, seconds=invocation.time_limit)
     return Command(
         invocation=invocation,
         role=Role.ENDLESS,
@@ -299,7 +301,9 @@ def _daemon(invocation: Invocation, name: str, words: Sequence[Word]) -> Command
 
 
 def _board(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
-    del words
+    """Dashboards, which serve until they are stopped; mlflow has commands that end."""
+    if name == "mlflow" and not {"ui", "server"}.intersection(texts_of(words)):
+        return plain(invocation, Role.OTHER, name)
     return Command(invocation=invocation, role=Role.ENDLESS, tool=name, seconds=float("inf"))
 
 

@@ -335,6 +335,7 @@ class Timeline:
         self._positions = {id(command): position for position, command in enumerate(plan.commands)}
         self.work = working(plan)
         self._work = [self.position(command) for command in self.work]
+        self._commands = plan.commands
         self._waits = [self.position(command) for command in plan.of(Role.WAIT)]
 
     def position(self, command: Command) -> int:
@@ -360,6 +361,10 @@ class Timeline:
         """Whether the script's shell can wait for all that runs in the background before the command."""
         disowned = any(one.invocation.name == "disown" for one in self._commands[: self.position(command)])
         return not disowned and not any(one.invocation.detached for one in self.beside(command))
+
+    def last_started(self, command: Command) -> Command | None:
+        """The last command in the background before this one, whose process `$!` is."""
+        return last(one for one in self._commands[: self.position(command)] if one.invocation.background)
 
     def followed(self, command: Command) -> bool:
         """Whether some run that reaches the command reaches work after it."""

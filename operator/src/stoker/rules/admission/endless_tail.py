@@ -3,7 +3,8 @@
 ## What it flags
 
 A command without end in the foreground after the work: `sleep infinity`, `tail -f`, `while true; do sleep 60;
-done`.
+done`, a Python program that only sleeps. And a `wait` without arguments that also waits for what never ends:
+`tensorboard --logdir /o & python train.py & wait`.
 
 ## Why it costs GPU time
 
@@ -14,7 +15,7 @@ The training is over, but the job runs until somebody notices it.
 - the command runs in the background, in a branch of some ranks, or under `timeout`;
 - the job serves: `jobType: Serving`, or an inference server among its commands;
 - several nodes whose workers wait for their head;
-- `wait` after `&`, which ends with what it waits for;
+- `wait` after `&` where everything in the background ends, or is killed before;
 - jobs that only wait (see `interactive-entry`), and jobs without GPUs.
 
 ## Change
@@ -45,6 +46,9 @@ LOOP = re.compile(
     r"(?P<body>sleep[^;&|\n]*)[;\n]\s*done\b(?!\s*[<>|&])"
 )
 """A loop that does nothing but sleep."""
+
+SERVICES = frozenset({"gradio", "http.server", "jupyter", "jupyter-lab", "jupyter-notebook", "mlflow", "streamlit"})
+"""Servers that may fail to start, and then end."""
 
 EXAMINED = 16
 """A script has one or two endless commands; a script of thousands shall not cost seconds."""
@@ -77,32 +81,41 @@ def check(submission: Submission) -> Iterator[Problem]:
         launched = any(one.launch is not None for one in before)
         if not launched and (submission.nodes > 1 or any(one.invocation.background for one in before)):
             continue  # an unknown service may be the job's work
-        line = " ".join(str(word) for word in invocation.argv)
+        line, _, more = " ".join(str(word) for word in invocation.argv).partition("\n")
+        line = f"{line} ..." if more else line
         beside = [] if invocation.after_failure else timeline.beside(tail)
-        waits = invocation.after_failure or timeline.can_wait(tail)
+        can_wait = invocation.after_failure or timeline.can_wait(tail)
         program = before[-1].invocation.name or "the program"
         when = "after a failure" if invocation.after_failure else "after the last program"
         where = f"beside {beside[-1].invocation.name or 'the program'} in the background" if beside else when
         what = f'The endless loop around "{line}"' if invocation.loop_endless else f'"{line}"'
-        certain = launched and invocation.certain and plan.script.complete
+        if invocation.name == "wait":
+            where = f"also waits for {tail.tool}, which"
+        certain = launched and invocation.certain and plan.script.complete and tail.tool not in SERVICES
         yield Problem(
             detail=f"{what} {where} never ends: the job keeps {counted(submission.gpus, 'GPU')} until it is deleted.",
             evidence=f"It goes on when {program} has ended." if beside else f"It follows {program}.",
-            fix=_fix(tail, len(beside)) if waits else FOREGROUND,
+            fix=_fix(tail, beside, timeline) if can_wait else FOREGROUND,
             confidence=Confidence.CERTAIN if certain else Confidence.LIKELY,
             location=submission.locate(invocation, invocation.argv),
             sources=(Source.SCRIPT,),
-            change=in_script(submission, [_cut(submission, tail, before)], safe=certain) if waits else None,
+            change=in_script(submission, [_cut(submission, tail, before)], safe=certain) if can_wait else None,
         )
         return
 
 
-def _fix(tail: Command, beside: int) -> str:
+def _fix(tail: Command, beside: list[Command], timeline: Timeline) -> str:
+    name, words = tail.invocation.name, [word.text for word in tail.invocation.argv]
     if not beside:
         return "Remove it: the job ends, and gives its GPUs back, when its last command ends."
-    if tail.tool == "tail" and beside == 1 and "/dev/null" not in [word.text for word in tail.invocation.argv]:
+    if name == "wait":
+        program = beside[-1].invocation.name or "the program"
+        if len(beside) == 1 and timeline.last_started(tail) is beside[0]:
+            return f"Wait for {program} alone: wait $!."
+        return f"Wait for {program} alone: put PROGRAM=$! after its &, and wait $PROGRAM here."
+    if name == "tail" and len(beside) == 1 and "/dev/null" not in words:
         return "Follow the log with tail --pid=$! -f, which ends with the program."
-    return f"Put {'wait $!' if beside == 1 else 'wait'} in its place: the job ends with the program."
+    return f"Put {'wait $!' if len(beside) == 1 else 'wait'} in its place: the job ends with the program."
 
 
 def _cut(submission: Submission, tail: Command, before: list[Command]) -> Cut | None:

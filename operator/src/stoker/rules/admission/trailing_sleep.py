@@ -2,7 +2,8 @@
 
 ## What it flags
 
-A `sleep` of a minute or more in the foreground after the last command that works, and one of an hour or more beside a
+A `sleep` of a minute or more in the foreground after the last command that works (`sleep 30m & wait $!` and `timeout
+30m tail -f /dev/null` as well), and one of an hour or more beside a
 training in the background, which ends the job then and not sooner: `torchrun train.py & sleep 86400`.
 
 ## Why it costs GPU time
@@ -76,9 +77,10 @@ def check(submission: Submission, *, minimum_seconds: float) -> Iterator[Problem
         gpus = f"{submission.gpus} GPUs" if submission.gpus > 1 else "1 GPU"
         when = "after a failure" if sleep.invocation.after_failure else "after the last program"
         line = " ".join(str(word) for word in sleep.invocation.argv)
+        line = "wait $!" if sleep.invocation.name == "wait" else line
         certain = work.launch is not None and sleep.invocation.certain and plan.script.complete
         yield Problem(
-            detail=f'"{line}" {when} keeps {gpus} for {duration(seconds)}, {_hours(hours)} GPU-hours.',
+            detail=f'"{line}" {when} keeps {gpus} for {duration(seconds)}, {_hours(hours)}.',
             evidence=f"Nothing that works follows it; before it runs {work.invocation.name or 'the program'}.",
             confidence=Confidence.CERTAIN if certain else Confidence.LIKELY,
             location=submission.locate(sleep.invocation, sleep.invocation.argv),
@@ -88,7 +90,7 @@ def check(submission: Submission, *, minimum_seconds: float) -> Iterator[Problem
 
 
 def _hours(hours: float) -> str:
-    return f"{hours:.0f}" if hours >= 10 else f"{hours:.2g}"
+    return "1 GPU-hour" if hours == 1 else f"{hours:.0f} GPU-hours" if hours >= 10 else f"{hours:.2g} GPU-hours"
 
 
 def _holds_the_shell(command: Command) -> bool:
