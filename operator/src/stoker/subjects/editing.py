@@ -185,13 +185,17 @@ def without_setting(submission: Submission, word: Word) -> Cut | None:
 def without_variable(submission: Submission, name: str, words: Sequence[Word], *, safe: bool) -> Change | None:
     """Nothing sets a variable any more, whose values are these words: in the script, or in the manifest.
 
-    None where the script reads the variable.
+    None where the script reads the variable, or sets it elsewhere, too.
     """
-    if submission.script is not None and re.search(rf"\$\{{?{name}\b", submission.script.source):
-        return None
+    script = submission.script
+    if script is not None:
+        settings = re.finditer(rf"(?m)(?:^|[;&])[ \t]*(?:export[ \t]+)?({name}=)\S*[ \t]*(?:$|[;&])", script.source)
+        known = {script.offsets(word.span)[0] for word in words if word.span is not None}
+        if re.search(rf"\$\{{?{name}\b", script.source) or any(one.start(1) not in known for one in settings):
+            return None
     if all(word.span is None for word in words):
-        known = name in submission.environment_fields
-        return in_field(variable_item(submission, name), None, safe=safe) if known else None
+        given = name in submission.environment_fields
+        return in_field(variable_item(submission, name), None, safe=safe) if given else None
     return in_script(submission, [without_setting(submission, word) for word in words], safe=safe)
 
 

@@ -4,7 +4,9 @@
 
 A launcher that is told to start fewer processes on each node than the node has GPUs, although each process uses one
 GPU: `torchrun --nproc_per_node=4` on 8 GPUs, `deepspeed --num_gpus 4`, `accelerate launch --num_processes 12` on two
-nodes of 8 (there the number is the total of all nodes).
+nodes of 8 (there the number is the total of all nodes). Where the job starts the same program several times in turn,
+each time with too few is told. And what is no number of processes: torchrun fails with `--nproc_per_node=-1`, `0` or
+`all`.
 
 It denies where one GPU per process is the launcher's own rule (torchrun, torch.distributed.launch, horovodrun,
 accelerate with several processes, deepspeed) and the launch is the only thing that the job runs. It warns for
@@ -21,7 +23,7 @@ A GPU without a process is idle for the whole life of the job, and nobody else m
 
 - a count that can't be resolved, or a set of counts that includes enough of them; the default of a variable that
   `envFrom` may set;
-- another launch that uses all GPUs, or several commands that run side by side and may share them;
+- another launch, of another program, that uses all GPUs, or several commands that run side by side and may share them;
 - tensor, pipeline or any other model parallelism, a device map, or several GPUs per process in the program's
   arguments: a process then drives several GPUs;
 - an option of the program that places something on a GPU without a process: `--teacher_device cuda:7`;
@@ -44,13 +46,14 @@ bare `torchrun train.py` starts one process for each GPU.
 - An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.1, GPU Oversubscription
 """
 
+import re
 from collections.abc import Iterator
 
 from stoker.models.finding import Change, Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Action, Category, Confidence, Severity, Source
-from stoker.subjects.editing import renumbered, together, without_variable
-from stoker.subjects.launch_plan import Count, CountSource, Launch, Launcher
+from stoker.subjects.editing import in_script, renumbered, together, within_word, without_variable
+from stoker.subjects.launch_plan import Count, CountSource, Launch, Launcher, LaunchPlan
 from stoker.subjects.reading import (
     COUNTING_LAUNCHERS,
     PER_DEVICE_LAUNCHERS,
@@ -68,6 +71,7 @@ from stoker.subjects.reading import (
     side_by_side,
     spread,
     started_by,
+    texts,
     told_devices,
     totals_one_node,
     trains_several_models,
@@ -76,20 +80,57 @@ from stoker.subjects.reading import (
 )
 from stoker.subjects.submission import Submission
 
+NO_NUMBER = re.compile(r"-\d+|0+|all")
+"""Numbers of processes that torchrun's source refuses (`torch/distributed/run.py`)."""
+
+SMALLER = re.compile(
+    r"eval|valid|test|infer|predict|generat|sampl|prepar|process|tokeni|export|convert|merge|extract|cache|dry|debug|smoke"
+    r"|warm|bench|profil|download",
+    re.IGNORECASE,
+)
+"""Words in a program's name, or in arguments that it has once and not again, of work for which fewer GPUs may do."""
+
 
 def check(submission: Submission) -> Iterator[Problem]:
     """Report the launch with the most processes, when even that one leaves GPUs without a process."""
     gpus, plan = submission.gpus_per_node, submission.plan
+    if plan is not None and gpus > 0:
+        yield from (_failing(submission, plan, launch) for launch in plan.launches if _is_no_number(launch))
     if plan is None or gpus < 2 or not submission.counts_devices or side_by_side(plan):
         return
     launches = [launch for launch in plan.launches if _counts(launch)]
     if not submission.environment_known and any(rests_on_unset(plan.script, given_count(one)) for one in launches):
         return
-    if not launches or any(not _leaves_gpus(launch, submission) for launch in launches):
+    wasting = {one.invocation.span: one for one in _wasting(launches, submission) if not totals_one_node(plan, one)}
+    yield from (_problem(submission, plan, launch) for launch in wasting.values())
+
+
+def _wasting(launches: list[Launch], submission: Submission) -> Iterator[Launch]:
+    """The launch with the most processes where that one leaves GPUs, and those that start its work once more."""
+    most = max(launches, key=lambda one: one.processes_per_node.maximum or 0, default=None)
+    wasteful = [launch for launch in launches if _leaves_gpus(launch, submission)]
+    if most is None:
         return
-    launch = max(launches, key=lambda one: one.processes_per_node.maximum or 0)
-    if totals_one_node(plan, launch):
+    if len(wasteful) == len(launches):
+        yield from (one for one in wasteful if one is most or _starts_again(one, most))
         return
+    full = [one for one in launches if one.processes_per_node.value == submission.gpus_per_node]
+    yield from (one for one in wasteful if any(_starts_again(one, other) for other in full))
+
+
+def _starts_again(launch: Launch, other: Launch) -> bool:
+    """Whether a launch trains with the program of another one, of the same run."""
+    differing = set(texts(launch)) ^ set(texts(other))
+    return (
+        list(map(str, launch.program)) == list(map(str, other.program)) != []
+        and not launch.invocation.excludes(other.invocation)
+        and not drives_several_devices(other)
+        and not any(SMALLER.search(text) for text in (*differing, *map(str, launch.program)))
+    )
+
+
+def _problem(submission: Submission, plan: LaunchPlan, launch: Launch) -> Problem:
+    gpus = submission.gpus_per_node
     count = launch.processes_per_node
     given, line = given_count(launch), origin_line(given_count(launch))
     processes = count.maximum or 0
@@ -102,16 +143,48 @@ def check(submission: Submission) -> Iterator[Problem]:
         and not trains_several_models(launch)
         and not unread_options(launch)
     )
-    yield Problem(
+    return Problem(
         detail=_detail(submission, launch, given, processes),
         evidence=f"{started_by(launch)} starts {counted(processes, 'process')}{on_each(submission.nodes)},"
         f" {submission.paths.gpus_per_node} is {gpus}{f'; the number is from line {line}' if line else ''}.",
-        fix=_fix(submission, launch, given, processes),
+        fix=_fix(submission, launch, given, processes if processes == _most(plan) else 0),
         confidence=submission.surely if certain and is_alone(plan, launch) else Confidence.LIKELY,
         location=submission.locate_count(launch, given),
         sources=(Source.SCRIPT, Source.MANIFEST),
         change=_change(submission, launch, given),
     )
+
+
+def _is_no_number(launch: Launch) -> bool:
+    """Whether torchrun is given what it fails with."""
+    word = launch.processes_per_node.words[-1] if launch.processes_per_node.words else None
+    return (
+        launch.launcher in {Launcher.TORCHRUN, Launcher.TORCH_DISTRIBUTED_LAUNCH}
+        and word is not None
+        and NO_NUMBER.fullmatch((word.text or "").rpartition("=")[2]) is not None
+        and not launch.invocation.after_failure
+    )
+
+
+def _failing(submission: Submission, plan: LaunchPlan, launch: Launch) -> Problem:
+    count, number = launch.processes_per_node, str(submission.gpus_per_node)
+    word = count.words[-1]
+    value = (word.text or "").rpartition("=")[2]
+    return Problem(
+        detail=f'"{count.text}" is no number of processes: {started_by(launch)} fails with it.',
+        evidence=f"{submission.paths.gpus_per_node} is {number}; gpu and auto stand for as many.",
+        fix=f"Change it to {count.text.removesuffix(value)}{number}.",
+        confidence=submission.surely if is_alone(plan, launch) else Confidence.LIKELY,
+        location=submission.locate_count(launch, count),
+        sources=(Source.SCRIPT, Source.MANIFEST),
+        change=in_script(submission, [within_word(submission, word, value, number)], safe=False),
+        alternatives=(Category.API_MISUSE,),
+    )
+
+
+def _most(plan: LaunchPlan) -> int:
+    """The most processes that a launch of the job starts."""
+    return max(launch.processes_per_node.maximum or 0 for launch in plan.launches)
 
 
 def _counts(launch: Launch) -> bool:
@@ -121,6 +194,7 @@ def _counts(launch: Launch) -> bool:
         and is_learning(launch)
         and not launch.invocation.after_failure
         and not launch.invocation.captured
+        and not _is_no_number(launch)
         and given_count(launch).source not in {CountSource.DEFAULT, CountSource.DEVICES}
     )
 
@@ -150,6 +224,7 @@ def _detail(submission: Submission, launch: Launch, given: Count, processes: int
 
 
 def _fix(submission: Submission, launch: Launch, given: Count, processes: int) -> str:
+    """As many processes as there are GPUs, or as many GPUs as processes, unless that is 0."""
     changed = with_number(
         given,
         submission.gpus_per_node * spread(launch, given, submission.nodes),
