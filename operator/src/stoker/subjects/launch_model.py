@@ -114,7 +114,8 @@ class Launch:
     devices: CUDA_VISIBLE_DEVICES where set for this command.
     standalone: torchrun --standalone. rendezvous: an address other than the pod's own is given, by an
         option or by a variable that the script sets (the injected ones don't count).
-    hostfile: hosts come from a file or list (deepspeed -H, mpirun -hostfile/-H).
+    hostfile: hosts come from a file or list (deepspeed -H, mpirun -hostfile/-H); slots: what they take together
+        (`-H localhost:4`), UNKNOWN where they don't say.
     multi_gpu: accelerate is told to start several processes, by an option or its config file, whose kind of training is
         distributed_type ("NO", "MULTI_GPU", "FSDP", ...), "" where none is in sight.
     configuration: path of a config file that decides counts (accelerate --config_file), None if there is none.
@@ -136,6 +137,7 @@ class Launch:
     standalone: bool = False
     rendezvous: bool = False
     hostfile: bool = False
+    slots: Count = field(default_factory=lambda: Count(possible=None, source=CountSource.UNKNOWN))
     configuration: Word | None = None
 
     @property

@@ -232,7 +232,9 @@ def _fix(submission: Submission, launch: Launch, given: Count, processes: int) -
     )
     start = f"Start {submission.gpus_per_node}{on_each(submission.nodes)}"
     change = start if changed is None else f"Change it to {changed}"
-    devices = launch.devices
+    devices, slots = launch.devices, launch.slots
+    if slots.value is not None and slots.value < submission.gpus_per_node:
+        change += f" and the slots of {slots.words[0]} to {submission.gpus_per_node}"
     if selecting(given):
         change = f"Leave {selecting(given)} out"
     elif devices is not None and devices.count is not None and devices.count < submission.gpus_per_node:
@@ -243,7 +245,8 @@ def _fix(submission: Submission, launch: Launch, given: Count, processes: int) -
 
 def _change(submission: Submission, launch: Launch, given: Count) -> Change | None:
     """As many processes as there are GPUs, and all GPUs in sight of them."""
-    if not _is_number(launch, given):
+    slots = launch.slots.value
+    if not _is_number(launch, given) or (slots is not None and slots < submission.gpus_per_node):
         return None
     number = submission.gpus_per_node * spread(launch, given, submission.nodes)
     change, devices = renumbered(submission, launch, given, number), launch.devices

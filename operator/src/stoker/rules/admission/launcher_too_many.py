@@ -4,7 +4,7 @@
 
 A launcher that is told to start more processes on each node than it can see GPUs, although each process takes the
 GPU of its local rank: `torchrun --nproc_per_node=8` on 4 GPUs, or on 8 GPUs of which `CUDA_VISIBLE_DEVICES=0,1`
-shows two.
+shows two. Or more than the hosts that it is given take: `horovodrun -np 8 -H localhost:4`.
 
 ## Why it costs GPU time
 
@@ -17,6 +17,7 @@ it has waited for its GPUs, its image and its data, and does so at each restart.
 - signs that processes share devices or use none: the gloo or MPI backend, a CPU switch, a `CUDA_VISIBLE_DEVICES` that
   hides every GPU, CUDA's multi-process service;
 - jobs without GPUs, MIG slices and shared GPUs;
+- mpirun that may give hosts more processes than they take (`--oversubscribe`);
 - commands that run only after a failure.
 
 For Python programs under mpirun, whose ranks need not use a GPU each, it only warns, and only when no other launcher or
@@ -73,6 +74,9 @@ def check(submission: Submission) -> Iterator[Problem]:
     if plan is None or submission.gpus_per_node < 1 or not submission.counts_devices or _multi_process_service(plan):
         return
     for launch in plan.launches:
+        if _exceeds_slots(launch, submission):
+            yield _beyond_slots(submission, launch)
+            continue
         count, devices = launch.processes_per_node, _visible(launch, submission)
         if (
             launch.launcher not in COUNTING_LAUNCHERS
@@ -115,6 +119,38 @@ def check(submission: Submission) -> Iterator[Problem]:
             sources=(Source.SCRIPT, Source.MANIFEST),
             change=_change(submission, launch, given, submission.gpus_per_node * shared),
         )
+
+
+def _exceeds_slots(launch: Launch, submission: Submission) -> bool:
+    """Whether hosts are given that don't take all processes, and the launcher refuses to start more on them."""
+    total, slots = launch.total.value, launch.slots
+    words = " ".join(word.text or "" for word in launch.invocation.argv).lower()
+    return (
+        launch.launcher in {Launcher.MPIRUN, Launcher.HOROVODRUN}
+        and submission.nodes == 1
+        and slots.value is not None
+        and total is not None
+        and total > slots.value
+        and str(slots.words[0]).startswith("-H")
+        and "oversubscribe" not in words
+        and not any("oversubscribe" in name for name in launch.invocation.environment)
+        and not launch.invocation.after_failure
+        and is_learning(launch)
+    )
+
+
+def _beyond_slots(submission: Submission, launch: Launch) -> Problem:
+    hosts, total = " ".join(map(str, launch.slots.words)), launch.total.value or 0
+    taken = launch.slots.value or 0
+    return Problem(
+        detail=f'{quoted(launch.total)} starts {counted(total, "process")}, but "{hosts}" takes {taken}.',
+        evidence=f"{started_by(launch)} refuses to start more; {submission.paths.gpus_per_node} is"
+        f" {submission.gpus_per_node}.",
+        fix=f"Make both the number of GPUs, {submission.gpus_per_node}.",
+        confidence=Confidence.LIKELY,
+        location=submission.locate_count(launch, launch.slots),
+        sources=(Source.SCRIPT, Source.MANIFEST),
+    )
 
 
 def _visible(launch: Launch, submission: Submission) -> int:

@@ -54,7 +54,8 @@ def hosts_told(listed: Option | None, file: Option | None, invocation: Invocatio
         for part in (listed.value.text or "").split(",")[:MAX_HOSTS]:
             name, _, number = part.strip().partition(":")
             if name:
-                slots[name] = _number(number)
+                taken, before = _number(number), slots.get(name, 0)
+                slots[name] = None if taken is None or before is None else before + taken
         return Hosts(slots, listed.words)
     return None if file is None else hosts_in(setting.file(invocation, file.value), file.words)
 

@@ -122,6 +122,7 @@ def mpirun(invocation: Invocation, words: Sequence[Word], setting: Setting) -> L
         arguments=arguments,
         devices=visible_devices(invocation),
         hostfile=hosts is not None,
+        slots=hosts.total() if hosts is not None else UNKNOWN,
     )
     return finished(launch, one_device=False)
 
@@ -149,6 +150,7 @@ def horovodrun(invocation: Invocation, words: Sequence[Word], setting: Setting) 
         arguments=arguments,
         devices=visible_devices(invocation),
         hostfile=hosts is not None,
+        slots=hosts.total() if hosts is not None else UNKNOWN,
     )
     return finished(launch, one_device=True)
 
