@@ -66,6 +66,8 @@ _RUNNERS = frozenset(
     {("dvc", "repro"), ("dvc", "exp"), ("npm", "run"), ("npm", "start"), ("yarn", "run"), ("invoke", "train")}
 )
 """Tools that run what a file says: a stage of a pipeline, a script of a package."""
+_SESSIONS = frozenset(("tmux", verb) for verb in ("new", "new-session", "start-server", "set", "set-option", "ls"))
+"""Terminals without a command: what had one was followed."""
 _MONITORS = words_of("watch top htop nvtop nvitop inotifywait pause")
 
 
@@ -86,6 +88,9 @@ _HUB_REPOSITORY = re.compile(
     r"(?:snapshot_download|hf_hub_download|load_dataset|from_pretrained)\(\s*(?:repo_id\s*=\s*|path\s*=\s*)?"
     r"""["\x27](?!(?:ckpts?|checkpoints?|data|exp|experiments|logs?|models?|outputs?|results?|runs?)/)"""
     r"""[A-Za-z0-9][\w.-]*/[\w.-]+["\x27]"""
+)
+_TORCH_HUB = re.compile(
+    r"""hub\.load\(\s*(?:repo_or_dir\s*=\s*)?["'][\w.-]+/[\w.-]+(?::[\w./-]+)?["'](?!.*["']local["'])"""
 )
 _COMPUTES = re.compile(r"cuda|\.to\(|generate\(|pipeline\(|\bLLM\(")
 _TRAINS = re.compile(r"\.backward\(|\.fit\(|\bTrainer\(|\.train\(|\btrain\(|\bmain\(|range\(|\bwhile\b")
@@ -122,6 +127,8 @@ def classify(invocation: Invocation, setting: Setting) -> Command:
     if name in _NON_DL and (name != "yarn" or (arguments and arguments[0].text in _HADOOP_YARN)):
         hinted = any(_GPU_HINT.search(str(word)) or word.many for word in arguments)
         return Command(invocation=invocation, role=Role.OTHER if hinted else Role.NON_DL, tool=name)
+    if name == "code" and verb in ("tunnel", "serve-web"):
+        return plain(invocation, Role.INTERACTIVE, name)
     if name in _INTERACTIVE:
         return _interactive(invocation, name, arguments)
     if name in _PROGRAMS:
@@ -130,6 +137,8 @@ def classify(invocation: Invocation, setting: Setting) -> Command:
         return Command(invocation=invocation, role=Role.ENDLESS, tool=name, seconds=float("inf"))
     if name in TRIVIAL:
         return Command(invocation=invocation, role=Role.TRIVIAL, tool=name)
+    if (name, verb) in _SESSIONS and not any(word.many for word in arguments):
+        return plain(invocation, Role.TRIVIAL, name)
     if name in _OPAQUE or name.endswith((".sh", ".bash")):
         launch = wrapping.script(invocation, invocation.argv)
         if launch is not None:
@@ -237,6 +246,8 @@ def classify_as(invocation: Invocation, words: Sequence[Word], setting: Setting)
 
 def _download(invocation: Invocation, text: str) -> Command | None:
     """A program text that fetches models or data; from the Hugging Face Hub where it names a repository there."""
+    if _TORCH_HUB.search(text) and not _COMPUTES.search(text) and not _TRAINS.search(text):
+        return Command(invocation=invocation, role=Role.DOWNLOAD, tool="torch.hub")
     if _FETCHES.search(text) is None:
         return None
     public = _HUB_REPOSITORY.search(text) is not None and "local_files_only=True" not in text
@@ -320,7 +331,8 @@ def _interactive(invocation: Invocation, name: str, words: Sequence[Word]) -> Co
         return plain(invocation, Role.OTHER if texts[0] in ("nbconvert", "execute", "run") else Role.TRIVIAL, name)
     if name == "jupyter" and "--generate-config" in texts_of(words):
         return plain(invocation, Role.TRIVIAL, name)
-    if name.lower() in ("ipython", "bpython", "ptpython") and (texts or any(word.many for word in words)):
+    stays = any(text in ("-i", "--interactive") for text in texts_of(words))
+    if not stays and name.lower() in ("ipython", "bpython", "ptpython") and (texts or any(word.many for word in words)):
         return _launched(invocation, programs.python(invocation, tuple(words[:1]), tuple(words[1:])), name)
     if name in ("pdb", "ipdb", "marimo") and name == "marimo" and texts[:1] != ["edit"]:
         return plain(invocation, Role.OTHER, name)

@@ -16,12 +16,14 @@ class VisibleDevices:
 
 
 def parse(text: str) -> VisibleDevices:
-    """The devices of a value; the list ends at the first negative index. Indices are None for what is no list."""
+    """The devices of a value; the list ends at the first negative index or `NoDevFiles`. Indices: None for no list."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if any(part.startswith(("GPU-", "MIG-")) for part in parts):
         return VisibleDevices(None, tuple(parts))
     indices: list[int] = []
     for part in parts:
+        if part == "NoDevFiles":
+            break
         if not re.fullmatch(r"-?\d{1,4}", part):
             return VisibleDevices(None)
         if int(part) < 0:

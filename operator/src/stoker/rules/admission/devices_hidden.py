@@ -5,7 +5,7 @@
 `CUDA_VISIBLE_DEVICES` set to nothing, to `-1`, or to an index that the pod does not have as its first entry, for
 everything that the job launches. In a pod the indices start again at 0, whatever they are on the node:
 `CUDA_VISIBLE_DEVICES=4` on one GPU hides it. The same of `deepspeed --include localhost:4,5`, which then starts
-nothing.
+nothing. And `JAX_PLATFORMS=cpu` (`JAX_PLATFORM_NAME`) for JAX programs.
 
 ## Why it costs GPU time
 
@@ -17,6 +17,7 @@ GPU it more likely fails, after it has waited for them. The study saw a job on C
 - only some of the commands are hidden from the GPUs: a step that needs none;
 - a value that can't be resolved, GPU or MIG identifiers instead of indices;
 - deepspeed with a choice of its own (`--include`, `--num_gpus`), which sets the variable anew; other hosts in it;
+- JAX's variables where neither the image nor `spec.framework` says that the job uses JAX;
 - ROCm's `HIP_VISIBLE_DEVICES` where the GPUs are NVIDIA's; jobs without GPUs.
 
 ## Change
@@ -34,11 +35,14 @@ from collections.abc import Iterator
 
 from stoker.models.finding import Problem
 from stoker.models.rule import Rule
-from stoker.models.vocabulary import Category, Severity, Source
+from stoker.models.vocabulary import Category, Confidence, Framework, Severity, Source
 from stoker.subjects.editing import without_variable
 from stoker.subjects.launch_plan import Launch, Launcher, LaunchPlan
 from stoker.subjects.reading import PER_DEVICE_LAUNCHERS, counted, devices_from, reads_devices, selecting
 from stoker.subjects.submission import Submission
+
+JAX_VARIABLES = ("JAX_PLATFORMS", "JAX_PLATFORM_NAME")
+"""JAX's own choice of devices (its documentation, "Configuration options")."""
 
 SELECTED = re.compile(r"(?:^|=)(?:localhost|127\.0\.0\.1):([\d, ]+)$")
 """deepspeed's `--include localhost:4,5`."""
@@ -51,6 +55,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         return
     yield from _missing(submission, plan)
     launches = [launch for launch in plan.launches if not launch.invocation.captured]
+    yield from _jax_on_cpus(submission, launches)
     if not launches or not all(_hidden(launch, submission) for launch in launches):
         return
     launch = launches[-1]
@@ -74,6 +79,25 @@ def check(submission: Submission) -> Iterator[Problem]:
         sources=(Source.SCRIPT, Source.MANIFEST),
         change=without_variable(submission, name, words, safe=True),
     )
+
+
+def _jax_on_cpus(submission: Submission, launches: list[Launch]) -> Iterator[Problem]:
+    """JAX is told to use CPUs, by every launch of a job that is known to use it."""
+    if Framework.JAX not in {submission.framework, submission.image.family.framework} or not launches:
+        return
+    for name in JAX_VARIABLES:
+        words = [word for one in launches if (word := one.invocation.environment.get(name)) is not None]
+        if len(words) == len(launches) and all(word.text == "cpu" for word in words):
+            yield Problem(
+                detail=f"{name}=cpu keeps JAX on CPUs: {counted(submission.gpus, 'GPU')} will be idle.",
+                evidence=f"{submission.paths.gpus_per_node} is {submission.gpus_per_node}.",
+                fix=f"Remove {name}: JAX takes the GPUs that it finds.",
+                confidence=Confidence.LIKELY,
+                location=submission.locate_setting(launches[-1].invocation, name, words[-1]),
+                sources=(Source.SCRIPT, Source.MANIFEST),
+                change=without_variable(submission, name, words, safe=False),
+            )
+            return
 
 
 def _missing(submission: Submission, plan: LaunchPlan) -> Iterator[Problem]:

@@ -44,11 +44,13 @@ def check(submission: Submission) -> Iterator[Problem]:
     if plan is not None and plan.of(Role.INSTALL):
         return
     instead = f"Use {family.gpu_variant}" if family.gpu_variant else "Use a GPU build of it"
+    if family.gpu_variant and not _pinned(family.gpu_variant):
+        instead += ", by its digest"
     name = f" of {family.name.removesuffix(' (CPU build)')}" if family.name else ""
     yield Problem(
         detail=f"{submission.image.text} is a CPU build{name}: it leaves {counted(submission.gpus, 'GPU')} idle.",
         fix=f"{instead}, or set {submission.paths.gpus_per_node}: 0.",
-        confidence=Confidence.CERTAIN if plan is None or plan.readable else Confidence.LIKELY,
+        confidence=Confidence.CERTAIN if family.framework and (plan is None or plan.readable) else Confidence.LIKELY,
         location=submission.locate_image(),
         change=in_field(submission.paths.image, family.gpu_variant, safe=False)
         if _pinned(family.gpu_variant)
@@ -57,8 +59,9 @@ def check(submission: Submission) -> Iterator[Problem]:
 
 
 def _pinned(image: str | None) -> bool:
-    """Whether an image is named with its tag."""
-    return image is not None and ":" in image.rsplit("/", 1)[-1]
+    """Whether an image is named with a tag that stays what it is."""
+    tag = "" if image is None else image.rsplit("/", 1)[-1].partition(":")[2]
+    return tag != "" and "latest" not in tag
 
 
 RULE: Rule[Submission] = Rule(

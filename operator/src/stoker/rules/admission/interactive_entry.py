@@ -4,7 +4,7 @@
 
 A job whose last command is interactive: Jupyter, an ssh server, code-server, a bare shell, IPython, a debugger that
 waits for a client; or that runs nothing but `sleep infinity`, `tail -f /dev/null` or a sleep of ten minutes and
-more.
+more. And one of Jupyter's images whose own command, a notebook server, is not replaced.
 
 ## Why it costs GPU time
 
@@ -27,6 +27,7 @@ Declare `spec.jobType: Interactive` where interactive jobs are allowed, or submi
 - An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.1, Interactive Job
 """
 
+import re
 from collections.abc import Iterator
 
 from stoker.models.finding import Problem
@@ -36,6 +37,9 @@ from stoker.subjects.launch_plan import Command, LaunchPlan, Role
 from stoker.subjects.reading import Timeline, counted, last, working
 from stoker.subjects.submission import Submission
 
+NOTEBOOKS = re.compile(r"(?:^|/)jupyter/[a-z0-9-]+-notebook$")
+"""Images whose own command is a notebook server."""
+
 PLACEHOLDER_SECONDS = 600.0
 """A job that only sleeps for this long waits for somebody."""
 
@@ -43,7 +47,10 @@ PLACEHOLDER_SECONDS = 600.0
 def check(submission: Submission) -> Iterator[Problem]:
     """Report the command that waits for a user."""
     plan = submission.plan
-    if plan is None or submission.gpus < 1 or submission.job_type is JobType.INTERACTIVE:
+    if submission.gpus < 1 or submission.job_type is JobType.INTERACTIVE:
+        return
+    if plan is None:
+        yield from _notebook_image(submission)
         return
     command = _entry(plan)
     if command is None or command.invocation.rank_dependent or command.invocation.after_failure:
@@ -63,6 +70,20 @@ def check(submission: Submission) -> Iterator[Problem]:
         fix=None if submission.paths.job_type else "Submit the script that is to run.",
         location=submission.locate(command.invocation),
         sources=(Source.SCRIPT,),
+    )
+
+
+def _notebook_image(submission: Submission) -> Iterator[Problem]:
+    reference = submission.image.reference
+    if reference is None or submission.argv or not NOTEBOOKS.search(f"{reference.registry}/{reference.repository}"):
+        return
+    yield Problem(
+        detail=f"{submission.image.text} starts a notebook server, which waits for a user:"
+        f" {counted(submission.gpus, 'GPU')} will be idle most of the time.",
+        evidence="The job gives no command of its own.",
+        confidence=Confidence.LIKELY,
+        location=submission.locate_image(),
+        sources=(Source.MANIFEST,),
     )
 
 

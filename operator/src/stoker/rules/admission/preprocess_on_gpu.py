@@ -4,7 +4,7 @@
 
 A program that prepares data on CPUs, in the foreground, before the training of the same job: Python programs named
 `preprocess_data.py`, `prepare_dataset.py`, `tokenize_corpus.py`, `extract_frames.py` and the like, shell scripts of
-such names, and ffmpeg in a loop. In an init container, too: the pod's GPUs are bound while it runs.
+such names, Spark without GPUs, and ffmpeg in a loop. In an init container, too: the pod's GPUs are bound while it runs.
 
 ## Why it costs GPU time
 
@@ -42,7 +42,11 @@ from stoker.subjects.submission import Submission
 
 PREPARES = re.compile(
     r"(?:^|[/_.-])(?:"
-    r"pre[-_]?process(?:ing|ed)?|tokeniz(?:e|ation|ing)|binariz(?:e|ation)"
+    r"data[-_]prep(?:are|aration)?|download[-_]and[-_]prepare"
+    r"|(?:make|compute|extract)[-_](?:fbanks?|mfccs?)"
+    r"|prepare[-_](?:ade20k|aishell|c4|cityscapes|coco|common[-_]?voice|gigaspeech|imagenet|kinetics|kitti|librilight"
+    r"|librispeech|libritts|ljspeech|nuscenes|openwebtext|pile|redpajama|slimpajama|vctk|voxceleb|waymo|wikipedia|wikitext)"
+    r"|pre[-_]?process(?:ing|ed)?|tokeniz(?:e|ation|ing)|binariz(?:e|ation)"
     r"|(?:prepare|build|make|create|generate|convert|process|pack|write|clean|filter|dedup\w*)[-_]+(?:[a-z0-9]+[-_]+){0,4}"
     r"(?:data|datasets?|corpus|corpora|tfrecords?|lmdb|shards?|tokens)"
     r"|(?:extract|resize|resample|decode|convert)[-_]+(?:[a-z0-9]+[-_]+){0,4}(?:frames?|images?|audio|wavs?|videos?|mels?)"
@@ -80,7 +84,7 @@ def check(submission: Submission) -> Iterator[Problem]:
     if plan is None or submission.gpus < 1 or submission.job_type is JobType.INTERACTIVE:
         return
     timeline = Timeline(plan)
-    steps = [command for command in plan.of(Role.LAUNCH, Role.OTHER, Role.OPAQUE) if _prepares(command)]
+    steps = [command for command in plan.of(Role.LAUNCH, Role.OTHER, Role.OPAQUE, Role.NON_DL) if _prepares(command)]
     trainings = _trainings(plan, steps)
     for step in steps[:EXAMINED]:
         parallel = _is_parallel(plan, timeline, step)
@@ -96,7 +100,9 @@ def check(submission: Submission) -> Iterator[Problem]:
         waiting = f"{submission.gpus} GPUs wait" if submission.gpus > 1 else "the GPU waits"
         yield Problem(
             detail=f"{_subject(step)} prepares data on CPUs before {before}, while {waiting}.",
-            evidence="Its name says so, and no argument names a GPU or a small part of the data.",
+            evidence="Spark uses no GPU without an option that says so."
+            if step.role is Role.NON_DL
+            else "Its name says so, and no argument names a GPU or a small part of the data.",
             fix=_fix(submission),
             confidence=Confidence.LIKELY,
             location=submission.locate(step.invocation, _words(step)),
@@ -112,6 +118,8 @@ def _prepares(command: Command) -> bool:
         return False
     if launch is not None:
         return launch.launcher is Launcher.PYTHON and PREPARES.search(_program(launch)) is not None
+    if command.role is Role.NON_DL:
+        return command.tool == "spark-submit" and all(word.text is not None for word in words)
     if command.invocation.name == "ffmpeg":
         return command.invocation.in_loop
     return PREPARES.search(str(_words(command)[0]).rpartition("/")[2]) is not None

@@ -4,7 +4,8 @@
 
 `wget`, `curl` and their kin with an address of a known public site of models and data sets, or of an object store that
 asks for no signature; `huggingface-cli download`, `hf download`, `kaggle` and `gdown`; and `python -c` or a heredoc
-that only fetches a repository of the Hugging Face Hub by its name (`snapshot_download("org/model")`).
+that only fetches a repository of the Hugging Face Hub by its name (`snapshot_download("org/model")`), or a model of
+`torch.hub`.
 
 ## Why it costs GPU time
 
@@ -126,7 +127,9 @@ SMALL_FILES = frozenset(
 ANONYMOUS = frozenset({"wget", "curl", "aria2c", "axel"})
 """Tools that log in nowhere by themselves, as those of the clouds do: what they get without a key is public."""
 
-HUB_TOOLS = frozenset({"huggingface-cli", "hf", "huggingface_hub", "kaggle", "gdown", "git-lfs", "modelscope"})
+HUB_TOOLS = frozenset(
+    {"huggingface-cli", "hf", "huggingface_hub", "kaggle", "gdown", "git-lfs", "modelscope", "torch.hub"}
+)
 """Tools whose downloads come from a public site unless they are told otherwise."""
 
 TARGET_OPTIONS = frozenset(
@@ -202,7 +205,12 @@ def _hub(command: Command) -> tuple[None, str] | None:
         return None
     if command.tool in {"huggingface-cli", "hf", "modelscope"} and "download" not in {word.text for word in words}:
         return None
-    sites = {"kaggle": "kaggle.com", "gdown": "drive.google.com", "modelscope": "modelscope.cn"}
+    sites = {
+        "kaggle": "kaggle.com",
+        "gdown": "drive.google.com",
+        "modelscope": "modelscope.cn",
+        "torch.hub": "github.com",
+    }
     return None, sites.get(command.tool, "huggingface.co")
 
 
@@ -223,6 +231,8 @@ def _kept(command: Command, submission: Submission) -> bool:
 def _fix(command: Command, submission: Submission) -> str:
     if command.tool in {"huggingface-cli", "hf", "huggingface_hub"}:
         return "Download it once to a volume, mount that, and set HF_HOME to it and HF_HUB_OFFLINE=1."
+    if command.tool == "torch.hub":
+        return "Download it once to a volume, mount that, and set TORCH_HOME to it."
     volumes = submission.paths.volumes
     return f"Copy it once to the cluster's storage, mount that ({volumes}), and read it from there."
 

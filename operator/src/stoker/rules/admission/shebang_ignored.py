@@ -13,7 +13,8 @@ failed download or installation and trains on nothing.
 
 ## When it stays silent
 
-A shell without options changes nothing; options that no command sets are let pass.
+A shell without options changes nothing: what startup scripts hold means the same to sh, bash, ksh and, as a rule, zsh;
+options that no command sets are let pass.
 
 ## Change
 
