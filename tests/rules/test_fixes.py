@@ -135,6 +135,25 @@ def test_a_change_does_the_same_in_every_style(rule: str, style: str) -> None:
     assert ("\n" in after.replace("\r\n", "")) == ("\n" in written.replace("\r\n", ""))
 
 
+def test_a_number_of_nodes_that_two_templates_give_is_not_changed_in_one_of_them() -> None:
+    pods = {
+        "containers": [
+            {
+                "name": "pytorch",
+                "image": "registry.example.com/team/train:1.4",
+                "command": ["bash", "-c", "torchrun --nnodes=4 --nproc_per_node=8 --node_rank=$RANK train.py"],
+                "resources": {"limits": {"nvidia.com/gpu": 8}},
+            }
+        ]
+    }
+    roles = {role: {"replicas": 1, "template": {"spec": pods}} for role in ("Master", "Worker")}
+    job = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "a", "namespace": "team"}}
+    text = json.dumps({**job, "spec": {"pytorchReplicaSpecs": roles}})
+    path = FIXTURES / "launcher-nodes-mismatch" / "two_templates.json"
+    assert [entry.rule for entry in entries(path, text)] == ["launcher-nodes-mismatch"] * 2
+    assert fixed(path, text)[0] == text
+
+
 SCRIPTS = [yaml.safe_load(path.read_text())["spec"].get("script") or "" for path in FIXABLE]
 LINES = sorted({line for script in SCRIPTS for line in script.splitlines() if line.strip()})
 

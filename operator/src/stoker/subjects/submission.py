@@ -50,7 +50,8 @@ class Submission:
 
     nodes: the pods that work together; nodes_known: False where pods of other objects, or with other commands, may
     work with them. copies: how many such groups of pods there are, independent of one another. leaders: those of the
-    nodes that `paths.nodes` does not count. rank: the variable that holds the node's rank, "" where there is none.
+    nodes that `paths.nodes` does not count and that have a template of their own: a change of one of the two would part
+    them. rank: the variable that holds the node's rank, "" where there is none.
     initial: an init container, which runs before the program while the pod holds its GPUs.
     environment: the container's variables, the injected ones included; None = set, but its value is unknown.
     script: what it runs; None = the image's own entry point. plan: the commands of the script.

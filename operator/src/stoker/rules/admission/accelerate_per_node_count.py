@@ -88,7 +88,9 @@ def check(submission: Submission) -> Iterator[Problem]:
             confidence=submission.surely if certain else Confidence.LIKELY,
             location=submission.locate_count(launch, total if given else launch.nodes),
             sources=(Source.SCRIPT, Source.MANIFEST),
-            change=renumbered(submission, launch, total, submission.gpus)
+            change=None
+            if submission.leaders
+            else renumbered(submission, launch, total, submission.gpus)
             if given
             else in_script(submission, [_with_total(submission, launch)], safe=False),
         )

@@ -96,7 +96,7 @@ def check(submission: Submission) -> Iterator[Problem]:
             confidence=Confidence.LIKELY,
             location=submission.locate_count(launch, launch.nodes),
             sources=(Source.SCRIPT, Source.MANIFEST),
-            change=_change(submission, launch),
+            change=None if submission.leaders else _change(submission, launch),
         )
         return
     for launch in plan.launches:

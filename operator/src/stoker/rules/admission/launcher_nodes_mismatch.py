@@ -99,7 +99,7 @@ def check(submission: Submission) -> Iterator[Problem]:
             confidence=submission.surely if certain else Confidence.LIKELY,
             location=submission.locate_count(launch, told),
             sources=(Source.SCRIPT, Source.MANIFEST),
-            change=_change(submission, launch),
+            change=None if submission.leaders else _change(submission, launch),
         )
     for launch in plan.launches:
         yield from _same_rank(submission, launch)

@@ -248,6 +248,8 @@ def _change(submission: Submission, launch: Launch, given: Count) -> Change | No
     slots = launch.slots.value
     if not _is_number(launch, given) or (slots is not None and slots < submission.gpus_per_node):
         return None
+    if submission.leaders and given is launch.total:
+        return None
     number = submission.gpus_per_node * spread(launch, given, submission.nodes)
     change, devices = renumbered(submission, launch, given, number), launch.devices
     if devices is None or devices.count is None or devices.count >= submission.gpus_per_node:

@@ -188,6 +188,8 @@ def _fix(submission: Submission, given: Count, processes: int, devices: int, sha
 
 def _change(submission: Submission, launch: Launch, given: Count, number: int) -> Change | None:
     """As many processes as there are GPUs, and all GPUs in sight of them."""
+    if submission.leaders and given is launch.total:
+        return None
     change = renumbered(submission, launch, given, number)
     if launch.devices is None or _visible(launch, submission) == submission.gpus_per_node:
         return change
