@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from stoker.subjects.launch_plan import Command
@@ -71,6 +71,7 @@ HEAVY: Mapping[str, str] = {
     "torch-scatter": "is compiled for minutes",
     "torch-sparse": "is compiled for minutes",
     "transformer-engine": "is compiled for minutes",
+    "transformerengine": "is compiled for minutes",
     "vllm": "is a download of gigabytes",
     **dict.fromkeys(FRAMEWORKS, "is a download of gigabytes"),
 }
@@ -117,10 +118,49 @@ class Package:
     word: Word
 
 
+SYSTEM_TOOLS = frozenset({"apk", "apt", "apt-get", "aptitude", "dnf", "microdnf", "yum", "zypper"})
+
+
 def packages(command: Command) -> list[Package]:
-    """The packages that an installation names, unknown words left out."""
-    found = (_package(word) for word in command.packages if word.text)
-    return [package for package in found if package is not None]
+    """The packages that an installation names, those of a requirements file in sight included, unknown words left out.
+
+    Systems' packages go without the version in their name: `cuda-toolkit-12-4`.
+    """
+    found = [package for word in command.packages if word.text and (package := _package(word)) is not None]
+    if command.tool in SYSTEM_TOOLS:
+        return [replace(package, name=re.sub(r"(?:-\d+)+$", "", package.name)) for package in found]
+    for requirements in command.requirements:
+        for line in command.invocation.files.get(requirements.text or "", "").splitlines():
+            written = line.partition(" #")[0].partition(";")[0].strip()
+            package = None if written.startswith(("#", "-")) else _package(Word.known(written, requirements.span))
+            found += [] if package is None else [package]
+    return found
+
+
+def clone_of(command: Command) -> str | None:
+    """The folder that `git clone` makes; None of other commands and unknown words."""
+    texts = [word.text for word in command.invocation.argv]
+    if command.tool != "git" or "clone" not in texts or None in texts or not command.urls:
+        return None
+    url, target = command.urls[0].text or "", texts[-1] or ""
+    return url.rstrip("/").rsplit("/", 1)[-1].removesuffix(".git") if target == url else target
+
+
+def installs_from(command: Command, folder: str) -> Word | None:
+    """The word of an installation that takes its package from a folder, or from where it runs."""
+    if command.tool in ("git", *BUILDS, *SYSTEM_TOOLS):
+        return None
+    name = folder.rstrip("/").rsplit("/", 1)[-1]
+    return next(
+        (
+            word
+            for word in command.packages
+            if word.text in (".", "./", "setup.py")
+            or f"/{word.text or ''}".rstrip("/").endswith(f"/{name}")
+            and "/" in str(word)
+        ),
+        None,
+    )
 
 
 def _package(word: Word) -> Package | None:
@@ -223,17 +263,25 @@ def command_line(command: Command) -> str | None:
 def build_command(base: str, commands: Iterable[Command]) -> str:
     """One line that builds an image with these installations on a base image.
 
-    Installations with unknown words are left to the reader, as a comment in the container file.
+    Installations with unknown words are left to the reader, as a comment in the container file, and builds, too, whose
+    folder may be anything. What is installed from a clone is one step with it.
     """
     lines = [f"FROM {base}"]
     context = "-"
+    before: Command | None = None
     for command in commands:
-        line = command_line(command)
+        line, cloned = command_line(command), clone_of(before) if before is not None else None
+        before = command
+        if line is not None and cloned is not None and (word := installs_from(command, cloned)) is not None:
+            place = f"cd {shlex.quote(cloned)} && " if word.text in (".", "./", "setup.py") else ""
+            lines[-1] += f" && {place}{line}"
+            continue
         for word in command.requirements:
             if word.text:
                 lines.append(f"COPY {word.text} {word.text}")
                 context = "-f - ."
-        run = "# your installation" if line is None else f"RUN {line}"
+        run = f"# RUN {' '.join(map(str, command.invocation.argv))}" if line is None else f"RUN {line}"
+        run = run.replace("\n", " ")
         if lines[-1] != run:
             lines.append(run)
     text = "\\n".join(line.replace("%", "%%").replace("\\", "\\\\").replace("'", "'\\''") for line in lines)
@@ -249,8 +297,10 @@ __all__ = [
     "TORCH",
     "Package",
     "build_command",
+    "clone_of",
     "command_line",
     "cpu_build",
+    "installs_from",
     "offline",
     "packages",
     "upgrades",

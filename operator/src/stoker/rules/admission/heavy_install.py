@@ -3,7 +3,8 @@
 ## What it flags
 
 Installations in the startup script that download gigabytes or compile: frameworks, flash-attn, apex, whole conda
-environments, projects built with cmake or make.
+environments, projects built with cmake or make, what is cloned and then installed from its folder, the packages of a
+requirements file that the script writes.
 
 ## Why it costs GPU time
 
@@ -18,7 +19,8 @@ issue of its own.
 - installations from files in the image (`--no-index`), editable installs without dependencies (`--no-deps -e .`);
 - installations in a branch, such as after a test whether the package is there;
 - CPU builds of a framework, which are small (see `cpu-wheel`);
-- a framework without a pinned version in an image that holds it or may hold it: pip finds it installed;
+- a framework in an image that nobody knows: it may hold this very version; and one without a pinned version in an image
+  that holds it: pip finds it installed;
 - a framework on a base image without one: `image-installs-framework` reports the whole of it;
 - jobs without GPUs.
 
@@ -50,7 +52,9 @@ from stoker.subjects.packages import (
     NEEDS_TORCH,
     Package,
     build_command,
+    clone_of,
     cpu_build,
+    installs_from,
     offline,
     packages,
     upgrades,
@@ -58,6 +62,8 @@ from stoker.subjects.packages import (
 from stoker.subjects.reading import Timeline
 from stoker.subjects.shell_model import Word
 from stoker.subjects.submission import Submission
+
+CONDA = frozenset({"conda", "mamba", "micromamba"})
 
 
 def check(submission: Submission, *, light_packages: tuple[str, ...]) -> Iterator[Problem]:
@@ -68,8 +74,22 @@ def check(submission: Submission, *, light_packages: tuple[str, ...]) -> Iterato
     installs = [command for command in plan.of(Role.INSTALL) if command.invocation.certain and not offline(command)]
     if _framework_onto_base(submission, installs):
         return
-    heavy = [(command, *_weight(command, submission, frozenset(light_packages))) for command in installs]
-    found = [(command, words, why) for command, words, why in heavy if why]
+    light = frozenset(light_packages)
+    found: list[tuple[Command, tuple[Word, ...], str]] = []
+    steps: list[Command] = []
+    for position, command in enumerate(installs):
+        words, why = _weight(command, submission, light)
+        if not why:
+            continue
+        if (folder := clone_of(command)) is not None:
+            later = ((one, installs_from(one, folder)) for one in installs[position + 1 :])
+            build, place = next(((one, word) for one, word in later if word is not None), (None, None))
+            if build is None or place is None:
+                continue  # to clone alone is a matter of seconds
+            steps.append(command)
+            command, words = build, (place,)
+        found.append((command, words, why))
+        steps.append(command)
     if not found:
         return
     command, words, why = found[0]
@@ -80,7 +100,7 @@ def check(submission: Submission, *, light_packages: tuple[str, ...]) -> Iterato
         detail=f"{why}{more}, in every pod at every start, while {waiting}.",
         evidence=f"It runs before {_next(plan, command)}.",
         fix=f"Build an image once and set {submission.paths.image} to it:"
-        f" {build_command(submission.image.text, [command for command, _, _ in found])}",
+        f" {build_command(submission.image.text, steps)}",
         confidence=Confidence.LIKELY,
         location=submission.locate(command.invocation, words),
         sources=(Source.SCRIPT,),
@@ -109,11 +129,18 @@ def _weight(command: Command, submission: Submission, light: frozenset[str]) -> 
         why = COMPILED if _from_source(heavy[0]) and "compiled" not in why else why
         return tuple(package.word for package in heavy[:1]), f"{names} {why}"
     texts = [word.text for word in command.invocation.argv if word.text]
-    if command.tool in {"conda", "mamba", "micromamba"} and "env" in texts and {"create", "update"} & set(texts):
+    if command.tool in CONDA and _whole_environment(command, texts):
         return command.invocation.argv[:1], f"{command.tool} builds a whole environment"
     if command.tool in BUILDS and _compiles(command):
         return command.invocation.argv[:1], f"{command.tool} compiles a project"
     return (), ""
+
+
+def _whole_environment(command: Command, texts: list[str]) -> bool:
+    """Whether conda builds an environment from a file: `conda env create`, `micromamba create -f env.yaml`."""
+    return ("env" in texts and bool({"create", "update"} & set(texts))) or (
+        "create" in texts and bool(command.requirements)
+    )
 
 
 def _compiles(command: Command) -> bool:
@@ -140,6 +167,8 @@ def _takes_minutes(package: Package, command: Command, submission: Submission) -
         return False  # an inference server's own image holds it
     if package.name not in FRAMEWORKS or upgrades(command):
         return True
+    if command.tool in CONDA and any(word.text == "create" for word in command.invocation.argv):
+        return True  # a new environment holds nothing
     if submission.image.family.kind in {ImageKind.GENERIC, ImageKind.CUDA, ImageKind.NON_DL, ImageKind.CPU_ONLY}:
         return True
     reference = submission.image.reference
