@@ -35,7 +35,7 @@ from itertools import takewhile
 from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
-from stoker.subjects.editing import without_variable
+from stoker.subjects.editing import renumbered, together, without_variable
 from stoker.subjects.launch_plan import Command, CountSource, Launch, Launcher, Role
 from stoker.subjects.reading import (
     COUNTING_LAUNCHERS,
@@ -44,6 +44,7 @@ from stoker.subjects.reading import (
     given_count,
     reads_devices,
     side_by_side,
+    with_number,
     working,
 )
 from stoker.subjects.submission import Submission
@@ -73,18 +74,21 @@ def check(submission: Submission) -> Iterator[Problem]:
     subject = f"{name}={words[0]} hides" if len(values) == 1 else f"All values of {name} together hide"
     each = " of each node" if submission.nodes > 1 else ""
     idle = gpus - len(seen)
+    change, removed = without_variable(submission, name, words, safe=False), f"Remove {name}"
+    if _is_numbered(chosen, len(seen)):
+        number = chosen[0].processes_per_node
+        removed += f" and set {with_number(number, gpus) or f'NPROC_PER_NODE={gpus}'}"
+        change = together(change, renumbered(submission, chosen[0], number, gpus))
     certain = all(launch.invocation.certain for launch in chosen)
     yield Problem(
         detail=f"{subject} {idle} of the {gpus} GPUs{each} from everything that runs.",
         evidence=f"{counted(len(seen), 'GPU')} will be used; {submission.paths.gpus_per_node} is {gpus}.",
-        fix=f"{'Remove ' + name if len(values) == 1 else 'Give the others to more programs'},"
+        fix=f"{removed if len(values) == 1 else 'Give the others to more programs'},"
         f" or set {submission.paths.gpus_per_node}: {len(seen)}.",
         confidence=submission.surely if certain else Confidence.LIKELY,
         location=submission.locate_setting(chosen[0].invocation, name, words[0]),
         sources=(Source.SCRIPT, Source.MANIFEST),
-        change=without_variable(submission, name, words, safe=False)
-        if len(values) == 1 and not side_by_side(plan)
-        else None,
+        change=change if len(values) == 1 and not side_by_side(plan) else None,
     )
 
 
@@ -96,6 +100,13 @@ def _visible(launch: Launch, gpus: int) -> set[int] | None:
     if launch.launcher is Launcher.DEEPSPEED and launch.explicit:
         return None
     return set(takewhile(lambda index: index < gpus, devices.indices))
+
+
+def _is_numbered(launches: list[Launch], seen: int) -> bool:
+    """Whether swift is told to start one process for each GPU in sight: of more GPUs each would take several."""
+    return (
+        len(launches) == 1 and launches[0].launcher is Launcher.SWIFT and launches[0].processes_per_node.value == seen
+    )
 
 
 def _may_use_any(command: Command) -> bool:
