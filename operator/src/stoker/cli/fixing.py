@@ -45,14 +45,15 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A fix that was not made, and why."""
+    """A fix that was not made, and why; place: of the finding, as `train, line 3 of its script`."""
 
     path: str
     rule: str
+    place: str
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.path}: the fix of {self.rule} could not be applied safely: {self.reason}"
+        return f"{self.path}: the fix of {self.rule} in {self.place} could not be applied safely: {self.reason}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -126,7 +127,9 @@ class Fixer:
                     self.fixed += 1
                     break
                 except NotApplicableError as error:
-                    refused.append(Refused(path=path, rule=entry.rule, reason=str(error)))
+                    line = f", line {entry.script_line} of its script" if entry.script_line is not None else ""
+                    place = f"{report.name or manifest.kind}{line}"
+                    refused.append(Refused(path=path, rule=entry.rule, place=place, reason=str(error)))
             else:
                 changes = [entry.change for entry in report.entries if entry.change is not None]
                 self.withheld += 0 if self.unsafe else sum(not change.safe for change in changes)

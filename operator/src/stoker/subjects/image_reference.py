@@ -121,9 +121,10 @@ def _split(name: str) -> tuple[str, str]:
         if not component:
             raise ImageReferenceError("has an empty part between slashes")
         if component.lower() != component and _COMPONENT.fullmatch(component.lower()):
-            raise ImageReferenceError(
-                f'has capital letters in "{_short(component)}"; use "{_short(component.lower())}"'
-            )
+            capital = [one for one in repository.split("/") if one.lower() != one]
+            names = " and ".join(f'"{_short(one)}"' for one in capital)
+            lower = " and ".join(f'"{_short(one.lower())}"' for one in capital)
+            raise ImageReferenceError(f"has capital letters in {names}; use {lower}")
         raise ImageReferenceError(
             f'has the part "{_short(component)}"; a part has lower-case letters and digits, '
             'with ".", "_", "__" or "-" only between them'

@@ -156,8 +156,7 @@ def installs_from(command: Command, folder: str) -> Word | None:
             word
             for word in command.packages
             if word.text in (".", "./", "setup.py")
-            or f"/{word.text or ''}".rstrip("/").endswith(f"/{name}")
-            and "/" in str(word)
+            or (f"/{word.text or ''}".rstrip("/").endswith(f"/{name}") and "/" in str(word))
         ),
         None,
     )

@@ -1,5 +1,6 @@
 """What admission rules look at: one submitted workload, read once, whatever kind of object it came in."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -11,6 +12,8 @@ from stoker.subjects.image_reference import ImageFamily, ImageReference
 from stoker.subjects.launch_plan import Count, Launch, LaunchPlan
 from stoker.subjects.pod import Pod
 from stoker.subjects.shell_model import Invocation, ShellScript, Span, Word
+
+_VARIABLE = re.compile(r'"?\$(?:\w+|\{[^}]*\})"?')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,8 +174,8 @@ class Submission:
         """Where a word was written: where it stands, or, of a word that is nothing but `$VARIABLE`, its assignment."""
         if word.span is None or word.origin is None or self.script is None or word.origin.line != word.origin.end_line:
             return word.span
-        line = self.script.source.split("\n")[word.span.line - 1]
-        return word.origin if line[word.span.column - 1 :].startswith(("$", '"$')) else word.span
+        start, end = self.script.offsets(word.span)
+        return word.origin if _VARIABLE.fullmatch(self.script.source, start, end) else word.span
 
     def locate_count(self, launch: Launch, count: Count) -> Location:
         """Where a launcher's count was given: an option, a variable of the manifest, or the launch itself."""

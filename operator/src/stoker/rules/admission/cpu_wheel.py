@@ -96,7 +96,9 @@ def check(submission: Submission) -> Iterator[Problem]:
         yield Problem(
             detail=f"{build.package.word}{place} is a CPU build of {build.framework}: {idle}.",
             evidence=f"{submission.paths.gpus_per_node} is {submission.gpus_per_node}.",
-            fix=f"Install {build.instead}{without}, or use an image that holds a GPU build.",
+            fix="Use an image that holds JAX's GPU build: to install it takes minutes at every start."
+            if build.framework == "JAX"
+            else f"Install {build.instead}{without}, or use an image that holds a GPU build.",
             severity=Severity.ADVICE if advice else None,
             confidence=Confidence.CERTAIN
             if submission.framework is not None and not advice and plan.readable
@@ -109,7 +111,9 @@ def check(submission: Submission) -> Iterator[Problem]:
 
 
 def _change(submission: Submission, command: Command, build: CpuBuild, *, safe: bool) -> Change | None:
-    """The command with the build for GPUs."""
+    """The command with the build for GPUs; None for JAX's, which is too heavy to install at every start."""
+    if build.framework == "JAX":
+        return None
     word = build.package.word
     if len(build.index) == 2:
         return in_script(submission, [without_words(submission, build.index)], safe=safe)
