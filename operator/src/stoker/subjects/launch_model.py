@@ -25,6 +25,7 @@ class Launcher(StrEnum):
     RAY = "ray"
     VLLM = "vllm"
     SGLANG = "sglang"
+    LMDEPLOY = "lmdeploy"
     TGI = "text-generation-launcher"
     TRITON = "tritonserver"
     COMPOSER = "composer"

@@ -28,7 +28,7 @@ PER_DEVICE_LAUNCHERS = frozenset(
 COUNTING_LAUNCHERS = PER_DEVICE_LAUNCHERS | {Launcher.MPIRUN, Launcher.COMPOSER, Launcher.PADDLE}
 """Launchers that are told how many processes to start."""
 
-SERVERS = frozenset({Launcher.VLLM, Launcher.SGLANG, Launcher.TGI, Launcher.TRITON})
+SERVERS = frozenset({Launcher.VLLM, Launcher.SGLANG, Launcher.LMDEPLOY, Launcher.TGI, Launcher.TRITON})
 """Launchers that serve until they are stopped."""
 
 MONITORS = frozenset(

@@ -2,7 +2,7 @@
 
 ## What it flags
 
-vLLM, SGLang or Text Generation Inference whose parallel sizes multiply to fewer GPUs than each pod has. A server
+vLLM, SGLang, LMDeploy or Text Generation Inference whose parallel sizes multiply to fewer GPUs than each pod has. A server
 uses tensor x pipeline x data parallel GPUs (vLLM: x prefill context parallel), one by default: `vllm serve MODEL` on 8
 GPUs leaves 7 idle. And sizes that multiply to more than the only pod has, with which the server does not start.
 
@@ -26,6 +26,7 @@ Serve more requests with more copies of the model (`--data-parallel-size`), spre
 ## References
 
 - vLLM documentation, "Parallelism and Scaling" and "Data Parallel Deployment"
+- LMDeploy documentation, "OpenAI Compatible Server": `--tp`
 - SGLang documentation, "Server Arguments": `--tp-size`, `--dp-size`, `--enable-dp-attention`
 - Text Generation Inference documentation, "text-generation-launcher arguments": `--num-shard`
 """
@@ -43,6 +44,7 @@ TENSOR, DATA = (
     {
         Launcher.VLLM: "--tensor-parallel-size",
         Launcher.SGLANG: "--tp-size",
+        Launcher.LMDEPLOY: "--tp",
         Launcher.TGI: "--num-shard",
     },
     {Launcher.VLLM: "--data-parallel-size", Launcher.SGLANG: "--dp-size"},
@@ -54,6 +56,7 @@ PART_OF_MORE = (
     "--data-parallel-rank",
     "--disaggregation-mode",
     "--kv-transfer-config",
+    "--proxy-url",
     "external_launcher",
 )
 """Words of one engine among several."""

@@ -21,6 +21,7 @@ from stoker.subjects.shell_model import Invocation, Word
 _SERVERS = {
     Launcher.VLLM: ("tensor", "pipeline", "context", "data"),
     Launcher.SGLANG: ("tensor", "pipeline", "data"),
+    Launcher.LMDEPLOY: ("tensor",),
     Launcher.TGI: ("tensor",),
 }
 
@@ -29,10 +30,10 @@ _OF_NODES = {"nnodes": "nodes", "data_parallel_size_local": "local", "dpl": "loc
 
 
 def server(launcher: Launcher) -> Reader:
-    """vLLM, SGLang, TGI: one server over tensor x pipeline x data parallel GPUs of all nodes that it is told of.
+    """vLLM, SGLang, LMDeploy, TGI: one server over tensor x pipeline x data parallel GPUs of all nodes that it is told of.
 
     vLLM's prefill context parallel size multiplies them, too. A local data parallel size counts on each node. SGLang's
-    data parallel attention shares the tensor parallel GPUs.
+    data parallel attention shares the tensor parallel GPUs; how LMDeploy's sizes go together is left open.
     """
 
     def reader(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
@@ -52,7 +53,8 @@ def server(launcher: Launcher) -> Reader:
         unseen = any(word.many and not (word.names and word.names <= RANKS) for word in words) or any(
             (text or "").startswith("--config") for text in texts
         )
-        if launcher not in _SERVERS or unseen:
+        shared_out = launcher is Launcher.LMDEPLOY and (sizes.keys() - {"tensor"} or "proxy" in texts)
+        if launcher not in _SERVERS or unseen or shared_out:
             total = UNKNOWN
         per_node = total if nodes is ONE else shared(total, nodes)
         if "local" in of_nodes and total is not UNKNOWN:

@@ -40,6 +40,7 @@ VERBS: dict[tuple[str, str], Reader] = {
     ("vllm", "bench"): server(Launcher.VLLM),
     ("vllm", "run-batch"): server(Launcher.VLLM),
     ("sglang", "serve"): server(Launcher.SGLANG),
+    ("lmdeploy", "serve"): server(Launcher.LMDEPLOY),
     ("fabric", "run"): one_node.fabric,
     ("lightning", "run"): one_node.fabric,
     ("mim", "train"): wrapping.mim,
