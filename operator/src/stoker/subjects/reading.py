@@ -116,7 +116,7 @@ clients of a server do.
 SELECTIONS = frozenset({"__include", "__exclude", "_i", "_e", "__gpu_ids", "__gpus", "__devices"})
 """Launchers' options (`-` as `_`) that name devices instead of counting processes."""
 
-OWN_DEVICES = ("num_gpus", "gpus", "devices")
+OWN_DEVICES = ("num_gpus", "num_devices", "n_gpu", "n_gpus", "ngpus", "gpus", "devices")
 """Options that tell the program itself how many GPUs, or which, it has."""
 
 

@@ -115,6 +115,8 @@ def _same_rank(submission: Submission, launch: Launch) -> Iterator[Problem]:
         or submission.leaders
         or not submission.rank
         or not launch.invocation.certain
+        or launch.invocation.in_loop
+        or launch.invocation.background
         or unread_options(launch)
         or not _is_static(launch)
     ):

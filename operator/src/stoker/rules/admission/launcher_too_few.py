@@ -13,7 +13,8 @@ accelerate with several processes, deepspeed) and the launch is the only thing t
 mpirun and its kin, where GPUs or hosts are named instead of counted (`deepspeed --include localhost:0,1`, a host file,
 `accelerate launch --gpu_ids 0,1`), wherever other commands or branches are in sight, where the program itself is
 told GPUs (`--num_gpus 8`, `--vae_device cuda:1`), where its name or its configuration's says that it trains a model
-beside another one (`grpo.py`, `ppo.yaml`), and where an unknown word may be options (`train.py $(cat args.txt)`).
+beside another one (`grpo.py`, `ppo.yaml`), where accelerate has a configuration file that is not in sight, and where an
+unknown word may be options (`train.py $(cat args.txt)`).
 
 ## Why it costs GPU time
 
@@ -161,6 +162,7 @@ def _is_no_number(launch: Launch) -> bool:
     return (
         launch.launcher in {Launcher.TORCHRUN, Launcher.TORCH_DISTRIBUTED_LAUNCH}
         and word is not None
+        and "nproc_per_node" in plain(launch.processes_per_node.text)
         and NO_NUMBER.fullmatch((word.text or "").rpartition("=")[2]) is not None
         and not launch.invocation.after_failure
     )

@@ -30,7 +30,7 @@ _OF_NODES = {"nnodes": "nodes", "data_parallel_size_local": "local", "dpl": "loc
 
 
 def server(launcher: Launcher) -> Reader:
-    """vLLM, SGLang, LMDeploy, TGI: one server over tensor x pipeline x data parallel GPUs of all nodes that it is told of.
+    """vLLM, SGLang, LMDeploy, TGI: a server over tensor x pipeline x data parallel GPUs of all nodes that it knows of.
 
     vLLM's prefill context parallel size multiplies them, too. A local data parallel size counts on each node. SGLang's
     data parallel attention shares the tensor parallel GPUs; how LMDeploy's sizes go together is left open.
