@@ -2,9 +2,10 @@
 
 ## What it flags
 
-vLLM, SGLang, LMDeploy or Text Generation Inference whose parallel sizes multiply to fewer GPUs than each pod has. A server
-uses tensor x pipeline x data parallel GPUs (vLLM: x prefill context parallel), one by default: `vllm serve MODEL` on 8
-GPUs leaves 7 idle. And sizes that multiply to more than the only pod has, with which the server does not start.
+vLLM, SGLang, LMDeploy or Text Generation Inference whose parallel sizes multiply to fewer GPUs than each pod has. A
+server uses tensor x pipeline x data parallel GPUs (vLLM: x prefill context parallel), one by default: `vllm serve
+MODEL` on 8 GPUs leaves 7 idle. And sizes that multiply to more than the only pod has, with which the server does not
+start.
 
 ## Why it costs GPU time
 
