@@ -198,8 +198,10 @@ def test_a_change_that_cannot_be_made_in_place_is_told_of(tmp_path: Path) -> Non
     path.write_text(text)
     result = run("--fix", str(path))
     assert result.stderr.splitlines() == [
-        f"{path}: the fix of trailing-sleep in bert, line 2 of its script could not be applied safely:"
-        " it is behind an anchor, an alias or a tag",
+        (
+            f"{path}: the fix of trailing-sleep in bert, line 2 of its script could not be applied safely:"
+            " it is behind an anchor, an alias or a tag"
+        ),
         "Fixed 0 findings.",
     ]
     assert path.read_text() == text

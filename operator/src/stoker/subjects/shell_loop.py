@@ -16,6 +16,7 @@ from stoker.subjects.shell_walk import MAX_STEPS, Loop
 
 MAX_UNROLL = 64
 MAX_ALIKE = 16  # rounds whose body does not look at the variable: they try or wait again
+_LEAVES = re.compile(r"\b(?:break|continue|exit|return)\b")
 _ADVANCES = re.compile(r"\b(read|mapfile|readarray|getopts|shift)\b")
 
 
@@ -40,17 +41,22 @@ class Loops(Decisions):
         items = variants[0]
         selects = any(child.type == "select" for child in node.children)
         known = len(variants) == 1 and not selects and not any(each.many or each.globs for each in items)
+        counted = known and _LEAVES.search(self._source.slice(body)) is None
+        rounds = max(state.how.rounds, 1) if counted and (state.how.rounds or not state.how.in_loop) else 0
         alike = len(items) > MAX_ALIKE and re.search(rf"\b{name}\b", self._source.slice(body)) is None
         if known and len(items) <= MAX_UNROLL and not alike:
-            return self._unrolled(name, items, body, state)
+            return self._unrolled(name, items, body, state, rounds)
         # Something is in the list, but what and how much is unknown; a long known list does run.
         certain = known or (len(variants) == 1 and not selects and any(not each.many for each in items))
-        return self._repeated(body, state, runs=True if certain else None, bind=name, node=variable)
+        runs = True if certain else None
+        return self._repeated(body, state, runs=runs, bind=name, node=variable, times=rounds * len(items))
 
-    def _unrolled(self, name: str, items: Sequence[Field], body: Node, state: State) -> tuple[Outcome, State | None]:
+    def _unrolled(
+        self, name: str, items: Sequence[Field], body: Node, state: State, rounds: int
+    ) -> tuple[Outcome, State | None]:
         outer, self._loops = self._loops, [*self._loops, Loop()]
         loop = self._loops[-1]
-        in_loop, state.how = state.how.in_loop, replace(state.how, in_loop=True)
+        how, state.how = state.how, replace(state.how, in_loop=True, rounds=rounds)
         current: State | None = state
         outcome = SUCCESS
         try:
@@ -68,7 +74,7 @@ class Loops(Decisions):
             self._loops = outer
         after = join([each for each in (current, *loop.breaks) if each is not None])
         if after is not None:
-            after.how = replace(after.how, in_loop=in_loop)
+            after.how = replace(after.how, in_loop=how.in_loop, rounds=how.rounds)
         return (outcome if current is not None else SUCCESS), after
 
     def _iteration(self, body: Node, state: State, loop: Loop) -> tuple[Outcome, State | None]:
@@ -88,11 +94,12 @@ class Loops(Decisions):
         endless: bool = False,
         names: frozenset[str] = shell_text.NO_NAMES,
         recorded: int | None = None,
+        times: int = 0,
     ) -> tuple[Outcome, State | None]:
         """A loop whose number of rounds is unknown: what the body assigns is forgotten, the body is walked once.
 
         runs: it runs at least once (None: maybe). endless: its condition never ends it. recorded: number of invocations
-        before its condition was walked.
+        before its condition was walked. times: its rounds, 0 = unknown.
         """
         changed = self._assigned(body, state)
         first = len(self._invocations) if recorded is None else recorded
@@ -110,7 +117,7 @@ class Loops(Decisions):
                 current.forget_names([bind])
             if self._stdin is not None:
                 self._stdin = shell_text.hole(["<"])
-            current.how = replace(current.how, in_loop=True, loop_endless=endless or was_endless)
+            current.how = replace(current.how, in_loop=True, rounds=times, loop_endless=endless or was_endless)
             return self._iteration(body, current, loop)
 
         try:
@@ -126,7 +133,7 @@ class Loops(Decisions):
                 self._invocations[index] = replace(self._invocations[index], loop_endless=was_endless or not left)
         result = join([*loop.breaks] if endless else [each for each in (after, *loop.breaks) if each is not None])
         if result is not None:
-            result.how = replace(result.how, in_loop=how.in_loop, loop_endless=was_endless)
+            result.how = replace(result.how, in_loop=how.in_loop, rounds=how.rounds, loop_endless=was_endless)
             if endless or loop.breaks:
                 result.how = replace(result.how, branches=how.branches)
             if changed is None:
@@ -147,7 +154,7 @@ class Loops(Decisions):
             self._source.text[self._source.start(condition[0]) : self._source.end(condition[-1])] if condition else ""
         )
         constant = not any(character in text for character in "$`(") and not _ADVANCES.search(text)
-        in_loop = state.how.in_loop
+        how = state.how
         outer, self._loops = self._loops, [*self._loops, Loop()]
         loop = self._loops[-1]
         current: State | None = state
@@ -155,7 +162,7 @@ class Loops(Decisions):
             for _ in range(MAX_UNROLL):
                 assert current is not None
                 recorded = len(self._invocations)
-                current.how = replace(current.how, in_loop=True)
+                current.how = replace(current.how, in_loop=True, rounds=0)
                 self._conditions += 1
                 try:
                     outcome, current = self._sequence(condition, current)
@@ -183,7 +190,7 @@ class Loops(Decisions):
             self._loops = outer
         after = join([each for each in (current, *loop.breaks) if each is not None])
         if after is not None:
-            after.how = replace(after.how, in_loop=in_loop)
+            after.how = replace(after.how, in_loop=how.in_loop, rounds=how.rounds)
         return SUCCESS, after
 
     def _abstract(self, body: Node, state: State, outcome: Outcome, node: Node, recorded: int) -> State | None:
@@ -219,7 +226,7 @@ class Loops(Decisions):
             return value
 
         evaluate("initializer", state)
-        in_loop, state.how = state.how.in_loop, replace(state.how, in_loop=True)
+        how, state.how = state.how, replace(state.how, in_loop=True, rounds=0)
         outer, self._loops = self._loops, [*self._loops, Loop()]
         loop = self._loops[-1]
         current: State | None = state
@@ -247,7 +254,7 @@ class Loops(Decisions):
             self._loops = outer
         after = join([each for each in (current, *loop.breaks) if each is not None])
         if after is not None:
-            after.how = replace(after.how, in_loop=in_loop)
+            after.how = replace(after.how, in_loop=how.in_loop, rounds=how.rounds)
         return SUCCESS, after
 
     def _assigned(self, node: Node, state: State) -> frozenset[str] | None:

@@ -95,6 +95,7 @@ class Circumstances:
     branches: the undecided arms it stands in; empty when every successful run reaches it.
     after_failure: reached only when an earlier command failed (`train || sleep 1h`, `if ! train; then ...`).
     in_loop: inside a loop body; unrolled rounds are separate invocations. loop_endless: the loop never ends by itself.
+    rounds: how often loops over known lists that nothing leaves early run it (unrolled: each time once); 0 = unknown.
     piped: member of a pipeline; reads_pipe: its standard input comes from one.
     captured: inside a command substitution, its output becomes text.
     wrappers: names of the wrappers taken off, outermost first. time_limit: seconds granted by `timeout`, None if none.
@@ -107,6 +108,7 @@ class Circumstances:
     after_failure: bool = False
     in_loop: bool = False
     loop_endless: bool = False
+    rounds: int = 0
     piped: bool = False
     reads_pipe: bool = False
     captured: bool = False

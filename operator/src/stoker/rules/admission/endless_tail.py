@@ -3,8 +3,8 @@
 ## What it flags
 
 A command without end in the foreground after the work: `sleep infinity`, `tail -f`, `while true; do sleep 60;
-done`, a Python program that only sleeps. And a `wait` without arguments that also waits for what never ends:
-`tensorboard --logdir /o & python train.py & wait`.
+done`, a Python program that only sleeps, a loop that waits for a file (`until [ -f /o/stop ]; do sleep 30; done`). And
+a `wait` without arguments that also waits for what never ends: `tensorboard --logdir /o & python train.py & wait`.
 
 ## Why it costs GPU time
 
@@ -37,7 +37,7 @@ from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
 from stoker.subjects.editing import Cut, after_word, in_script, without_command, without_statement
-from stoker.subjects.launch_plan import Command, Launcher, Role
+from stoker.subjects.launch_plan import Command, Launcher, LaunchPlan, Role
 from stoker.subjects.reading import SERVERS, Timeline, counted
 from stoker.subjects.submission import Submission
 
@@ -46,6 +46,12 @@ LOOP = re.compile(
     r"(?P<body>sleep[^;&|\n]*)[;\n]\s*done\b(?!\s*[<>|&])"
 )
 """A loop that does nothing but sleep."""
+
+FILE_LOOP = re.compile(
+    r"\b(?:until[ \t]+\[\[?|while[ \t]+(?:![ \t]+\[\[?|\[\[?[ \t]+!))[ \t]+-[efs][ \t]+[^\s;]+[ \t]+\]\]?"
+    r"[ \t]*[;\n]\s*do\s+(?P<body>sleep[^;&|\n]*)[;\n]\s*done\b"
+)
+"""A loop that sleeps until a file is there."""
 
 SERVICES = frozenset({"gradio", "http.server", "jupyter", "jupyter-lab", "jupyter-notebook", "mlflow", "streamlit"})
 """Servers that may fail to start, and then end."""
@@ -102,6 +108,36 @@ def check(submission: Submission) -> Iterator[Problem]:
             change=in_script(submission, [_cut(submission, tail, before)], safe=certain) if can_wait else None,
         )
         return
+    yield from _awaited_file(submission, plan, timeline)
+
+
+def _awaited_file(submission: Submission, plan: LaunchPlan, timeline: Timeline) -> Iterator[Problem]:
+    """A loop at the end of the script that waits for a file which no program in the background may write."""
+    for loop in FILE_LOOP.finditer(plan.script.source):
+        for sleep in plan.of(Role.SLEEP)[-EXAMINED:]:
+            invocation = sleep.invocation
+            if invocation.span is None or invocation.background or invocation.captured or invocation.rank_dependent:
+                continue
+            inside = loop.start("body") <= plan.script.offsets(invocation.span)[0] < loop.end("body")
+            before, later = timeline.before(sleep), plan.commands[timeline.position(sleep) + 1 :]
+            if (
+                not inside
+                or submission.may_have_peers
+                or not any(one.launch is not None for one in before)
+                or any(one.invocation.background for one in plan.commands)
+                or any(one.role is not Role.TRIVIAL for one in later)
+            ):
+                continue
+            yield Problem(
+                detail=f"The loop waits for a file after the last program: the job keeps"
+                f" {counted(submission.gpus, 'GPU')} until somebody makes it.",
+                evidence=f"It follows {before[-1].invocation.name or 'the program'}, and nothing runs beside it.",
+                fix="Remove it: the job ends, and gives its GPUs back, when its last command ends.",
+                confidence=Confidence.LIKELY,
+                location=submission.locate(invocation, invocation.argv),
+                sources=(Source.SCRIPT,),
+            )
+            return
 
 
 def _fix(tail: Command, beside: list[Command], timeline: Timeline) -> str:

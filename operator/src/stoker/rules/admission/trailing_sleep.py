@@ -3,7 +3,7 @@
 ## What it flags
 
 A `sleep` of a minute or more in the foreground after the last command that works (`sleep 30m & wait $!` and `timeout
-30m tail -f /dev/null` as well), and one of an hour or more beside a
+30m tail -f /dev/null` and `for i in $(seq 30); do sleep 60; done` as well), and one of an hour or more beside a
 training in the background, which ends the job then and not sooner: `torchrun train.py & sleep 86400`.
 
 ## Why it costs GPU time
@@ -60,8 +60,14 @@ def check(submission: Submission, *, minimum_seconds: float) -> Iterator[Problem
     if plan is None or submission.gpus < 1:
         return
     timeline = Timeline(plan)
-    for sleep in plan.of(Role.SLEEP)[-EXAMINED:]:
-        seconds = sleep.seconds
+    sleeps = plan.of(Role.SLEEP)[-EXAMINED:]
+    for number, sleep in enumerate(sleeps, 1):
+        seconds, repeated = sleep.seconds, sleep.invocation.in_loop
+        if repeated:
+            seconds = _total(plan, sleep)
+            again = any(one.invocation.span == sleep.invocation.span for one in sleeps[number:])
+            if again or any(work.invocation.in_loop for work in timeline.before(sleep)):
+                continue
         if seconds is None or not minimum_seconds <= seconds < math.inf or not _holds_the_shell(sleep):
             continue
         if timeline.followed(sleep):
@@ -80,13 +86,23 @@ def check(submission: Submission, *, minimum_seconds: float) -> Iterator[Problem
         line = "wait $!" if sleep.invocation.name == "wait" else line
         certain = work.launch is not None and sleep.invocation.certain and plan.script.complete
         yield Problem(
-            detail=f'"{line}" {when} keeps {gpus} for {duration(seconds)}, {_hours(hours)}.',
+            detail=f'"{line}"{" in a loop" if repeated else ""} {when} keeps {gpus} for {duration(seconds)}, {_hours(hours)}.',
             evidence=f"Nothing that works follows it; before it runs {work.invocation.name or 'the program'}.",
             confidence=Confidence.CERTAIN if certain else Confidence.LIKELY,
             location=submission.locate(sleep.invocation, sleep.invocation.argv),
             sources=(Source.SCRIPT,),
-            change=in_script(submission, [without_command(submission, sleep.invocation)], safe=certain),
+            change=None
+            if repeated  # a loop needs a body
+            else in_script(submission, [without_command(submission, sleep.invocation)], safe=certain),
         )
+
+
+def _total(plan: LaunchPlan, sleep: Command) -> float | None:
+    """The seconds of all rounds of a sleep in loops over known lists; None where one is unknown."""
+    rounds = [one for one in plan.of(Role.SLEEP) if one.invocation.span == sleep.invocation.span]
+    if any(one.seconds is None or not one.invocation.rounds for one in rounds):
+        return None
+    return sum((one.seconds or 0) * one.invocation.rounds for one in rounds)
 
 
 def _hours(hours: float) -> str:
@@ -97,7 +113,7 @@ def _holds_the_shell(command: Command) -> bool:
     invocation = command.invocation
     return not (
         invocation.background
-        or invocation.in_loop
+        or (invocation.in_loop and not invocation.rounds)
         or invocation.captured
         or invocation.piped
         or invocation.rank_dependent
