@@ -83,10 +83,11 @@ def check(submission: Submission, *, minimum_seconds: float) -> Iterator[Problem
         gpus = f"{submission.gpus} GPUs" if submission.gpus > 1 else "1 GPU"
         when = "after a failure" if sleep.invocation.after_failure else "after the last program"
         line = " ".join(str(word) for word in sleep.invocation.argv)
+        loop = " in a loop" if repeated else ""
         line = "wait $!" if sleep.invocation.name == "wait" else line
         certain = work.launch is not None and sleep.invocation.certain and plan.script.complete
         yield Problem(
-            detail=f'"{line}"{" in a loop" if repeated else ""} {when} keeps {gpus} for {duration(seconds)}, {_hours(hours)}.',
+            detail=f'"{line}"{loop} {when} keeps {gpus} for {duration(seconds)}, {_hours(hours)}.',
             evidence=f"Nothing that works follows it; before it runs {work.invocation.name or 'the program'}.",
             confidence=Confidence.CERTAIN if certain else Confidence.LIKELY,
             location=submission.locate(sleep.invocation, sleep.invocation.argv),
