@@ -122,7 +122,7 @@ def _awaited_file(submission: Submission, plan: LaunchPlan, timeline: Timeline) 
             before, later = timeline.before(sleep), plan.commands[timeline.position(sleep) + 1 :]
             if (
                 not inside
-                or submission.may_have_peers
+                or submission.nodes > 1
                 or not any(one.launch is not None for one in before)
                 or any(one.invocation.background for one in plan.commands)
                 or any(one.role is not Role.TRIVIAL for one in later)
