@@ -82,6 +82,7 @@ def _notebook_image(submission: Submission) -> Iterator[Problem]:
         f" {counted(submission.gpus, 'GPU')} will be idle most of the time.",
         evidence="The job gives no command of its own.",
         confidence=Confidence.LIKELY,
+        fix=None if submission.paths.job_type else "Submit the script that is to run.",
         location=submission.locate_image(),
         sources=(Source.MANIFEST,),
     )
