@@ -81,7 +81,7 @@ def _waited(script: ShellScript, command: Command, endless: list[Command], start
     if not words:
         arms = set(command.invocation.branches)
         known = [one for one in endless if arms.issuperset(one.invocation.branches)]
-        if not known and started is not None and started.invocation.detached:
+        if not known and started is not None and started.invocation.detached and started.role is Role.ENDLESS:
             known = [started]
         if known:
             tool = "a loop" if known[-1].invocation.loop_endless else known[-1].tool
