@@ -53,9 +53,7 @@ def _waiting(script: ShellScript, commands: list[Command]) -> list[Command]:
             command = _waited(script, command, endless, started)
         if invocation.name in _STOPPERS:
             endless.clear()
-        elif invocation.background and not (
-            invocation.detached and (script.argument is None or {"tmux", "screen", "setsid"} & set(invocation.wrappers))
-        ):  # a container's `bash -c` is a shell within, whose own commands it waits for
+        elif invocation.background and not invocation.detached:
             started = command
             if _never_ends(command) or (invocation.loop_endless and not works):
                 endless.append(command)

@@ -333,7 +333,8 @@ class Walk(ABC):
 
     def _background(self, node: Node, state: State) -> None:
         copy = state.fork()
-        detached = copy.how.detached or len(self._exits) > 1
+        outermost = 1 if self._script.argument is None else 2  # a container's `bash -c` is a shell within
+        detached = copy.how.detached or len(self._exits) > outermost
         copy.how, copy.errexit = replace(copy.how, background=True, detached=detached), False
         self._subshell(copy, lambda inner: self._execute(node, inner))
 
