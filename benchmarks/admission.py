@@ -178,7 +178,7 @@ def main() -> None:
     parser.add_argument(
         "--seconds", type=float, default=6.0, help="of each load on each server; the lowest rate longer"
     )
-    parser.add_argument("--threads", type=int, default=min(4, os.cpu_count() or 1), help="that review")
+    parser.add_argument("--threads", type=int, default=1, help="that review")
     options = parser.parse_args()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

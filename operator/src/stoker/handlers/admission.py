@@ -7,7 +7,6 @@ by side: nothing is written to the cluster, and the webhook's configuration is t
 import asyncio
 import gc
 import logging
-import os
 import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
@@ -47,13 +46,14 @@ class AdmissionSettings:
     `surroundings`: what policies must fit.
     `list_interval`: how often the watched policies and namespaces are compared with a list. `exit_timeout`: how long
     stopping may take before the process kills itself; below the pod's terminationGracePeriodSeconds, above the
-    server's delay and timeout.
+    server's delay and timeout. `review_threads`: reviews compute, and computing threads of Python take turns; two
+    of them fight for it with each other and with the loop (docs/performance.md).
     """
 
     server: ServerSettings
     surroundings: Surroundings = field(default_factory=Surroundings)
     health_port: int = 8081
-    review_threads: int = field(default_factory=lambda: min(4, os.cpu_count() or 1))
+    review_threads: int = 1
     list_interval: float = 120.0
     list_retry: float = 2.0
     exit_timeout: float = 25.0

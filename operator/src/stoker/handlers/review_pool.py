@@ -16,7 +16,7 @@ stopped.
 
 
 class ReviewPool:
-    """A few threads for what computes.
+    """Threads, one by default, for what computes.
 
     A review takes milliseconds, one of a hostile script up to its budget: in the loop it would hold up all others and
     the probes, in a thread it shares the processor with them, for less than 0.1 ms more (benchmarks/admission.py). What
