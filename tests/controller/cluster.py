@@ -4,6 +4,7 @@ what Kubernetes does is tried end to end.
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from datetime import datetime
 from typing import Any
 
 from stoker.adapters.kubernetes import (
@@ -14,6 +15,19 @@ from stoker.adapters.kubernetes import (
     Object,
     Resource,
 )
+
+
+class HeldClock:
+    """A clock that stands at a time until the test sets another one."""
+
+    def __init__(self, time: datetime) -> None:
+        self.time = time
+
+    def now(self) -> datetime:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time.timestamp()
 
 
 class FakeApi:

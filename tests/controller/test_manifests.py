@@ -13,6 +13,7 @@ from stoker.models.dljob import DLJob
 from stoker.models.finding import rfc3339
 from stoker.models.policy import EffectivePolicy
 from stoker.models.verdict import Verdict
+from tests.controller.cluster import HeldClock
 from tests.workload.building import dljob_object
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -20,20 +21,9 @@ RULE = "launcher-too-few"
 WASTEFUL = "torchrun --nproc_per_node=4 train.py"
 
 
-class HeldClock:
-    def __init__(self) -> None:
-        self.time = NOW
-
-    def now(self) -> datetime:
-        return self.time
-
-    def monotonic(self) -> float:
-        return 0.0
-
-
 class World:
     def __init__(self) -> None:
-        self.store, self.clock = Store(), HeldClock()
+        self.store, self.clock = Store(), HeldClock(NOW)
         self.manifests = Manifests(Policies(self.store.policies, self.store.namespaces), self.clock)
         self.version = 0
 

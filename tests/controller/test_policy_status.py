@@ -11,27 +11,16 @@ from stoker.controller.policies import Policies
 from stoker.controller.policy_status import PolicyReporter, Territory, territories
 from stoker.controller.store import Store
 from stoker.models.policy import UtilizationPolicy
-from tests.controller.cluster import FakeApi
+from tests.controller.cluster import FakeApi, HeldClock
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-
-
-class HeldClock:
-    def __init__(self) -> None:
-        self.time = NOW
-
-    def now(self) -> datetime:
-        return self.time
-
-    def monotonic(self) -> float:
-        return 0.0
 
 
 class World:
     """A cluster with namespaces and policies, and what a reporter writes of them."""
 
     def __init__(self) -> None:
-        self.api, self.store, self.clock = FakeApi(), Store(), HeldClock()
+        self.api, self.store, self.clock = FakeApi(), Store(), HeldClock(NOW)
         self.policies = Policies(self.store.policies, self.store.namespaces)
         self.reporter = PolicyReporter(self.api, self.store, self.policies, all_rules(), Surroundings(), self.clock)
 

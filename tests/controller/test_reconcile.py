@@ -21,22 +21,11 @@ from stoker.models.finding import Finding, rfc3339
 from stoker.models.screen import Screen
 from stoker.models.series import JobFacts, JobSeries
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
-from tests.controller.cluster import FakeApi, failing
+from tests.controller.cluster import FakeApi, HeldClock, failing
 from tests.workload.building import JOB_UID, dljob_object, job
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 KEY = Key("team", "bert")
-
-
-class HeldClock:
-    def __init__(self) -> None:
-        self.time = NOW
-
-    def now(self) -> datetime:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time.timestamp()
 
 
 class NoMetrics:
@@ -49,7 +38,7 @@ class NoMetrics:
 
 class World:
     def __init__(self, status: dict[str, Any] | None = None, **spec: Any) -> None:
-        self.api, self.store, self.clock = FakeApi(), Store(), HeldClock()
+        self.api, self.store, self.clock = FakeApi(), Store(), HeldClock(NOW)
         raw = self.api.store(DLJOBS, "team", dljob_object(status=status, **spec))
         self.store.dljobs.put(raw)
         policies = Policies(self.store.policies, self.store.namespaces)

@@ -1,6 +1,7 @@
 """DLJobs of one namespace and what the operator makes of them, as tests look at them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,15 @@ from e2e.cluster.waiting import wait_for
 
 MERGE = "application/merge-patch+json"
 IMAGE = "registry.example.com/nlp/bert:2026.11"
+
+
+@contextmanager
+def dljobs_of_their_own(cluster: Cluster, name: str) -> Iterator["DLJobs"]:
+    """A namespace of its own; what holds GPUs in it is gone before the next test begins."""
+    namespace = cluster.create_namespace(name)
+    yield DLJobs(cluster, namespace)
+    cluster.kubectl("delete", "dljobs,jobs,pods", "--all", "-n", namespace, "--force", "--grace-period=0")
+    cluster.api("DELETE", f"/api/v1/namespaces/{namespace}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import pytest
 
 from e2e.conftest import StartCluster
 from e2e.operator import Operator
-from e2e.scenarios.lifecycle.workload import DLJobs
+from e2e.scenarios.lifecycle.workload import DLJobs, dljobs_of_their_own
 
 
 @pytest.fixture(scope="package")
@@ -21,9 +21,6 @@ def operator(start_cluster: StartCluster) -> Iterator[Operator]:
 @pytest.fixture
 def jobs(operator: Operator) -> Iterator[DLJobs]:
     """A namespace of its own; afterwards no policy and nothing that holds GPUs is left."""
-    cluster = operator.cluster
-    namespace = cluster.create_namespace("policies")
-    yield DLJobs(cluster, namespace)
-    cluster.kubectl("delete", "utilizationpolicies", "--all")
-    cluster.kubectl("delete", "dljobs,jobs,pods", "--all", "-n", namespace, "--force", "--grace-period=0")
-    cluster.api("DELETE", f"/api/v1/namespaces/{namespace}")
+    with dljobs_of_their_own(operator.cluster, "policies") as jobs:
+        yield jobs
+        operator.cluster.kubectl("delete", "utilizationpolicies", "--all")
