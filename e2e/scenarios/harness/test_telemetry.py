@@ -72,10 +72,11 @@ def test_a_second_past_keeps_the_first_and_what_was_scraped(cluster: Cluster, jo
 
 
 def test_every_gpu_is_exported_once_and_a_pod_has_its_own(cluster: Cluster, jobs: Jobs) -> None:
-    jobs.create("a", pods=3, gpus=3, scenario="phases: [{util: 50}]")
+    # whole nodes first: the smaller pods fit into what they leave wherever the scheduler puts them, not the reverse
     jobs.create("b", pods=2, gpus=8, scenario="phases: [{util: 60}]")
-    jobs.running("a", 3)
     jobs.running("b", 2)
+    jobs.create("a", pods=3, gpus=3, scenario="phases: [{util: 50}]")
+    jobs.running("a", 3)
     mine = f'DCGM_FI_DEV_GPU_UTIL{{namespace="{jobs.namespace}"}}'
     wait_for("their series", lambda: values(cluster, f"count(count by (UUID) ({mine}))") == [25])
     # of the last scrapes: a series that ended while Prometheus was down looks alive for five minutes more, and one
