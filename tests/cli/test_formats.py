@@ -17,7 +17,7 @@ from stoker.cli import stoker
 from stoker.cli.formats import FORMATS, Screen
 from stoker.cli.formats.text import render
 from stoker.cli.manifests import Region, parse
-from stoker.cli.report import Entry, Report, Results
+from stoker.cli.results import Entry, Report, Results
 from stoker.models.vocabulary import Action, Category, Confidence, Severity, Source
 
 ROOT = Path(__file__).parents[2]

@@ -20,7 +20,7 @@ from stoker.cli.fixing import Fixer
 from stoker.cli.judgement import Judge
 from stoker.cli.manifests import parse
 from stoker.cli.policies import load
-from stoker.cli.report import Entry, Report
+from stoker.cli.results import Entry, Report
 from stoker.cli.selection import select
 
 FIXTURES = Path(__file__).parent / "admission"

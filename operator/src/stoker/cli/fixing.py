@@ -13,7 +13,7 @@ from stoker.cli.edits import NotApplicableError, apply
 from stoker.cli.judgement import Judge
 from stoker.cli.manifests import STDIN_NAME, InputError, Manifest, parse
 from stoker.cli.places import split
-from stoker.cli.report import Entry, Report
+from stoker.cli.results import Entry, Report
 from stoker.models.finding import Change
 from stoker.models.vocabulary import Severity
 from stoker.subjects.editing import shell_texts

@@ -14,7 +14,7 @@ from stoker.admission.review import SUBMISSION
 from stoker.admission.suppression import MARK
 from stoker.cli.manifests import Manifest, Region
 from stoker.cli.policies import Policies
-from stoker.cli.report import SCHEMA_RULE, SUPPRESSION_RULE, Entry, Report, Skipped
+from stoker.cli.results import SCHEMA_RULE, SUPPRESSION_RULE, Entry, Report, Skipped
 from stoker.cli.schema import is_ours, metadata, object_name, violations
 from stoker.cli.selection import Selection
 from stoker.models.dljob import DLJob

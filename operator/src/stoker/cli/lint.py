@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stoker.cli.fixing import Fixer
     from stoker.cli.judgement import Judge
     from stoker.cli.manifests import File, Fragment, InputError
-    from stoker.cli.report import Results
+    from stoker.cli.results import Results
 
 EXIT_FINDINGS = 1
 EXIT_USAGE = 2
@@ -144,7 +144,7 @@ def _fixer(judge: "Judge", *, unsafe: bool) -> "Fixer":
 def check(files: "Iterable[File | Fragment | InputError]", judge: "Judge", fixer: "Fixer | None" = None) -> "Results":
     """Judge all documents of the files; with a fixer, of what the files become."""
     from stoker.cli.manifests import Fragment, InputError, parse
-    from stoker.cli.report import Report, Results, Skipped
+    from stoker.cli.results import Report, Results, Skipped
 
     reports: list[Report] = []
     skipped: list[Skipped] = []

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from stoker.catalogue import admission_rules
-from stoker.cli.report import SCHEMA_RULE, SUPPRESSION_RULE
+from stoker.cli.results import SCHEMA_RULE, SUPPRESSION_RULE
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category
 from stoker.subjects.submission import Submission

@@ -9,6 +9,9 @@ from stoker.models.finding import Finding
 from stoker.models.vocabulary import Stage, UnknownReason
 
 
+MAX_ADVICE = 4
+
+
 class IdlenessState(StrEnum):
     """Whether a job as a whole is idle. Missing is never idle."""
 
@@ -56,6 +59,22 @@ class StageSpan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GpuUse:
+    """One GPU of the job over its pod's life. Percents are 0..100; None means unknown, never 0.
+
+    `gpu` is its number on the node where that is known, else its identity; `rank` and `node` are its pod's.
+    """
+
+    pod: str
+    rank: int
+    node: str | None
+    gpu: str
+    average_percent: float | None
+    peak_memory_percent: float | None
+    coverage_percent: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Utilization:
     """A job's utilization by the study's definition (ICSE 2024, section 2): the time-weighted mean over the job's
     whole life and all GPUs requested. Percents are 0..100; None means unknown, never 0.
@@ -74,6 +93,18 @@ class Utilization:
     stages: tuple[StageSpan, ...] = ()
     nodes: tuple[str, ...] = ()
     """One line a pod, worst first, at most 32."""
+    gpus: tuple[GpuUse, ...] = ()
+    """Every GPU that has samples, by rank and number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """Something that may help though nothing is wrong: never a finding, never counted, never acted upon."""
+
+    rule: str
+    detail: str
+    fix: str
+    docs: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +116,10 @@ class Diagnosis:
     utilization: Utilization | None
     unknown: UnknownReason | None = None
     findings: tuple[Finding, ...] = ()
+    advice: tuple[Advice, ...] = ()
+    """At most MAX_ADVICE, the most promising first."""
+    idle_since: datetime | None = None
+    """Since when every GPU of the job that still runs has been sampled and idle; None where one works or is unknown."""
 
 
 class DiagnosisThresholds(Protocol):

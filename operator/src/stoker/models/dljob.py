@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema, field_validator
 from pydantic_core import PydanticCustomError
 
+from stoker.models.diagnosis import MAX_ADVICE
 from stoker.models.duration import Between, parse_duration
 from stoker.models.environment import RESERVED_NAMES, RESERVED_PREFIXES
 from stoker.models.meta import (
@@ -40,7 +41,6 @@ MAX_NAME_LENGTH = 58
 MAX_SCRIPT_BYTES = 65_536
 SCRIPT_REMEDY = "put the program into the image or into spec.sources"
 MAX_FINDINGS = 32
-MAX_ADVICE = 4
 MAX_NODE_LINES = 32
 MAX_HISTORY = 10
 

@@ -70,6 +70,17 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recoverable:
+    """What the change may return, in GPU-hours: an estimate, never to be confused with the idle GPU-hours, which are a
+    fact. `basis` says where the range comes from (ICSE 2024, section 4.5, shows how far the two lie apart).
+    """
+
+    min: float
+    max: float
+    basis: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """One fault as a rule's check reports it; the rule adds its own name, category and documentation.
 
@@ -87,6 +98,7 @@ class Problem:
     since: datetime | None = None
     until: datetime | None = None
     gpu_hours_idle: float | None = None
+    recoverable: Recoverable | None = None
     alternatives: tuple[Category, ...] = ()
     change: Change | None = None
 
@@ -112,6 +124,7 @@ class Finding:
     since: datetime | None = None
     until: datetime | None = None
     gpu_hours_idle: float | None = None
+    recoverable: Recoverable | None = None
     alternatives: tuple[Category, ...] = ()
     change: Change | None = None
 

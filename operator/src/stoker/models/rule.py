@@ -114,6 +114,7 @@ class Rule(Generic[Subject]):
             since=problem.since,
             until=problem.until,
             gpu_hours_idle=problem.gpu_hours_idle,
+            recoverable=problem.recoverable,
             alternatives=problem.alternatives,
             change=problem.change,
         )

@@ -30,13 +30,21 @@ class GpuSignal(StrEnum):
     PCIE_TX = "pcieTx"
     """GPU to host."""
     NVLINK = "nvlink"
+    """Both directions together; a counter under some exporters' name for a rate (see `subjects.examination`)."""
     POWER = "power"
+    """Mean over the interval where the energy counter is exported, else over the exporter's last second."""
     ENCODER = "encoder"
     DECODER = "decoder"
+    SM_CLOCK = "smClock"
+    """MHz."""
+    XID = "xid"
+    """The number of the driver's last error on this device; 0 without one."""
+    PCIE_REPLAY = "pcieReplay"
+    """PCIe packets sent again, since the driver's start."""
 
 
 class PodSignal(StrEnum):
-    """A signal of one pod. Units: cores, bytes, bytes/s."""
+    """A signal of one pod. Units: cores, bytes, bytes/s, percent of time."""
 
     CPU = "cpu"
     MEMORY = "memory"
@@ -44,14 +52,28 @@ class PodSignal(StrEnum):
     NET_TX = "netTx"
     DISK_READ = "diskRead"
     DISK_WRITE = "diskWrite"
+    CPU_THROTTLED = "cpuThrottled"
+    """Percent of the CFS periods in which the CPU limit stopped it."""
+    CPU_PRESSURE = "cpuPressure"
+    """Percent of time in which some task waited for a CPU (PSI, cgroup v2); likewise the next two."""
+    IO_PRESSURE = "ioPressure"
+    MEMORY_PRESSURE = "memoryPressure"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """An earlier run of a pod's trainer container, which ended and was started anew in the same pod."""
+
+    started_at: datetime
+    finished_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFacts:
     """One pod of a job, from its status.
 
-    `started_at` and `finished_at` are the trainer container's; a pod's creation time is never a start. `gpus` is what
-    it was granted.
+    `started_at` and `finished_at` are those of the trainer container's latest run, `attempts` its earlier ones as far
+    as they are known, the oldest first; a pod's creation time is never a start. `gpus` is what it was granted.
     """
 
     name: str
@@ -64,8 +86,17 @@ class PodFacts:
     ready: bool = False
     restarts: int = 0
     terminating: bool = False
+    attempts: tuple[Attempt, ...] = ()
+    scheduled_at: datetime | None = None
+    """When it was bound to its node: from then on it holds its GPUs."""
+    waiting_for: str | None = None
+    """What keeps the trainer container from starting, as the kubelet calls it: ContainerCreating, PodInitializing,
+    ImagePullBackOff, ...; None once it has run.
+    """
     cpu_limit: float | None = None
     """Cores; None without a limit."""
+    cpu_request: float | None = None
+    """Cores; None without a request."""
     host_network: bool = False
     """Its network series would be the node's."""
 
@@ -82,7 +113,12 @@ class JobFacts:
     gpu_resource: str = "nvidia.com/gpu"
     job_type: JobType = JobType.TRAINING
     framework: Framework | None = None
+    gpu_product: str | None = None
+    """The GPUs' model as the job asked for it or the node's label names it."""
     pods: tuple[PodFacts, ...] = ()
+    """Of each rank the latest pod: what is said of now is said of these."""
+    former_pods: tuple[PodFacts, ...] = ()
+    """Pods that these have replaced (a resume, a disruption): their GPU time belongs to the job's life."""
     interactive_entry: bool = False
     """Admission saw an interactive program as the job's final command."""
     processes_per_node: int | None = None
@@ -120,6 +156,28 @@ class PodSeries:
     signals: Mapping[PodSignal, FloatArray]
 
 
+class MarkKind(StrEnum):
+    """What a line of a program's log says that it does."""
+
+    INSTALL = "install"
+    DOWNLOAD = "download"
+    EPOCH = "epoch"
+    EVALUATION = "evaluation"
+    CHECKPOINT = "checkpoint"
+    UPLOAD = "upload"
+    COLLECTIVE_TIMEOUT = "collectiveTimeout"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogMark:
+    """A line of a pod's log that tells what its program does. `text` is the line, one line, at most 200 characters."""
+
+    time: datetime
+    pod: str
+    kind: MarkKind
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSeries:
     """A job's series on a regular grid.
@@ -133,4 +191,6 @@ class JobSeries:
     step: float
     gpus: tuple[GpuSeries, ...] = ()
     pods: tuple[PodSeries, ...] = field(default=())
+    marks: tuple[LogMark, ...] = ()
+    """What the pods' logs say, oldest first, where they may be read (UtilizationPolicy, spec.analysis.readLogs)."""
     complete: bool = True

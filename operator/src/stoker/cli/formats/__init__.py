@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from stoker.cli.report import Results
+    from stoker.cli.results import Results
 
 FORMATS: Mapping[str, str] = {
     name: f"{__name__}.{name}" for name in ("text", "json", "sarif", "github")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from stoker.cli.formats import Screen
 from stoker.cli.manifests import STDIN_NAME
-from stoker.cli.report import Entry, Level, Report, Results
+from stoker.cli.results import Entry, Level, Report, Results
 
 COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.ADVICE: "notice", Level.NOTE: "notice"}
 

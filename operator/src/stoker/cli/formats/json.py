@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from stoker.cli.formats import Screen
-from stoker.cli.report import Entry, Report, Results, Skipped
+from stoker.cli.results import Entry, Report, Results, Skipped
 
 VERSION = 1
 """Version of the JSON; a change that breaks a reader raises it, a new field doesn't."""

@@ -12,7 +12,7 @@ from stoker.catalogue.pages import page
 from stoker.cli.edits import NotApplicableError, apply
 from stoker.cli.formats import Screen
 from stoker.cli.manifests import STDIN_NAME, InputError, Region
-from stoker.cli.report import SCHEMA_RULE, SUPPRESSION_RULE, Entry, Level, Report, Results, Skipped
+from stoker.cli.results import SCHEMA_RULE, SUPPRESSION_RULE, Entry, Level, Report, Results, Skipped
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Action, Severity
 

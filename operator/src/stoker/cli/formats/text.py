@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from stoker.cli.formats import Screen
-from stoker.cli.report import Entry, Level, Report, Results
+from stoker.cli.results import Entry, Level, Report, Results
 from stoker.models.vocabulary import Outcome
 
 COLOURS = {Level.ERROR: "red", Level.WARNING: "yellow", Level.ADVICE: "cyan", Level.NOTE: "cyan"}
