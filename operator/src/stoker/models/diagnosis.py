@@ -8,7 +8,6 @@ from typing import Protocol
 from stoker.models.finding import Finding
 from stoker.models.vocabulary import Stage, UnknownReason
 
-
 MAX_ADVICE = 4
 
 
