@@ -89,3 +89,16 @@ def test_a_named_alternative_that_the_source_shows_decides_the_category() -> Non
     (joined,) = findings(one_of_two, launcher)
     assert joined.category is Category.GPU_OVERSUBSCRIPTION
     assert joined.alternatives == (Category.API_MISUSE,)
+
+
+def test_a_rule_that_is_off_claims_no_time_from_the_others() -> None:
+    recording = from_dict(INSTALLS_THEN_SLEEPS)
+    facts, series, now = recording.at(recording.length)
+
+    def hours(*off: str) -> dict[str, float]:
+        found = diagnose(facts, series, (), Thresholds(), now, off=off).findings
+        return {finding.rule: finding.gpu_hours_idle or 0 for finding in found}
+
+    every, without = hours(), hours("gpus-unused")
+    assert set(every) - set(without) == {"gpus-unused"}
+    assert without["long-installation"] > every["long-installation"]

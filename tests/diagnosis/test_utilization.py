@@ -235,3 +235,22 @@ def test_missing_samples_never_make_a_job_unreleased(data: st.DataObject) -> Non
     facts, series, now = recording.at(80)
     found = diagnose(facts, series, (), Thresholds(), now)
     assert Category.UNRELEASED_JOB not in {finding.category for finding in found.findings}
+
+
+def test_each_gpu_has_its_own_line_in_the_order_of_its_number() -> None:
+    recording = from_dict(
+        {
+            "job": {"gpusPerNode": 12},
+            "gpus": [
+                {"of": "0-9", "util": "80x20", "memoryUsed": "8000x20", "memoryFree": "24000x20"},
+                {"of": "10-11", "util": "20x10 _x10"},
+            ],
+        }
+    )
+    facts, series, now = recording.at(recording.length)
+    used = diagnose(facts, series, (), Thresholds(), now).utilization
+    assert used is not None
+    assert [gpu.gpu for gpu in used.gpus] == [str(number) for number in range(12)]
+    assert [gpu.average_percent for gpu in used.gpus] == [80.0] * 10 + [20.0] * 2
+    assert [gpu.peak_memory_percent for gpu in used.gpus] == [25.0] * 10 + [None] * 2
+    assert [gpu.coverage_percent for gpu in used.gpus] == [100.0] * 10 + [50.0] * 2

@@ -3,7 +3,7 @@
 import numpy as np
 
 from stoker.diagnosis.words import MAX_NODES, node_line
-from stoker.models.diagnosis import StageSpan, Utilization
+from stoker.models.diagnosis import GpuUse, StageSpan, Utilization
 from stoker.models.series import FloatArray
 from stoker.subjects.examination import Device, Examination
 from stoker.subjects.grid import BoolArray, life
@@ -35,7 +35,26 @@ def utilization(exam: Examination) -> Utilization | None:
             for span in exam.stages
         ),
         nodes=_nodes(exam),
+        gpus=tuple(_gpu(device) for device in sorted(exam.devices, key=_place)),
     )
+
+
+def _gpu(device: Device) -> GpuUse:
+    alive = int(device.life.sum())
+    return GpuUse(
+        pod=device.pod.name,
+        rank=device.pod.rank,
+        node=device.pod.node,
+        gpu=device.label,
+        average_percent=_device_mean(device.use),
+        peak_memory_percent=float(np.nanmax(device.memory)) if np.isfinite(device.memory).any() else None,
+        coverage_percent=100.0 * float(np.isfinite(device.use).sum()) / alive if alive else 0.0,
+    )
+
+
+def _place(device: Device) -> tuple[int, str, int, str]:
+    """By rank, pod and number: GPU 10 comes after GPU 9."""
+    return device.pod.rank, device.pod.name, len(device.label), device.label
 
 
 def _mean(exam: Examination, mask: BoolArray) -> float | None:
@@ -61,7 +80,8 @@ def _nodes(exam: Examination) -> tuple[str, ...]:
     """One line a pod, the worst first; a pod that can't be judged stands before all."""
     by_pod: dict[str, list[Device]] = {pod.name: [] for pod in exam.facts.pods}
     for device in exam.devices:
-        by_pod[device.pod.name].append(device)
+        if device.pod.name in by_pod:  # a former pod's time is the job's, its node no longer is
+            by_pod[device.pod.name].append(device)
     lines: list[tuple[float, int, str]] = []
     for pod in exam.facts.pods:
         alive = life(pod, exam.series.times, exam.step)
