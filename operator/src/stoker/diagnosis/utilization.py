@@ -6,7 +6,7 @@ from stoker.diagnosis.words import MAX_NODES, node_line
 from stoker.models.diagnosis import GpuUse, StageSpan, Utilization
 from stoker.models.series import FloatArray
 from stoker.subjects.examination import Device, Examination
-from stoker.subjects.grid import BoolArray, life
+from stoker.subjects.grid import BoolArray
 
 
 def utilization(exam: Examination) -> Utilization | None:
@@ -60,7 +60,7 @@ def _place(device: Device) -> tuple[int, str, int, str]:
 def _mean(exam: Examination, mask: BoolArray) -> float | None:
     """Mean use over the steps of the mask; None below the policy's coverage."""
     values = exam.use[:, mask]
-    expected = max(exam.facts.gpus, len(exam.devices)) * int((mask & exam.life).sum())
+    expected = exam.expected(mask)
     known = int(np.isfinite(values).sum())
     if not expected or 100 * known < exam.thresholds.min_coverage_percent * expected:
         return None
@@ -84,8 +84,7 @@ def _nodes(exam: Examination) -> tuple[str, ...]:
             by_pod[device.pod.name].append(device)
     lines: list[tuple[float, int, str]] = []
     for pod in exam.facts.pods:
-        alive = life(pod, exam.series.times, exam.step)
-        if not alive.any():
+        if not exam.lives[pod.name].any():
             continue
         uses: list[float | None] = [_device_mean(device.use) for device in by_pod[pod.name]]
         uses += [None] * (pod.gpus - len(uses))

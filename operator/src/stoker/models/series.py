@@ -146,6 +146,8 @@ class GpuSeries:
     signals: Mapping[GpuSignal, FloatArray]
     index: str | None = None
     context_idle_watts: float | None = None
+    shared: bool = False
+    """Several pods hold the device (time-slicing, MPS): what it does is not this pod's doing alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

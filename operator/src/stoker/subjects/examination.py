@@ -2,20 +2,23 @@
 meanwhile.
 """
 
+import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from stoker.models.diagnosis import DiagnosisThresholds
 from stoker.models.finding import Problem
-from stoker.models.series import FloatArray, GpuSeries, GpuSignal, JobFacts, JobSeries, PodFacts, PodSignal
+from stoker.models.series import FloatArray, GpuSeries, GpuSignal, JobFacts, JobSeries, MarkKind, PodFacts, PodSignal
 from stoker.models.vocabulary import Stage
 from stoker.subjects.activity import ACTIVITY_SIGNALS, PROFILING_SIGNALS, idle_ceiling
-from stoker.subjects.grid import BoolArray, life
-from stoker.subjects.stages import Span, runs, stages
+from stoker.subjects.grid import BoolArray, job_lives
+from stoker.subjects.stages import Span, evaluations, runs, split, stages
 from stoker.subjects.wording import ranges
 
 ALLOCATED_MIB = 64.0
@@ -35,6 +38,13 @@ LEARNED_SAMPLES = 20
 """Steps without work from which a GPU's own context-idle power is learned (its lowest tenth)."""
 LEARNED_REACH = 1.5
 """How far over its model's figure the learned one is believed: boards of one name differ by less."""
+COUNTER_SAMPLES = 10
+"""NVLink traffic that never falls over so many samples is a running total."""
+SATURATED_SHARE = 0.85
+"""Of the CPU limit: the pod computes as fast as it may."""
+PREPARING_CORES = 2.0
+PREPARING_RECEIVED_BYTES = 1e6
+"""Cores, and bytes/s received, a pod: preprocessing keeps several cores busy, and a download or pip receives more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +73,7 @@ class Device:
     allocated: BoolArray
     trusted: bool
     aliased: bool
+    step: float
 
     @property
     def known(self) -> BoolArray:
@@ -93,7 +104,8 @@ class Device:
         """A signal, unless it is absent or can't be trusted."""
         if signal in PROFILING_SIGNALS and not self.trusted:
             return None
-        return self.series.signals.get(signal)
+        values = self.series.signals.get(signal)
+        return _link_rate(values, self.step) if signal is GpuSignal.NVLINK and values is not None else values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +117,9 @@ class Examination:
     thresholds: DiagnosisThresholds
     now: datetime
     devices: tuple[Device, ...]
+    """Those of former pods, too: what they did is the job's."""
+    lives: Mapping[str, BoolArray]
+    """The steps in which each pod's container ran, former pods' too."""
 
     # ------------------------------------------------------------------------------------------------------ time
 
@@ -117,9 +132,30 @@ class Examination:
     def life(self) -> BoolArray:
         """The steps in which any of the job's containers ran."""
         alive = np.zeros(len(self.series.times), dtype=np.bool_)
-        for pod in self.facts.pods:
-            alive |= life(pod, self.series.times, self.step)
+        for one in self.lives.values():
+            alive |= one
         return alive
+
+    @property
+    def pods(self) -> tuple[PodFacts, ...]:
+        """All pods that the job has or had."""
+        return (*self.facts.pods, *self.facts.former_pods)
+
+    @cached_property
+    def attempts(self) -> tuple[BoolArray, ...]:
+        """The job's life cut where it was down as a whole, or where its first rank's container started anew."""
+        cuts = {
+            int(np.searchsorted(self.series.times - self.step / 2, start.timestamp()))
+            for pod in self.pods
+            if pod.rank == 0
+            for start in (*(attempt.started_at for attempt in pod.attempts), pod.started_at)
+            if start is not None
+        }
+        found: list[BoolArray] = []
+        for first, last in runs(self.life):
+            edges = [first, *sorted(cut for cut in cuts if first < cut < last), last]
+            found += [self.steps(*pair) for pair in pairwise(edges)]
+        return tuple(found)
 
     @cached_property
     def running(self) -> bool:
@@ -171,12 +207,33 @@ class Examination:
         """The steps in which every GPU that the job requested is sampled and idle."""
         if not self.every_gpu_seen:
             return np.zeros(len(self.series.times), dtype=np.bool_)
-        return np.asarray(self.idle.all(axis=0), dtype=np.bool_)
+        doubtful = (self.alive & ~self.idle).any(axis=0)
+        return np.asarray((self.idle.sum(axis=0) >= self.facts.gpus) & ~doubtful, dtype=np.bool_)
+
+    @property
+    def present(self) -> tuple[Device, ...]:
+        """The GPUs of the job's latest pods, without those that former pods gave back."""
+        names = {pod.name for pod in self.facts.pods}
+        return tuple(device for device in self.devices if device.pod.name in names)
 
     @property
     def every_gpu_seen(self) -> bool:
-        """Each GPU that the job requested has samples."""
-        return 0 < self.facts.gpus <= len(self.devices)
+        """Each GPU that the job requested, and each that a former pod had, has samples."""
+        seen = Counter(device.pod.name for device in self.devices)
+        former = all(seen[pod.name] >= pod.gpus for pod in self.facts.former_pods if self.lives[pod.name].any())
+        return 0 < self.facts.gpus <= len(self.present) and former
+
+    @property
+    def whole_gpus(self) -> bool:
+        """The job has its GPUs to itself: none is a slice of a device or shared with other pods, whose traffic, power
+        and profiling would be mixed up with its own.
+        """
+        return "mig-" not in self.facts.gpu_resource and not any(device.series.shared for device in self.devices)
+
+    @cached_property
+    def alive(self) -> BoolArray:
+        """The steps in which its container ran, one row a device."""
+        return self._rows(device.life for device in self.devices)
 
     @property
     def known_at_all(self) -> bool:
@@ -202,9 +259,13 @@ class Examination:
         ran.
         """
         share = self.thresholds.min_coverage_percent / 100
-        return self.every_gpu_seen and all(
-            (device.life & mask).any() and (device.known & mask).sum() >= share * (device.life & mask).sum()
-            for device in self.devices
+        there = (self.alive & mask).sum(axis=1)
+        known = ((self.busy | self.idle) & mask).sum(axis=1)
+        ranks = {device.pod.rank for device, steps in zip(self.devices, there, strict=True) if steps}
+        return (
+            self.every_gpu_seen
+            and len(ranks) >= len({pod.rank for pod in self.facts.pods})
+            and bool((known >= share * there).all())
         )
 
     def covered_idle(self, mask: BoolArray) -> bool:
@@ -216,9 +277,13 @@ class Examination:
     @cached_property
     def expected_steps(self) -> int:
         """GPU steps that the job's life holds, over all GPUs requested, also those without a pod or a sample."""
-        total = sum(int(life(pod, self.series.times, self.step).sum()) * pod.gpus for pod in self.facts.pods)
+        return self.expected(self.life)
+
+    def expected(self, mask: BoolArray) -> int:
+        """GPU steps that the job holds within the mask, over all GPUs requested."""
+        total = sum(int((self.lives[pod.name] & mask).sum()) * pod.gpus for pod in self.pods)
         unseen = self.facts.gpus - sum(pod.gpus for pod in self.facts.pods)
-        return total + max(unseen, 0) * int(self.life.sum())
+        return total + max(unseen, 0) * int((self.life & mask).sum())
 
     @cached_property
     def coverage_percent(self) -> float:
@@ -268,13 +333,69 @@ class Examination:
 
     @cached_property
     def stages(self) -> tuple[Span, ...]:
-        """Initialization, Active and Tail, as far as there are."""
-        allocated = self._rows(device.allocated for device in self.devices)
-        return stages(self.life, np.asarray(allocated.any(axis=0), dtype=np.bool_), self.any_busy, self.step)
+        """The stages of the job's life in order, as far as the series prove them; each attempt has its own."""
+        return tuple(part for span in self._spans for part in split(span, self.evaluating))
 
     def stage(self, stage: Stage) -> Span | None:
-        """The stage's span, if the job has it."""
+        """The first span of that stage, if the job has it."""
         return next((span for span in self.stages if span.stage is stage), None)
+
+    @cached_property
+    def active(self) -> BoolArray:
+        """The steps of all active stages, training and evaluation alike."""
+        return self._within(Stage.ACTIVE)
+
+    @cached_property
+    def evaluating(self) -> BoolArray:
+        """The steps of the active stages that are evaluation, where that can be told."""
+        active = self._within(Stage.ACTIVE)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # the mean of a step without samples is unknown
+            mean = np.nanmean(self.use, axis=0) if len(self.devices) else np.full(len(active), np.nan)
+        return evaluations(mean, active, self.step)
+
+    @cached_property
+    def training(self) -> BoolArray:
+        """The steps of the active stages that aren't known to be evaluation."""
+        return self.active & ~self.evaluating
+
+    @cached_property
+    def _spans(self) -> list[Span]:
+        """The stages before training and evaluation are told apart."""
+        allocated = np.asarray(self._rows(device.allocated for device in self.devices).any(axis=0), dtype=np.bool_)
+        found: list[Span] = []
+        for attempt in self.attempts:
+            found += stages(attempt, allocated, self.any_busy, self._preparing, self.step)
+        ends = [span for span in found if span.stage is Stage.TAIL]
+        # A tail before a restart was no end: the program stood still, and then began anew.
+        return [replace(span, stage=Stage.ACTIVE) if span in ends and span is not found[-1] else span for span in found]
+
+    def _within(self, stage: Stage) -> BoolArray:
+        mask = np.zeros(len(self.series.times), dtype=np.bool_)
+        for span in self._spans:
+            if span.stage is stage:
+                mask[span.first : span.last] = True
+        return mask & self.life
+
+    @cached_property
+    def _preparing(self) -> BoolArray:
+        """The steps in which some pod's CPUs work as those of preprocessing do: several cores, or all that it may use,
+        with next to nothing received; and no log line says that it installs or downloads.
+        """
+        found = np.zeros(len(self.series.times), dtype=np.bool_)
+        limits = {pod.name: pod.cpu_limit for pod in self.pods}
+        for pod in self.series.pods:
+            cpu, received = pod.signals.get(PodSignal.CPU), pod.signals.get(PodSignal.NET_RX)
+            if cpu is None or received is None or pod.pod not in limits:
+                continue
+            limit = limits[pod.pod]
+            floor = PREPARING_CORES if limit is None else min(PREPARING_CORES, SATURATED_SHARE * limit)
+            with np.errstate(invalid="ignore"):
+                found |= (cpu >= floor) & (received < PREPARING_RECEIVED_BYTES)
+        for mark in self.series.marks:
+            if mark.kind in (MarkKind.INSTALL, MarkKind.DOWNLOAD):
+                found[: int(np.searchsorted(self.series.times, mark.time.timestamp())) + 1] = False
+        return found
 
     @cached_property
     def bursts(self) -> list[tuple[int, int]]:
@@ -297,8 +418,8 @@ class Examination:
         """
         means: dict[str, float] = {}
         recorded = {pod.pod: pod.signals for pod in self.series.pods}
-        for pod in self.facts.pods:
-            steps = mask & life(pod, self.series.times, self.step)
+        for pod in self.pods:
+            steps = mask & self.lives[pod.name]
             values = recorded.get(pod.name, {}).get(signal)
             if not steps.any():
                 continue
@@ -350,7 +471,7 @@ class Examination:
             by_pod.setdefault(device.pod.name, []).append(device.label)
         if self.facts.nodes == 1:
             return "; ".join(f"GPU {ranges(labels)}" for labels in by_pod.values())
-        ranks = {pod.name: pod.rank for pod in self.facts.pods}
+        ranks = {pod.name: pod.rank for pod in self.pods}
         ordered = sorted(by_pod.items(), key=lambda item: ranks[item[0]])
         return "; ".join(f"GPU {ranges(labels)} of {self.facts.name}-{ranks[pod]}" for pod, labels in ordered)
 
@@ -364,16 +485,18 @@ class Examination:
 
 def examine(facts: JobFacts, series: JobSeries, thresholds: DiagnosisThresholds, now: datetime) -> Examination:
     """Read a job's series."""
-    pods = {pod.name: pod for pod in facts.pods}
+    pods = {pod.name: pod for pod in (*facts.pods, *facts.former_pods)}
+    lives = job_lives(facts, series.times, series.step)
     devices = tuple(
-        _device(pods[gpu.pod], gpu, series, thresholds.idle_percent) for gpu in series.gpus if gpu.pod in pods
+        _device(pods[gpu.pod], gpu, series, lives[gpu.pod], thresholds.idle_percent)
+        for gpu in series.gpus
+        if gpu.pod in pods
     )
-    return Examination(facts=facts, series=series, thresholds=thresholds, now=now, devices=devices)
+    return Examination(facts=facts, series=series, thresholds=thresholds, now=now, devices=devices, lives=lives)
 
 
-def _device(pod: PodFacts, gpu: GpuSeries, series: JobSeries, idle_percent: float) -> Device:
+def _device(pod: PodFacts, gpu: GpuSeries, series: JobSeries, alive: BoolArray, idle_percent: float) -> Device:
     empty = np.full(len(series.times), np.nan)
-    alive = life(pod, series.times, series.step)
     util = gpu.signals.get(GpuSignal.UTIL, empty)
     graphics = gpu.signals.get(GpuSignal.GRAPHICS, empty)
     trusted = not _stuck(util, graphics)
@@ -387,7 +510,8 @@ def _device(pod: PodFacts, gpu: GpuSeries, series: JobSeries, idle_percent: floa
         ceiling = idle_ceiling(signal, idle_percent, watts)
         values = gpu.signals.get(signal)
         if ceiling is not None and values is not None:
-            busy |= np.nan_to_num(_rate(signal, values), nan=-np.inf) > ceiling
+            rate = _link_rate(values, series.step) if signal is GpuSignal.NVLINK else values
+            busy |= np.nan_to_num(rate, nan=-np.inf) > ceiling
     return Device(
         pod=pod,
         series=gpu,
@@ -399,14 +523,23 @@ def _device(pod: PodFacts, gpu: GpuSeries, series: JobSeries, idle_percent: floa
         allocated=allocated & alive,
         trusted=trusted,
         aliased=not np.isfinite(graphics).any() and _aliased(util),
+        step=series.step,
     )
 
 
-def _rate(signal: GpuSignal, values: FloatArray) -> FloatArray:
-    """NVLink is published as a rate or as a counter under one name: only a change says that something moved."""
-    if signal is not GpuSignal.NVLINK:
+def _link_rate(values: FloatArray, step: float) -> FloatArray:
+    """NVLink traffic in bytes/s. Exporters publish a rate, or a running total, under one name: what never falls is a
+    total, and what never changes is no traffic.
+    """
+    known = np.flatnonzero(np.isfinite(values))
+    changes = np.diff(values[known])
+    if len(known) == 0 or (values[known] == values[known[0]]).all():
+        return np.where(np.isfinite(values), 0.0, np.nan)
+    if len(known) < COUNTER_SAMPLES or (changes < 0).any():
         return values
-    return np.abs(np.diff(values, prepend=values[:1]))
+    rates = np.full(len(values), np.nan)
+    rates[known[1:]] = changes / (np.diff(known) * step)
+    return rates
 
 
 def _stuck(util: FloatArray, graphics: FloatArray) -> bool:

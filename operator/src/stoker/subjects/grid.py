@@ -27,6 +27,7 @@ class Trace:
     gpu: str | None = None
     index: str | None = None
     context_idle_watts: float | None = None
+    shared: bool = False
 
 
 def job_series(
@@ -51,7 +52,7 @@ def job_series(
     origin = start.timestamp()
     cells = max(int((end.timestamp() - origin) / seconds + 1e-6), 0)
     times = origin + seconds * np.arange(1, cells + 1, dtype=np.float64)
-    lives = {pod.name: life(pod, times, seconds) for pod in facts.pods}
+    lives = job_lives(facts, times, seconds)
 
     devices: dict[tuple[str, str], dict[GpuSignal, FloatArray]] = {}
     identities: dict[tuple[str, str], Trace] = {}
@@ -77,6 +78,7 @@ def job_series(
                 signals=devices[pod, gpu],
                 index=identities[pod, gpu].index,
                 context_idle_watts=identities[pod, gpu].context_idle_watts,
+                shared=identities[pod, gpu].shared,
             )
             for pod, gpu in sorted(devices, key=lambda key: (key[0], _order(identities[key].index), key[1]))
         ),
@@ -85,15 +87,38 @@ def job_series(
     )
 
 
+def job_lives(facts: JobFacts, times: FloatArray, step: float) -> dict[str, BoolArray]:
+    """The life of each pod that the job has or had, by name.
+
+    A former pod whose end nobody has seen lived at most until its successor had a node.
+    """
+    lives: dict[str, BoolArray] = {}
+    following: dict[int, datetime] = {}
+    for pod in (*facts.pods, *reversed(facts.former_pods)):
+        alive = life(pod, times, step)
+        successor = following.get(pod.rank)
+        if pod.finished_at is None and successor is not None:
+            alive &= times - step / 2 < successor.timestamp()
+        starts = [attempt.started_at for attempt in pod.attempts]
+        starts += [start for start in (pod.scheduled_at, pod.started_at) if start is not None]
+        if starts:
+            following[pod.rank] = min(starts)
+        lives[pod.name] = alive
+    return lives
+
+
 def life(pod: PodFacts, times: FloatArray, step: float) -> BoolArray:
-    """The steps of the grid in which the pod's container ran for at least half of the step."""
+    """The steps of the grid in which the pod's container ran for at least half of the step, in any of its runs."""
     middles = times - step / 2
+    alive = np.zeros(len(times), dtype=np.bool_)
+    for attempt in pod.attempts:
+        alive |= (middles >= attempt.started_at.timestamp()) & (middles < attempt.finished_at.timestamp())
     if pod.started_at is None:
-        return np.zeros(len(times), dtype=np.bool_)
-    alive = middles >= pod.started_at.timestamp()
+        return alive
+    latest = middles >= pod.started_at.timestamp()
     if pod.finished_at is not None:
-        alive &= middles < pod.finished_at.timestamp()
-    return alive
+        latest &= middles < pod.finished_at.timestamp()
+    return alive | latest
 
 
 def _place(points: Sequence[tuple[float, float]], origin: float, step: float, cells: int) -> FloatArray:

@@ -33,8 +33,8 @@ def idle_devices(exam: Examination) -> Split | None:
     facts = exam.facts
     if facts.job_type is JobType.SERVING or "mig-" in facts.gpu_resource or facts.gpus < 2 or not exam.covered:
         return None
-    idle = tuple(device for device in exam.devices if not device.busy.any())
-    working = tuple(device for device in exam.devices if device.busy.any())
+    idle = tuple(device for device in exam.present if not device.busy.any())
+    working = tuple(device for device in exam.present if device.busy.any())
     if not idle or not working:
         return None
     if any(float(np.nanmax(device.memory, initial=0.0)) > HELD_MEMORY_PERCENT for device in idle):
