@@ -1,16 +1,14 @@
 """`stoker lint`: the verdict of admission, without a cluster."""
 
-import os
-import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from stoker.cli.completion import selected_names
-from stoker.cli.formats import FORMATS, Screen, renderer
+from stoker.cli.formats import FORMATS, renderer
+from stoker.cli.terminal import EXIT_USAGE, screen, write
 
 if TYPE_CHECKING:
     from stoker.cli.fixing import Fixer
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from stoker.cli.results import Results
 
 EXIT_FINDINGS = 1
-EXIT_USAGE = 2
 
 
 @click.command(short_help="Check manifests as admission does, without a cluster.")
@@ -122,13 +119,13 @@ def lint(
     if fixer is not None:
         click.echo(fixer.summary(made=not diff), err=True)
     if fixer is not None and diff:
-        _write("".join(file.diff() for file in fixer.files), output, context)
+        write("".join(file.diff() for file in fixer.files), output, context)
         context.exit(EXIT_USAGE if errors else EXIT_FINDINGS if fixer.fixed else 0)
     piped = fixer.piped if fixer is not None else None
     if piped is not None:
-        _write(piped, None, context)
+        write(piped, None, context)
     render = renderer(form)
-    _write(render(results, _screen(output)), output, context, error=piped is not None)
+    write(render(results, screen(output)), output, context, error=piped is not None)
     if errors:
         context.exit(EXIT_USAGE)
     if any(report.fails_on(fail_on) for report in results.reports):
@@ -168,37 +165,6 @@ def check(files: "Iterable[File | Fragment | InputError]", judge: "Judge", fixer
             else:
                 skipped.append(judged)
     return Results(reports=reports, skipped=skipped, errors=errors)
-
-
-def _screen(output: str | None) -> Screen:
-    """What is known of the place where the text goes (https://no-color.org, https://force-color.org)."""
-    import shutil
-
-    terminal = output is None and sys.stdout.isatty()
-    colour = terminal and os.environ.get("TERM") != "dumb"
-    if os.environ.get("FORCE_COLOR"):
-        colour = output is None
-    if os.environ.get("NO_COLOR"):
-        colour = False
-    return Screen(colour=colour, width=shutil.get_terminal_size((Screen().width, 24)).columns)
-
-
-def _write(text: str, output: str | None, context: click.Context, *, error: bool = False) -> None:
-    """Write the text as UTF-8, whatever the locale; a lone surrogate, which no encoding has, as its escape.
-
-    error: to standard error instead of standard output, which has something else.
-    """
-    data = text.encode("utf-8", "backslashreplace")
-    if output is None:
-        stream = sys.stderr.buffer if error else sys.stdout.buffer
-        stream.write(data)
-        stream.flush()
-        return
-    try:
-        Path(output).write_bytes(data)
-    except OSError as failure:
-        click.echo(f"stoker: {output}: {failure.strerror or failure}", err=True)
-        context.exit(EXIT_USAGE)
 
 
 __all__ = ["check", "lint"]

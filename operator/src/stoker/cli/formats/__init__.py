@@ -1,9 +1,10 @@
 """What `stoker lint` prints: one module per format, each with a function `render`, imported when it is asked for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
+
+from stoker.cli.terminal import Screen
 
 if TYPE_CHECKING:
     from stoker.cli.results import Results
@@ -11,14 +12,6 @@ if TYPE_CHECKING:
 FORMATS: Mapping[str, str] = {
     name: f"{__name__}.{name}" for name in ("text", "json", "sarif", "github")
 }  # the first is the default
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Screen:
-    """Where the output goes: whether it takes colours, and how many columns it has."""
-
-    colour: bool = False
-    width: int = 120
 
 
 class Render(Protocol):

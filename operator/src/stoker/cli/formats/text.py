@@ -1,6 +1,5 @@
 """Text for people: the offending line of the file underlined, what is wrong, the change, and the rule's page."""
 
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 
@@ -8,6 +7,7 @@ import click
 
 from stoker.cli.formats import Screen
 from stoker.cli.results import Entry, Level, Report, Results
+from stoker.cli.terminal import clean, columns
 from stoker.models.vocabulary import Outcome
 
 COLOURS = {Level.ERROR: "red", Level.WARNING: "yellow", Level.ADVICE: "cyan", Level.NOTE: "cyan"}
@@ -20,7 +20,7 @@ def render(results: Results, screen: Screen) -> str:
     """All findings in the order of the input, and a summary; nothing where there was nothing to read."""
     painter = Painter(screen)
     blocks = [
-        *(f"{_clean(one.path)}:{one.line}: skipped {_clean(one.reason)}\n" for one in results.skipped),
+        *(f"{clean(one.path)}:{one.line}: skipped {clean(one.reason)}\n" for one in results.skipped),
         *(block for report in results.reports for block in painter.report(report)),
     ]
     if results.reports or results.skipped or not results.errors:
@@ -43,17 +43,17 @@ class Painter:
             place = f"{report.manifest.path}:{report.manifest.line}:"
             unable = ", ".join(report.unfinished)
             said = f"not analysed: {unable} (too costly, or a fault of Stoker's)"
-            yield f"{self._style(_clean(place), bold=True)} {said}\n\n"
+            yield f"{self._style(clean(place), bold=True)} {said}\n\n"
         if report.in_cluster is not None:
             place = f"{report.manifest.path}:{report.manifest.line}:"
             said = f"the verdict here is {report.outcome}, in the cluster {report.in_cluster}: it reads no ConfigMaps"
-            yield f"{self._style(_clean(place), bold=True)} {said}\n\n"
+            yield f"{self._style(clean(place), bold=True)} {said}\n\n"
 
     def _entry(self, report: Report, entry: Entry) -> str:
         region = entry.region
-        place = self._style(_clean(f"{report.manifest.path}:{region.line}:{region.column}:"), bold=True)
+        place = self._style(clean(f"{report.manifest.path}:{region.line}:{region.column}:"), bold=True)
         label = self._style(f"{entry.level}[{entry.rule}]", fg=COLOURS[entry.level], bold=True)
-        lines = [f"{place} {label} {_clean(entry.detail)}"]
+        lines = [f"{place} {label} {clean(entry.detail)}"]
         margin = " " * len(str(region.line))
         bar, equals = (self._style(sign, fg="blue") for sign in "|=")
         shown = self._source(report, entry)
@@ -61,7 +61,7 @@ class Painter:
             text, marker = shown
             lines.append(f"{region.line} {bar} {text}".rstrip())
             lines.append(f"{margin} {bar} {marker[0]}{self._style(marker[1], fg=COLOURS[entry.level], bold=True)}")
-        lines += [f"{margin} {equals} {_clean(said)}" for said in (entry.fix, entry.docs) if said]
+        lines += [f"{margin} {equals} {clean(said)}" for said in (entry.fix, entry.docs) if said]
         return "\n".join(lines) + "\n\n"
 
     def _source(self, report: Report, entry: Entry) -> tuple[str, tuple[str, str]] | None:
@@ -90,7 +90,7 @@ def _clipped(text: str, start: int, end: int, width: int) -> tuple[str, tuple[st
     """
     cells = [*_cells(text.rstrip())]
     cells += [" "] * (end - len(cells))
-    widths = [_width(cell) for cell in cells]
+    widths = [columns(cell) for cell in cells]
     first, last = 0, len(cells)
     if sum(widths) > width:
         # More cells than columns are never shown, however long the line; then the side that shows more is cut.
@@ -113,29 +113,9 @@ def _cells(text: str) -> Iterator[str]:
     """What each character is shown as."""
     column = 0
     for character in text:
-        cell = " " * (TAB - column % TAB) if character == "\t" else _clean(character)
-        column += _width(cell)
+        cell = " " * (TAB - column % TAB) if character == "\t" else clean(character)
+        column += columns(cell)
         yield cell
-
-
-def _clean(text: str) -> str:
-    """The text without anything that a terminal would obey, or that no encoding can write."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() or unicodedata.category(character) == "Zs" else ascii(character)[1:-1]
-        for character in text
-    )
-
-
-def _width(text: str) -> int:
-    """The columns that a text takes."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.category(character) in {"Mn", "Me"} else 1 + (unicodedata.east_asian_width(character) in "WF")
-        for character in text
-    )
 
 
 def _summary(results: Results) -> str:

@@ -1,0 +1,83 @@
+"""Where a command's output goes, and what may be written there."""
+
+import os
+import shutil
+import sys
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+EXIT_USAGE = 2
+"""Wrong options, input that can't be read, a server that can't be reached."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """Where the output goes: whether it takes colours, how many columns it has, whether it can show block elements."""
+
+    colour: bool = False
+    width: int = 120
+    unicode: bool = True
+
+
+def screen(output: str | None = None) -> Screen:
+    """What is known of the place where the text goes (https://no-color.org, https://force-color.org)."""
+    terminal = output is None and sys.stdout.isatty()
+    colour = terminal and os.environ.get("TERM") != "dumb"
+    if os.environ.get("FORCE_COLOR"):
+        colour = output is None
+    if os.environ.get("NO_COLOR"):
+        colour = False
+    columns = shutil.get_terminal_size((Screen().width, 24)).columns
+    return Screen(colour=colour, width=columns, unicode=output is not None or _has_blocks(sys.stdout.encoding))
+
+
+def _has_blocks(encoding: str | None) -> bool:
+    try:
+        "▁█━░".encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def write(text: str, output: str | None, context: click.Context, *, error: bool = False) -> None:
+    """Write the text as UTF-8, whatever the locale; a lone surrogate, which no encoding has, as its escape.
+
+    error: to standard error instead of standard output, which has something else.
+    """
+    data = text.encode("utf-8", "backslashreplace")
+    if output is None:
+        stream = sys.stderr.buffer if error else sys.stdout.buffer
+        stream.write(data)
+        stream.flush()
+        return
+    try:
+        Path(output).write_bytes(data)
+    except OSError as failure:
+        click.echo(f"stoker: {output}: {failure.strerror or failure}", err=True)
+        context.exit(EXIT_USAGE)
+
+
+def clean(text: str) -> str:
+    """The text without anything that a terminal would obey, or that no encoding can write."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() or unicodedata.category(character) == "Zs" else ascii(character)[1:-1]
+        for character in text
+    )
+
+
+def columns(text: str) -> int:
+    """The columns that a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.category(character) in {"Mn", "Me"} else 1 + (unicodedata.east_asian_width(character) in "WF")
+        for character in text
+    )
+
+
+__all__ = ["EXIT_USAGE", "Screen", "clean", "columns", "screen", "write"]
