@@ -98,13 +98,13 @@ def decide(
     a warning was written in an earlier call.
     """
     record, notices = _snooze(job, policy, history, now)
-    verdict = _state(job, idleness, policy, record, now)
+    verdict = state_left_alone(job, idleness, policy, record, now)
     if verdict is not None:
         state, reason = verdict
         return _without_action(record, state, reason, idleness, notices, now)
 
-    cause = _cause(job, policy, now)
-    assert cause is not None  # _state has asked
+    cause = reclaimable_cause(job, policy, now)
+    assert cause is not None  # state_left_alone has asked
     since = _idle_since(idleness)
     mode = _mode(job, cause, policy)
     # Who was warned of a suspension, which can be undone, is warned anew before anything is deleted.
@@ -127,7 +127,7 @@ def decide(
     return Decision(record=replace(record, reason=reason), step=Step.RECLAIM, notices=notices)
 
 
-def _state(
+def state_left_alone(
     job: Candidate, idleness: Idleness, policy: EffectivePolicy, record: Record, now: datetime
 ) -> tuple[ReclaimState, str] | None:
     """The state of a job that nothing is done to, and why; None for one that is reclaimable."""
@@ -173,7 +173,7 @@ def _too_early(
     if record.resumed_at is not None and now - record.resumed_at < policy.reclaim.cooldown_after_resume:
         until = record.resumed_at + policy.reclaim.cooldown_after_resume
         return ReclaimState.IDLE, f"idle, but left alone until {rfc3339(until)} since it was resumed"
-    if _cause(job, policy, now) is None:
+    if reclaimable_cause(job, policy, now) is None:
         return ReclaimState.IDLE, "idle, and only reported: no finding says that nobody needs its GPUs"
     return None
 
@@ -191,7 +191,7 @@ def _type(job: Candidate, policy: EffectivePolicy) -> JobType:
     return JobType.TRAINING if own_word and not policy.trusted_job_types else job.job_type
 
 
-def _cause(job: Candidate, policy: EffectivePolicy, now: datetime) -> Finding | None:
+def reclaimable_cause(job: Candidate, policy: EffectivePolicy, now: datetime) -> Finding | None:
     """The open finding that makes the job reclaimable. The metrics must show it: that the manifest promises an end
     without release says nothing of a job that still works on its CPUs. A rule that the policy turns off, or exempts
     the job from, is no reason.

@@ -1,0 +1,75 @@
+"""Whether a job could be reclaimed, and why (not), for those who only look."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
+from stoker.models.policy import EffectivePolicy
+from stoker.models.series import JobFacts
+from stoker.models.vocabulary import ReclaimState, UnknownReason
+from stoker.reclaim.decision import Candidate, reclaimable_cause, state_left_alone
+from stoker.reclaim.record import Record
+from stoker.subjects.wording import clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eligibility:
+    """Whether the controller may reclaim a job, by what is seen of it alone; `why` says the reason either way, in one
+    sentence.
+    """
+
+    eligible: bool
+    why: str
+
+
+def candidate(facts: JobFacts, diagnosis: Diagnosis, *, untouchable: str | None = None) -> Candidate:
+    """A job by what its pods and metrics say, as `decide` takes it."""
+    starts = [pod.started_at for pod in facts.pods]
+    return Candidate(
+        job_type=facts.job_type,
+        gpus=facts.gpus,
+        job_uid=facts.uid,
+        pod_uids=frozenset(pod.uid for pod in facts.pods),
+        last_start=None if None in starts else max((start for start in starts if start is not None), default=None),
+        findings=diagnosis.findings,
+        has_persistent_volume=facts.has_persistent_volume,
+        untouchable=untouchable or _ended(facts),
+    )
+
+
+def eligibility(job: Candidate, idleness: Idleness, policy: EffectivePolicy, now: datetime) -> Eligibility:
+    """What `decide` would make of a job that nobody has warned, put off or resumed, whatever the policy's mode."""
+    left_alone = state_left_alone(job, idleness, policy, Record(), now)
+    if left_alone is None:
+        cause = reclaimable_cause(job, policy, now)
+        assert cause is not None  # state_left_alone has asked
+        assert idleness.since is not None
+        sure = cause.confidence.value.lower()
+        return Eligibility(
+            eligible=True, why=f"{cause.category}, {sure}; all its GPUs idle since {clock(idleness.since)}"
+        )
+    state, why = left_alone
+    if state is ReclaimState.UNKNOWN:
+        return Eligibility(eligible=False, why=f"not known to be idle: {idleness.message or idleness.reason}")
+    seen = state is ReclaimState.ACTIVE and job.untouchable is None and idleness.message
+    return Eligibility(eligible=False, why=f"{why} ({idleness.message})" if seen else why)
+
+
+def presumed(facts: JobFacts, diagnosis: Diagnosis, now: datetime) -> Idleness:
+    """Idleness by a job's own series, where nothing hangs on it: no cause of a reclaim stands.
+
+    Whether a device is shared, and each signal's peak, only a screen knows.
+    """
+    uids = frozenset(pod.uid for pod in facts.pods)
+    if diagnosis.idle_since is not None:
+        return Idleness(state=IdlenessState.IDLE, observed_at=now, since=diagnosis.idle_since, pod_uids=uids)
+    if diagnosis.unknown is not None or diagnosis.utilization is None:
+        reason = diagnosis.unknown or UnknownReason.NO_SAMPLES
+        return Idleness(state=IdlenessState.UNKNOWN, observed_at=now, reason=reason, pod_uids=uids)
+    return Idleness(state=IdlenessState.ACTIVE, observed_at=now, pod_uids=uids)
+
+
+def _ended(facts: JobFacts) -> str | None:
+    if not facts.pods:
+        return "it has no pods"
+    return "it has ended" if all(pod.finished_at is not None for pod in facts.pods) else None
