@@ -95,6 +95,13 @@ class Utilization:
     gpus: tuple[GpuUse, ...] = ()
     """Every GPU that has samples, by rank and number."""
 
+    def is_low(self, low_percent: float) -> bool | None:
+        """Whether it lies at or under the bound of what is low; None where it may lie on either side."""
+        low, high = self.average_percent_range or (self.average_percent, self.average_percent)
+        if high is not None and high <= low_percent:
+            return True
+        return False if low is not None and low > low_percent else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:

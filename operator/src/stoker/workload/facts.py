@@ -38,7 +38,11 @@ class ProgramFacts:
 
 def program_facts(job: DLJob) -> ProgramFacts:
     """Read the job's script or command."""
-    submission = read_dljob(job)
+    return submission_facts(read_dljob(job), has_persistent_volume=has_persistent_volume(job))
+
+
+def submission_facts(submission: Submission, *, has_persistent_volume: bool = False) -> ProgramFacts:
+    """What a submission, of whatever kind, says of its program."""
     plan = submission.plan
     launches = plan.launches if plan is not None else ()
     final = plan.commands[-1] if plan is not None and plan.commands else None
@@ -47,7 +51,7 @@ def program_facts(job: DLJob) -> ProgramFacts:
         interactive_entry=final is not None and final.role is Role.INTERACTIVE,
         processes_per_node=launches[0].processes_per_node.value if len(launches) == 1 else None,
         batch_size=next((found for launch in launches if (found := _batch_size(submission, launch))), None),
-        has_persistent_volume=has_persistent_volume(job),
+        has_persistent_volume=has_persistent_volume,
     )
 
 
