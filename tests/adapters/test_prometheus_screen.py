@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from stoker.adapters.prometheus import PrometheusSource
+from stoker.adapters.prometheus_connection import Connection
 from stoker.adapters.prometheus_transport import Rows
 from stoker.adapters.promql import ORIGIN
+from stoker.models.prometheus_access import PrometheusAccess
 from stoker.models.screen import GpuWindow
 from stoker.models.series import GpuSignal
 
@@ -37,9 +39,9 @@ async def screened(
     async def no_range(*_: object) -> Rows:
         return Rows([], (), NOW)
 
-    async with PrometheusSource("http://127.0.0.1:9") as source:
-        monkeypatch.setattr(source, "_instant", instant)
-        monkeypatch.setattr(source, "_range", no_range)
+    monkeypatch.setattr(Connection, "instant", instant)
+    monkeypatch.setattr(Connection, "range", no_range)
+    async with PrometheusSource(PrometheusAccess(url="http://127.0.0.1:9")) as source:
         ((gpu,),) = (await source.screen(timedelta(hours=1), NOW)).gpus.values()
     return gpu
 

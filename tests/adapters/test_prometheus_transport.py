@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from stoker.adapters.prometheus import PrometheusSource
+from stoker.models.prometheus_access import PrometheusAccess
 from stoker.models.screen import MetricsUnavailable
 from stoker.models.vocabulary import UnknownReason
 
@@ -74,14 +75,14 @@ def server() -> Iterator[Stub]:
 
 
 async def unavailable(server: Stub, timeout: timedelta = timedelta(seconds=5)) -> MetricsUnavailable:
-    async with PrometheusSource(server.url, timeout=timeout) as source:
+    async with PrometheusSource(PrometheusAccess(url=server.url, timeout=timeout)) as source:
         with pytest.raises(MetricsUnavailable) as raised:
             await source.screen(timedelta(hours=1), NOW)
     return raised.value
 
 
 async def test_the_query_travels_in_the_body_with_time_and_timeout(server: Stub) -> None:
-    async with PrometheusSource(server.url + "/", timeout=timedelta(seconds=5)) as source:
+    async with PrometheusSource(PrometheusAccess(url=server.url + "/", timeout=timedelta(seconds=5))) as source:
         screen = await source.screen(timedelta(hours=1), NOW)
     assert screen.complete
     assert screen.gpus == {}
@@ -94,7 +95,7 @@ async def test_the_query_travels_in_the_body_with_time_and_timeout(server: Stub)
 
 async def test_a_bearer_token_is_read_anew_for_each_request(server: Stub, tmp_path: Path) -> None:
     token = tmp_path / "token"
-    async with PrometheusSource(server.url, token_file=token) as source:
+    async with PrometheusSource(PrometheusAccess(url=server.url, token_file=token)) as source:
         for secret in ("first", "second"):
             token.write_text(f"{secret}\n")
             await source.screen(timedelta(hours=1), NOW)
@@ -105,7 +106,7 @@ async def test_a_bearer_token_is_read_anew_for_each_request(server: Stub, tmp_pa
 
 
 async def test_a_warning_makes_the_answer_partial_and_an_info_does_not(server: Stub) -> None:
-    async with PrometheusSource(server.url) as source:
+    async with PrometheusSource(PrometheusAccess(url=server.url)) as source:
         server.behave = lambda handler: answer(handler, EMPTY | {"infos": ["PromQL info: not a counter"]})
         assert (await source.screen(timedelta(hours=1), NOW)).complete
         server.behave = lambda handler: answer(handler, EMPTY | {"warnings": ["remote_read: refused"]})
@@ -152,7 +153,7 @@ async def test_a_redirect_is_not_followed_with_the_token(server: Stub, tmp_path:
         handler.end_headers()
 
     server.behave = redirect
-    async with PrometheusSource(server.url, token_file=token) as source:
+    async with PrometheusSource(PrometheusAccess(url=server.url, token_file=token)) as source:
         with pytest.raises(MetricsUnavailable, match="307"):
             await source.screen(timedelta(hours=1), NOW)
     assert [path for path, _, _ in server.requests] == ["/api/v1/query"]
@@ -181,19 +182,19 @@ async def test_an_answer_that_trickles_ends_with_the_timeout(server: Stub) -> No
 
 
 async def test_nobody_listens(server: Stub) -> None:
-    async with PrometheusSource("http://127.0.0.1:9") as source:
+    async with PrometheusSource(PrometheusAccess(url="http://127.0.0.1:9")) as source:
         with pytest.raises(MetricsUnavailable, match="refused"):
             await source.screen(timedelta(hours=1), NOW)
 
 
 async def test_another_clock_is_noticed(server: Stub) -> None:
-    async with PrometheusSource(server.url) as source:
+    async with PrometheusSource(PrometheusAccess(url=server.url)) as source:
         with pytest.raises(MetricsUnavailable, match="300 s ahead of ours") as raised:
             await source.screen(timedelta(hours=1), NOW - timedelta(minutes=5))
     assert raised.value.reason is UnknownReason.STALE
 
 
 async def test_a_time_without_a_zone_is_refused(server: Stub) -> None:
-    async with PrometheusSource(server.url) as source:
+    async with PrometheusSource(PrometheusAccess(url=server.url)) as source:
         with pytest.raises(ValueError, match="zone"):
             await source.screen(timedelta(hours=1), NOW.replace(tzinfo=None))

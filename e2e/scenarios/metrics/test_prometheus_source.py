@@ -14,6 +14,7 @@ from stoker.adapters.prometheus import PrometheusSource
 from stoker.diagnosis import diagnose, idleness
 from stoker.models.diagnosis import Idleness, IdlenessState
 from stoker.models.policy import BUILT_IN
+from stoker.models.prometheus_access import PrometheusAccess
 from stoker.models.screen import MetricsUnavailable, Screen
 from stoker.models.series import GpuSignal, JobFacts, PodFacts, PodSignal
 from stoker.models.vocabulary import Category, Confidence, UnknownReason
@@ -159,7 +160,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory, now: datetime) -> Itera
 @pytest.fixture
 async def source(prometheus: RecordedPrometheus) -> AsyncIterator[PrometheusSource]:
     # The history ends when the module started; it must stay the present until the module ends.
-    async with PrometheusSource(prometheus.url, max_skew=None) as source:
+    async with PrometheusSource(PrometheusAccess(url=prometheus.url), max_skew=None) as source:
         yield source
 
 
@@ -211,7 +212,8 @@ async def test_idle_since_is_the_end_of_the_work(source: PrometheusSource, now: 
     for pod, gpus in (("idle", 8), ("new-names", 1)):
         since = judged(await source.screen(WINDOW, now), pod, now, gpus).since
         assert since is not None
-        assert timedelta(0) <= since - (now - timedelta(minutes=90)) <= timedelta(minutes=5)
+        # The last sample with work is 90 minutes and 30 seconds old.
+        assert timedelta(0) <= since - (now - timedelta(seconds=5430)) <= timedelta(minutes=5)
 
 
 async def test_a_job_younger_than_the_window_is_not_idle_yet(source: PrometheusSource, now: datetime) -> None:
@@ -284,7 +286,7 @@ async def test_from_prometheus_to_a_finding(source: PrometheusSource, now: datet
 
 async def test_an_empty_prometheus_knows_nothing(tmp_path_factory: pytest.TempPathFactory) -> None:
     with RecordedPrometheus(tmp_path_factory.mktemp("empty")) as empty:
-        async with PrometheusSource(empty.url) as source:
+        async with PrometheusSource(PrometheusAccess(url=empty.url)) as source:
             now = datetime.now(UTC)
             answer = judged(await source.screen(WINDOW, now), "idle", now)
             assert (answer.state, answer.reason) == (IdlenessState.UNKNOWN, UnknownReason.NO_SAMPLES)
@@ -307,7 +309,7 @@ async def test_partial_answers_prove_activity_but_never_idleness(
     story.gpu("busy", 0, REST | {"DCGM_FI_DEV_GPU_UTIL": constant(97)})
     folder = tmp_path_factory.mktemp("partial")
     with RecordedPrometheus(folder, story.lines(), failing_remote_read=True) as prometheus:
-        async with PrometheusSource(prometheus.url, max_skew=None) as source:
+        async with PrometheusSource(PrometheusAccess(url=prometheus.url), max_skew=None) as source:
             screen = await source.screen(WINDOW, now)
             assert not screen.complete
             answer = judged(screen, "idle", now)
@@ -328,7 +330,7 @@ async def test_a_scrape_a_minute_is_full_coverage(tmp_path_factory: pytest.TempP
         REST | {"DCGM_FI_DEV_GPU_UTIL": until(5400, 90, 0), "DCGM_FI_PROF_GR_ENGINE_ACTIVE": until(5400, 0.9, 0)},
     )
     with RecordedPrometheus(tmp_path_factory.mktemp("minute"), story.lines()) as prometheus:
-        async with PrometheusSource(prometheus.url, max_skew=None) as source:
+        async with PrometheusSource(PrometheusAccess(url=prometheus.url), max_skew=None) as source:
             assert judged(await source.screen(WINDOW, now), "idle", now).state is IdlenessState.IDLE
             job = facts("idle", now=now, age=timedelta(hours=3))
             series = await source.series(job, now - timedelta(hours=3), now, timedelta(seconds=30))
@@ -339,7 +341,7 @@ async def test_a_scrape_a_minute_is_full_coverage(tmp_path_factory: pytest.TempP
 
 
 async def test_a_clock_that_is_not_prometheus_own_is_noticed(prometheus: RecordedPrometheus, now: datetime) -> None:
-    async with PrometheusSource(prometheus.url) as source:
+    async with PrometheusSource(PrometheusAccess(url=prometheus.url)) as source:
         with pytest.raises(MetricsUnavailable, match="clock") as skewed:
             await source.screen(WINDOW, now - timedelta(minutes=20))
         assert skewed.value.reason is UnknownReason.STALE

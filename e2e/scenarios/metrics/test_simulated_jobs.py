@@ -13,6 +13,7 @@ from stoker.adapters.prometheus import PrometheusSource
 from stoker.diagnosis import diagnose, idleness
 from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.models.policy import BUILT_IN
+from stoker.models.prometheus_access import PrometheusAccess
 from stoker.models.screen import step_for
 from stoker.models.series import JobFacts, PodFacts
 from stoker.models.vocabulary import Category
@@ -169,7 +170,7 @@ def played(cluster: Cluster) -> Jobs:
 
 @pytest.fixture
 async def source(played: Jobs) -> AsyncIterator[PrometheusSource]:
-    async with PrometheusSource(played.cluster.prometheus_url) as source:
+    async with PrometheusSource(PrometheusAccess(url=played.cluster.prometheus_url)) as source:
         yield source
 
 

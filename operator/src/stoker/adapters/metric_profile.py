@@ -2,12 +2,13 @@
 
 import math
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 
+from stoker.adapters.promql import any_of
 from stoker.models.series import GpuSignal
 
 RATIO_LIMIT = 1.5
@@ -128,6 +129,18 @@ class MetricProfile:
             shared=bool(self._label(labels, "shared")),
         )
 
+    def selecting(self, pods: Sequence[str], namespace: str | None = None) -> list[dict[str, str]]:
+        """Matchers that together select what these pods hold, by whichever label has the name."""
+        # A pod's name stands in the first label that isn't empty, and the exporter's own in the next.
+        labels = self.labels["pod"]
+        found: list[dict[str, str]] = []
+        for place, label in enumerate(labels):
+            matcher = {**dict.fromkeys(labels[:place], ""), label: any_of(pods)}
+            if namespace is not None:
+                matcher[self.labels["namespace"][place]] = namespace
+            found.append(matcher)
+        return found
+
     def resting_watts(self, model: str | None) -> float | None:
         """What a model draws with a context and no work; None for one that isn't known."""
         if model is None:
@@ -136,6 +149,31 @@ class MetricProfile:
 
     def _label(self, labels: Mapping[str, str], role: str) -> str:
         return next((value for name in self.labels[role] if (value := labels.get(name, ""))), "")
+
+
+class Factors:
+    """What turns each metric into its signal's unit, as its values in the whole cluster have shown."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, float] = {}
+
+    def learn(self, metric: Metric, values: Iterable[float]) -> None:
+        """Take the unit from as many values as can be had."""
+        self._known[metric.name] = metric.factor(values)
+
+    def of(self, metric: Metric, averages: Iterable[float] = ()) -> float:
+        """The metric's factor; from these `averages` alone while nothing was learned."""
+        known = self._known.get(metric.name)
+        return metric.factor(averages, averaged=True) if known is None else known
+
+
+def profile_of(name: str, prefix: str = "") -> MetricProfile:
+    """A profile whose metrics' names begin with what the exporter was told to put before them.
+
+    Raises KeyError for an unknown name.
+    """
+    profile = profiles()[name]
+    return replace(profile, metrics=tuple(replace(metric, name=prefix + metric.name) for metric in profile.metrics))
 
 
 @cache

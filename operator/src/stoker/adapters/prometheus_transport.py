@@ -6,6 +6,8 @@ large answers. `Transport` stands where it expects a requests.Session and does t
 the whole exchange, a form in the body, `Rows` that carry the warnings through the client to its caller, and orjson.
 """
 
+import base64
+import threading
 import time
 from collections.abc import Mapping
 from datetime import datetime
@@ -17,6 +19,7 @@ import orjson
 import requests
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
+from stoker.models.prometheus_access import PrometheusAccess
 from stoker.models.screen import MetricsUnavailable
 from stoker.models.vocabulary import UnknownReason
 
@@ -52,17 +55,13 @@ class Transport:
 
     cert = None
 
-    def __init__(self, *, timeout: float, token_file: Path | None = None, ca_file: Path | None = None) -> None:
-        """`timeout` is in seconds, for one whole exchange.
-
-        The token is read anew for each request: the kubelet rotates it.
-        """
-        self.verify: bool | str = str(ca_file) if ca_file is not None else True
-        self._timeout = timeout
-        self._token_file = token_file
-        self._session = requests.Session()
-        # A netrc or a proxy of the environment must not decide who gets the token.
-        self._session.trust_env = False
+    def __init__(self, access: PrometheusAccess) -> None:
+        self.verify: bool | str = True
+        self._access = access
+        self._timeout = access.timeout.total_seconds()
+        self._session = _session()
+        self._certificates = _stamps(access)
+        self._lock = threading.Lock()
 
     def mount(self, prefix: str, adapter: object) -> None:
         """The client's retries are not wanted: the next tick asks again, and a deadline is a deadline."""
@@ -73,16 +72,22 @@ class Transport:
     def request(self, *, method: str, url: str, params: Mapping[str, Any], **_: object) -> Reply:
         """One query. Raises MetricsUnavailable for whatever isn't a whole answer of Prometheus."""
         deadline = time.monotonic() + self._timeout
-        headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
+        access = self._access
+        verify = str(access.ca_file) if access.ca_file is not None else True
+        cert = None if access.cert_file is None else str(access.cert_file)
+        pair = (cert, str(access.key_file)) if cert is not None and access.key_file is not None else cert
         try:
-            if self._token_file is not None:
-                headers["Authorization"] = f"Bearer {self._token_file.read_text(encoding='utf-8').strip()}"
-            with self._session.request(
+            headers = {**access.headers, "Accept": "application/json", "Accept-Encoding": "gzip"}
+            authorization = _authorization(access)
+            if authorization is not None:
+                headers["Authorization"] = authorization
+            with self._current().request(
                 method,
                 url,
                 data={**params, "timeout": f"{self._timeout:g}s"},
                 headers=headers,
-                verify=self.verify,
+                verify=verify,
+                cert=pair,
                 timeout=(min(CONNECT_SECONDS, self._timeout), self._timeout),
                 allow_redirects=False,
                 stream=True,
@@ -100,8 +105,63 @@ class Transport:
             raise _unavailable(f"{url} did not answer within {self._timeout:g} s") from error
         except (requests.RequestException, HTTPError) as error:
             raise _unavailable(f"{url} can't be reached: {_cause(error)}") from error
+        except CredentialsError as error:
+            raise _unavailable(f"{url} was not asked: {error}") from error
         except OSError as error:
-            raise _unavailable(f"the token for {url} can't be read: {error}") from error
+            # requests checks that the files of certificates exist, and raises this itself.
+            raise _unavailable(f"{url} was not asked: {error}") from error
+
+    def _current(self) -> requests.Session:
+        """The connections; new ones where a certificate has changed, for an open one keeps the old."""
+        stamps = _stamps(self._access)
+        with self._lock:
+            if stamps != self._certificates:
+                # Not closed: another thread may be asking; the pool closes its connections with its last user.
+                self._session, self._certificates = _session(), stamps
+            return self._session
+
+
+class CredentialsError(Exception):
+    """A file that lets us in can't be used; the message names it."""
+
+
+def _session() -> requests.Session:
+    session = requests.Session()
+    # A netrc or a proxy of the environment must not decide who gets the credentials.
+    session.trust_env = False
+    return session
+
+
+def _stamps(access: PrometheusAccess) -> tuple[tuple[int, int, int] | None, ...]:
+    """What changes when a certificate does; a file that is missing has none."""
+    found: list[tuple[int, int, int] | None] = []
+    for path in (access.ca_file, access.cert_file, access.key_file):
+        try:
+            stat = path.stat() if path is not None else None
+        except OSError:
+            stat = None
+        found.append(None if stat is None else (stat.st_mtime_ns, stat.st_ino, stat.st_size))
+    return tuple(found)
+
+
+def _authorization(access: PrometheusAccess) -> str | None:
+    """Read anew for each request: the kubelet rotates tokens, people passwords."""
+    if access.token_file is not None:
+        return f"Bearer {_secret(access.token_file, 'token')}"
+    if access.username is not None and access.password_file is not None:
+        pair = f"{access.username}:{_secret(access.password_file, 'password')}"
+        return f"Basic {base64.b64encode(pair.encode()).decode()}"
+    return None
+
+
+def _secret(path: Path, what: str) -> str:
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CredentialsError(f"the {what} in {path} can't be read: {error}") from error
+    if not text or not text.isprintable():
+        raise CredentialsError(f"{path} holds no {what}: it must be one line of text")
+    return text
 
 
 def _rows(url: str, status: int, body: bytes, date: str | None) -> Rows:

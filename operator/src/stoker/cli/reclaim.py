@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from stoker.cli.run import DURATION
+from stoker.cli.duration import DURATION
 from stoker.models.finding import rfc3339
 from stoker.models.meta import RESUME_ANNOTATION, SNOOZE_ANNOTATION
 

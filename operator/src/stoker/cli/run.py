@@ -7,24 +7,9 @@ from pathlib import Path
 
 import click
 
-from stoker.models.duration import parse_duration
-
-
-class Duration(click.ParamType[timedelta]):
-    """A duration such as 90s, 5m or 1h30m."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        if isinstance(value, timedelta):
-            return value
-        try:
-            return parse_duration(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-DURATION = Duration()
+from stoker.cli.duration import DURATION
+from stoker.cli.prometheus_options import prometheus_options
+from stoker.models.prometheus_access import PrometheusAccess
 
 
 @click.group()
@@ -39,7 +24,7 @@ def run(log_level: str) -> None:
 
 
 @run.command()
-@click.option("--prometheus-url", required=True, help="Address of the Prometheus with the GPUs' metrics.")
+@prometheus_options
 @click.option(
     "--scan-interval", type=DURATION, default="30s", show_default=True, help="Time between two looks at them."
 )
@@ -67,7 +52,7 @@ def run(log_level: str) -> None:
     "--health-port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="For /healthz, /readyz."
 )
 def controller(
-    prometheus_url: str,
+    access: PrometheusAccess,
     scan_interval: timedelta,
     minimum_warning_grace: timedelta,
     scrape_interval: timedelta,
@@ -84,7 +69,7 @@ def controller(
         raise click.BadParameter("must be longer than 0s", param_hint="--scan-interval")
     settings = ControllerSettings(
         namespace=namespace,
-        prometheus_url=prometheus_url,
+        prometheus=access,
         scan_interval=scan_interval,
         minimum_warning_grace=minimum_warning_grace,
         scrape_interval=scrape_interval,

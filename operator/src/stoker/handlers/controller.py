@@ -32,6 +32,7 @@ from stoker.controller.store import Key, Store
 from stoker.handlers.health import HealthServer
 from stoker.handlers.process import until_one_ends
 from stoker.handlers.watch import Resync, SilentWatchError, kopf_settings, queue_jobs, watching
+from stoker.models.prometheus_access import PrometheusAccess
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class ControllerSettings:
     """How the controller runs. `namespace` is where its lease is; `exit_timeout` is below the pod's grace period."""
 
     namespace: str
-    prometheus_url: str
+    prometheus: PrometheusAccess
     scan_interval: timedelta = timedelta(seconds=30)
     minimum_warning_grace: timedelta = timedelta(minutes=5)
     scrape_interval: timedelta = timedelta(seconds=30)
@@ -75,7 +76,7 @@ async def serve(settings: ControllerSettings) -> None:
     leading = asyncio.Event()
     async with AsyncExitStack() as stack:
         api = await stack.enter_async_context(await Kubernetes.connect())
-        metrics = await stack.enter_async_context(PrometheusSource(settings.prometheus_url))
+        metrics = await stack.enter_async_context(PrometheusSource(settings.prometheus))
         resync = Resync(api, store, queue, clock)
         children, policies = Children(api, store), Policies(store.policies, store.namespaces)
         policies.follow(queue_jobs(store, queue))

@@ -1,0 +1,106 @@
+"""The options by which every command that reads metrics is told where they are, and how to be let in."""
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from stoker.cli.duration import DURATION
+from stoker.models.prometheus_access import QUERY_TIMEOUT, PrometheusAccess
+
+PROFILES = ("nvidia", "amd")
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+class Header(click.ParamType[tuple[str, str]]):
+    """`Name: value`."""
+
+    name = "header"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, colon, content = str(value).partition(":")
+        if not colon or not name.strip():
+            self.fail(f"{value!r} is not a header such as 'X-Scope-OrgID: team-a'", param, ctx)
+        return name.strip(), content.strip()
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        """One header a line."""
+        return [line for line in rv.splitlines() if line.strip()]
+
+
+def _option(name: str, help_text: str, **settings: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    parameter = name.removeprefix("--").replace("-", "_")
+    return click.option(
+        name, parameter, envvar=f"STOKER_{parameter.upper()}", show_envvar=True, help=help_text, **settings
+    )
+
+
+OPTIONS = (
+    click.option(
+        "--prometheus",
+        "--prometheus-url",
+        "prometheus_url",
+        envvar=["STOKER_PROMETHEUS_URL", "PROMETHEUS_URL"],
+        show_envvar=True,
+        required=True,
+        metavar="URL",
+        help="Address of the Prometheus with the GPUs' metrics, or of what speaks its API.",
+    ),
+    _option(
+        "--prometheus-profile",
+        "Whose names and units the GPU metrics have.",
+        type=click.Choice(PROFILES),
+        default="nvidia",
+        show_default=True,
+    ),
+    _option("--prometheus-metric-prefix", "What the exporter puts before every metric's name.", default=""),
+    _option("--prometheus-token-file", "File with a bearer token.", type=_FILE),
+    _option("--prometheus-username", "User for basic authentication."),
+    _option("--prometheus-password-file", "File with this user's password.", type=_FILE),
+    _option("--prometheus-ca-file", "PEM authorities of the server's certificate; default: the system's.", type=_FILE),
+    _option("--prometheus-cert-file", "PEM certificate to show the server (mutual TLS).", type=_FILE),
+    _option("--prometheus-key-file", "PEM key of that certificate, where it is not in the same file.", type=_FILE),
+    _option(
+        "--prometheus-header",
+        "A header of every query, such as 'X-Scope-OrgID: team-a'. May be repeated; one a line in the variable.",
+        type=Header(),
+        multiple=True,
+        metavar="'NAME: VALUE'",
+    ),
+    _option(
+        "--prometheus-timeout",
+        "The longest that one query may take.",
+        type=DURATION,
+        default=f"{QUERY_TIMEOUT.total_seconds():g}s",
+        show_default=True,
+    ),
+)
+
+
+def prometheus_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command these options; it gets them as one argument, `access: PrometheusAccess`.
+
+    What can't work together is a usage error.
+    """
+
+    @wraps(command)
+    def with_access(**given: Any) -> None:
+        own = {name: given.pop(name) for name in list(given) if name.startswith("prometheus_")}
+        return command(access=_access(**own), **given)
+
+    wrapped: Callable[..., None] = with_access
+    for option in reversed(OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def _access(*, prometheus_header: tuple[tuple[str, str], ...], **given: Any) -> PrometheusAccess:
+    fields = {name.removeprefix("prometheus_"): value for name, value in given.items()}
+    try:
+        return PrometheusAccess(headers=dict(prometheus_header), **fields)
+    except ValueError as error:
+        raise click.UsageError(f"--prometheus: {error}") from None
