@@ -1,7 +1,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from stoker.controller.findings import holding, merged, opened, recorded, summary
+from stoker.controller.findings import final_summary, holding, merged, opened, recorded, summary
 from stoker.models.finding import Finding, Location
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
 from tests.workload.building import dljob
@@ -78,10 +78,17 @@ def test_a_finding_keeps_the_time_since_which_it_is_known() -> None:
     assert newer.since == NOW
 
 
-def test_only_what_was_not_open_before_is_new() -> None:
-    closed = replace(finding("c"), until=EARLIER)
-    new = opened([finding("a"), closed], [finding("a"), finding("b"), finding("c"), replace(finding("d"), until=NOW)])
-    assert [one.rule for one in new] == ["b", "c"]
+def test_only_what_was_not_open_before_is_new_and_what_was_over_when_it_was_found() -> None:
+    closed, over = replace(finding("c"), until=EARLIER), replace(finding("d"), until=NOW)
+    after = [finding("a"), finding("b"), finding("c"), over]
+    assert [one.rule for one in opened([finding("a"), closed], after)] == ["b", "c", "d"]
+    assert [one.rule for one in opened([closed, over], [closed, over])] == []
+
+
+def test_what_the_final_diagnosis_shows_counts_though_it_has_ceased() -> None:
+    over, closed = replace(finding("tail", 5), until=NOW), replace(finding("a", 9), until=EARLIER)
+    assert summary([over, closed]) is None
+    assert final_summary([over, closed], [over]) == "1: UnreleasedJob"
 
 
 def test_at_most_32_are_kept_and_the_cheapest_closed_ones_go_first() -> None:

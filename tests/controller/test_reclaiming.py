@@ -10,6 +10,7 @@ import pytest
 from stoker.adapters.events import EventWriter
 from stoker.adapters.kubernetes import DLJOBS, JOBS, PODS, POLICIES, ApiError, ConflictError, Resource
 from stoker.controller.children import Children
+from stoker.controller.findings import recorded
 from stoker.controller.manifests import Manifests
 from stoker.controller.policies import Policies
 from stoker.controller.publishing import Publisher
@@ -108,7 +109,8 @@ class World:
         )
 
     async def reclaim(self) -> None:
-        await self.reclaimer.reclaim(DLJob.model_validate(self.raw))
+        stale = DLJob.model_validate(self.raw)
+        await self.reclaimer.reclaim(stale, recorded(stale))
 
     @property
     def state(self) -> str:

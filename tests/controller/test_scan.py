@@ -208,7 +208,7 @@ async def test_a_finished_job_gets_one_final_look() -> None:
     world.add(
         "seen", phase="Succeeded", status={"completionTime": ended, "utilization": {"asOf": "2026-11-21T11:59:30Z"}}
     )
-    world.add("old", phase="Failed", status={"completionTime": "2026-11-21T09:00:00Z"})
+    world.add("old", phase="Failed", status={"completionTime": "2026-11-14T09:00:00Z"})
     world.add("without-pods", phase="Failed", pods=0, status={"completionTime": ended})
     await world.scanner.tick()
     assert world.metrics.examined == ["fresh"]

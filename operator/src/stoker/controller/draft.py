@@ -1,28 +1,36 @@
 """A DLJob's next status, composed from what was gathered and compared with what is written."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from stoker.controller.findings import summary
-from stoker.controller.looks import NOT_RUNNING, Look, metric_facts, not_looked_at, not_running
+from stoker.controller.findings import final_summary, summary
+from stoker.controller.looks import NOT_RUNNING, Look, idle_fact, low_fact, not_looked_at, not_running
+from stoker.controller.steadiness import says_the_same
 from stoker.diagnosis import to_status
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, rfc3339
 from stoker.models.policy import EffectivePolicy
-from stoker.models.vocabulary import ConditionType, Phase, ReclaimMode, ReclaimState
+from stoker.models.series import PodFacts
+from stoker.models.vocabulary import ConditionType, Phase, ReclaimMode, ReclaimState, UnknownReason
 from stoker.reclaim import Record
+from stoker.workload import run_line
 from stoker.workload.conditions import FALSE, TRUE, Fact, clamp, written
 from stoker.workload.observation import Observation
 
 HOLDS_GPUS = frozenset({Phase.STARTING, Phase.RUNNING})
 MAX_FINDING_TEXT = 1024
+MAX_LINE = 640
+"""Characters of a line: a pod, a node of the longest name, and 64 GPUs fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """All that a status is made of. `child_uid` None keeps what is written; so does `look` None."""
+    """All that a status is made of. `child_uid` None keeps what is written; so do `look` None and `runs` None.
+
+    Of a job that `is_over` every figure is written as it is; of others when it has moved.
+    """
 
     job: DLJob
     observation: Observation
@@ -32,10 +40,13 @@ class Draft:
     child_uid: str | None = None
     look: Look | None = None
     conflict: str | None = None
+    runs: tuple[PodFacts, ...] | None = None
+    is_over: bool = False
 
     def status(self, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         """The whole status; equal to `before` when nothing has changed."""
         seen = self.observation
+        measured = self._measured(before, now)
         fields: dict[str, Any] = {
             "phase": seen.phase.value,
             "observedGeneration": self.job.metadata.generation,
@@ -46,30 +57,74 @@ class Draft:
             "jobUID": self.child_uid or before.get("jobUID"),
             "startTime": None if seen.start_time is None else rfc3339(seen.start_time),
             "completionTime": None if seen.completion_time is None else rfc3339(seen.completion_time),
-            "conditions": self._conditions(before, now),
-            "findingsSummary": summary(self.findings),
-            "findings": [_clamped(finding.to_status()) for finding in self.findings],
+            "conditions": self._conditions(before, measured["utilization"], now),
             "reclaim": self.record.to_status(),
-            "utilization": self._utilization(before.get("utilization", {})),
+            "pods": before.get("pods") if self.runs is None else [clamp(run_line(run), MAX_LINE) for run in self.runs],
+            **measured,
         }
         kept = {key: value for key, value in before.items() if key not in fields}
         return kept | {key: value for key, value in fields.items() if value not in (None, [], {})}
 
-    def _conditions(self, before: Mapping[str, Any], now: datetime) -> list[dict[str, Any]]:
+    def _measured(self, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+        """What may change with every examination; as it is written while that says the same."""
+        diagnosis = self.look.diagnosis if self.look is not None else None
+        used = diagnosis.utilization if diagnosis is not None else None
+        after: dict[str, Any] = {
+            "findingsSummary": self._summary(before),
+            "findings": [_clamped(finding.to_status()) for finding in self.findings],
+            "advice": before.get("advice"),
+            "utilization": before.get("utilization", {}),
+        }
+        if used is not None:
+            after["utilization"] = {
+                key: [clamp(line, MAX_LINE) for line in value] if _is_lines(value) else value
+                for key, value in to_status(used).items()
+            }
+        if diagnosis is not None and diagnosis.unknown is None and used is not None:
+            after["advice"] = [_clamped(asdict(advice)) for advice in diagnosis.advice]
+        if not self.is_over and says_the_same(before, after, now):
+            return {key: before.get(key) for key in after}
+        same = {**after["utilization"], "asOf": None} == {**before.get("utilization", {}), "asOf": None}
+        if same and not self.is_over:
+            after["utilization"] = before.get("utilization", {})
+        return after
+
+    def _summary(self, before: Mapping[str, Any]) -> str | None:
+        if not self.is_over:
+            return summary(self.findings)
+        # Of what is written nobody can tell which findings the final diagnosis has shown.
+        written: str | None = before.get("findingsSummary")
+        diagnosis = self.look.diagnosis if self.look is not None else None
+        return written if diagnosis is None else final_summary(self.findings, diagnosis.findings)
+
+    def _conditions(
+        self, before: Mapping[str, Any], utilization: Mapping[str, Any], now: datetime
+    ) -> list[dict[str, Any]]:
         old = before.get("conditions", ())
         facts = [*self.observation.facts, self._conflict_fact(), self._reclaim_fact()]
         if self.job.gpus:
-            if self.observation.phase not in HOLDS_GPUS:
-                facts.append(not_running())
-            elif self.look is not None:
-                facts += metric_facts(self.look, self.policy.thresholds)
-            elif not any(one["type"] == ConditionType.IDLE and one["reason"] != NOT_RUNNING for one in old):
-                facts += not_looked_at()
+            facts += self._metric_facts(old, utilization)
         # What does not hold and never did needs no line in `kubectl describe`.
         seen = {condition["type"] for condition in old}
         quiet = {ConditionType.NAME_CONFLICT, ConditionType.RECLAIM_PENDING}
         facts = [fact for fact in facts if fact.status != FALSE or fact.type not in quiet or fact.type.value in seen]
         return written(facts, old, generation=self.job.metadata.generation, now=now)
+
+    def _metric_facts(self, old: Sequence[Mapping[str, Any]], utilization: Mapping[str, Any]) -> Iterable[Fact]:
+        thresholds = self.policy.thresholds
+        if self.is_over:
+            # Its final figures decide; while the metrics are away, what was said last stands.
+            low = None if self.look is None else low_fact(self.look, thresholds, utilization, was_low=None)
+            known = low is not None and low.reason != UnknownReason.PROMETHEUS_UNAVAILABLE
+            return (not_running(), low) if low is not None and known else (not_running(),)
+        if self.observation.phase not in HOLDS_GPUS:
+            return (not_running(),)
+        if self.look is not None:
+            was_low = next((one["status"] for one in old if one["type"] == ConditionType.LOW_UTILIZATION), None)
+            return idle_fact(self.look.idleness), low_fact(self.look, thresholds, utilization, was_low=was_low)
+        if any(one["type"] == ConditionType.IDLE and one["reason"] != NOT_RUNNING for one in old):
+            return ()
+        return not_looked_at()
 
     def _conflict_fact(self) -> Fact:
         if self.conflict is None:
@@ -91,14 +146,6 @@ class Draft:
             reason=reason,
             message=record.reason if observed else "",
         )
-
-    def _utilization(self, before: Mapping[str, Any]) -> Mapping[str, Any]:
-        if self.look is None or self.look.diagnosis is None or self.look.diagnosis.utilization is None:
-            return before
-        new = to_status(self.look.diagnosis.utilization)
-        new = {key: [clamp(line, 512) for line in value] if _is_lines(value) else value for key, value in new.items()}
-        same = {**new, "asOf": None} == {**before, "asOf": None}
-        return before if same else new
 
 
 def _clamped(entry: dict[str, Any]) -> dict[str, Any]:

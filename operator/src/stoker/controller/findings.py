@@ -57,17 +57,27 @@ def holding(
 
 def summary(findings: Iterable[Finding]) -> str | None:
     """`2: ImproperBatchSize +1`: how many are open, and the most costly one; None without any."""
-    still_open = [finding for finding in findings if finding.is_open]
-    if not still_open:
+    return _counted([finding for finding in findings if finding.is_open])
+
+
+def final_summary(findings: Sequence[Finding], shown: Iterable[Finding]) -> str | None:
+    """The same of a job that is over: what its final diagnosis has `shown` counts, whenever it ceased."""
+    rules = {finding.rule for finding in shown}
+    return _counted([finding for finding in findings if finding.is_open or finding.rule in rules])
+
+
+def _counted(findings: Sequence[Finding]) -> str | None:
+    if not findings:
         return None
-    others = f" +{len(still_open) - 1}" if len(still_open) > 1 else ""
-    return f"{len(still_open)}: {still_open[0].category}{others}"
+    others = f" +{len(findings) - 1}" if len(findings) > 1 else ""
+    return f"{len(findings)}: {findings[0].category}{others}"
 
 
 def opened(before: Sequence[Finding], after: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings that are open now and were not before."""
-    known = {finding.rule for finding in before if finding.is_open}
-    return tuple(finding for finding in after if finding.is_open and finding.rule not in known)
+    """The findings that are new: open now and not before, or over already and never heard of."""
+    were_open = {finding.rule for finding in before if finding.is_open}
+    heard_of = {finding.rule for finding in before}
+    return tuple(finding for finding in after if finding.rule not in (were_open if finding.is_open else heard_of))
 
 
 def _identity(finding: Finding) -> tuple[str, ...]:

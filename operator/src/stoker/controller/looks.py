@@ -1,14 +1,18 @@
 """What the last scan of the metrics said of each job; in memory only: status holds what must outlive the process."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
+from stoker.controller.steadiness import Showings
+from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
 from stoker.models.policy import EffectiveThresholds
 from stoker.models.vocabulary import ConditionType, UnknownReason
 from stoker.workload.conditions import FALSE, TRUE, UNKNOWN, Fact
 
 NOT_RUNNING = "NotRunning"
+MARGIN = 1
+"""Points beyond the bound from which a job that was low no longer is, and the other way round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +21,8 @@ class Look:
 
     idleness: Idleness
     diagnosis: Diagnosis | None = None
+    showings: Showings = field(default_factory=Showings)
+    """Kept by `Looks`."""
 
 
 class Looks:
@@ -29,17 +35,19 @@ class Looks:
         return self._looks.get(uid)
 
     def put(self, uid: str, look: Look) -> None:
-        self._looks[uid] = look
+        """Keep a look. One with another diagnosis than the last is another examination."""
+        known = self._looks.get(uid)
+        showings = known.showings if known is not None else Showings()
+        diagnosis = look.diagnosis
+        is_new = diagnosis is not None and (known is None or known.diagnosis is not diagnosis)
+        if diagnosis is not None and is_new and diagnosis.unknown is None and diagnosis.utilization is not None:
+            showings = showings.after(diagnosis.findings, diagnosis.utilization.as_of)
+        self._looks[uid] = replace(look, showings=showings)
 
     def keep_only(self, uids: Iterable[str]) -> None:
         """Forget all other jobs."""
         kept = set(uids)
         self._looks = {uid: look for uid, look in self._looks.items() if uid in kept}
-
-
-def metric_facts(look: Look, thresholds: EffectiveThresholds) -> tuple[Fact, ...]:
-    """The conditions Idle and LowUtilization of a job that runs. Missing is Unknown, with the reason, never False."""
-    return _idle(look.idleness), _low(look, thresholds)
 
 
 def not_running() -> Fact:
@@ -55,10 +63,14 @@ def not_looked_at() -> tuple[Fact, ...]:
     )
 
 
-def _idle(idleness: Idleness) -> Fact:
+def idle_fact(idleness: Idleness) -> Fact:
+    """The condition Idle of a job that runs. Missing is Unknown, with the reason, never False."""
     match idleness.state:
         case IdlenessState.IDLE:
-            return Fact(type=ConditionType.IDLE, status=TRUE, reason="AllGPUsIdle", message=idleness.message)
+            # Since when is known ever better while the same stretch lasts: no news by itself.
+            return Fact(
+                type=ConditionType.IDLE, status=TRUE, reason="AllGPUsIdle", message=idleness.message, is_snapshot=True
+            )
         case IdlenessState.ACTIVE:
             return Fact(
                 type=ConditionType.IDLE, status=FALSE, reason="Active", message=idleness.message, is_snapshot=True
@@ -72,21 +84,43 @@ def _idle(idleness: Idleness) -> Fact:
             )
 
 
-def _low(look: Look, thresholds: EffectiveThresholds) -> Fact:
-    """Low by the study's definition, or not known: an old examination says nothing while the metrics are away."""
+def low_fact(look: Look, thresholds: EffectiveThresholds, written: Mapping[str, Any], *, was_low: str | None) -> Fact:
+    """The condition LowUtilization of a job that has run: low by the study's definition, or not known. An old
+    examination says nothing while the metrics are away.
+
+    `written` is status.utilization as it will stand; `was_low` the status that the condition has now.
+    """
     away = look.idleness.reason is UnknownReason.PROMETHEUS_UNAVAILABLE
     utilization = look.diagnosis.utilization if look.diagnosis is not None and not away else None
     if utilization is not None:
-        low, high = utilization.average_percent_range or (utilization.average_percent, utilization.average_percent)
-        bound = thresholds.low_percent
-        if high is not None and high <= bound:
-            return _low_fact(TRUE, "LowUtilization", f"{high:.0f} % over its life, at most {bound} % is low")
-        if low is not None and low > bound:
-            return _low_fact(FALSE, "NotLow", f"{low:.0f} % over its life, more than {bound} %")
+        bound, said = thresholds.low_percent, _said(written)
+        low = _is_low(utilization, bound, was_low)
+        if low is not None:
+            reason, limit = ("LowUtilization", "at most") if low else ("NotLow", "more than")
+            than = f"{limit} {bound} %{' is low' if low else ''}"
+            return _low_fact(TRUE if low else FALSE, reason, f"{said} over its life, {than}")
     unknown = look.diagnosis.unknown if look.diagnosis is not None and not away else None
     gaps = UnknownReason.NO_SAMPLES if utilization is None else UnknownReason.PARTIAL
-    reason = unknown or look.idleness.reason or gaps
-    return _low_fact(UNKNOWN, reason.value, look.idleness.message or "its utilization is not known yet")
+    why = unknown or look.idleness.reason or gaps
+    return _low_fact(UNKNOWN, why.value, look.idleness.message or "its utilization is not known yet")
+
+
+def _is_low(utilization: Utilization, bound: float, was_low: str | None) -> bool | None:
+    """A job at the bound keeps what was said of it until it is clearly on the other side."""
+    low = utilization.is_low(bound)
+    if was_low == TRUE and low is False:
+        return utilization.is_low(bound + MARGIN) is not False
+    if was_low == FALSE and low:
+        return utilization.is_low(bound - MARGIN) is True
+    return low
+
+
+def _said(written: Mapping[str, Any]) -> str:
+    """The utilization in the status' own figures, so that the message is no news by itself."""
+    if "averagePercent" in written:
+        return f"{written['averagePercent']} %"
+    low, high = written.get("averagePercentRange", (0, 100))
+    return f"between {low} and {high} %"
 
 
 def _low_fact(status: str, reason: str, message: str) -> Fact:

@@ -94,10 +94,10 @@ class Reclaimer:
             idle = Idleness(state=IdlenessState.UNKNOWN, observed_at=now, reason=UnknownReason.NO_SAMPLES)
         return self._decide(candidate, idle, self._policies.of(job.namespace), record, now)
 
-    async def reclaim(self, stale: DLJob) -> bool:
-        """Look at everything afresh and decide again; then record the intent, act under the Job's resource version, and
-        record the deed. A crash in between is made good by the next pass: an intent without the deed is decided anew,
-        a deed without its record is recorded.
+    async def reclaim(self, stale: DLJob, found: Sequence[Finding]) -> bool:
+        """Look at everything afresh and decide again, by those of the findings just `found` that are on record, too;
+        then record the intent, act under the Job's resource version, and record the deed. A crash in between is made
+        good by the next pass: an intent without the deed is decided anew, a deed without its record is recorded.
 
         Returns whether it was done; if not, the next look at the metrics asks again. Raises Transient, ConflictError
         or another ApiError: nothing was done, or it is to be recorded.
@@ -105,8 +105,8 @@ class Reclaimer:
         raw = await self._api.get(DLJOBS, stale.namespace, stale.name)
         job = DLJob.model_validate(raw)
         child = await self._api.get(JOBS, stale.namespace, stale.name)
-        found, _ = await self._api.list(PODS, stale.namespace, labels=f"{DLJOB_LABEL}={stale.name}")
-        pods = [pod for pod in found if _is_of(pod, child)]
+        listed, _ = await self._api.list(PODS, stale.namespace, labels=f"{DLJOB_LABEL}={stale.name}")
+        pods = [pod for pod in listed if _is_of(pod, child)]
         if job.uid != stale.uid or job.status is None or "deletionTimestamp" in raw["metadata"]:
             raise Transient("the DLJob changed before the reclaim")
         policy = self._policies.of(job.namespace)
@@ -114,8 +114,9 @@ class Reclaimer:
         now = self._clock.now()
         if owners_word(job, record, now).record != record:
             raise Transient("its owner has asked for it since")
-        candidate = self._candidate(job, child, pods, recorded(job))
-        idle = await self._fresh_idleness(job, pods, candidate, policy)
+        on_record = {finding.rule for finding in recorded(job) if finding.is_open}
+        candidate = self._candidate(job, child, pods, [one for one in found if one.rule in on_record])
+        idle = await self._fresh_idleness(job, child, pods, candidate, policy)
         now = self._clock.now()
         decision = self._decide(candidate, idle, policy, record, now)
         if decision.step is not Step.RECLAIM:
@@ -163,7 +164,7 @@ class Reclaimer:
         return decide(candidate, idle, policy, record, now, minimum_warning_grace=grace)
 
     async def _fresh_idleness(
-        self, job: DLJob, pods: Sequence[Object], candidate: Candidate, policy: EffectivePolicy
+        self, job: DLJob, child: Object, pods: Sequence[Object], candidate: Candidate, policy: EffectivePolicy
     ) -> Idleness:
         now = self._clock.now()
         window = idle_after(candidate.idle_after, policy)
@@ -177,7 +178,7 @@ class Reclaimer:
             late = MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, "no answer in time")
             return unknown(late, now)
         return idleness(
-            job_facts(job, live, self._manifests.program(job)),
+            job_facts(job, live, self._manifests.program(job), child=child, now=now),
             screen,
             window=window,
             min_coverage_percent=policy.thresholds.min_coverage_percent,

@@ -6,6 +6,7 @@ anywhere; the next one goes on from what stands in the cluster.
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from pydantic import ValidationError
@@ -31,14 +32,17 @@ from stoker.controller.policies import Policies
 from stoker.controller.publishing import Publisher
 from stoker.controller.queue import Transient
 from stoker.controller.reclaiming import Reclaimer, completed, deed, deed_notice, owners_word
+from stoker.controller.steadiness import lasting
 from stoker.controller.store import Key, Store
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, rfc3339
+from stoker.models.policy import EffectivePolicy
 from stoker.models.schema import explain
+from stoker.models.series import PodFacts
 from stoker.models.verdict import Verdict
 from stoker.models.vocabulary import Action, Outcome, Phase, ReclaimMode, ReclaimState, Source
 from stoker.reclaim import Decision, Notice, Record, Step
-from stoker.workload import observe
+from stoker.workload import observe, pod_facts, remembered
 from stoker.workload.conditions import Fact, written
 from stoker.workload.manifest import QUEUE_LABEL
 from stoker.workload.observation import (
@@ -60,6 +64,58 @@ AT_ONCE = 0.0
 """After a step that the next pass goes on from: the watch does not tell of what this process has written itself."""
 LOOK_AGAIN = 5.0
 """Seconds until a job is looked at again whose obstacle no watch tells of: a quota, a name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """What one pass has gathered of a job by now; each step adds to it.
+
+    `before` are the findings as they are written, `known` the same with what review has added.
+    """
+
+    raw: Object
+    job: DLJob
+    now: datetime
+    record: Record
+    before: tuple[Finding, ...]
+    known: tuple[Finding, ...]
+    static: tuple[Finding, ...] = ()
+    policy: EffectivePolicy
+    look: Look | None = None
+    child: Object | None = None
+    pods: tuple[Object, ...] = ()
+    obstacle: Obstacle | None = None
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def found(self) -> tuple[Finding, ...]:
+        """What holds at this moment: what reclaim decides by."""
+        return merged(self.known, holding(self.known, self._shown, self.static), self.now)
+
+    @property
+    def told(self) -> tuple[Finding, ...]:
+        """What the status says: what was open stays so until it has been away for a while."""
+        shown = self._shown
+        if shown is not None and self.look is not None:
+            shown = lasting(filter(self._counts, self.known), shown, self.look.showings)
+        return merged(self.known, holding(self.known, shown, self.static), self.now)
+
+    @property
+    def _shown(self) -> tuple[Finding, ...] | None:
+        """What the last examination found, under the policy of now; None without one."""
+        diagnosis = self.look.diagnosis if self.look is not None else None
+        if diagnosis is None or diagnosis.unknown is not None:
+            return None
+        return tuple(filter(self._counts, diagnosis.findings))
+
+    def _counts(self, finding: Finding) -> bool:
+        return self.policy.action(finding.rule, Action.WARN) is not Action.OFF
+
+    @property
+    def runs(self) -> tuple[PodFacts, ...]:
+        """The runs of the job's pods, those included whose pods are gone."""
+        seen = [pod_facts(pod, self.job.spec.gpu_resource) for pod in self.pods]
+        return remembered(self.job, seen, self.child, self.now)
 
 
 class Reconciler:
@@ -112,34 +168,43 @@ class Reconciler:
     async def _drive(self, raw: Object, job: DLJob) -> float | None:
         raw, job, record = await self._take_word(raw, job)
         verdict = await self._manifests.review(job)
-        now = self._clock.now()
         # After an intent the deed may be done though its answer was lost, and the watch may not have told of it yet.
         child = await self._children.find(job, afresh=record.state is ReclaimState.RECLAIMING)
         before = recorded(job)
+        this = Pass(
+            raw=raw,
+            job=job,
+            now=self._clock.now(),
+            record=record,
+            before=before,
+            known=before,
+            static=verdict.findings,
+            policy=self._policies.of(job.namespace),
+            look=self._looks.get(job.uid),
+            child=child,
+        )
         if child is None and job.status is not None and job.status.job_uid is not None:
-            return await self._without_child(raw, job, record, before, now)
-        obstacle: Obstacle | None = None
-        known = before
+            return await self._without_child(this)
         if child is None and not job.spec.suspend:
-            known = merged(before, verdict.findings, now)
+            this = replace(this, known=merged(before, verdict.findings, this.now))
             if verdict.outcome is Outcome.DENY:
-                await self._refuse(raw, job, record, known, verdict.denied, now)
+                await self._refuse(this, verdict.denied)
                 return AT_ONCE
-            obstacle = self._not_analysed(job, verdict)
+            this = replace(this, obstacle=self._not_analysed(job, verdict))
             try:
-                child = await self._children.create(job) if obstacle is None else None
+                this = replace(this, child=await self._children.create(job) if this.obstacle is None else None)
             except NameConflictError as conflict:
-                await self._wait_for_name(raw, job, record, known, str(conflict), now)
+                await self._wait_for_name(this, str(conflict))
                 return LOOK_AGAIN
             except (ForbiddenError, InvalidError) as error:
-                obstacle = _job_refused(error)
-        notices: tuple[Notice, ...] = ()
+                this = replace(this, obstacle=_job_refused(error))
+        child = this.child
         if child is not None and not is_ending(child) and "deletionTimestamp" not in child["metadata"]:
-            done = completed(record, child, now)
+            done = completed(record, child, this.now)
             notices = (deed_notice(job, done),) if done is not record else ()
-            record = done
-            child = await self._synchronize(job, child, reclaimed=record.state is ReclaimState.RECLAIMED)
-        return await self._conclude(raw, job, child, record, before, known, verdict, obstacle, notices, now)
+            child = await self._synchronize(job, child, reclaimed=done.state is ReclaimState.RECLAIMED)
+            this = replace(this, record=done, notices=notices, child=child)
+        return await self._conclude(this)
 
     def _not_analysed(self, job: DLJob, verdict: Verdict) -> Obstacle | None:
         """Holds a job back that nobody could judge, where the policy says that such jobs don't run."""
@@ -178,90 +243,67 @@ class Reconciler:
             child = await self._children.set_deadline(child, job.spec.active_deadline_seconds)
         return child
 
-    async def _conclude(
-        self,
-        raw: Object,
-        job: DLJob,
-        child: Object | None,
-        record: Record,
-        before: tuple[Finding, ...],
-        known: tuple[Finding, ...],
-        verdict: Verdict,
-        obstacle: Obstacle | None,
-        notices: tuple[Notice, ...],
-        now: datetime,
-    ) -> float | None:
+    async def _conclude(self, this: Pass) -> float | None:
         """Observe, decide about reclaim, write."""
-        pods = [] if child is None else self._store.pods_of(Key(job.namespace, job.name), child["metadata"]["uid"])
-        if child is not None and obstacle is None and finished(child) is None:
-            obstacle = await self._children.obstacle(child, pods)
-        reclaimed = record.state is ReclaimState.RECLAIMED
-        seen = observe(job, child, pods, obstacle=obstacle, reclaimed=reclaimed)
-        look = self._looks.get(job.uid)
-        findings = self._findings(job, known, verdict.findings, look, now)
-        decision = Decision(record=record)
+        job, child, obstacle = this.job, this.child, this.obstacle
+        if child is not None:
+            pods = self._store.pods_of(Key(job.namespace, job.name), child["metadata"]["uid"])
+            if obstacle is None and finished(child) is None:
+                obstacle = await self._children.obstacle(child, pods)
+            this = replace(this, pods=tuple(pods), obstacle=obstacle)
+        reclaimed = this.record.state is ReclaimState.RECLAIMED
+        seen = observe(job, child, this.pods, obstacle=obstacle, reclaimed=reclaimed)
+        decision = Decision(record=this.record)
         if child is not None and not reclaimed:
-            idle = look.idleness if look is not None else None
-            decision = self._reclaimer.decide(job, child, pods, findings, idle, record)
-        draft = Draft(
-            job=job,
-            observation=seen,
-            findings=findings,
-            record=decision.record,
-            policy=self._policies.of(job.namespace),
-            child_uid=child["metadata"]["uid"] if child is not None else None,
-            look=look,
-        )
-        notices = (*notices, *decision.notices)
-        await self._publisher.publish(raw, draft, before=before, notices=notices, now=now)
+            idle = this.look.idleness if this.look is not None else None
+            decision = self._reclaimer.decide(job, child, this.pods, this.found, idle, this.record)
+        this = replace(this, record=decision.record, notices=(*this.notices, *decision.notices))
+        await self._publish(this, seen, is_over=seen.phase in FINAL)
         if decision.step is Step.RECLAIM:
-            return AT_ONCE if await self._reclaimer.reclaim(job) else None
-        return _sooner(_look_again(decision.record, obstacle, seen, now), draft.policy.next_expiry(now), now)
+            return AT_ONCE if await self._reclaimer.reclaim(job, this.found) else None
+        expiry = this.policy.next_expiry(this.now)
+        return _sooner(_look_again(decision.record, obstacle, seen, this.now), expiry, this.now)
 
-    def _findings(
-        self, job: DLJob, known: tuple[Finding, ...], static: Sequence[Finding], look: Look | None, now: datetime
-    ) -> tuple[Finding, ...]:
-        """What the manifest and the metrics say; without an examination what the metrics have shown stands."""
-        measured: list[Finding] | None = None
-        if look is not None and look.diagnosis is not None and look.diagnosis.unknown is None:
-            policy = self._policies.of(job.namespace)
-            measured = [
-                one for one in look.diagnosis.findings if policy.action(one.rule, Action.WARN) is not Action.OFF
-            ]
-        return merged(known, holding(known, measured, static), now)
+    async def _publish(
+        self, this: Pass, seen: Observation, *, conflict: str | None = None, is_over: bool = False
+    ) -> Object:
+        """Write where the job stands, and tell of what is new."""
+        draft = Draft(
+            job=this.job,
+            observation=seen,
+            findings=this.found if is_over else this.told,
+            record=this.record,
+            policy=this.policy,
+            child_uid=this.child["metadata"]["uid"] if this.child is not None else None,
+            look=this.look,
+            conflict=conflict,
+            runs=this.runs,
+            is_over=is_over,
+        )
+        return await self._publisher.publish(this.raw, draft, before=this.before, notices=this.notices, now=this.now)
 
     # ------------------------------------------------------------------------------------------------ endings
 
-    async def _without_child(
-        self, raw: Object, job: DLJob, record: Record, findings: tuple[Finding, ...], now: datetime
-    ) -> float | None:
+    async def _without_child(self, this: Pass) -> float | None:
         """A Job was created and is no more: reclaim deleted it, or somebody else did. It is not brought back."""
-        notices: tuple[Notice, ...] = ()
+        job, record = this.job, this.record
         if record.action is ReclaimMode.DELETE and record.state in {ReclaimState.RECLAIMING, ReclaimState.RECLAIMED}:
             if record.state is ReclaimState.RECLAIMING:
-                record = deed(record, now)
-                notices = (deed_notice(job, record),)
+                record = deed(record, this.now)
+                this = replace(this, record=record, notices=(deed_notice(job, record),))
             seen = observe(job, None, (), reclaimed=True)
         else:
-            seen = _failed(job, job_deleted(), now)
-        await self._end(raw, job, seen, record, findings, now, notices=notices)
-        return _look_again(record, None, seen, now)
+            seen = _failed(job, job_deleted(), this.now)
+        await self._publish(_without_news(this), seen)
+        return _look_again(record, None, seen, this.now)
 
-    async def _refuse(
-        self,
-        raw: Object,
-        job: DLJob,
-        record: Record,
-        findings: tuple[Finding, ...],
-        denied: Sequence[Finding],
-        now: datetime,
-    ) -> None:
+    async def _refuse(self, this: Pass, denied: Sequence[Finding]) -> None:
         """What admission would have denied does not run, however it came past admission."""
         first = denied[0]
         where = f"{first.location}: " if first.location is not None else ""
         more = f" (and {len(denied) - 1} more)" if len(denied) > 1 else ""
         message = f"{where}{first.detail} ({first.rule}){more}"
-        raw = await self._end(raw, job, _failed(job, failure("Refused", message), now), record, findings, now)
+        raw = await self._publish(_without_news(this), _failed(this.job, failure("Refused", message), this.now))
         note = f"The job is not run: {message}. {first.fix}"
         await self._publisher.record(raw, "Warning", "Refused", note, rule=first.rule, episode="creation")
 
@@ -279,34 +321,9 @@ class Reconciler:
         conditions = written(facts, status.get("conditions", ()), generation=generation, now=now)
         await self._publisher.write(raw, {**status, **fields, "conditions": conditions})
 
-    async def _wait_for_name(
-        self, raw: Object, job: DLJob, record: Record, findings: tuple[Finding, ...], conflict: str, now: datetime
-    ) -> None:
-        seen = observe(job, None, (), obstacle=Obstacle(reason="NameConflict", message=conflict))
-        await self._end(raw, job, seen, record, findings, now, conflict=conflict)
-
-    async def _end(
-        self,
-        raw: Object,
-        job: DLJob,
-        seen: Observation,
-        record: Record,
-        findings: tuple[Finding, ...],
-        now: datetime,
-        *,
-        notices: tuple[Notice, ...] = (),
-        conflict: str | None = None,
-    ) -> Object:
-        """Publish where a job without a Job stands."""
-        draft = Draft(
-            job=job,
-            observation=seen,
-            findings=findings,
-            record=record,
-            policy=self._policies.of(job.namespace),
-            conflict=conflict,
-        )
-        return await self._publisher.publish(raw, draft, before=findings, notices=notices, now=now)
+    async def _wait_for_name(self, this: Pass, conflict: str) -> None:
+        seen = observe(this.job, None, (), obstacle=Obstacle(reason="NameConflict", message=conflict))
+        await self._publish(_without_news(this), seen, conflict=conflict)
 
     async def _keep_final(self, raw: Object, job: DLJob) -> float | None:
         """A job that is over: its end stays, its conditions follow its generation, its time to live runs out."""
@@ -319,27 +336,38 @@ class Reconciler:
             version = metadata["resourceVersion"]
             await self._api.delete(DLJOBS, job.namespace, job.name, uid=metadata["uid"], resource_version=version)
             return None
-        before = recorded(job)
-        # What its manifest was found guilty of at the end stays, whatever policies come later.
-        static = [finding for finding in before if Source.METRICS not in finding.sources]
-        look = self._looks.get(job.uid)
-        draft = Draft(
+        key, before = Key(job.namespace, job.name), recorded(job)
+        this = Pass(
+            raw=raw,
             job=job,
-            observation=Observation(
-                phase=job.status.phase or Phase.FAILED,
-                ready=job.status.ready or "",
-                restarts=job.status.restarts or 0,
-                start_time=job.status.start_time,
-                completion_time=end,
-                facts=(),
-            ),
-            findings=self._findings(job, before, static, look, now),
+            # Nothing of it has run longer.
+            now=now if end is None else end,
             record=Record.from_status(job.status.reclaim),
+            before=before,
+            known=before,
+            # What its manifest was found guilty of at the end stays, whatever policies come later.
+            static=tuple(finding for finding in before if Source.METRICS not in finding.sources),
             policy=self._policies.of(job.namespace),
-            look=look,
+            look=self._looks.get(job.uid),
+            child=self._store.jobs.get(key),
+            pods=tuple(self._store.pods_of(key, job.status.job_uid or "")),
         )
-        await self._publisher.publish(raw, draft, before=before, notices=(), now=now)
+        seen = Observation(
+            phase=job.status.phase or Phase.FAILED,
+            ready=job.status.ready or "",
+            restarts=job.status.restarts or 0,
+            start_time=job.status.start_time,
+            completion_time=end,
+            facts=(),
+        )
+        await self._publish(this, seen, is_over=True)
         return left
+
+
+def _without_news(this: Pass) -> Pass:
+    """A pass over a job without a Job: the findings stand as they are known, whatever was looked at before."""
+    static = tuple(finding for finding in this.known if Source.METRICS not in finding.sources)
+    return replace(this, before=this.known, static=static, look=None)
 
 
 def _look_again(record: Record, obstacle: Obstacle | None, seen: Observation, now: datetime) -> float | None:

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from pydantic import ValidationError
 
 from stoker.adapters.clock import Clock
+from stoker.catalogue import diagnosis_rules
 from stoker.controller.looks import Look, Looks
 from stoker.controller.manifests import Manifests
 from stoker.controller.policies import Policies
@@ -26,10 +27,9 @@ from stoker.models.dljob import DLJob
 from stoker.models.policy import EffectivePolicy
 from stoker.models.screen import MetricsSource, MetricsUnavailable, Screen, step_for
 from stoker.models.series import JobFacts
-from stoker.models.vocabulary import Phase, UnknownReason
+from stoker.models.vocabulary import Action, Phase, UnknownReason
 from stoker.reclaim import idle_after
 from stoker.workload import job_facts
-from stoker.workload import pods as pod_status
 
 logger = logging.getLogger(__name__)
 
@@ -45,8 +45,10 @@ FAILURES = 3
 EXAMINE_TIMEOUT = 20.0
 TICK_LATE = 600.0
 """Seconds beyond the interval after which the scan counts as hung: every query in a tick has its own, shorter limit."""
-FINAL_LOOK = timedelta(hours=1)
-"""How long after its end a job may still get its final examination."""
+FINAL_LOOK = timedelta(days=7)
+"""How long after its end a job may still get its final examination: the operator may have been down for a while."""
+SETTLED = timedelta(minutes=2)
+"""How long after a job's end its last samples may still arrive: it is examined at its end, and once more then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,14 +141,15 @@ class Scanner:
             if job.gpus == 0 or (is_final and not _wants_final_look(job, now)):
                 continue
             pods = self._store.pods_of(key, status.get("jobUID", ""))
-            if is_final and not pods:
+            child = self._store.jobs.get(key)
+            facts = job_facts(job, pods, self._manifests.program(job), child=child, now=_end(job) or now)
+            if is_final and not _has_started(facts):
                 continue
-            live = pods if is_final else [pod for pod in pods if not pod_status.is_finished(pod)]
             policy = self._policies.of(key.namespace)
             yield Subject(
                 key=key,
                 job=job,
-                facts=job_facts(job, live, self._manifests.program(job)),
+                facts=facts,
                 policy=policy,
                 window=idle_after(job.idle_after, policy),
                 is_final=is_final,
@@ -218,27 +221,42 @@ class Scanner:
 
     async def _diagnose(self, subject: Subject) -> Diagnosis:
         facts, now = subject.facts, self._clock.now()
-        start = min(pod.started_at for pod in facts.pods if pod.started_at is not None)
+        start = min(_starts(facts))
         ends = [pod.finished_at for pod in facts.pods]
         end = max((end for end in ends if end is not None), default=now) if all(ends) else now
         async with asyncio.timeout(EXAMINE_TIMEOUT):
             series = await self._metrics.series(facts, start, max(end, start), step_for(end - start))
         verdict = await self._manifests.review(subject.job)
         # Arithmetic over thousands of points would hold up the watches.
-        return await asyncio.to_thread(diagnose, facts, series, verdict.findings, subject.policy.thresholds, now)
+        off = frozenset(
+            rule.name for rule in diagnosis_rules() if subject.policy.action(rule.name, Action.WARN) is Action.OFF
+        )
+        thresholds = subject.policy.thresholds
+        return await asyncio.to_thread(diagnose, facts, series, verdict.findings, thresholds, now, off=off)
+
+
+def _end(job: DLJob) -> datetime | None:
+    return job.status.completion_time if job.status is not None else None
 
 
 def _wants_final_look(job: DLJob, now: datetime) -> bool:
-    """Whether a job that is over ended lately and has not been looked at since."""
-    status = job.status
-    if status is None or status.completion_time is None or now - status.completion_time > FINAL_LOOK:
+    """Whether a job that is over has not been looked at since its end, or since its last samples have arrived."""
+    status, end = job.status, _end(job)
+    if status is None or end is None or now - end > FINAL_LOOK:
         return False
     as_of = status.utilization.as_of if status.utilization is not None else None
-    return as_of is None or as_of < status.completion_time
+    return as_of is None or as_of < end or as_of < end + SETTLED <= now
 
 
 def _has_started(facts: JobFacts) -> bool:
-    return any(pod.started_at is not None for pod in facts.pods)
+    return any(True for _ in _starts(facts))
+
+
+def _starts(facts: JobFacts) -> Iterator[datetime]:
+    """When containers of the job were started, as far as that is known."""
+    for pod in (*facts.pods, *facts.former_pods):
+        starts = (*(attempt.started_at for attempt in pod.attempts), pod.started_at)
+        yield from (start for start in starts if start is not None)
 
 
 def _chosen(wanted: set[timedelta]) -> list[timedelta]:

@@ -42,6 +42,7 @@ MAX_SCRIPT_BYTES = 65_536
 SCRIPT_REMEDY = "put the program into the image or into spec.sources"
 MAX_FINDINGS = 32
 MAX_NODE_LINES = 32
+MAX_PODS = 1024
 MAX_HISTORY = 10
 
 DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
@@ -643,6 +644,10 @@ class DLJobStatus(ApiModel):
     """Where the job stands on the way to being reclaimed."""
     utilization: UtilizationStatus | None = None
     """How busy the job's GPUs are."""
+    pods: Annotated[tuple[str, ...], Field(max_length=MAX_PODS)] = ()
+    """The runs of the job's pods, the oldest first, at most the last 1024: which node's GPUs each has held, from when to
+    when. What an earlier run used belongs to the job's utilization, also when its pod is deleted.
+    """
 
 
 class DLJob(ApiModel):

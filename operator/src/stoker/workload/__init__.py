@@ -1,8 +1,9 @@
 """A DLJob's Job and Service, and its phase and conditions from what became of them; pure."""
 
-from stoker.workload.facts import ProgramFacts, job_facts, program_facts, submission_facts
+from stoker.workload.facts import ProgramFacts, job_facts, pod_facts, program_facts, submission_facts
 from stoker.workload.manifest import job_manifest, service_manifest
 from stoker.workload.observation import Observation, observe
+from stoker.workload.runs import remembered, run_line
 
 __all__ = [
     "Observation",
@@ -10,7 +11,10 @@ __all__ = [
     "job_facts",
     "job_manifest",
     "observe",
+    "pod_facts",
     "program_facts",
+    "remembered",
+    "run_line",
     "service_manifest",
     "submission_facts",
 ]

@@ -1,16 +1,18 @@
 """What diagnosis must know of a job beside its series, from the DLJob and its pods."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
-from stoker.models.dljob import TRAINER, DLJob
-from stoker.models.series import JobFacts, PodFacts
+from stoker.models.dljob import GPU_PRODUCT_LABELS, TRAINER, DLJob
+from stoker.models.series import Attempt, JobFacts, PodFacts
 from stoker.models.vocabulary import Framework
 from stoker.subjects.dljob_submission import read_dljob
 from stoker.subjects.launch_plan import Launch, Role
 from stoker.subjects.submission import Submission
 from stoker.workload import pods as pod_status
+from stoker.workload.runs import remembered
 
 BATCH_OPTIONS = (
     "--batch-size",
@@ -55,12 +57,25 @@ def submission_facts(submission: Submission, *, has_persistent_volume: bool = Fa
     )
 
 
-def job_facts(job: DLJob, pods: Sequence[Mapping[str, Any]], program: ProgramFacts) -> JobFacts:
-    """The facts of a job with these pods, of each rank the latest."""
+def job_facts(
+    job: DLJob,
+    pods: Sequence[Mapping[str, Any]],
+    program: ProgramFacts,
+    *,
+    child: Mapping[str, Any] | None,
+    now: datetime,
+) -> JobFacts:
+    """The facts of a job with these pods of its Job `child`. Of each rank the latest counts; those before it, and those
+    that only the status remembers, are its former pods.
+    """
     spec = job.spec
-    latest: dict[int, Mapping[str, Any]] = {}
-    for pod in sorted(pods, key=lambda one: str(one["metadata"].get("creationTimestamp", ""))):
-        latest[pod_status.rank(pod)] = pod
+    ordered = sorted(pods, key=lambda one: str(one["metadata"].get("creationTimestamp", "")))
+    present = [pod_facts(pod, spec.gpu_resource) for pod in ordered]
+    names = {pod.name for pod in present}
+    gone = [_alike(run, present) for run in remembered(job, present, child, now) if run.name not in names]
+    latest = {pod.rank: pod for pod in (*gone, *present)}
+    current = {pod.name for pod in latest.values()}
+    former = [pod for pod in (*gone, *present) if pod.name not in current and pod.started_at is not None]
     return JobFacts(
         namespace=job.namespace,
         name=job.name,
@@ -70,7 +85,9 @@ def job_facts(job: DLJob, pods: Sequence[Mapping[str, Any]], program: ProgramFac
         gpu_resource=spec.gpu_resource,
         job_type=job.job_type,
         framework=program.framework,
-        pods=tuple(_pod_facts(pod, spec.gpu_resource) for _, pod in sorted(latest.items())),
+        gpu_product=_gpu_product(job, ordered),
+        pods=tuple(pod for _, pod in sorted(latest.items())),
+        former_pods=tuple(former),
         interactive_entry=program.interactive_entry,
         processes_per_node=program.processes_per_node,
         batch_size=program.batch_size,
@@ -84,23 +101,56 @@ def has_persistent_volume(job: DLJob) -> bool:
     return any("persistentVolumeClaim" in volume for volume in volumes if isinstance(volume, Mapping))
 
 
-def _pod_facts(pod: Mapping[str, Any], gpu_resource: str) -> PodFacts:
+def pod_facts(pod: Mapping[str, Any], gpu_resource: str) -> PodFacts:
+    """The facts of one pod, from the API server's object."""
     trainer: Mapping[str, Any] = next((one for one in pod["spec"]["containers"] if one["name"] == TRAINER), {})
-    limits = trainer.get("resources", {}).get("limits", {})
+    resources = trainer.get("resources", {})
+    limits = resources.get("limits", {})
+    started = pod_status.started_at(pod)
+    scheduled, attempts = pod_status.scheduled_at(pod), _attempts(pod)
     return PodFacts(
         name=pod_status.name(pod),
         uid=pod_status.uid(pod),
         rank=pod_status.rank(pod),
         node=pod["spec"].get("nodeName"),
         gpus=int(limits.get(gpu_resource, 0)),
-        started_at=pod_status.started_at(pod),
+        started_at=started,
         finished_at=pod_status.finished_at(pod),
         ready=pod_status.is_ready(pod),
         restarts=int(pod_status.trainer_status(pod).get("restartCount", 0)),
         terminating=pod_status.is_terminating(pod),
+        attempts=attempts,
+        # Two clocks write these: what has started was scheduled before.
+        scheduled_at=min(scheduled, started) if scheduled is not None and started is not None else scheduled,
+        waiting_for=pod_status.waiting_for(pod) if started is None and not attempts else None,
         cpu_limit=_cores(limits.get("cpu")),
+        # The API server sets a request to the limit where only a limit is given.
+        cpu_request=_cores(resources.get("requests", {}).get("cpu")),
         host_network=bool(pod["spec"].get("hostNetwork")),
     )
+
+
+def _attempts(pod: Mapping[str, Any]) -> tuple[Attempt, ...]:
+    """The run before the container's present one: the kubelet remembers no more."""
+    last = pod_status.last_run(pod)
+    return () if last is None else (Attempt(started_at=last[0], finished_at=last[1]),)
+
+
+def _alike(run: PodFacts, present: Sequence[PodFacts]) -> PodFacts:
+    """A run that only the status remembers, with what all pods of one template share."""
+    if not present:
+        return run
+    pod = present[-1]
+    return replace(run, cpu_limit=pod.cpu_limit, cpu_request=pod.cpu_request, host_network=pod.host_network)
+
+
+def _gpu_product(job: DLJob, pods: Sequence[Mapping[str, Any]]) -> str | None:
+    """As the job asks for it, by its own field or by a node selector of its template."""
+    if job.spec.gpu_product is not None:
+        return job.spec.gpu_product
+    label = GPU_PRODUCT_LABELS.get(job.spec.gpu_resource.partition("/")[0])
+    selectors = (pod["spec"].get("nodeSelector") or {} for pod in pods)
+    return next((str(selector[label]) for selector in selectors if label in selector), None)
 
 
 def _batch_size(submission: Submission, launch: Launch) -> str | None:

@@ -77,8 +77,41 @@ def started_at(pod: Mapping[str, Any]) -> datetime | None:
 
 
 def finished_at(pod: Mapping[str, Any]) -> datetime | None:
-    """When the trainer ended; None while it runs."""
-    return parse_time(trainer_status(pod).get("state", {}).get("terminated", {}).get("finishedAt"))
+    """When the trainer ended; None while it runs. Of a pod whose node was lost: when it was last known to be ready."""
+    ended = parse_time(trainer_status(pod).get("state", {}).get("terminated", {}).get("finishedAt"))
+    if ended is None and is_finished(pod):
+        return _transition(pod, "Ready", "False") or _transition(pod, "DisruptionTarget", "True")
+    return ended
+
+
+def scheduled_at(pod: Mapping[str, Any]) -> datetime | None:
+    """When it was bound to its node; None before."""
+    return _transition(pod, "PodScheduled", "True")
+
+
+def waiting_for(pod: Mapping[str, Any]) -> str | None:
+    """What keeps the trainer from starting, in the kubelet's word; None where nothing does, or nothing is said."""
+    reason = trainer_status(pod).get("state", {}).get("waiting", {}).get("reason")
+    return None if reason is None else str(reason)
+
+
+def last_run(pod: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
+    """Start and end of the trainer's run before its present one; None without one."""
+    ended = trainer_status(pod).get("lastState", {}).get("terminated", {})
+    start, end = parse_time(ended.get("startedAt")), parse_time(ended.get("finishedAt"))
+    return None if start is None or end is None else (start, end)
+
+
+def _transition(pod: Mapping[str, Any], kind: str, status: str) -> datetime | None:
+    """Since when a condition has this status."""
+    return next(
+        (
+            parse_time(condition.get("lastTransitionTime"))
+            for condition in pod.get("status", {}).get("conditions", ())
+            if condition["type"] == kind and condition["status"] == status
+        ),
+        None,
+    )
 
 
 def exit_words(pod: Mapping[str, Any]) -> str | None:
