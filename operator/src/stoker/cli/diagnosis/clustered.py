@@ -1,0 +1,191 @@
+"""Jobs of a cluster: DLJobs, and the groups of pods with GPUs that no DLJob owns."""
+
+import logging
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from stoker.adapters.kubernetes import (
+    DLJOBS,
+    JOBS,
+    NAMESPACES,
+    PODS,
+    POLICIES,
+    ApiError,
+    ForbiddenError,
+    KubernetesApi,
+    NotFoundError,
+    Object,
+    Resource,
+)
+from stoker.admission import review, review_submissions
+from stoker.cli.diagnosis.workload import Workload
+from stoker.models.dljob import DLJob
+from stoker.models.meta import SNOOZE_ANNOTATION
+from stoker.models.policy import BUILT_IN, EffectivePolicy, UtilizationPolicy, resolve
+from stoker.models.series import JobFacts
+from stoker.subjects.pod_submission import ManifestError, submissions
+from stoker.workload import ProgramFacts, job_facts, program_facts, submission_facts
+from stoker.workload.manifest import DLJOB_LABEL
+from stoker.workload.pod_groups import PodGroup, group_facts, groups
+
+logger = logging.getLogger(__name__)
+
+PYTORCH_JOBS = Resource("kubeflow.org", "v1", "pytorchjobs")
+READABLE = {"Job": JOBS, "PyTorchJob": PYTORCH_JOBS}
+"""Owners of pods whose manifests admission's rules read; of others they read a pod."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which jobs are asked for. `namespace` None: all; `job`: the one of that name; `selector`: labels of pods."""
+
+    namespace: str | None
+    job: str | None = None
+    selector: str | None = None
+
+
+async def find(api: KubernetesApi, wanted: Wanted, now: datetime) -> list[Workload]:
+    """The jobs, by namespace and name. Raises ApiError for what can't be asked."""
+    dljobs, pods = await _objects(api, wanted)
+    policies = _Policies(api)
+    found = [await _dljob(api, raw, pods, policies, now) for raw in dljobs]
+    others = [group for group in groups(pods) if wanted.job in {None, group.name}]
+    found += [await _group(api, group, policies, now) for group in others]
+    return sorted(found, key=lambda one: (one.facts.namespace, one.facts.name))
+
+
+async def _objects(api: KubernetesApi, wanted: Wanted) -> tuple[list[Object], list[Object]]:
+    """The DLJobs that are wanted, and pods, theirs among them."""
+    namespace = wanted.namespace
+    if wanted.job is not None:
+        dljob = await _optional(api.get(DLJOBS, namespace, wanted.job))
+        labels = None if dljob is None else f"{DLJOB_LABEL}={wanted.job}"
+        pods, _ = await api.list(PODS, namespace, labels=labels)
+        return ([] if dljob is None else [dljob]), pods
+    pods, _ = await api.list(PODS, namespace, labels=wanted.selector)
+    if wanted.selector is None:
+        listed = await _optional(api.list(DLJOBS, namespace))
+        return ([] if listed is None else listed[0]), pods
+    owners = {
+        (str(pod["metadata"]["namespace"]), str(name))
+        for pod in pods
+        if (name := pod["metadata"].get("labels", {}).get(DLJOB_LABEL))
+    }
+    # A selector may pick one pod of a job; the job is diagnosed as a whole.
+    dljobs = [raw for space, name in sorted(owners) if (raw := await _optional(api.get(DLJOBS, space, name)))]
+    for raw in dljobs:
+        whole, _ = await api.list(PODS, raw["metadata"]["namespace"], labels=f"{DLJOB_LABEL}={raw['metadata']['name']}")
+        pods = list({pod["metadata"]["uid"]: pod for pod in (*pods, *whole)}.values())
+    return dljobs, pods
+
+
+async def _dljob(
+    api: KubernetesApi, raw: Object, pods: Sequence[Object], policies: "_Policies", now: datetime
+) -> Workload:
+    """A DLJob with its Job's pods."""
+    metadata = raw["metadata"]
+    namespace, name = str(metadata["namespace"]), str(metadata["name"])
+    try:
+        job = DLJob.model_validate(raw)
+    except ValidationError as error:
+        facts = JobFacts(namespace=namespace, name=name, uid=str(metadata["uid"]), nodes=0, gpus_per_node=0)
+        return Workload(facts=facts, error=f"the DLJob is of another version: {error.error_count()} fields don't fit")
+    uid = raw.get("status", {}).get("jobUID", "")
+    own = [pod for pod in pods if any(owner.get("uid") == uid for owner in pod["metadata"].get("ownerReferences", ()))]
+    child = await _optional(api.get(JOBS, namespace, name))
+    if child is not None and child["metadata"]["uid"] != uid:
+        child = None
+    policy, notes = await policies.of(namespace)
+    facts = job_facts(job, own, program_facts(job), child=child, now=now)
+    if not facts.pods:
+        notes = (*notes, "it has no pods; --jobs FILE names those of a job that is over")
+    return Workload(
+        facts=facts,
+        policy=policy,
+        static_findings=review(job, policy, now=now).findings,
+        labels=job.metadata.labels,
+        snooze=job.metadata.annotations.get(SNOOZE_ANNOTATION),
+        idle_after=job.idle_after,
+        untouchable="it is being deleted" if "deletionTimestamp" in metadata else None,
+        notes=notes,
+    )
+
+
+async def _group(api: KubernetesApi, group: PodGroup, policies: "_Policies", now: datetime) -> Workload:
+    """Pods that no DLJob owns."""
+    policy, notes = await policies.of(group.namespace)
+    document = await _manifest(api, group)
+    try:
+        read = submissions(document, families=policy.images)
+    except ManifestError:
+        read = []
+    program = next((submission_facts(one) for one in read if not one.initial), ProgramFacts())
+    return Workload(
+        facts=group_facts(group, program),
+        owner=group.kind,
+        policy=policy,
+        static_findings=review_submissions(read, policy, now=now).findings if read else (),
+        labels=document["metadata"].get("labels") or {},
+        notes=notes,
+    )
+
+
+async def _manifest(api: KubernetesApi, group: PodGroup) -> Mapping[str, Any]:
+    """The object that the rules can read: the pods' owner, where it is of such a kind and may be read, or a pod."""
+    resource = READABLE.get(group.kind)
+    owner = None if resource is None else await _optional(api.get(resource, group.namespace, group.name))
+    pod = group.pods[-1]
+    return owner or {**pod, "apiVersion": "v1", "kind": "Pod"}
+
+
+class _Policies:
+    """The cluster's policies, read once; where they may not be read, the built-in defaults hold, and it is said."""
+
+    def __init__(self, api: KubernetesApi) -> None:
+        self._api = api
+        self._policies: list[UtilizationPolicy] | None = None
+        self._labels: dict[str, Mapping[str, str]] = {}
+        self._notes: tuple[str, ...] = ()
+
+    async def of(self, namespace: str) -> tuple[EffectivePolicy, tuple[str, ...]]:
+        if self._policies is None:
+            self._policies = await self._read()
+        if not self._policies:
+            return BUILT_IN, self._notes
+        if namespace not in self._labels:
+            found = await _optional(self._api.get(NAMESPACES, None, namespace))
+            self._labels[namespace] = (found or {"metadata": {}})["metadata"].get("labels") or {}
+        return resolve(self._policies, namespace, self._labels[namespace]), self._notes
+
+    async def _read(self) -> list[UtilizationPolicy]:
+        try:
+            listed, _ = await self._api.list(POLICIES)
+        except NotFoundError:
+            return []  # Stoker is not installed here
+        except ForbiddenError:
+            self._notes = ("the policies may not be read: judged by the built-in thresholds",)
+            return []
+        return list(_valid(listed))
+
+
+def _valid(raw: Iterable[Object]) -> Iterable[UtilizationPolicy]:
+    for one in raw:
+        try:
+            yield UtilizationPolicy.model_validate(one)
+        except ValidationError:
+            logger.debug("policy %s is not valid", one["metadata"]["name"])
+
+
+async def _optional(answer: Awaitable[Any]) -> Any:
+    """What the API server answers; None for what does not exist or may not be seen."""
+    try:
+        return await answer
+    except (NotFoundError, ForbiddenError):
+        return None
+
+
+__all__ = ["ApiError", "Wanted", "find"]
