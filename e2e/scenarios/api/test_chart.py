@@ -14,6 +14,7 @@ from cryptography.x509.oid import ExtensionOID
 from e2e.cluster.provider import Cluster, CommandError
 from e2e.operator import CHART, NAMESPACE, RELEASE, Operator
 from e2e.scenarios.api.applying import Applier, dljob
+from stoker.cli.run import controller as controller_command
 
 pytestmark = pytest.mark.e2e
 
@@ -123,7 +124,11 @@ def test_pods_meet_the_restricted_pod_security_standard(installed: Cluster, appl
         ({"admission": {"failurePolicy": "Open"}}, "failurePolicy"),
         ({"admission": {"timeoutSeconds": 31}}, "timeoutSeconds"),
         ({"admision": {}}, "admision"),
-        ({"controller": {"prometheusUrl": "prometheus:9090"}}, "prometheusUrl"),
+        ({"prometheus": {"url": "prometheus:9090"}}, "prometheus"),
+        ({"prometheus": {"profile": "intel"}}, "profile"),
+        ({"prometheus": {"secret": {"tokenKey": "token"}}}, "prometheus.secret.name"),
+        ({"prometheus": {"username": "stoker"}}, "passwordKey"),
+        ({"prometheus": {"serviceAccountToken": True, "secret": {"name": "s", "tokenKey": "t"}}}, "tokenKey"),
         ({"controller": {"scanInterval": "30"}}, "scanInterval"),
         ({"image": {"repository": ""}}, "repository"),
     ],
@@ -131,6 +136,59 @@ def test_pods_meet_the_restricted_pod_security_standard(installed: Cluster, appl
 def test_a_wrong_value_is_refused_by_name(installed: Cluster, values: dict[str, Any], named: str) -> None:
     with pytest.raises(CommandError, match=named):
         rendered(installed, values)
+
+
+def test_credentials_for_prometheus_are_mounted_from_the_secret_by_key(installed: Cluster) -> None:
+    secret = {
+        "name": "mimir",
+        "passwordKey": "basic",
+        "caKey": "ca.crt",
+        "certKey": "tls.crt",
+        "privateKeyKey": "tls.key",
+    }
+    values = {
+        "url": "https://mimir/prometheus",
+        "username": "stoker",
+        "headers": {"X-Scope-OrgID": "a|b"},
+        "secret": secret,
+    }
+    pod = only(rendered(installed, {"prometheus": values}), "Deployment", "stoker-controller")["spec"]["template"][
+        "spec"
+    ]
+    [container] = pod["containers"]
+    folder = "/etc/stoker/prometheus"
+    assert [arg for arg in container["args"] if arg.startswith("--prometheus")] == [
+        "--prometheus-url=https://mimir/prometheus",
+        "--prometheus-profile=nvidia",
+        "--prometheus-timeout=6s",
+        "--prometheus-username=stoker",
+        "--prometheus-header=X-Scope-OrgID: a|b",
+        *(f"--prometheus-{file}-file={folder}/{file}" for file in ("ca", "cert", "key", "password")),
+    ]
+    assert {"name": "prometheus", "mountPath": folder, "readOnly": True} in container["volumeMounts"]
+    [volume] = [volume["secret"] for volume in pod["volumes"] if volume["name"] == "prometheus"]
+    assert volume["secretName"] == "mimir"
+    assert {item["path"]: item["key"] for item in volume["items"]} == {
+        "ca": "ca.crt",
+        "cert": "tls.crt",
+        "key": "tls.key",
+        "password": "basic",
+    }
+
+
+def test_the_options_of_the_chart_are_those_of_the_command(installed: Cluster) -> None:
+    every = {
+        "username": "u",
+        "metricPrefix": "amd_",
+        "headers": {"A": "b"},
+        "secret": {"name": "s", "passwordKey": "p", "caKey": "c", "certKey": "d", "privateKeyKey": "k"},
+    }
+    for values in (every, {"serviceAccountToken": True}, {"secret": {"name": "s", "tokenKey": "t"}}):
+        pod = only(rendered(installed, {"prometheus": values}), "Deployment", "stoker-controller")["spec"]["template"]
+        [container] = pod["spec"]["containers"]
+        # Raises a usage error for an option that the command does not have, or a value that it refuses.
+        parsed = controller_command.make_context("controller", container["args"][2:])
+        assert str(parsed.params["prometheus_url"]).startswith("http")
 
 
 # ------------------------------------------------------------------------------------------------------------ helm
