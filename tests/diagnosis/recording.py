@@ -5,22 +5,23 @@ values (the same way each time), and a parenthesis repeats: `"(90x3 0x1)x15"`. S
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import yaml
 
 from stoker.models.duration import parse_duration
-from stoker.models.series import GpuSignal, JobFacts, JobSeries, PodFacts, PodSignal
+from stoker.models.series import GpuSignal, JobFacts, JobSeries, LogMark, MarkKind, PodFacts, PodSignal
 from stoker.models.vocabulary import Framework, JobType
 from stoker.subjects.grid import Trace, job_series
 
 START = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
+Value = TypeVar("Value")
 ITEM = re.compile(r"\((?P<group>[^()]*)\)x(?P<times>\d+)|(?P<value>[^\sx]+)x(?P<samples>\d+)")
 
 
@@ -67,7 +68,10 @@ class Recording:
     step: timedelta
     gpus: tuple[Mapping[GpuSignal, list[float]], ...]
     pods: tuple[Mapping[PodSignal, list[float]], ...] = ()
+    marks: tuple[LogMark, ...] = ()
     context_idle_watts: float | None = None
+    steps: int = 0
+    """How long it is where there are no samples."""
     fires: int | None = None
     """The number of steps after which the rule speaks first."""
     finished: bool = False
@@ -78,7 +82,7 @@ class Recording:
         """Steps of the recording."""
         recorded = [samples for signals in self.gpus for samples in signals.values()]
         recorded += [samples for signals in self.pods for samples in signals.values()]
-        return max(map(len, recorded))
+        return max(map(len, recorded), default=self.steps)
 
     def at(self, steps: int) -> tuple[JobFacts, JobSeries, datetime]:
         """The job's facts, its series and the time after so many steps."""
@@ -86,7 +90,7 @@ class Recording:
         ended = now if self.finished and steps == self.length else None
         facts = replace(
             self.facts,
-            pods=tuple(replace(pod, finished_at=ended, ready=ended is None) for pod in self.facts.pods),
+            pods=tuple(_pod_at(pod, now, ended) for pod in self.facts.pods),
         )
         whole = self._whole
         return (
@@ -102,6 +106,7 @@ class Recording:
                     replace(pod, signals={signal: values[:steps] for signal, values in pod.signals.items()})
                     for pod in whole.pods
                 ),
+                marks=tuple(mark for mark in self.marks if mark.time <= now),
             ),
             now,
         )
@@ -135,6 +140,14 @@ class Recording:
                 yield Trace(signal=pod_signal, pod=self.facts.pods[number].name, points=points(samples))
 
 
+def _pod_at(pod: PodFacts, now: datetime, ended: datetime | None) -> PodFacts:
+    """What its status says at a time: a container that starts later waits until then."""
+    if pod.started_at is None or pod.started_at > now:
+        return replace(pod, started_at=None, finished_at=None, ready=False)
+    finished = pod.finished_at if pod.finished_at is not None and pod.finished_at <= now else ended
+    return replace(pod, finished_at=finished, ready=finished is None, waiting_for=None)
+
+
 def load(path: Path) -> Recording:
     """Read a recording from a fixture."""
     return from_dict(yaml.safe_load(path.read_text()))
@@ -144,10 +157,13 @@ def from_dict(raw: Mapping[str, Any]) -> Recording:
     """Build a recording; the keys of `job` are those of a DLJob's spec and of JobFacts, in camel case.
 
     `gpus` is a list of entries with the numbers that each stands for (`of: 0-3`; all by default); `pods` likewise.
+    `podFacts` says of some pods when they were scheduled, started and finished, after the recording's start (`-10m` is
+    before; `started: never`), and what they wait for until they start. `marks` are lines of logs.
     """
     job = dict(raw.get("job", {}))
     nodes, per_node = int(job.get("nodes", 1)), int(job.get("gpusPerNode", 1))
     cpu_limit = job.get("cpuLimit")
+    about = _spread(raw.get("podFacts", []), nodes, lambda value: value)
     facts = JobFacts(
         namespace="team",
         name="bert",
@@ -167,7 +183,10 @@ def from_dict(raw: Mapping[str, Any]) -> Recording:
                 rank=rank,
                 node=f"gpu-{rank + 1}",
                 gpus=per_node,
-                started_at=START,
+                started_at=_after(about[rank].get("started", "0s")),
+                finished_at=_after(about[rank].get("finished")),
+                scheduled_at=_after(about[rank].get("scheduled")),
+                waiting_for=about[rank].get("waitingFor"),
                 ready=True,
                 cpu_limit=None if cpu_limit is None else float(cpu_limit),
                 host_network=bool(job.get("hostNetwork", False)),
@@ -178,8 +197,24 @@ def from_dict(raw: Mapping[str, Any]) -> Recording:
     return Recording(
         facts=facts,
         step=parse_duration(raw.get("step", "30s")),
-        gpus=tuple({GpuSignal(k): v for k, v in signals.items()} for signals in _spread(raw["gpus"], nodes * per_node)),
-        pods=tuple({PodSignal(k): v for k, v in signals.items()} for signals in _spread(raw.get("pods", []), nodes)),
+        gpus=tuple(
+            {GpuSignal(key): samples for key, samples in signals.items()}
+            for signals in _spread(raw.get("gpus", []), nodes * per_node, parse_series)
+        ),
+        pods=tuple(
+            {PodSignal(key): samples for key, samples in signals.items()}
+            for signals in _spread(raw.get("pods", []), nodes, parse_series)
+        ),
+        marks=tuple(
+            LogMark(
+                time=_after(mark["at"]) or START,
+                pod=f"bert-{mark.get('rank', 0)}-x7k2p",
+                kind=MarkKind(mark["kind"]),
+                text=mark["text"],
+            )
+            for mark in raw.get("marks", [])
+        ),
+        steps=raw.get("steps", 0),
         context_idle_watts=job.get("contextIdleWatts"),
         fires=raw.get("fires"),
         finished=bool(job.get("finished", False)),
@@ -187,11 +222,18 @@ def from_dict(raw: Mapping[str, Any]) -> Recording:
     )
 
 
-def _spread(entries: list[Mapping[str, Any]], number: int) -> list[dict[str, list[float]]]:
-    """Each member's series, from entries that stand for several."""
-    members: list[dict[str, list[float]]] = [{} for _ in range(number)]
+def _after(text: str | None) -> datetime | None:
+    """A time after the recording's start; None where there is none, or it never comes."""
+    if text is None or text == "never":
+        return None
+    return START - parse_duration(text[1:]) if text.startswith("-") else START + parse_duration(text)
+
+
+def _spread(entries: list[Mapping[str, Any]], number: int, read: Callable[[Any], Value]) -> list[dict[str, Value]]:
+    """What belongs to each member, from entries that stand for several."""
+    members: list[dict[str, Value]] = [{} for _ in range(number)]
     for entry in entries:
         first, _, last = str(entry.get("of", f"0-{number - 1}")).partition("-")
         for member in members[int(first) : int(last or first) + 1]:
-            member.update({key: parse_series(text) for key, text in entry.items() if key != "of"})
+            member.update({key: read(value) for key, value in entry.items() if key != "of"})
     return members

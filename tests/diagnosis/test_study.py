@@ -104,16 +104,13 @@ def test_a_library_folder_copied_from_a_share_takes_sixteen_minutes() -> None:
         "pods": [{"cpu": "0.4x32 3x100", "netRx": "5e7x32 0x100", "diskWrite": "5e7x32 0x100"}],
     }
     (alone,) = examine(raw).findings
-    assert (alone.category, alone.confidence) == (Category.LONG_LIBRARY_INSTALLATION, Confidence.POSSIBLE)
+    assert alone.category is Category.EXTERNAL_DATA_USAGE
+    assert alone.alternatives == (Category.LONG_LIBRARY_INSTALLATION,)
     copy = seen_before("code-tree-copy", Category.LONG_LIBRARY_INSTALLATION, "cp -r copies libraries.", "Use an image.")
     (joined,) = examine(raw, [copy]).findings
-    assert (joined.category, joined.confidence) == (Category.LONG_LIBRARY_INSTALLATION, Confidence.LIKELY)
+    assert (joined.category, joined.confidence) == (Category.LONG_LIBRARY_INSTALLATION, Confidence.CERTAIN)
     assert joined.sources == (Source.SCRIPT, Source.METRICS)
     assert joined.gpu_hours_idle == pytest.approx(16 / 60)
-    data = seen_before("public-download", Category.EXTERNAL_DATA_USAGE, "wget fetches data.", "Upload it first.")
-    (other,) = examine(raw, [data]).findings
-    assert other.category is Category.EXTERNAL_DATA_USAGE
-    assert Category.LONG_LIBRARY_INSTALLATION in other.alternatives
 
 
 def test_two_visible_devices_and_one_used_are_a_misused_api() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from stoker.catalogue import diagnosis_rules
 from stoker.diagnosis import diagnose
+from stoker.models.diagnosis import Advice
 from stoker.models.finding import Finding
 from tests.diagnosis.recording import Recording, Thresholds, load
 
@@ -18,13 +19,14 @@ def name(path: Path) -> str:
     return f"{path.parent.name}/{path.stem}"
 
 
-def found(recording: Recording, steps: int) -> list[Finding]:
+def found(recording: Recording, steps: int) -> list[Finding | Advice]:
     facts, series, now = recording.at(steps)
-    return list(diagnose(facts, series, (), Thresholds(), now).findings)
+    diagnosis = diagnose(facts, series, (), Thresholds(), now)
+    return [*diagnosis.findings, *diagnosis.advice]
 
 
-def by(rule: str, findings: list[Finding]) -> list[Finding]:
-    return [finding for finding in findings if finding.rule == rule]
+def by(rule: str, said: list[Finding | Advice]) -> list[Finding | Advice]:
+    return [one for one in said if one.rule == rule]
 
 
 @pytest.mark.parametrize("path", BAD, ids=name)
@@ -62,7 +64,9 @@ def test_every_rule_has_fixtures_both_ways(rule: str) -> None:
     assert list((FIXTURES / rule).glob("good_undecidable_*.yaml"))
 
 
-def show(finding: Finding) -> list[str]:
+def show(finding: Finding | Advice) -> list[str]:
+    if isinstance(finding, Advice):
+        return [f"  {finding.rule}: advice", f"    {finding.detail}", f"    {finding.fix}"]
     until = "" if finding.until is None else f"{finding.until:%H:%M}"
     alternatives = "".join(f", or {category}" for category in finding.alternatives)
     graded = f"{finding.category} ({finding.severity}, {finding.confidence}{alternatives})"

@@ -1,7 +1,7 @@
 """The diagnosis of one job."""
 
 import logging
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from datetime import datetime
 
 from stoker.catalogue import diagnosis_rules
@@ -10,6 +10,7 @@ from stoker.diagnosis.rest import idle_since
 from stoker.diagnosis.utilization import utilization
 from stoker.models.diagnosis import MAX_ADVICE, Advice, Diagnosis, DiagnosisThresholds
 from stoker.models.finding import Finding
+from stoker.models.rule import Rule
 from stoker.models.series import JobFacts, JobSeries
 from stoker.models.vocabulary import Severity, UnknownReason
 from stoker.subjects.examination import Claim, Examination, examine
@@ -30,23 +31,21 @@ def diagnose(
 
     `findings` holds all that stands of the job: those that its series show, joined with the static ones of the same
     category (with a higher confidence), then the static ones that the series don't speak of. `unknown` says why the
-    series show nothing; of a partial answer nothing is concluded but the utilization's bounds. `off` names the rules
-    that a policy switches off: they don't claim GPU time from the others either.
+    series show nothing; of a partial answer nothing is concluded but the utilization's bounds and what the facts alone
+    tell. `off` names the rules that a policy switches off: they don't claim GPU time from the others either.
     """
     exam = examine(facts, series, thresholds, now)
-    used, unknown = utilization(exam), _unknown(exam)
-    if not series.complete or not exam.known_at_all:
-        return Diagnosis(utilization=used, unknown=unknown, findings=tuple(static_findings))
-    claims = _claims(exam, off)
+    told = series.complete and exam.known_at_all
+    rules = [rule for rule in diagnosis_rules() if rule.name not in off and (told or rule.without_samples)]
     # Advice explains no lost time: it must not take any from a cause.
-    causes = [claimed for claimed in claims if claimed.finding.severity is not Severity.ADVICE]
-    hints = [claimed.finding for claimed in claims if claimed.finding.severity is Severity.ADVICE]
+    causes = _claims(exam, [rule for rule in rules if rule.severity is not Severity.ADVICE])
+    hints = _claims(exam, [rule for rule in rules if rule.severity is Severity.ADVICE])
     return Diagnosis(
-        utilization=used,
-        unknown=unknown,
+        utilization=utilization(exam),
+        unknown=_unknown(exam),
         findings=merge(exam, causes, static_findings),
-        advice=tuple(map(_advice, hints))[:MAX_ADVICE],
-        idle_since=idle_since(exam),
+        advice=tuple(_advice(hint.finding) for hint in hints)[:MAX_ADVICE],
+        idle_since=idle_since(exam) if told else None,
     )
 
 
@@ -70,12 +69,10 @@ def _unknown(exam: Examination) -> UnknownReason | None:
     return UnknownReason.PARTIAL if exam.every_gpu_seen else UnknownReason.NO_SAMPLES
 
 
-def _claims(exam: Examination, off: Container[str]) -> list[Claimed]:
+def _claims(exam: Examination, rules: Iterable[Rule[Examination]]) -> list[Claimed]:
     """What each rule reports. A rule that fails is a fault of ours: it is logged, and the others stand."""
     claimed: list[Claimed] = []
-    for rule in diagnosis_rules():
-        if rule.name in off:
-            continue
+    for rule in rules:
         try:
             problems = list(rule.check(exam))
         except Exception:

@@ -84,14 +84,15 @@ class Recoverable:
 class Problem:
     """One fault as a rule's check reports it; the rule adds its own name, category and documentation.
 
-    Texts are single lines. `fix` and `severity` are the rule's own when absent; `change` is the fix as edits,
-    where they can be computed.
+    Texts are single lines. `fix`, `severity` and `category` are the rule's own when absent (a rule of undecided causes
+    names the best candidate); `change` is the fix as edits, where they can be computed.
     """
 
     detail: str
     evidence: str = ""
     fix: str | None = None
     severity: Severity | None = None
+    category: Category | None = None
     confidence: Confidence = Confidence.CERTAIN
     location: Location | None = None
     sources: tuple[Source, ...] = (Source.MANIFEST,)

@@ -56,6 +56,7 @@ class Rule(Generic[Subject]):
     cannot decide. `action` is what happens at admission unless a policy
     says otherwise; Deny here takes effect only for problems that are Certain. Runtime rules leave it at Warn.
     `init_containers`: it judges them as well; the others are about the program that the GPUs are for.
+    `without_samples`: of rules over series, it judges by the job's facts where the series have nothing or are partial.
     """
 
     id: str
@@ -69,6 +70,7 @@ class Rule(Generic[Subject]):
     action: Action = Action.WARN
     maturity: Maturity = Maturity.STABLE
     init_containers: bool = False
+    without_samples: bool = False
 
     @property
     def docs(self) -> str:
@@ -102,7 +104,7 @@ class Rule(Generic[Subject]):
         """The finding that a problem becomes under this rule's name."""
         return Finding(
             rule=self.name,
-            category=self.category,
+            category=problem.category or self.category,
             severity=problem.severity or self.severity,
             confidence=problem.confidence,
             detail=problem.detail,

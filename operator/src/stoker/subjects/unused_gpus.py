@@ -1,0 +1,51 @@
+"""Whether a job has never used any of its GPUs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stoker.models.series import PodSignal
+from stoker.models.vocabulary import JobType
+from stoker.subjects.examination import ALLOCATED_MIB, Examination
+from stoker.subjects.startup import CONTEXT_MIB
+
+LEAST_RUNNING_SECONDS = 3600.0
+"""An hour: a job that still runs may yet be at its start."""
+LEAST_LIFE_SECONDS = 600.0
+"""Ten minutes: a job that has ended will not use them any more, and a shorter one was a try."""
+BUSY_CORES = 0.5
+"""Cores a pod over the job's whole life: it computes, and does not wait for somebody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unused:
+    """A job that has never used a GPU, though its pods compute.
+
+    cores: what the busiest pod computes with, None where unknown. context: memory of some GPU has risen as for a CUDA
+    context; None where nothing is known of the GPUs' memory.
+    """
+
+    cores: float | None
+    context: bool | None
+
+
+def never_used(exam: Examination) -> Unused | None:
+    """Judge a job's whole life; None for one that has used a GPU or holds a model in its memory, may yet do so, does
+    nothing at all, waits for a person, or can't be judged.
+    """
+    facts = exam.facts
+    if facts.job_type in (JobType.SERVING, JobType.INTERACTIVE) or facts.interactive_entry:
+        return None
+    least = LEAST_RUNNING_SECONDS if exam.running else LEAST_LIFE_SECONDS
+    if exam.life_seconds < least or not exam.covered_idle(exam.life):
+        return None
+    cores = exam.pod_peak(PodSignal.CPU, exam.life)
+    if cores is not None and cores < BUSY_CORES:
+        return None
+    memory = [device.memory_mib[np.isfinite(device.memory_mib)] for device in exam.devices]
+    if not all(len(known) for known in memory):
+        return Unused(cores=cores, context=None)
+    if any(float(known.max()) > CONTEXT_MIB for known in memory):
+        return None
+    risen = any(float(known.max() - known.min()) >= ALLOCATED_MIB for known in memory)
+    return Unused(cores=cores, context=risen)
