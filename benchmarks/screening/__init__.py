@@ -1,0 +1,1 @@
+"""What a look at the whole cluster costs: `python -m benchmarks.screening`."""
