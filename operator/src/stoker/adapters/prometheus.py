@@ -7,6 +7,7 @@ from stoker.adapters.metric_profile import Factors, profile_of
 from stoker.adapters.prometheus_connection import Connection
 from stoker.adapters.prometheus_screen import Screening
 from stoker.adapters.prometheus_series import SeriesReader
+from stoker.models.observer import QueryObserver
 from stoker.models.prometheus_access import PrometheusAccess
 from stoker.models.screen import Screen
 from stoker.models.series import JobFacts, JobSeries
@@ -33,15 +34,17 @@ class PrometheusSource:
         *,
         resolution: timedelta = RESOLUTION,
         max_skew: timedelta | None = MAX_SKEW,
+        observer: QueryObserver | None = None,
     ) -> None:
-        """`resolution` must be at least the scrape interval. `max_skew` None allows questions about the past.
+        """`resolution` must be at least the scrape interval. `max_skew` None allows questions about the past. The
+        `observer` is told of each query as one of a screen or of an examination.
 
         Raises KeyError for an unknown profile.
         """
-        self._connection = Connection(access, max_skew=max_skew)
+        self._connection = Connection(access, max_skew=max_skew, observer=observer)
         profile, factors = profile_of(access.profile, access.metric_prefix), Factors()
-        self._screening = Screening(self._connection, profile, factors, resolution=resolution)
-        self._series = SeriesReader(self._connection, profile, factors, resolution=resolution)
+        self._screening = Screening(self._connection.told_as("screen"), profile, factors, resolution=resolution)
+        self._series = SeriesReader(self._connection.told_as("examination"), profile, factors, resolution=resolution)
 
     async def __aenter__(self) -> Self:
         return self

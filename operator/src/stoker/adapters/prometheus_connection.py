@@ -1,16 +1,19 @@
 """Questions to Prometheus, asked off the event loop; see `prometheus_transport` for the wire."""
 
 import asyncio
+import copy
 import logging
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from prometheus_api_client import PrometheusConnect
 
 from stoker.adapters.prometheus_transport import Rows, Transport
+from stoker.models.observer import QueryObserver
 from stoker.models.prometheus_access import PrometheusAccess
 from stoker.models.screen import MetricsUnavailable
 from stoker.models.vocabulary import UnknownReason
@@ -27,9 +30,13 @@ class Connection:
     `close` ends it.
     """
 
-    def __init__(self, access: PrometheusAccess, *, max_skew: timedelta | None) -> None:
+    def __init__(
+        self, access: PrometheusAccess, *, max_skew: timedelta | None, observer: QueryObserver | None = None
+    ) -> None:
         """`max_skew` is how far the server's clock may be from the times that are asked for; None: as far as it is."""
         self._max_skew = max_skew
+        self._observer = observer
+        self._kind = "other"
         self._transport = Transport(access)
         self._client = PrometheusConnect(
             url=access.url.rstrip("/"), session=self._transport, timeout=access.timeout.total_seconds(), method="POST"
@@ -40,6 +47,12 @@ class Connection:
         """Let running queries end and close the connections."""
         await asyncio.get_running_loop().run_in_executor(None, partial(self._pool.shutdown, wait=True))
         self._transport.close()
+
+    def told_as(self, kind: str) -> Self:
+        """The same connection, whose queries the observer is told of as this kind."""
+        named = copy.copy(self)
+        named._kind = kind  # noqa: SLF001 -- a copy of one's own
+        return named
 
     async def instant(self, query: str, now: datetime) -> Rows:
         """A query's rows at one time. Raises MetricsUnavailable, also for a clock that is not the server's."""
@@ -72,12 +85,25 @@ class Connection:
         return await asyncio.get_running_loop().run_in_executor(self._pool, partial(work, *args))
 
     async def _ask(self, question: partial[Any]) -> Rows:
-        rows: object = await self.off_loop(question)
+        rows: object = await self.off_loop(self._observed, question)
         if not isinstance(rows, Rows):
             raise TypeError("prometheus-api-client did not pass the answer's rows through")
         for warning in rows.warnings:
             LOG.warning("Prometheus answered in part: %s", warning)
         return rows
+
+    def _observed(self, question: partial[Any]) -> object:
+        """Asks, in the pool's thread: the time in which a query waits for a thread is not the server's."""
+        failure: str | None = None
+        start = time.perf_counter()
+        try:
+            return question()
+        except MetricsUnavailable as unavailable:
+            failure = unavailable.reason.value
+            raise
+        finally:
+            if self._observer is not None:
+                self._observer.queried(self._kind, time.perf_counter() - start, failure)
 
 
 def points(row: Mapping[str, Any]) -> list[tuple[float, float]]:

@@ -5,9 +5,10 @@ from datetime import datetime
 from typing import Any, Literal
 
 from stoker.adapters.events import Event, EventWriter
-from stoker.adapters.kubernetes import DLJOBS, KubernetesApi, Object
+from stoker.adapters.kubernetes import DLJOBS, ApiError, ConflictError, KubernetesApi, Object
 from stoker.controller.draft import Draft
 from stoker.controller.findings import opened
+from stoker.controller.meter import UNMETERED, Meter
 from stoker.controller.store import Store
 from stoker.models.finding import Finding, rfc3339
 from stoker.models.vocabulary import Source
@@ -19,10 +20,11 @@ ALARMING = frozenset({NoticeReason.WARNED, NoticeReason.RECLAIMED, NoticeReason.
 class Publisher:
     """Every write is fenced by the resource version that was read, and leaves what it made in the store."""
 
-    def __init__(self, api: KubernetesApi, store: Store, events: EventWriter) -> None:
+    def __init__(self, api: KubernetesApi, store: Store, events: EventWriter, meter: Meter = UNMETERED) -> None:
         self._api = api
         self._store = store
         self._events = events
+        self._meter = meter
 
     async def publish(
         self, raw: Object, draft: Draft, *, before: Sequence[Finding], notices: Sequence[Notice], now: datetime
@@ -43,13 +45,20 @@ class Publisher:
             return raw
         metadata = raw["metadata"]
         body = {**raw, "status": status}
-        written = await self._api.replace(DLJOBS, metadata["namespace"], metadata["name"], body, subresource="status")
+        namespace, name = metadata["namespace"], metadata["name"]
+        try:
+            written = await self._api.replace(DLJOBS, namespace, name, body, subresource="status")
+        except ApiError as error:
+            self._meter.wrote("conflict" if isinstance(error, ConflictError) else "failed")
+            raise
+        self._meter.wrote("done")
         self._store.dljobs.put(written)
         return written
 
     async def tell(self, raw: Object, notices: Iterable[Notice]) -> None:
         """Tell of what reclaim did or will do."""
         for notice in notices:
+            self._meter.noticed(notice.reason.value)
             kind: Literal["Normal", "Warning"] = "Warning" if notice.reason in ALARMING else "Normal"
             reason = notice.reason.value
             await self.record(raw, kind, reason, notice.message, rule="reclaim", episode=notice.episode)

@@ -16,6 +16,7 @@ from stoker.adapters.clock import Clock
 from stoker.catalogue import diagnosis_rules
 from stoker.controller.looks import Look, Looks
 from stoker.controller.manifests import Manifests
+from stoker.controller.meter import UNMETERED, Meter
 from stoker.controller.policies import Policies
 from stoker.controller.queue import WorkQueue
 from stoker.controller.reclaiming import unknown
@@ -77,7 +78,9 @@ class Scanner:
         clock: Clock,
         *,
         interval: timedelta,
+        meter: Meter = UNMETERED,
     ) -> None:
+        self._meter = meter
         self._store = store
         self._queue = queue
         self._looks = looks
@@ -94,11 +97,14 @@ class Scanner:
         """Tick for ever. A tick that fails is logged, and the next one comes."""
         while True:
             started = self._clock.monotonic()
+            failed = False
             try:
                 await self.tick()
             except Exception:
                 logger.exception("the metrics tick failed")
+                failed = True
             self._last_tick = self._clock.monotonic()
+            self._meter.ticked(self._last_tick - started, failed=failed)
             await asyncio.sleep(max(self._interval.total_seconds() - (self._clock.monotonic() - started), 0.1))
 
     def stalled(self) -> str | None:
@@ -208,15 +214,18 @@ class Scanner:
                 diagnosis = await self._diagnose(subject)
             except (MetricsUnavailable, TimeoutError) as error:
                 logger.warning("%s: not examined: %s", subject.key, error)
+                self._meter.examined("unavailable")
                 failures += 1
                 if failures == FAILURES:  # not this job's fault, then
                     return
                 continue
             except Exception:
                 logger.exception("%s: the examination failed", subject.key)
+                self._meter.examined("failed")
                 continue
             finally:
                 self._examined[subject.job.uid] = self._clock.monotonic()
+            self._meter.examined("done")
             self._looks.put(subject.job.uid, Look(idleness=answers[subject.key], diagnosis=diagnosis))
 
     async def _diagnose(self, subject: Subject) -> Diagnosis:

@@ -29,6 +29,7 @@ from stoker.controller.reclaiming import Reclaimer, ReclaimSettings
 from stoker.controller.reconcile import Reconciler
 from stoker.controller.scan import Scanner
 from stoker.controller.store import Key, Store
+from stoker.handlers.controller_metrics import ControllerMetrics
 from stoker.handlers.health import HealthServer
 from stoker.handlers.process import until_one_ends
 from stoker.handlers.watch import Resync, SilentWatchError, kopf_settings, queue_jobs, watching
@@ -74,18 +75,21 @@ async def serve(settings: ControllerSettings) -> None:
     store, looks = Store(), Looks()
     queue: WorkQueue[Key] = WorkQueue()
     leading = asyncio.Event()
+    told = ControllerMetrics()
     async with AsyncExitStack() as stack:
         api = await stack.enter_async_context(await Kubernetes.connect())
-        metrics = await stack.enter_async_context(PrometheusSource(settings.prometheus))
+        metrics = await stack.enter_async_context(PrometheusSource(settings.prometheus, observer=told))
         resync = Resync(api, store, queue, clock)
         children, policies = Children(api, store), Policies(store.policies, store.namespaces)
         policies.follow(queue_jobs(store, queue))
         manifests = Manifests(policies, clock)
-        publisher = Publisher(api, store, EventWriter(api, clock, instance=identity))
+        publisher = Publisher(api, store, EventWriter(api, clock, instance=identity), told)
         grace = ReclaimSettings(minimum_warning_grace=settings.minimum_warning_grace)
         reclaimer = Reclaimer(api, children, publisher, policies, manifests, metrics, clock, grace)
         reconciler = Reconciler(api, store, looks, children, policies, manifests, publisher, reclaimer, clock)
-        scanner = Scanner(store, queue, looks, metrics, policies, manifests, clock, interval=settings.scan_interval)
+        scanner = Scanner(
+            store, queue, looks, metrics, policies, manifests, clock, interval=settings.scan_interval, meter=told
+        )
         surroundings = Surroundings(
             scrape_interval=settings.scrape_interval, minimum_warning_grace=settings.minimum_warning_grace
         )
@@ -96,6 +100,7 @@ async def serve(settings: ControllerSettings) -> None:
                 port=settings.health_port,
                 live={"cluster": resync.stalled, "metrics": lambda: scanner.stalled() if leading.is_set() else None},
                 ready={"cluster": resync.not_listed},
+                pages={"/metrics": told.page},
             )
         )
         elector = Elector(api, clock, namespace=settings.namespace, name=LEASE, identity=identity)
@@ -105,6 +110,7 @@ async def serve(settings: ControllerSettings) -> None:
             if settings.leader_elect:
                 await elector.acquire()
             leading.set()
+            told.lead(store, looks, queue.__len__, clock)
             async with asyncio.TaskGroup() as group:
                 group.create_task(queue.run(reconciler.reconcile, workers=WORKERS))
                 group.create_task(scanner.run())

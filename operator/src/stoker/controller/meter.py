@@ -1,0 +1,41 @@
+"""What the controller tells of its own work."""
+
+from typing import Protocol
+
+
+class Meter(Protocol):
+    """Counts what the controller does. All values are of small, fixed sets."""
+
+    def ticked(self, seconds: float, *, failed: bool) -> None:
+        """A look at the metrics has ended."""
+        ...
+
+    def examined(self, result: str) -> None:
+        """A job's series were to be read in full: done, unavailable (the metrics), or failed (a fault of ours)."""
+        ...
+
+    def wrote(self, result: str) -> None:
+        """A DLJob's status was to be written: done, conflict (it had changed meanwhile), or failed."""
+        ...
+
+    def noticed(self, reason: str) -> None:
+        """Reclaim had something to tell: a NoticeReason."""
+        ...
+
+
+class _Unmetered:
+    def ticked(self, seconds: float, *, failed: bool) -> None:
+        pass
+
+    def examined(self, result: str) -> None:
+        pass
+
+    def wrote(self, result: str) -> None:
+        pass
+
+    def noticed(self, reason: str) -> None:
+        pass
+
+
+UNMETERED: Meter = _Unmetered()
+"""Counts nothing."""
