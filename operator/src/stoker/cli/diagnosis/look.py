@@ -12,7 +12,7 @@ from stoker.diagnosis.timeline import Timeline, timeline
 from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.models.policy import EffectivePolicy
 from stoker.models.screen import MetricsSource, MetricsUnavailable, Screen, step_for
-from stoker.models.series import JobFacts, PodFacts
+from stoker.models.series import JobFacts
 from stoker.models.vocabulary import Action, Severity, UnknownReason
 from stoker.reclaim import Candidate, Eligibility, candidate, eligibility, idle_after, presumed
 from stoker.reclaim.decision import reclaimable_cause
@@ -241,12 +241,10 @@ def _hangs_on_screen(one: Looked, job: Candidate, now: datetime) -> bool:
 
 
 def _running(facts: JobFacts, start: datetime | None) -> JobFacts:
-    """The facts as if all pods had started then and none had ended."""
-
-    def pods(known: Iterable[PodFacts]) -> tuple[PodFacts, ...]:
-        return tuple(replace(pod, started_at=start, finished_at=None) for pod in known)
-
-    return replace(facts, pods=pods(facts.pods), former_pods=pods(facts.former_pods))
+    """The facts as if all pods had started then, each with a rank of its own, and none had ended."""
+    pods = enumerate((*facts.former_pods, *facts.pods))
+    alive = tuple(replace(pod, rank=rank, started_at=start, finished_at=None) for rank, pod in pods)
+    return replace(facts, pods=alive, former_pods=())
 
 
 def _off(policy: EffectivePolicy) -> frozenset[str]:
