@@ -1,5 +1,6 @@
 from dataclasses import replace
 from math import fsum, isclose
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -187,7 +188,7 @@ def test_causes_are_not_compared_with_a_period_that_the_operator_did_not_record(
         ({"warnings": ("a store is unreachable",)}, "prometheusWarning", "a store is unreachable"),
     ],
 )
-def test_gaps_are_said_with_their_length_and_place(changes: dict[str, object], key: str, words: str) -> None:
+def test_gaps_are_said_with_their_length_and_place(changes: dict[str, Any], key: str, words: str) -> None:
     statement = state(usage_record([job_record("bert", gpus=8, start=28, end=56, utilization=0.5)], **changes))
     (text,) = (one.text for one in statement.assumed if one.key == key)
     assert words in text
