@@ -143,7 +143,7 @@ def test_bert_large_at_a_batch_of_32_is_not_low_by_the_studys_rule() -> None:
     assert found.findings == ()
 
 
-def test_a_checkpoint_of_96_in_168_seconds_is_not_called_a_small_batch() -> None:
+def test_a_checkpoint_of_96_in_168_seconds_is_a_checkpoint_and_no_small_batch() -> None:
     """Section 4.2: U = 39.57 %, memory to spare, but the GPU is interrupted, not underfed."""
     found = examine(
         {
@@ -155,4 +155,6 @@ def test_a_checkpoint_of_96_in_168_seconds_is_not_called_a_small_batch() -> None
     )
     assert found.utilization is not None
     assert found.utilization.average_percent == pytest.approx(39.57, abs=0.05)
-    assert found.findings == ()
+    (finding,) = found.findings
+    assert finding.category is Category.MODEL_CHECKPOINTING
+    assert finding.is_open

@@ -4,11 +4,12 @@ meanwhile.
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import pairwise
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from stoker.subjects.activity import ACTIVITY_SIGNALS, PROFILING_SIGNALS, idle_c
 from stoker.subjects.grid import BoolArray, job_lives
 from stoker.subjects.stages import Span, evaluations, runs, split, stages
 from stoker.subjects.wording import ranges
+
+Answer = TypeVar("Answer")
 
 ALLOCATED_MIB = 64.0
 """Memory counts as allocated from this far over the device's baseline: the driver's own share swings by less."""
@@ -120,6 +123,8 @@ class Examination:
     """Those of former pods, too: what they did is the job's."""
     lives: Mapping[str, BoolArray]
     """The steps in which each pod's container ran, former pods' too."""
+    answers: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What `once` has computed of it."""
 
     # ------------------------------------------------------------------------------------------------------ time
 
@@ -454,6 +459,11 @@ class Examination:
         mask[first:last] = True
         return mask
 
+    def span(self, mask: BoolArray) -> tuple[datetime, datetime | None]:
+        """From the first step of a mask to its last; the end None while it lasts."""
+        places = np.flatnonzero(mask)
+        return self.time(int(places[0])), self.until(int(places[-1]) + 1)
+
     def explains(self, mask: BoolArray, devices: Iterable[Device] | None = None) -> BoolArray:
         """The GPU time of the given devices (all by default) within the steps of the mask."""
         chosen = {id(device) for device in (self.devices if devices is None else devices)}
@@ -481,6 +491,19 @@ class Examination:
 
     def _rows(self, rows: Iterable[BoolArray]) -> BoolArray:
         return np.array(list(rows), dtype=np.bool_).reshape(self._shape)
+
+
+def once(read: Callable[[Examination], Answer]) -> Callable[[Examination], Answer]:
+    """Keep a function's answer with the examination: several rules ask for the same."""
+    name = f"{read.__module__}.{read.__qualname__}"
+
+    @wraps(read)
+    def kept(exam: Examination) -> Answer:
+        if name not in exam.answers:
+            exam.answers[name] = read(exam)
+        return cast(Answer, exam.answers[name])
+
+    return kept
 
 
 def examine(facts: JobFacts, series: JobSeries, thresholds: DiagnosisThresholds, now: datetime) -> Examination:

@@ -73,3 +73,16 @@ def ranges(indices: Iterable[str]) -> str:
             parts.append(str(first) if first == last else f"{first}-{last}")
             start = position
     return ", ".join([*parts, *sorted(words)])
+
+
+def size(number: float) -> str:
+    """An amount of bytes: `1.5 GB`, `340 MB`, `20 kB`."""
+    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if number >= scale:
+            return f"{number / scale:.1f} {unit}" if number < 9.95 * scale else f"{number / scale:.0f} {unit}"
+    return f"{number / 1e3:.0f} kB"
+
+
+def rate(speed: float) -> str:
+    """Bytes a second."""
+    return f"{size(speed)}/s"

@@ -14,12 +14,14 @@ larger batch alone.
 ## When it stays silent
 
 - over 50 % of memory or of the GPU: a larger batch would not fit, or not help by this rule;
-- where use falls to nothing and recovers: something interrupts the GPU, which is another cause;
-- where the CPUs are at their limit, or data streams in over the network, from disk or over PCIe: the GPU waits for
-  input, and a larger batch would wait longer;
+- where use falls to nothing and recovers: something interrupts the GPU, which is another cause; the level between
+  the drops is judged on its own;
+- where the CPUs are at their limit, or data streams in over the network, from disk or over PCIe, or ranks exchange
+  much: the GPU waits, and a larger batch would wait longer (see input-bound where that is open);
 - where device memory is the bottleneck;
 - TensorFlow and JAX, which take the memory whether they need it or not;
-- in the first fifteen minutes of work, where samples are missing, and for serving jobs.
+- in the first fifteen minutes of work, where samples are missing, with MIG slices and shared GPUs, and for serving and
+  interactive jobs.
 
 Without the pods' CPU and network series a wait for input can't be excluded, and the finding is only possible.
 
@@ -36,115 +38,49 @@ the learning rate, which usually follows the batch size, with a warm-up.
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
-import numpy as np
-
+from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
-from stoker.models.series import FloatArray, GpuSignal, PodSignal
-from stoker.models.vocabulary import Category, Confidence, Framework, JobType, Severity, Source, Stage
+from stoker.models.vocabulary import Category, Severity, Source
 from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.grid import BoolArray
-from stoker.subjects.pattern import two_states
-from stoker.subjects.wording import gib, gpu_hours, interval, percent
+from stoker.subjects.losses import Loss, loss
+from stoker.subjects.wording import gib, gpu_hours, percent
 
-LOW_PERCENT = 50.0
-"""Of use and of memory, in the training or evaluation stage (ICSE 2024, section 4.2)."""
-LEAST_WORK_SECONDS = 900.0
-"""Fifteen minutes of the active stage: compilation, autotuning and warm-up are over."""
-DROP_PERCENT = 10.0
-DROP_SHARE = 0.1
-"""A low state under 10 % for a tenth of the time is an interruption, not a low level."""
-SATURATED_SHARE = 0.85
-"""Of the CPU limit: the pod computes as fast as it may."""
-CORES_A_GPU = 2.0
-"""A training process keeps about one core busy; more than two are loading or transforming data."""
-RECEIVED_BYTES = 20e6
-READ_BYTES = 100e6
-"""bytes/s a pod that say that data streams in while the GPUs work."""
-TRANSFERRED_BYTES = 3e9
-"""bytes/s a GPU, half of what pageable copies over PCIe carry."""
-DRAM_PERCENT = 50.0
-"""Device memory busy for half of the time is what limits a kernel, whatever the batch size."""
 FILL_PERCENT = 80.0
 """How full a larger batch may make the memory."""
 BATCH = re.compile(r"(?P<option>--?[\w.-]+|\w[\w.-]*)[ =](?P<size>\d+)\b")
+SLOWEST, FASTEST = 1.79, 1.96
+"""How much faster twice the batch made the study's two jobs (section 4.5)."""
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Hold the active stage against the study's definition, and other causes against the pods' series."""
-    if exam.facts.job_type is JobType.SERVING or exam.facts.framework in (Framework.TENSORFLOW, Framework.JAX):
+    """Read the verdict on the job's level."""
+    found = loss(exam, Category.IMPROPER_BATCH_SIZE)
+    if found is None or found.level is None or found.level.peak is None:
         return
-    active = exam.stage(Stage.ACTIVE)
-    if active is None or len(active) * exam.step < LEAST_WORK_SECONDS or not exam.covered or not exam.is_low:
-        return
-    mask = exam.steps(active.first, active.last)
-    use = exam.use[:, mask]
-    memory = np.array([device.memory[mask] for device in exam.devices])
-    if not np.isfinite(memory).any() or not exam.busy.any(axis=1).all():
-        return
-    average, peak = float(np.nanmean(use)), float(np.nanmax(memory))
-    if average > LOW_PERCENT or peak > LOW_PERCENT or not _steady(use):
-        return
-    confidence = _confidence(exam, mask)
-    if confidence is None:
-        return
-
-    explains = exam.explains(mask)
+    peak = found.level.peak
     capacity = min((mib for device in exam.devices if (mib := device.capacity_mib) is not None), default=None)
-    since, until = exam.time(active.first), exam.until(active.last)
     size = f" of its {gib(capacity)}" if capacity is not None else " of its memory"
-    yield Claim(
+    claim = found.claim(fix=_fix(exam.facts.batch_size, peak, capacity), recoverable=_recoverable(exam, found))
+    yield replace(
+        claim,
         detail=(
-            f"The active stage uses {percent(average)} of each GPU and at most {percent(peak)}{size}; "
-            f"{gpu_hours(exam.idle_hours(explains))} lost."
+            f"Training uses {percent(found.level.level)} of each GPU and at most {percent(peak)}{size}; "
+            f"{gpu_hours(found.hours)} idle."
         ),
-        evidence="; ".join(
-            part
-            for part in (
-                f"active {interval(since, until)}, {exam.names(exam.devices)}, steady",
-                exam.facts.batch_size,
-            )
-            if part
-        ),
-        fix=_fix(exam.facts.batch_size, peak, capacity),
-        confidence=confidence,
-        sources=(Source.METRICS,) if exam.facts.batch_size is None else (Source.SCRIPT, Source.METRICS),
-        since=since,
-        until=until,
-        explains=explains,
+        evidence="; ".join(part for part in (claim.evidence, exam.facts.batch_size) if part),
+        sources=claim.sources if exam.facts.batch_size is None else (Source.SCRIPT, *claim.sources),
     )
 
 
-def _steady(use: FloatArray) -> bool:
-    """No GPU's use falls to next to nothing and recovers for a tenth of the time."""
-    for row in use:
-        known = row[np.isfinite(row)]
-        states = two_states(known)
-        if states is not None and states[1] <= DROP_PERCENT and float(states[0].mean()) >= DROP_SHARE:
-            return False
-        if float((known <= DROP_PERCENT / 2).mean()) >= DROP_SHARE and float(known.mean()) > DROP_PERCENT:
-            return False
-    return True
-
-
-def _confidence(exam: Examination, mask: BoolArray) -> Confidence | None:
-    """How well waiting for input is excluded; None where the series show it."""
-    pods = {pod.name: pod for pod in exam.facts.pods}
-    cpu = exam.pod_means(PodSignal.CPU, mask)
-    received, read = exam.pod_peak(PodSignal.NET_RX, mask), exam.pod_peak(PodSignal.DISK_READ, mask)
-    transferred, dram = exam.device_mean(GpuSignal.PCIE_RX, mask), exam.device_mean(GpuSignal.DRAM, mask)
-    for name, cores in (cpu or {}).items():
-        limit = pods[name].cpu_limit
-        if limit is not None and cores >= SATURATED_SHARE * limit:
-            return None
-    ceilings = ((received, RECEIVED_BYTES), (read, READ_BYTES), (transferred, TRANSFERRED_BYTES), (dram, DRAM_PERCENT))
-    if any(level is not None and level >= ceiling for level, ceiling in ceilings):
-        return None
-    if cpu is None or received is None:
-        return Confidence.POSSIBLE
-    if any(cores > CORES_A_GPU * max(pods[name].gpus, 1) for name, cores in cpu.items()):
-        return Confidence.POSSIBLE
-    return Confidence.LIKELY
+def _recoverable(exam: Examination, found: Loss) -> Recoverable:
+    hours = float(found.explains.sum()) * exam.step / 3600
+    return Recoverable(
+        min=hours * (1 - 1 / SLOWEST),
+        max=hours * (1 - 1 / FASTEST),
+        basis="twice the batch made the jobs of ICSE 2024, section 4.5, 1.79 and 1.96 times as fast",
+    )
 
 
 def _fix(batch_size: str | None, peak: float, capacity: float | None) -> str:

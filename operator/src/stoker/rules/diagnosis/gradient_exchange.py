@@ -1,0 +1,61 @@
+"""The GPUs wait for one another's gradients.
+
+## What it flags
+
+Training on several GPUs uses at most 70 % of each, and what they exchange takes two fifths of the wait or more at the
+speed that the link carries at best: pods send as much as they receive, or GPUs copy both ways over PCIe or NVLink. Or:
+all GPUs' work drops together, for a tenth of the time or more, while the links are busy.
+
+## Why it costs GPU time
+
+Each step ends with an exchange of all gradients. The smaller a GPU's part of the batch and the slower the link, the
+larger is the share of the step in which it computes nothing.
+
+## When it stays silent
+
+- for jobs with one GPU;
+- where the links have time, or only one rank falls (see checkpoint-stall);
+- where ranks that wait spin in NCCL's kernels and nothing but their power shows it: their use is not low;
+- over RDMA or InfiniBand, whose traffic no pod's counter shows;
+- in the first fifteen minutes of work, with MIG slices and shared GPUs, and where samples are missing.
+
+## Change
+
+Exchange less often (gradient accumulation under `no_sync`, Horovod's `backward_passes_per_step`), a larger batch per
+GPU, or less each time (compression, bf16); DistributedDataParallel in place of DataParallel; all ranks on one node.
+
+## References
+
+- An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.3, Data Exchange
+"""
+
+from collections.abc import Iterator
+
+from stoker.models.rule import Rule
+from stoker.models.vocabulary import Category, Severity
+from stoker.subjects.examination import Claim, Examination
+from stoker.subjects.losses import loss
+
+
+def check(exam: Examination) -> Iterator[Claim]:
+    """Read the verdicts on the job's level and on its drops."""
+    found = loss(exam, Category.DATA_EXCHANGE)
+    if found is None:
+        return
+    nodes = exam.facts.nodes
+    place = f"; fewer nodes than {nodes} with more GPUs each" if nodes > 1 else ""
+    yield found.claim(
+        fix="Exchange less often (gradient accumulation under no_sync, backward_passes_per_step), a larger batch per "
+        f"GPU, or compressed gradients{place}."
+    )
+
+
+RULE = Rule(
+    id="D307",
+    name="gradient-exchange",
+    category=Category.DATA_EXCHANGE,
+    severity=Severity.WARNING,
+    summary="The GPUs wait while gradients are exchanged.",
+    fix="Exchange less often (gradient accumulation), a larger batch per GPU, or compressed gradients.",
+    check=check,
+)

@@ -1,0 +1,124 @@
+"""What happens together: a signal within a pattern against the signal outside of it, and whether chance could do it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stoker.models.series import FloatArray
+from stoker.subjects.drops import variation
+from stoker.subjects.grid import BoolArray
+
+LAGS = (0, 1, -1)
+"""Steps by which a signal may lag or lead: two exporters are scraped at different moments of a step."""
+UNLIKE = 0.25
+"""Shifts whose mask correlates less than this with the pattern's own are chance; others are the pattern a period on."""
+UNLIKELY = 0.02
+"""Of the shifts by chance so few may show as much."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coincidence:
+    """A signal against a pattern, at the lag where it fits best.
+
+    inside, outside: its mean and its median in the signal's unit. chance: the share of circular shifts of the pattern
+    that show as much. hits: the share of the pattern's stretches in which the signal rises over its level outside by
+    the floor. amount: what each of these holds over the level outside, the signal's unit times seconds, the middle one;
+    amount_variation: how much that varies.
+    """
+
+    inside: float
+    outside: float
+    lag: int
+    chance: float
+    hits: float
+    amount: float
+    amount_variation: float
+
+    @property
+    def excess(self) -> float:
+        """How much higher the signal stands within the pattern."""
+        return self.inside - self.outside
+
+
+def coincidence(
+    values: FloatArray,
+    spans: Sequence[tuple[int, int]],
+    within: BoolArray,
+    step: float,
+    *,
+    floor: float,
+) -> Coincidence | None:
+    """Hold a signal against a pattern's stretches among the steps of `within`; None where samples lack.
+
+    `floor` is the least rise that counts, in the signal's unit: a ratio of two small numbers is noise.
+    """
+    places = np.flatnonzero(within)
+    signal = values[places]
+    known = np.isfinite(signal)
+    pattern = np.zeros(len(values), dtype=np.bool_)
+    for first, last in spans:
+        pattern[first:last] = True
+    mask = pattern[places]
+    inside, outside = known & mask, known & ~mask
+    if inside.sum() < mask.sum() / 2 or outside.sum() < (~mask).sum() / 2 or not inside.any() or not outside.any():
+        return None
+    level = float(np.median(signal[outside]))
+    rises = np.where(known, signal - level, 0.0)
+    sums = _shifted_sums(rises, mask)
+    lag = max(LAGS, key=lambda one: (sums[one], -abs(one)))
+    overlap = _shifted_sums(mask.astype(np.float64), mask)
+    expected = mask.sum() ** 2 / len(mask)
+    chances = sums[overlap - expected <= UNLIKE * (mask.sum() - expected)]
+    amounts = [_amount(values, level, first + lag, last + lag, step) for first, last in _widened(spans)]
+    lagged = known & np.roll(mask, lag)
+    return Coincidence(
+        inside=float(signal[lagged if lagged.any() else inside].mean()),
+        outside=level,
+        lag=lag,
+        chance=float((chances >= sums[lag]).mean()) if len(chances) else 1.0,
+        hits=float(
+            np.mean([_rises(values, level + floor, first + lag, last + lag) for first, last in spans]),
+        ),
+        amount=float(np.median(amounts)),
+        amount_variation=variation(amounts) if np.median(amounts) > 0 else float("inf"),
+    )
+
+
+def association(one: FloatArray, other: FloatArray, within: BoolArray) -> float:
+    """The largest correlation of two series at a lag of at most one step, 0 where it can't be told."""
+    both = within & np.isfinite(one) & np.isfinite(other)
+    best = 0.0
+    for lag in LAGS:
+        first, second = one[both], np.roll(other, -lag)[both]
+        known = np.isfinite(second)
+        if known.sum() < 20 or first[known].std() == 0 or second[known].std() == 0:
+            continue
+        best = max(best, float(np.corrcoef(first[known], second[known])[0, 1]))
+    return best
+
+
+def _shifted_sums(values: FloatArray, mask: BoolArray) -> FloatArray:
+    """For each circular shift of the mask, the sum of the values under it."""
+    spectrum = np.fft.rfft(values) * np.conj(np.fft.rfft(mask.astype(np.float64)))
+    return np.fft.irfft(spectrum, n=len(values))
+
+
+def _widened(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Each stretch with the step before it and the one after it, which it may share; of two neighbours none twice."""
+    ends = [0, *(last for _, last in spans)]
+    starts = [*(first for first, _ in spans), spans[-1][1] + 2]
+    return [
+        (max(first - 1, (ends[place] + first) // 2), min(last + 1, (last + starts[place + 1]) // 2))
+        for place, (first, last) in enumerate(spans)
+    ]
+
+
+def _amount(values: FloatArray, level: float, first: int, last: int, step: float) -> float:
+    """What the signal holds over its level in a stretch."""
+    return float(np.nansum(np.maximum(values[max(first, 0) : last] - level, 0.0))) * step
+
+
+def _rises(values: FloatArray, ceiling: float, first: int, last: int) -> bool:
+    part = values[max(first, 0) : last]
+    return bool((part[np.isfinite(part)] >= ceiling).any())

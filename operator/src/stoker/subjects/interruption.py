@@ -1,0 +1,302 @@
+"""What interrupts a job's GPUs: their drops, and what its pods do meanwhile.
+
+One judgement for all rules on drops, so that no two of them name the same time. Each kind of interruption leaves traces
+of its own: a saved model goes from the GPU to the host and out at equal size, a result is small or irregular and did
+not come from the GPU, data that is waited for comes in, data that is made keeps the CPUs at their limit.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from stoker.models.series import FloatArray, GpuSignal, MarkKind, PodSignal
+from stoker.models.vocabulary import Category, Confidence, JobType
+from stoker.subjects.coincidence import UNLIKELY, Coincidence, coincidence
+from stoker.subjects.drops import EQUAL_SIZES, Drops, drops
+from stoker.subjects.effort import effort, mean_of, progress, working
+from stoker.subjects.examination import SATURATED_SHARE, Device, Examination, once
+from stoker.subjects.grid import BoolArray
+from stoker.subjects.traffic import Flow, both_ways, exchanged, flows, links, received, sent
+from stoker.subjects.wording import count, minutes, percent, rate, size
+
+LOST_SHARE = 0.10
+"""Of the GPUs' time in the active stage. Under a tenth the best fix returns less than what a run varies by, and a
+validation of some seconds each epoch, which is no fault, stays below.
+"""
+BURST_BYTES = 5e6
+"""bytes/s over the level outside: metrics, logs and heartbeats stay below."""
+LINK_BYTES = 100e6
+"""bytes/s a GPU over its links beyond the level outside."""
+HITS = 0.8
+"""The share of the drops in which the burst is seen: of short ones a scrape misses some."""
+MODEL_BYTES = 100e6
+"""A checkpoint of a model worth a GPU is not smaller: 25 million parameters in fp32, without an optimizer's state."""
+MATCHING = (0.3, 3.0)
+"""Between which ratios what left the GPUs matches what was written: optimizer state may live on the host, a copy may
+be written twice, and one scrape may miss a part.
+"""
+CORES_A_GPU = 2.0
+"""More CPU within the drops than outside of them, by so many cores a GPU, is work on data."""
+THROTTLED_PERCENT = 10.0
+"""Of the CFS periods: the CPU limit holds the pod up."""
+MARKED = 0.5
+"""The share of the drops that a log line must name, to decide: not each step may print one."""
+
+
+class Kind(StrEnum):
+    """What an interruption is for."""
+
+    CHECKPOINT = "checkpoint"
+    UPLOAD = "upload"
+    READ = "read"
+    PREPROCESSING = "preprocessing"
+    EXCHANGE = "exchange"
+    UNDECIDED = "undecided"
+
+
+CATEGORIES = {
+    Kind.CHECKPOINT: Category.MODEL_CHECKPOINTING,
+    Kind.UPLOAD: Category.INTERMEDIATE_RESULT_UPLOAD,
+    Kind.READ: Category.REMOTE_DATA_READ,
+    Kind.PREPROCESSING: Category.DATA_PREPROCESSING,
+    Kind.EXCHANGE: Category.DATA_EXCHANGE,
+}
+MARKS = {Kind.CHECKPOINT: MarkKind.CHECKPOINT, Kind.UPLOAD: MarkKind.UPLOAD}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interruption:
+    """The drops of a job and what they are for.
+
+    devices: those that fall; the others spin in a collective until they are back. evidence: what the pods do meanwhile,
+    as a clause. carried: bytes that each drop moves, the middle one; None where that isn't what it is for.
+    """
+
+    kind: Kind
+    drops: Drops
+    devices: tuple[Device, ...]
+    confidence: Confidence
+    evidence: str
+    alternatives: tuple[Category, ...] = ()
+    carried: float | None = None
+    mark: str | None = None
+    """The log line that says so."""
+
+    @property
+    def pattern(self) -> str:
+        """`20 drops to 0 % of 92 s each 168 s`."""
+        found = self.drops
+        rhythm = f"each {minutes(found.period)}" if found.regular else f"{minutes(found.period)} apart, irregular"
+        return f"{count(found.count, 'drop')} from {percent(found.level)} to {percent(found.floor)}, {rhythm}"
+
+
+@once
+def interruption(exam: Examination) -> Interruption | None:
+    """What interrupts the job's GPUs for a tenth of their active time or more; None where nothing does."""
+    if exam.facts.job_type is not JobType.TRAINING or not exam.whole_gpus or not exam.sampled(exam.active):
+        return None
+    found = _drops(exam)
+    if found is None or found[0].share < LOST_SHARE:
+        return None
+    return _judge(exam, *found)
+
+
+def interrupted(exam: Examination) -> BoolArray:
+    """The steps that belong to a drop, and their neighbours, which a drop may share."""
+    found = interruption(exam)
+    low = np.zeros(len(exam.series.times), dtype=np.bool_) if found is None else found.drops.low
+    wide = low.copy()
+    wide[1:] |= low[:-1]
+    wide[:-1] |= low[1:]
+    return wide
+
+
+def _drops(exam: Examination) -> tuple[Drops, tuple[Device, ...]] | None:
+    """The drops of all GPUs together; or of those that others wait for, spinning."""
+    rows = working(exam)
+    if not rows:
+        return None
+    averaged = all(exam.devices[row].signal(GpuSignal.GRAPHICS) is not None for row in rows)
+    least_steps = 1 if averaged else 2
+    mask = exam.training
+    together = drops(progress(exam), mask, exam.step, least_steps=least_steps)
+    if together is not None and together.share >= LOST_SHARE:
+        falling = tuple(exam.devices[row] for row in rows if _falls(exam.use[row], together))
+        return together, falling or tuple(exam.devices[row] for row in rows)
+    if len(rows) < 2:
+        return None
+    alone = [
+        (found, exam.devices[row])
+        for row in rows
+        if (found := drops(effort(exam)[row], mask, exam.step, least_steps=least_steps)) is not None
+    ]
+    if not alone:
+        return None
+    most = max(alone, key=lambda pair: pair[0].share)[0]
+    return most, tuple(device for found, device in alone if found.share >= LOST_SHARE)
+
+
+def _falls(use: FloatArray, found: Drops) -> bool:
+    """This GPU's own use falls with the drops; it doesn't where it spins."""
+    inside, outside = use[found.low], use[~found.low & np.isfinite(use)]
+    known = inside[np.isfinite(inside)]
+    return bool(len(known) and len(outside) and known.mean() < np.median(outside) - 20)
+
+
+def _judge(exam: Examination, found: Drops, devices: tuple[Device, ...]) -> Interruption:
+    """What the drops are for: what the log says, else the traces that they leave."""
+    written = _strongest(exam, [("sent", sent(exam)), ("written", flows(exam, PodSignal.DISK_WRITE))], found)
+    undecided = Interruption(
+        kind=Kind.UNDECIDED,
+        drops=found,
+        devices=devices,
+        confidence=Confidence.POSSIBLE,
+        evidence="nothing that was sampled tells why",
+    )
+    for kind in MARKS:
+        mark = _marked(exam, kind, found)
+        if mark is not None:
+            return replace(
+                undecided,
+                kind=kind,
+                confidence=Confidence.CERTAIN,
+                evidence=f'the log says "{mark}"' + ("" if written is None else f"; {_burst(*written)}"),
+                carried=None if written is None else written[1].amount,
+                mark=mark,
+            )
+    if written is not None:
+        return _judge_written(exam, undecided, *written)
+    decided = replace(undecided, confidence=Confidence.LIKELY)
+    read = _strongest(exam, [("received", received(exam))], found)
+    if read is not None:
+        return replace(decided, kind=Kind.READ, evidence=_burst(*read))
+    links = _links(exam, found)
+    if links is not None and len(devices) == len(working(exam)) > 1:
+        return replace(decided, kind=Kind.EXCHANGE, evidence=links)
+    cpu = _cpu(exam, found)
+    if cpu is not None:
+        return replace(decided, kind=Kind.PREPROCESSING, evidence=cpu)
+    from_gpu = _from_gpu(exam, found)
+    if from_gpu is not None and from_gpu >= MODEL_BYTES and found.regular and found.equal:
+        return replace(
+            undecided,
+            kind=Kind.CHECKPOINT,
+            evidence=f"{size(from_gpu)} from the GPUs around each",
+            carried=from_gpu,
+            alternatives=(Category.INTERMEDIATE_RESULT_UPLOAD,),
+        )
+    return undecided
+
+
+def _judge_written(exam: Examination, undecided: Interruption, word: str, burst: Coincidence) -> Interruption:
+    """A saved model or a result: a model is large, of equal size, and has left the GPUs just before."""
+    found, from_gpu = undecided.drops, _from_gpu(exam, undecided.drops)
+    evidence = f"{_burst(word, burst)}, {size(burst.amount)} each"
+    matches = from_gpu is not None and MATCHING[0] <= from_gpu / max(burst.amount, 1.0) <= MATCHING[1]
+    if from_gpu is not None and matches:
+        evidence += f", {size(from_gpu)} from the GPUs around it"
+    judged = replace(undecided, evidence=evidence, carried=burst.amount)
+    large = burst.amount >= MODEL_BYTES
+    alike = found.regular and (burst.amount_variation <= EQUAL_SIZES or found.equal)
+    if large and (matches or alike):
+        # Alike, though the GPUs' traffic was sampled and doesn't match: a state that lives on the host may not show.
+        sure = matches or from_gpu is None
+        return replace(
+            judged,
+            kind=Kind.CHECKPOINT,
+            confidence=Confidence.LIKELY if sure else Confidence.POSSIBLE,
+            alternatives=() if sure else (Category.INTERMEDIATE_RESULT_UPLOAD,),
+        )
+    sure = not large or from_gpu is not None
+    return replace(
+        judged,
+        kind=Kind.UPLOAD,
+        confidence=Confidence.LIKELY if sure else Confidence.POSSIBLE,
+        alternatives=() if sure else (Category.MODEL_CHECKPOINTING,),
+    )
+
+
+def _burst(word: str, burst: Coincidence) -> str:
+    return f"meanwhile {rate(burst.inside)} {word} ({rate(burst.outside)} otherwise)"
+
+
+def _strongest(
+    exam: Examination, sources: Sequence[tuple[str, Iterable[Flow]]], found: Drops
+) -> tuple[str, Coincidence] | None:
+    """The flow that rises most within the drops, where it does so in most of them and not by chance."""
+    seen = [
+        (word, fit)
+        for word, source in sources
+        for _, values in source
+        if (fit := coincidence(values, found.spans, exam.training, exam.step, floor=BURST_BYTES)) is not None
+    ]
+    fitting = [(word, fit) for word, fit in seen if _fits(fit, BURST_BYTES)]
+    return max(fitting, key=lambda pair: pair[1].amount, default=None)
+
+
+def _fits(fit: Coincidence, floor: float) -> bool:
+    return fit.hits >= HITS and fit.chance <= UNLIKELY and fit.excess >= floor
+
+
+def _from_gpu(exam: Examination, found: Drops) -> float | None:
+    """Bytes that the GPUs send to the host as a drop begins, the middle one; None without samples, 0.0 where it is no
+    more than at other times.
+    """
+    rows = [values for device in exam.devices if (values := device.signal(GpuSignal.PCIE_TX)) is not None]
+    if not rows:
+        return None
+    onsets = [(first, first + 1) for first, _ in found.spans]
+    fit = coincidence(np.nansum(np.array(rows), axis=0), onsets, exam.training, exam.step, floor=BURST_BYTES)
+    return None if fit is None else max(fit.amount, 0.0) if fit.chance <= UNLIKELY else 0.0
+
+
+def _links(exam: Examination, found: Drops) -> str | None:
+    """Which links between the ranks are busier within the drops, in words."""
+    if exam.facts.gpus < 2:
+        return None
+    net = _strongest(exam, [("both sent and received", exchanged(exam))], found)
+    if net is not None:
+        return _burst(*net)
+    for word, rows in (("over NVLink", links(exam)), ("over PCIe, both ways", both_ways(exam))):
+        if not rows:
+            continue
+        fit = coincidence(mean_of(np.array(rows)), found.spans, exam.training, exam.step, floor=LINK_BYTES)
+        if fit is not None and _fits(fit, LINK_BYTES):
+            return _burst(f"a GPU {word}", fit)
+    return None
+
+
+def _cpu(exam: Examination, found: Drops) -> str | None:
+    """How the CPUs are at their limit within the drops, in words."""
+    pods = {pod.name: pod for pod in exam.pods}
+    throttled = dict(flows(exam, PodSignal.CPU_THROTTLED))
+    for name, values in flows(exam, PodSignal.CPU):
+        pod = pods[name]
+        fit = coincidence(values, found.spans, exam.training, exam.step, floor=0.5)
+        if fit is None:
+            continue
+        held = throttled.get(name)
+        held_up = held is not None and float(np.nanmean(held[found.low])) >= THROTTLED_PERCENT
+        limited = pod.cpu_limit is not None and fit.inside >= SATURATED_SHARE * pod.cpu_limit
+        rises = _fits(fit, CORES_A_GPU * max(pod.gpus, 1))
+        if limited or held_up or rises:
+            of = f" of {pod.cpu_limit:g}" if pod.cpu_limit is not None else ""
+            return f"meanwhile {fit.inside:.1f}{of} CPU cores busy ({fit.outside:.1f} otherwise)"
+    return None
+
+
+def _marked(exam: Examination, kind: Kind, found: Drops) -> str | None:
+    """A log line that names the drops, where enough of them have one."""
+    wanted = MARKS.get(kind)
+    times = [
+        (float(mark.time.timestamp()), mark.text)
+        for mark in exam.series.marks
+        if wanted is not None and mark.kind is wanted
+    ]
+    if not times:
+        return None
+    places = np.searchsorted(exam.series.times, [time for time, _ in times])
+    hit = [bool(((places >= first - 1) & (places <= last)).any()) for first, last in found.spans]
+    return times[-1][1] if np.mean(hit) >= MARKED else None

@@ -1,0 +1,123 @@
+"""The GPU time that one cause inside training takes, from the drops and from the level of the job."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from stoker.models.finding import Recoverable
+from stoker.models.vocabulary import Category, Confidence, Source
+from stoker.subjects.examination import Claim, Examination
+from stoker.subjects.grid import BoolArray
+from stoker.subjects.input_wait import InputWait, input_wait
+from stoker.subjects.interruption import CATEGORIES, Interruption, Kind, interruption
+from stoker.subjects.wording import gpu_hours, interval, percent
+
+OVERDUE_PERIODS = 2.0
+"""So long after the last drop they are still taken to go on."""
+SURENESS = (Confidence.CERTAIN, Confidence.LIKELY, Confidence.POSSIBLE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """What one category costs a job: drops of its kind, a low level of its making, or both."""
+
+    mask: BoolArray = field(compare=False)
+    since: datetime
+    until: datetime | None
+    explains: BoolArray = field(compare=False)
+    hours: float
+    detail: str
+    evidence: str
+    confidence: Confidence
+    alternatives: tuple[Category, ...]
+    drops: Interruption | None
+    level: InputWait | None
+
+    def claim(self, *, fix: str | None = None, recoverable: Recoverable | None = None) -> Claim:
+        """The claim on the GPU time."""
+        logged = self.drops is not None and self.drops.mark is not None
+        return Claim(
+            detail=self.detail,
+            evidence=self.evidence,
+            fix=fix,
+            confidence=self.confidence,
+            sources=(Source.METRICS, Source.LOGS) if logged else (Source.METRICS,),
+            since=self.since,
+            until=self.until,
+            recoverable=recoverable,
+            alternatives=self.alternatives,
+            explains=self.explains,
+        )
+
+
+def loss(exam: Examination, category: Category) -> Loss | None:
+    """What the cause takes of the job's GPU time; None where the series name it for nothing."""
+    drops, level = interruption(exam), input_wait(exam)
+    return combined(
+        exam,
+        drops if drops is not None and CATEGORIES.get(drops.kind) is category else None,
+        level if level is not None and level.category is category else None,
+    )
+
+
+def undecided(exam: Examination) -> Loss | None:
+    """What is taken by causes that the series leave open; None where they name them, or nothing speaks for any."""
+    drops, level = interruption(exam), input_wait(exam)
+    return combined(
+        exam,
+        drops if drops is not None and drops.kind is Kind.UNDECIDED and exam.is_low else None,
+        level if level is not None and level.category is None and level.alternatives else None,
+    )
+
+
+def goes_on(exam: Examination, drops: Interruption) -> bool:
+    """The job's stage reaches to its end, and the next drop is not overdue."""
+    last = drops.drops.spans[-1][1]
+    since = (len(exam.life) - last) * exam.step
+    return bool(exam.training[-1]) and since <= OVERDUE_PERIODS * drops.drops.period
+
+
+def combined(exam: Examination, drops: Interruption | None, level: InputWait | None) -> Loss | None:
+    """The loss by drops and by a level together."""
+    if drops is None and level is None:
+        return None
+    mask = exam.steps(0, 0)
+    details: list[str] = []
+    evidence: list[str] = []
+    confidences: list[Confidence] = []
+    alternatives: tuple[Category, ...] = ()
+    if drops is not None:
+        mask = mask | drops.drops.low
+        stand = "stand still" if drops.drops.floor < 5 else "lose work"
+        details.append(f"The GPUs {stand} for {percent(100 * drops.drops.share)} of the active time")
+        alone = len(drops.devices) < len(exam.present)
+        who = f", of {exam.names(drops.devices)} alone while the others spin" if alone else ""
+        evidence.append(f"{drops.pattern}{who}; {drops.evidence}")
+        confidences.append(drops.confidence)
+        alternatives += drops.alternatives
+    if level is not None:
+        mask = mask | level.stage
+        details.append(f"Training uses {percent(level.level)} of each GPU")
+        said = [one.words for one in level.evidence if one.words and (level.category in (None, one.category))]
+        evidence.append(", ".join(said))
+        confidences.append(level.confidence)
+        alternatives += level.alternatives
+    since, until = exam.span(mask)
+    if drops is not None and goes_on(exam, drops):
+        until = exam.until(len(exam.life))
+    explains = exam.explains(mask)
+    hours = exam.idle_hours(explains)
+    return Loss(
+        mask=mask,
+        since=since,
+        until=until,
+        explains=explains,
+        hours=hours,
+        detail=f"{', and '.join(details)}; {gpu_hours(hours)} idle.",
+        evidence="; ".join(
+            part for part in (f"{interval(since, until)}, {exam.names(exam.present)}", *evidence) if part
+        ),
+        confidence=min(confidences, key=SURENESS.index),
+        alternatives=tuple(dict.fromkeys(alternatives)),
+        drops=drops,
+        level=level,
+    )

@@ -1,0 +1,78 @@
+"""What a job's pods and GPUs carry in and out, with what they merely exchange among one another taken apart.
+
+Ranks that exchange gradients receive as much as they send. What a pod receives beyond what it sends comes from
+elsewhere; so it is with a GPU that shares its host link with its peers.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from stoker.models.series import FloatArray, GpuSignal, PodSignal
+from stoker.subjects.examination import Device, Examination
+from stoker.subjects.grid import BoolArray
+
+Flow = tuple[str, FloatArray]
+"""A pod's name and its bytes a second."""
+
+
+def flows(exam: Examination, signal: PodSignal) -> Iterator[Flow]:
+    """A signal of each pod that has samples; the network of a pod on its host's network is the host's."""
+    hosted = {pod.name for pod in exam.pods if pod.host_network}
+    network = signal in (PodSignal.NET_RX, PodSignal.NET_TX)
+    for pod in exam.series.pods:
+        values = pod.signals.get(signal)
+        if values is not None and not (network and pod.pod in hosted):
+            yield pod.pod, values
+
+
+def sent(exam: Examination) -> Iterator[Flow]:
+    """What each pod sends, beyond what it receives meanwhile where the job has several."""
+    yield from _beyond(exam, PodSignal.NET_TX, PodSignal.NET_RX)
+
+
+def received(exam: Examination) -> Iterator[Flow]:
+    """What each pod receives, beyond what it sends meanwhile where the job has several."""
+    yield from _beyond(exam, PodSignal.NET_RX, PodSignal.NET_TX)
+
+
+def exchanged(exam: Examination) -> Iterator[Flow]:
+    """What each pod of several sends and receives alike."""
+    back = dict(flows(exam, PodSignal.NET_RX))
+    for pod, values in flows(exam, PodSignal.NET_TX):
+        if exam.facts.nodes > 1 and pod in back:
+            yield pod, np.minimum(values, back[pod])
+
+
+def copied(device: Device, *, several: bool) -> FloatArray | None:
+    """Bytes a second from the host to a GPU, beyond what goes back where it has peers; None without samples."""
+    there, back = device.signal(GpuSignal.PCIE_RX), device.signal(GpuSignal.PCIE_TX)
+    return there if there is None or back is None or not several else np.maximum(there - back, 0.0)
+
+
+def both_ways(exam: Examination) -> list[FloatArray]:
+    """Of each GPU that has samples, what goes over its host link in both directions alike, bytes a second in each."""
+    pairs = ((device.signal(GpuSignal.PCIE_RX), device.signal(GpuSignal.PCIE_TX)) for device in exam.devices)
+    return [np.minimum(there, back) for there, back in pairs if there is not None and back is not None]
+
+
+def links(exam: Examination) -> list[FloatArray]:
+    """Of each GPU that has samples, what goes over NVLink, bytes a second of both directions together."""
+    return [values for device in exam.devices if (values := device.signal(GpuSignal.NVLINK)) is not None]
+
+
+def peak(exam: Examination, found: Iterator[Flow], mask: BoolArray) -> float | None:
+    """The largest of the pods' means within the mask; None where none has samples for half of its life there."""
+    means: list[float] = []
+    for pod, values in found:
+        alive = mask & exam.lives.get(pod, mask)
+        known = values[alive & np.isfinite(values)]
+        if len(known) and len(known) >= alive.sum() / 2:
+            means.append(float(known.mean()))
+    return max(means, default=None)
+
+
+def _beyond(exam: Examination, signal: PodSignal, other: PodSignal) -> Iterator[Flow]:
+    back = dict(flows(exam, other)) if exam.facts.nodes > 1 else {}
+    for pod, values in flows(exam, signal):
+        yield pod, np.maximum(values - back[pod], 0.0) if pod in back else values
