@@ -4,6 +4,7 @@ The server here answers whatever a test wants it to: these are claims about HTTP
 end-to-end tests.
 """
 
+import base64
 import json
 import threading
 import urllib.parse
@@ -198,3 +199,46 @@ async def test_a_time_without_a_zone_is_refused(server: Stub) -> None:
     async with PrometheusSource(PrometheusAccess(url=server.url)) as source:
         with pytest.raises(ValueError, match="zone"):
             await source.screen(timedelta(hours=1), NOW.replace(tzinfo=None))
+
+
+async def test_a_password_is_read_anew_and_sent_as_basic_authentication(server: Stub, tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    access = PrometheusAccess(url=server.url, username="stoker", password_file=password)
+    async with PrometheusSource(access) as source:
+        for secret in ("first", "zwölf"):
+            password.write_text(f"{secret}\n")
+            await source.screen(timedelta(hours=1), NOW)
+    sent = [base64.b64decode(headers["Authorization"].removeprefix("Basic ")) for _, headers, _ in server.requests]
+    assert [pair.decode() for pair in sent] == ["stoker:first", "stoker:zwölf"]
+
+
+@pytest.mark.parametrize("content", ["", "\n", "two\nlines"])
+async def test_a_token_that_is_none_is_said_and_not_sent(server: Stub, tmp_path: Path, content: str) -> None:
+    token = tmp_path / "token"
+    token.write_text(content)
+    async with PrometheusSource(PrometheusAccess(url=server.url, token_file=token)) as source:
+        with pytest.raises(MetricsUnavailable, match="holds no token"):
+            await source.screen(timedelta(hours=1), NOW)
+    assert server.requests == []
+
+
+async def test_the_tenant_travels_with_each_query(server: Stub) -> None:
+    async with PrometheusSource(PrometheusAccess(url=server.url, headers={"X-Scope-OrgID": "a|b"})) as source:
+        await source.screen(timedelta(hours=1), NOW)
+    ((_, headers, _),) = server.requests
+    assert headers["X-Scope-OrgID"] == "a|b"
+
+
+async def test_a_path_before_the_api_is_kept(server: Stub) -> None:
+    async with PrometheusSource(PrometheusAccess(url=f"{server.url}/prometheus/")) as source:
+        await source.screen(timedelta(hours=1), NOW)
+    assert [path for path, _, _ in server.requests] == ["/prometheus/api/v1/query"]
+
+
+@pytest.mark.parametrize("file", ["ca_file", "cert_file"])
+async def test_a_certificate_that_is_missing_is_named(tmp_path: Path, file: str) -> None:
+    missing = tmp_path / "missing.pem"
+    access = PrometheusAccess(**{"url": "https://127.0.0.1:9", file: missing})  # type: ignore[arg-type]
+    async with PrometheusSource(access) as source:
+        with pytest.raises(MetricsUnavailable, match=str(missing)):
+            await source.screen(timedelta(hours=1), NOW)

@@ -1,0 +1,46 @@
+"""What can't work when Prometheus is reached is refused by the field's name, before anything is asked."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker.models.prometheus_access import PrometheusAccess
+
+FILE = Path("/etc/secret")
+HTTPS = "https://prometheus"
+
+
+@pytest.mark.parametrize("url", ["http://prometheus:9090", "https://[::1]:9090/", "https://mimir/prometheus"])
+def test_an_address_with_or_without_a_path_is_taken(url: str) -> None:
+    assert PrometheusAccess(url=url).url == url
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        ({"url": "prometheus:9090"}, "url"),
+        ({"url": "ftp://prometheus"}, "url"),
+        ({"url": "http://"}, "url"),
+        ({"url": "http://prometheus:port"}, "url"),
+        ({"url": "http://prometheus/?tenant=a"}, "more than a path"),
+        ({"url": "https://user:secret@prometheus"}, "password_file"),
+        ({"token_file": FILE, "username": "stoker", "password_file": FILE}, "give one"),
+        ({"username": "stoker"}, "password_file"),
+        ({"password_file": FILE}, "username"),
+        ({"username": "a:b", "password_file": FILE}, "colon"),
+        ({"key_file": FILE}, "cert_file"),
+        ({"url": "http://prometheus", "ca_file": FILE}, "https"),
+        ({"url": "http://prometheus", "cert_file": FILE}, "https"),
+        ({"timeout": timedelta(0)}, "timeout"),
+        ({"metric_prefix": "1st"}, "metric_prefix"),
+        ({"headers": {"X Scope": "a"}}, "headers"),
+        ({"headers": {"authorization": "Bearer a"}}, "headers"),
+        ({"headers": {"X-Scope-OrgID": "a\r\nHost: b"}}, "headers"),
+    ],
+)
+def test_what_can_not_work_is_refused_by_its_field(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said) as refused:
+        PrometheusAccess(**{"url": HTTPS} | given)
+    assert "secret@" not in str(refused.value)
