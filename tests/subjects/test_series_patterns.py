@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from stoker.subjects.examination import Examination, examine
-from stoker.subjects.pattern import irregular_bursts, two_states
+from stoker.subjects.pattern import two_states
+from stoker.subjects.person import irregular_bursts
 from stoker.subjects.stages import runs
 from stoker.subjects.wording import count, interval, minutes, percent, ranges
 from tests.diagnosis.recording import START, Thresholds, from_dict, parse_series

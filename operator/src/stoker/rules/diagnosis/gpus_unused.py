@@ -14,7 +14,7 @@ there are GPUs: in the study's example four of eight GPUs worked at 83.24 %, the
 
 - while fewer than fifteen minutes of work have been seen: ranks start one after the other;
 - where any GPU has too few samples: what is missing is not idle;
-- for a GPU that worked earlier: its rank has finished, or lost its work;
+- for a GPU that worked earlier for more than a check of the devices takes: its rank has finished, or lost its work;
 - for a GPU that holds more than a tenth of its memory: part of a model may live there;
 - with MIG slices and for serving jobs;
 - when exactly one GPU works (see single-gpu-used).
@@ -30,6 +30,7 @@ Start one process for each GPU (a bare `torchrun train.py` does), or request as 
 
 from collections.abc import Iterator
 
+from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
 from stoker.subjects.examination import Claim, Examination
@@ -46,12 +47,10 @@ def check(exam: Examination) -> Iterator[Claim]:
     matches = known is not None and known * exam.facts.nodes == len(split.working)
     launch = f"; the launch starts {count(known or 0, 'process', 'processes')} on each node" if matches else ""
     explains = exam.explains(exam.life, split.idle)
+    hours = exam.idle_hours(explains)
     since, until = exam.time(split.first), exam.until(split.last)
     yield Claim(
-        detail=(
-            f"{len(split.idle)} of {count(exam.facts.gpus, 'GPU')} have never worked; "
-            f"{gpu_hours(exam.idle_hours(explains))} lost."
-        ),
+        detail=(f"{len(split.idle)} of {count(exam.facts.gpus, 'GPU')} have never worked; {gpu_hours(hours)} lost."),
         evidence=(
             f"{interval(since, until)}: {exam.names(split.idle)} at 0 %, "
             f"{exam.names(split.working)} at {percent(split.working_percent)}{launch}"
@@ -64,6 +63,7 @@ def check(exam: Examination) -> Iterator[Claim]:
         sources=(Source.METRICS, Source.SCRIPT) if matches else (Source.METRICS,),
         since=since,
         until=until,
+        recoverable=Recoverable(min=hours, max=hours, basis="with fewer GPUs the job runs as it does now"),
         alternatives=() if matches else (Category.API_MISUSE,),
         explains=explains,
     )

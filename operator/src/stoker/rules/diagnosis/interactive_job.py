@@ -2,10 +2,13 @@
 
 ## What it flags
 
-A job that uses under 5 % of its GPUs over its life and either
+A job that either
 
-- works in bursts at irregular times, at least three, with pauses whose lengths differ more than their mean; or
-- was submitted with an interactive program as its last command, or as an interactive job.
+- uses under 5 % of its GPUs over its life, in bursts at irregular times: three at least, with pauses whose lengths
+  differ more than their mean (from six pauses on, more than 0.7 of it), and little use of the GPUs even between the
+  first and the last; or
+- has an interactive program as its last command, or was submitted as an interactive job, and uses no more of its GPUs
+  than the policy's bound for a low job.
 
 ## Why it costs GPU time
 
@@ -15,9 +18,13 @@ GPUs for 251.8 minutes and used less than 1 % of them.
 ## When it stays silent
 
 - regular work, however rare: a job that evaluates each hour is no person;
+- where two cores stay busy between the bursts: a program works there;
+- over days without nights: a person sleeps for some hours of the clock;
 - in the first half hour of a job;
 - where any GPU has too few samples, and for serving jobs;
 - fewer than three bursts without an interactive entry point: too little to call irregular.
+
+Without series of the pods' CPUs and without an interactive entry point it is only possible.
 
 ## Change
 
@@ -32,9 +39,10 @@ notebook became.
 from collections.abc import Iterator
 
 from stoker.models.rule import Rule
+from stoker.models.series import PodSignal
 from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
 from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.pattern import INTERACTIVE_USE_PERCENT, irregular_bursts
+from stoker.subjects.person import INTERACTIVE_USE_PERCENT, irregular_bursts
 from stoker.subjects.wording import count, gpu_hours, interval, minutes, percent
 
 LEAST_LIFE_SECONDS = 1800.0
@@ -46,9 +54,10 @@ def check(exam: Examination) -> Iterator[Claim]:
     if exam.facts.job_type is JobType.SERVING or exam.life_seconds < LEAST_LIFE_SECONDS or not exam.covered:
         return
     declared = exam.facts.interactive_entry or exam.facts.job_type is JobType.INTERACTIVE
-    bursts = irregular_bursts(exam)
-    if exam.bounds[1] >= INTERACTIVE_USE_PERCENT or not (declared or bursts):
+    bursts = irregular_bursts(exam) if exam.bounds[1] < INTERACTIVE_USE_PERCENT else 0
+    if not bursts and not (declared and exam.is_low):
         return
+    seen = declared or exam.pod_peak(PodSignal.CPU, exam.life) is not None
     explains = exam.explains(exam.life)
     span = [boundary for stage in exam.stages for boundary in (stage.first, stage.last)]
     since, until = exam.time(span[0]), exam.until(span[-1])
@@ -67,7 +76,7 @@ def check(exam: Examination) -> Iterator[Claim]:
         ),
         evidence=f"{interval(since, until)}; {pattern}",
         severity=Severity.ADVICE if exam.facts.job_type is JobType.INTERACTIVE else None,
-        confidence=Confidence.LIKELY,
+        confidence=Confidence.LIKELY if seen else Confidence.POSSIBLE,
         sources=(Source.METRICS, Source.MANIFEST) if declared else (Source.METRICS,),
         since=since,
         until=until,

@@ -13,7 +13,8 @@ whole life of the job; in the study's example one of two.
 
 - while fewer than fifteen minutes of work have been seen;
 - where any GPU has too few samples: what is missing is not idle;
-- for a GPU that worked earlier, or that holds more than a tenth of its memory;
+- for a GPU that worked earlier for more than a check of the devices takes, or that holds more than a tenth of its
+  memory;
 - with MIG slices and for serving jobs;
 - when two GPUs or more work (see gpus-unused).
 
@@ -29,6 +30,7 @@ CUDA_VISIBLE_DEVICES: it only hides devices, it does not spread work over them.
 
 from collections.abc import Iterator
 
+from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
 from stoker.subjects.examination import Claim, Examination
@@ -42,11 +44,12 @@ def check(exam: Examination) -> Iterator[Claim]:
     if split is None or len(split.working) != 1:
         return
     explains = exam.explains(exam.life, split.idle)
+    hours = exam.idle_hours(explains)
     since, until = exam.time(split.first), exam.until(split.last)
     yield Claim(
         detail=(
             f"Only 1 of {count(exam.facts.gpus, 'GPU')} has ever worked; "
-            f"{gpu_hours(exam.idle_hours(explains))} lost on the other{'s' if len(split.idle) > 1 else ''}."
+            f"{gpu_hours(hours)} lost on the other{'s' if len(split.idle) > 1 else ''}."
         ),
         evidence=(
             f"{interval(since, until)}: {exam.names(split.working)} at {percent(split.working_percent)}, "
@@ -56,6 +59,7 @@ def check(exam: Examination) -> Iterator[Claim]:
         sources=(Source.METRICS,),
         since=since,
         until=until,
+        recoverable=Recoverable(min=hours, max=hours, basis="with one GPU the job runs as it does now"),
         alternatives=(Category.GPU_OVERSUBSCRIPTION,),
         explains=explains,
     )

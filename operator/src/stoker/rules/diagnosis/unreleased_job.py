@@ -14,11 +14,14 @@ script waits for.
 ## When it stays silent
 
 - while any GPU works, or any GPU of any pod has no samples: what is missing is not idle;
-- while a pod computes, sends, receives or writes: a final evaluation on the CPUs or an upload is work;
+- while a pod computes, sends, receives or writes, and for ten minutes after that: a final evaluation on the CPUs or an
+  upload is work;
+- in a running job, while the rest is not twice as long as the longest from which it has come back;
 - for interactive and serving jobs, whose rest is not their end;
-- a pause of less than ten minutes.
+- a rest of less than ten minutes.
 
-Without series of the pods' CPUs it can't be told from work on the CPUs, and the finding is only possible.
+Without series of the pods' CPUs it can't be told from work on the CPUs, and without those of their network only after
+an hour from a slow upload; the finding is only possible then.
 
 ## Change
 
@@ -34,69 +37,105 @@ itself: run it in the foreground, or `wait` for its process.
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
+from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
 from stoker.models.series import PodSignal
 from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
 from stoker.subjects.examination import Claim, Examination
 from stoker.subjects.grid import BoolArray
-from stoker.subjects.pattern import looks_interactive
+from stoker.subjects.person import looks_interactive
 from stoker.subjects.wording import clock, count, gpu_hours, interval, minutes
 
+TRAFFIC = (PodSignal.NET_RX, PodSignal.NET_TX, PodSignal.DISK_READ, PodSignal.DISK_WRITE)
 LEAST_TAIL_SECONDS = 600.0
 """Ten minutes, the study's own example (section 4.1); a pause for a checkpoint or a validation is shorter."""
 LEAST_WORK_SECONDS = 600.0
 """Ten minutes of work before: less may have been a test, and the job yet to begin."""
+PAUSE_FACTOR = 2.0
+"""A job that has rested for long and gone on may do so again: only what lasts twice as long is an end."""
 QUIET_CORES = 0.1
 """A sleeping shell with its exporters and log shippers; a process that computes takes a core."""
 QUIET_BYTES = 100e3
 """bytes/s a pod: probes, metrics and log lines stay below, an upload does not."""
+ACTIVE_CORES = 0.5
+ACTIVE_BYTES = 1e6
+"""In a single step, which may hold a probe's or a log shipper's spike: from here on it is work."""
+SETTLING_SECONDS = 120.0
+"""The pods' rates reach back over a minute or two: so long after the work they still show it."""
+UNSEEN_UPLOAD_SECONDS = 3600.0
+"""Without the pods' network: an upload of an hour would take more of the CPUs than a sleeping shell."""
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Look for a tail of idle steps behind enough work."""
+    """Look for a tail behind enough work, in which GPUs, CPUs and network are at rest."""
     if exam.facts.job_type not in (JobType.TRAINING, JobType.EVALUATION) or looks_interactive(exam):
         return
     worked = np.flatnonzero(exam.any_busy)
     if not len(worked) or len(worked) * exam.step < LEAST_WORK_SECONDS:
         return
-    first, last = int(worked[-1]) + 1, int(np.flatnonzero(exam.life)[-1]) + 1
-    tail = exam.steps(first, last)
-    if (last - first) * exam.step < LEAST_TAIL_SECONDS or not exam.covered_idle(tail):
+    last = int(np.flatnonzero(exam.life)[-1]) + 1
+    settled = int(worked[-1]) + 1 + int(SETTLING_SECONDS / exam.step)
+    first = _rest(exam, int(worked[-1]) + 1, settled, last)
+    tail, quiet = exam.steps(first, last), exam.steps(max(first, settled), last)
+    least = max(LEAST_TAIL_SECONDS, PAUSE_FACTOR * _longest_pause(exam, worked) if exam.running else 0.0)
+    if (last - first) * exam.step < least or not exam.covered_idle(tail):
         return
-    cpu = exam.pod_peak(PodSignal.CPU, tail)
-    if (cpu is not None and cpu >= QUIET_CORES) or _traffic(exam, tail):
+    cpu, sent = exam.pod_peak(PodSignal.CPU, quiet), exam.pod_peak(PodSignal.NET_TX, quiet)
+    if (cpu is not None and cpu >= QUIET_CORES) or _traffic(exam, quiet):
         return
     explains = exam.explains(tail)
-    since = exam.time(first)
-    until = exam.until(last)
+    hours = exam.idle_hours(explains)
+    since, until = exam.time(first), exam.until(last)
     number = exam.facts.gpus
     whole = {1: "The GPU", 2: "Both GPUs"}.get(number, f"All {number} GPUs")
     meanwhile = "no CPU samples" if cpu is None else f"at most {cpu:.2f} CPU cores a pod"
-    quiet = ", no traffic" if exam.pod_peak(PodSignal.NET_TX, tail) is not None else ""
+    traffic = ", no network samples" if sent is None else ", no traffic"
+    seen = cpu is not None and (sent is not None or (last - first) * exam.step >= UNSEEN_UPLOAD_SECONDS)
     yield Claim(
         detail=(
             f"{whole} idle {'since' if until is None else 'from'} {clock(since)}, {minutes(tail.sum() * exam.step)} "
-            f"{'so far' if until is None else 'until the end'}; {gpu_hours(exam.idle_hours(explains))} lost."
+            f"{'so far' if until is None else 'until the end'}; {gpu_hours(hours)} lost."
         ),
         evidence=(
             f"{minutes(len(worked) * exam.step)} of work before; idle {interval(since, until)}, "
-            f"{count(number, 'GPU')}, {meanwhile}{quiet}"
+            f"{count(number, 'GPU')}, {meanwhile}{traffic}"
         ),
-        confidence=Confidence.POSSIBLE if cpu is None else Confidence.LIKELY,
+        confidence=Confidence.LIKELY if seen else Confidence.POSSIBLE,
         sources=(Source.METRICS,),
         since=since,
         until=until,
+        recoverable=Recoverable(min=hours, max=hours, basis="the GPUs are free once the job ends"),
         explains=explains,
     )
 
 
-def _traffic(exam: Examination, tail: BoolArray) -> bool:
+def _rest(exam: Examination, first: int, settled: int, last: int) -> int:
+    """Where the pods come to rest after the last work, which ends at `first`: behind the last step from `settled` on in
+    which any is active.
+    """
+    active = np.zeros(len(exam.series.times), dtype=np.bool_)
+    hosts = {pod.name for pod in exam.pods if pod.host_network}
+    for pod in exam.series.pods:
+        for signal in (PodSignal.CPU, *TRAFFIC):
+            values = pod.signals.get(signal)
+            if values is None or (pod.pod in hosts and signal in (PodSignal.NET_RX, PodSignal.NET_TX)):
+                continue
+            with np.errstate(invalid="ignore"):
+                active |= values >= (ACTIVE_CORES if signal is PodSignal.CPU else ACTIVE_BYTES)
+    found = np.flatnonzero(active[settled:last])
+    return settled + int(found[-1]) + 1 if len(found) else first
+
+
+def _longest_pause(exam: Examination, worked: npt.NDArray[np.int_]) -> float:
+    """Seconds of the longest stretch without work between two with work."""
+    return float(np.diff(worked).max(initial=1) - 1) * exam.step
+
+
+def _traffic(exam: Examination, quiet: BoolArray) -> bool:
     """Whether some pod sends, receives or writes; signals without samples say nothing."""
-    levels = (
-        exam.pod_peak(signal, tail)
-        for signal in (PodSignal.NET_RX, PodSignal.NET_TX, PodSignal.DISK_READ, PodSignal.DISK_WRITE)
-    )
+    levels = (exam.pod_peak(signal, quiet) for signal in TRAFFIC)
     return any(level is not None and level >= QUIET_BYTES for level in levels)
 
 

@@ -1,0 +1,82 @@
+"""A program for GPUs that has never used one.
+
+## What it flags
+
+A job of PyTorch, TensorFlow or JAX, or one that has made a CUDA context, whose pods keep CPUs busy while none of its
+GPUs has ever worked: over its whole life if it has ended, after an hour if it still runs.
+
+## Why it costs GPU time
+
+Frameworks fall back to the CPUs without a word where they see no GPU: CUDA_VISIBLE_DEVICES is empty or wrong, the wheel
+is the CPU's, or the program never moves its model to the device. The study's example trained for 481 minutes on CPUs
+with an empty CUDA_VISIBLE_DEVICES. All GPUs of the job are lost, and it takes many times as long.
+
+## When it stays silent
+
+- in the first hour of a job that runs: it may prepare its data;
+- where the pods do nothing: they wait;
+- where a GPU holds more than a CUDA context takes: the model is there;
+- where neither a framework is known nor a context seen (see non-dl-on-gpus);
+- where any GPU has too few samples, and for serving and interactive jobs.
+
+Without samples of the pods' CPUs it is only possible.
+
+## Change
+
+Set CUDA_VISIBLE_DEVICES right, or not at all; install the framework's build for CUDA; check
+`torch.cuda.is_available()` first and stop without it.
+
+## References
+
+- An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.4, API Misuse
+"""
+
+from collections.abc import Iterator
+
+from stoker.models.finding import Recoverable
+from stoker.models.rule import Rule
+from stoker.models.vocabulary import Category, Confidence, Framework, Severity, Source
+from stoker.subjects.examination import Claim, Examination
+from stoker.subjects.unused_gpus import never_used
+from stoker.subjects.wording import count, gpu_hours, interval, minutes
+
+FRAMEWORKS = (Framework.PYTORCH, Framework.TENSORFLOW, Framework.JAX)
+
+
+def check(exam: Examination) -> Iterator[Claim]:
+    """Look for a life without any use of a GPU, in a job that was made for GPUs."""
+    unused = never_used(exam)
+    framework = exam.facts.framework if exam.facts.framework in FRAMEWORKS else None
+    if unused is None or not (framework or unused.context):
+        return
+    explains = exam.explains(exam.life)
+    hours = exam.idle_hours(explains)
+    since, until = exam.time(exam.stages[0].first), exam.until(exam.stages[-1].last)
+    reason = "a CUDA context was made" if unused.context else f"the program uses {framework}"
+    cpu = "no samples of the CPUs" if unused.cores is None else f"{unused.cores:.1f} CPU cores busy"
+    possible = (Category.NON_DL_JOB, Category.DATA_PREPROCESSING) if exam.running else (Category.NON_DL_JOB,)
+    yield Claim(
+        detail=(
+            f"{count(exam.facts.gpus, 'GPU')} never used in {minutes(exam.life_seconds)}, though {reason}; "
+            f"{gpu_hours(hours)} lost."
+        ),
+        evidence=f"{interval(since, until)}: 0 % on {exam.names(exam.devices)}, {cpu}",
+        confidence=Confidence.POSSIBLE if unused.cores is None else Confidence.LIKELY,
+        sources=(Source.METRICS,) if framework is None else (Source.MANIFEST, Source.METRICS),
+        since=since,
+        until=until,
+        recoverable=Recoverable(min=hours, max=hours, basis="without GPUs the job runs as it does now"),
+        alternatives=possible,
+        explains=explains,
+    )
+
+
+RULE = Rule(
+    id="D106",
+    name="gpu-never-used",
+    category=Category.API_MISUSE,
+    severity=Severity.WARNING,
+    summary="A program for GPUs computes on CPUs and has never used its GPUs.",
+    fix="Set CUDA_VISIBLE_DEVICES right or not at all; install the framework's CUDA build; move the model to the GPU.",
+    check=check,
+)
