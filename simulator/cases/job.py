@@ -1,0 +1,168 @@
+"""What the job as a whole gets wrong: interactive, never released, started on the wrong GPUs, or needing none."""
+
+from dataclasses import replace
+
+from simulator.case import COMMON, Cast, Draw, begin, case, cast, hours
+from simulator.hardware import V100
+from simulator.job import Story
+from simulator.networks import BERT_LARGE, TABULAR
+from simulator.timeline import PodUse
+from simulator.training import Exchange, Training
+from stoker.models.vocabulary import Category, Framework
+
+ASLEEP = PodUse(cpu=0.004, memory=6e9, net_rx=400.0, net_tx=300.0)
+"""A program in sleep(): what is left are the runtime's own timers."""
+
+
+@case("notebook", Category.INTERACTIVE_JOB)
+def notebook(draw: Draw) -> Cast:
+    """Somebody thinks, types, and runs a cell now and then; the kernel keeps its memory."""
+    training = draw.tuned(networks=COMMON, layouts=[(1, 1), (1, 2), (1, 4)])
+    alone = replace(training, ranks=1, exchange=Exchange.NONE)
+    story = Story(draw.rng, alone, used=("lead",))
+    story.cpu_only(draw.scale(60, 900), "thinking", PodUse(cpu=0.03, memory=0.4e9, net_rx=3e3, net_tx=6e3))
+    regime, total = story.regime(), hours(draw, 3, 9)
+    typing = PodUse(cpu=draw.between(0.01, 0.05), memory=3e9, net_rx=4e3, net_tx=9e3)
+    while story.seconds < total:
+        for _ in range(int(draw.rng.geometric(0.4))):
+            story.train(regime, draw.scale(2, 45))
+            story.wait(draw.scale(10, 120), "thinking", pod=typing)
+        story.wait(draw.scale(240, 4200), "thinking", pod=typing)
+    known = draw.chance(0.5)
+    return cast(
+        draw,
+        story,
+        nodes=1,
+        per_node=training.ranks_per_pod,
+        roles=_only(1),
+        rest="unused",
+        finished=False,
+        facts={"interactive_entry": known},
+    )
+
+
+@case("debugging", Category.INTERACTIVE_JOB)
+def debugging(draw: Draw) -> Cast:
+    """A shell on four GPUs: the script is started, fails after minutes, is edited, and started again."""
+    training = draw.tuned(gpus=[V100], networks=[BERT_LARGE], layouts=[(1, 4)])
+    story = Story(draw.rng, training)
+    shell = PodUse(cpu=0.01, memory=0.2e9, net_rx=3e3, net_tx=5e3)
+    story.cpu_only(draw.scale(120, 900), "thinking", shell)
+    regime, total = story.regime(), draw.between(3.2, 6) * 3600
+    while story.seconds < total:
+        story.boot(draw.scale(8, 25))
+        story.load_model(draw.scale(4, 15))
+        story.train(regime, draw.scale(4, 60))
+        story.cpu_only(draw.scale(300, 3600), "thinking", shell)
+    return cast(draw, story, finished=False, facts={"interactive_entry": draw.chance(0.7)})
+
+
+def _then_asleep(draw: Draw, training: Training, pod: PodUse, least: float = 20) -> Cast:
+    story = begin(draw, training)
+    story.train(story.regime(), hours(draw, 0.7, 3))
+    story.checkpoint(training.network.parameters * 4e6, 4e8, remote=True)
+    story.wait(60 * draw.scale(least, 240), "asleep", pod=pod)
+    return cast(draw, story, finished=False)
+
+
+@case("sleep-after-training", Category.UNRELEASED_JOB)
+def sleep_after_training(draw: Draw) -> Cast:
+    """The script ends in a sleep, and the training process lives on in it with its memory."""
+    return _then_asleep(draw, draw.tuned(), ASLEEP)
+
+
+@case("endless-tail", Category.UNRELEASED_JOB)
+def endless_tail(draw: Draw) -> Cast:
+    """Training's process has ended and given its memory back; the shell waits in `tail -f`."""
+    training = draw.tuned()
+    story = begin(draw, training)
+    story.train(story.regime(), hours(draw, 0.7, 3))
+    story.cpu_only(60 * draw.scale(25, 240), "asleep", replace(ASLEEP, memory=0.3e9))
+    return cast(draw, story, finished=False)
+
+
+@case("waiting-thread", Category.UNRELEASED_JOB)
+def waiting_thread(draw: Draw) -> Cast:
+    """A logger's thread polls a server for ever, so that the interpreter never exits."""
+    return _then_asleep(draw, draw.tuned(), replace(ASLEEP, cpu=0.015, net_rx=1.5e3, net_tx=2.5e3))
+
+
+@case("analytics", Category.NON_DL_JOB)
+def analytics(draw: Draw) -> Cast:
+    """Tables are joined and summed on the CPUs; nothing ever opens a GPU."""
+    return _cpu_job(draw, draw.between(0.5, 1.0), reads=draw.scale(5e6, 9e7))
+
+
+@case("trees", Category.NON_DL_JOB)
+def trees(draw: Draw) -> Cast:
+    """Boosted trees or a grid search, on all cores."""
+    return _cpu_job(draw, draw.between(0.8, 1.0), reads=0.0)
+
+
+def _cpu_job(draw: Draw, load: float, reads: float) -> Cast:
+    training = draw.tuned(networks=[TABULAR], layouts=[(1, 1), (1, 2), (1, 4), (1, 8)])
+    story = Story(draw.rng, training, used=())
+    story.boot(draw.scale(10, 60))
+    total, limit = hours(draw, 1, 5), training.cpu_limit
+    while story.seconds < total:
+        cores = limit * load * draw.between(0.85, 1.0)
+        pod = PodUse(
+            cpu=cores,
+            memory=30e9,
+            net_rx=reads + 2e3,
+            net_tx=3e3,
+            disk_read=reads / 2,
+            throttled=max(0.0, load - 0.8) * 3 if training.limited else 0.0,
+            cpu_pressure=max(0.0, load - 0.6),
+        )
+        story.cpu_only(draw.scale(200, 1500), "computing-on-cpus", pod)
+        story.cpu_only(draw.scale(10, 90), "computing-on-cpus", replace(pod, cpu=1.0, throttled=0.0, cpu_pressure=0.0))
+    framework = draw.pick([None, Framework.OTHER])
+    return cast(draw, story, rest="unused", facts={"framework": framework})
+
+
+@case("processes-too-few", Category.GPU_OVERSUBSCRIPTION)
+def processes_too_few(draw: Draw) -> Cast:
+    """The launcher starts half as many processes as the pod has GPUs, or fewer, on every node."""
+    nodes, per_node = draw.pick([(1, 4), (1, 8), (1, 8), (2, 8), (4, 8)])
+    used = draw.pick([2, 4]) if per_node == 8 else 2
+    training = draw.tuned(layouts=[(nodes, used)])
+    story = begin(draw, training)
+    story.train(story.regime(), hours(draw))
+    roles = {(rank, slot): "peers" for rank in range(nodes) for slot in range(used)} | {(0, 0): "lead"}
+    facts = {"processes_per_node": used} if draw.chance(0.5) else {}
+    return cast(draw, story, nodes=nodes, per_node=per_node, roles=roles, rest="unused", facts=facts)
+
+
+@case("devices-hidden", Category.API_MISUSE)
+def devices_hidden(draw: Draw) -> Cast:
+    """CUDA_VISIBLE_DEVICES is empty: a framework for GPUs trains on the CPUs, for hours."""
+    training = draw.tuned(layouts=[(1, 1), (1, 2), (1, 4)])
+    story = Story(draw.rng, training, used=())
+    story.boot(draw.scale(10, 60))
+    limit = training.cpu_limit
+    pod = PodUse(
+        cpu=limit * draw.between(0.6, 0.98),
+        memory=20e9,
+        net_rx=2e3,
+        net_tx=2e3,
+        disk_read=draw.scale(1e5, 3e6),
+        throttled=0.4 if training.limited else 0.0,
+        cpu_pressure=0.4,
+    )
+    story.cpu_only(hours(draw, 2, 8), "computing-on-cpus", pod)
+    return cast(draw, story, rest="unused", facts={"framework": training.network.framework})
+
+
+@case("one-device-of-several", Category.API_MISUSE)
+def one_device_of_several(draw: Draw) -> Cast:
+    """A single process trains on the first GPU; nobody told it of the others."""
+    per_node = draw.pick([2, 2, 4, 8])
+    training = draw.tuned(layouts=[(1, 1)])
+    story = begin(draw, training, used=("lead",))
+    story.train(story.regime(), hours(draw))
+    return cast(draw, story, nodes=1, per_node=per_node, rest="unused", roles=_only(1))
+
+
+def _only(number: int) -> dict[tuple[int, int], str]:
+    return {(0, slot): "lead" if slot == 0 else "peers" for slot in range(number)}
