@@ -1,72 +1,20 @@
 """When a pass is to be followed by another one, and what it does not do. What Kubernetes makes of it: end to end."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from stoker.adapters.events import EventWriter
 from stoker.adapters.kubernetes import DLJOBS, JOBS, ConflictError, ForbiddenError, UnavailableError
-from stoker.controller.children import Children
-from stoker.controller.looks import Look, Looks
-from stoker.controller.manifests import Manifests
-from stoker.controller.policies import Policies
-from stoker.controller.publishing import Publisher
+from stoker.controller.looks import Look
 from stoker.controller.queue import Transient
-from stoker.controller.reclaiming import Reclaimer, ReclaimSettings
-from stoker.controller.reconcile import AT_ONCE, LOOK_AGAIN, Reconciler
-from stoker.controller.store import Key, Store
+from stoker.controller.reconcile import AT_ONCE, LOOK_AGAIN
 from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.models.finding import Finding, rfc3339
-from stoker.models.screen import Screen
-from stoker.models.series import JobFacts, JobSeries
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
-from tests.controller.cluster import FakeApi, HeldClock, failing
-from tests.workload.building import JOB_UID, dljob_object, job
-
-NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-KEY = Key("team", "bert")
-
-
-class NoMetrics:
-    async def screen(self, window: timedelta, now: datetime) -> Screen:
-        raise AssertionError("not asked by reconcile")
-
-    async def series(self, facts: JobFacts, start: datetime, end: datetime, step: timedelta) -> JobSeries:
-        raise AssertionError("not asked by reconcile")
-
-
-class World:
-    def __init__(self, status: dict[str, Any] | None = None, **spec: Any) -> None:
-        self.api, self.store, self.clock = FakeApi(), Store(), HeldClock(NOW)
-        raw = self.api.store(DLJOBS, "team", dljob_object(status=status, **spec))
-        self.store.dljobs.put(raw)
-        policies = Policies(self.store.policies, self.store.namespaces)
-        manifests = Manifests(policies, self.clock)
-        children = Children(self.api, self.store)
-        publisher = Publisher(self.api, self.store, EventWriter(self.api, self.clock, instance="test"))
-        settings = ReclaimSettings(minimum_warning_grace=timedelta(minutes=5))
-        reclaimer = Reclaimer(self.api, children, publisher, policies, manifests, NoMetrics(), self.clock, settings)
-        self.looks = Looks()
-        self.reconciler = Reconciler(
-            self.api, self.store, self.looks, children, policies, manifests, publisher, reclaimer, self.clock
-        )
-
-    async def reconcile(self) -> float | None:
-        return await self.reconciler.reconcile(KEY)
-
-    def put_job(self, **options: Any) -> None:
-        """The Job, in the cluster and in the store."""
-        self.store.jobs.put(self.api.store(JOBS, "team", job(**options)))
-
-    @property
-    def status(self) -> dict[str, Any]:
-        status: dict[str, Any] = self.api.objects[DLJOBS, "team", "bert"].get("status", {})
-        return status
-
-    @property
-    def writes(self) -> list[str]:
-        return [one for one in self.api.requests if one.split()[0] in {"create", "replace", "patch", "delete"}]
+from tests.controller.cluster import failing
+from tests.controller.passes import NOW, World
+from tests.workload.building import JOB_UID, job
 
 
 async def test_a_second_pass_over_what_has_not_changed_writes_nothing() -> None:

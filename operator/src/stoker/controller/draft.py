@@ -22,7 +22,7 @@ from stoker.workload.observation import Observation
 HOLDS_GPUS = frozenset({Phase.STARTING, Phase.RUNNING})
 MAX_FINDING_TEXT = 1024
 MAX_LINE = 640
-"""Characters of a line: a pod, a node of the longest name, and 64 GPUs fit."""
+"""Characters of a line, whose columns stay: a pod, a node of the longest name, and 64 GPUs fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Draft:
             "completionTime": None if seen.completion_time is None else rfc3339(seen.completion_time),
             "conditions": self._conditions(before, measured["utilization"], now),
             "reclaim": self.record.to_status(),
-            "pods": before.get("pods") if self.runs is None else [clamp(run_line(run), MAX_LINE) for run in self.runs],
+            "pods": before.get("pods") if self.runs is None else [run_line(run)[:MAX_LINE] for run in self.runs],
             **measured,
         }
         kept = {key: value for key, value in before.items() if key not in fields}
@@ -72,12 +72,12 @@ class Draft:
         after: dict[str, Any] = {
             "findingsSummary": self._summary(before),
             "findings": [_clamped(finding.to_status()) for finding in self.findings],
-            "advice": before.get("advice"),
+            "advice": before.get("advice", []),
             "utilization": before.get("utilization", {}),
         }
         if used is not None:
             after["utilization"] = {
-                key: [clamp(line, MAX_LINE) for line in value] if _is_lines(value) else value
+                key: [line[:MAX_LINE] for line in value] if _is_lines(value) else value
                 for key, value in to_status(used).items()
             }
         if diagnosis is not None and diagnosis.unknown is None and used is not None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from stoker.models.dljob import MAX_NODE_LINES
 from stoker.models.finding import Finding, parse_time
 from stoker.models.vocabulary import Confidence, Source
 
@@ -93,8 +94,8 @@ def _same_nodes(old: Sequence[str], new: Sequence[str]) -> bool:
         return False
     entered = [_mean(uses) for name, uses in after.items() if name not in before]
     left = [_mean(uses) for name, uses in before.items() if name not in after]
-    if not entered:
-        return True
+    if not entered or len(old) < MAX_NODE_LINES:
+        return not entered
     last_before, last_after = (max(map(_mean, lines.values())) for lines in (before, after))
     return min(entered) >= last_before - POINTS and min(left) >= last_after - POINTS
 
