@@ -8,6 +8,7 @@ from stoker.adapters.kubernetes import DLJOBS, EVENTS, JOBS, PODS
 from stoker.controller.children import Children
 from stoker.controller.looks import Looks
 from stoker.controller.manifests import Manifests
+from stoker.controller.meter import UNMETERED, Meter
 from stoker.controller.policies import Policies
 from stoker.controller.publishing import Publisher
 from stoker.controller.reclaiming import Reclaimer, ReclaimSettings
@@ -33,7 +34,8 @@ class NoMetrics:
 class World:
     """A DLJob `bert` that nothing is known of yet but its `status`, and passes over it."""
 
-    def __init__(self, status: dict[str, Any] | None = None, **spec: Any) -> None:
+    def __init__(self, status: dict[str, Any] | None = None, *, meter: Meter = UNMETERED, **spec: Any) -> None:
+        self._meter = meter
         self.api, self.store, self.clock = FakeApi(), Store(), HeldClock(NOW)
         raw = self.api.store(DLJOBS, "team", dljob_object(status=status, **spec))
         self.store.dljobs.put(raw)
@@ -44,7 +46,8 @@ class World:
         policies = Policies(self.store.policies, self.store.namespaces)
         manifests = Manifests(policies, self.clock)
         children = Children(self.api, self.store)
-        publisher = Publisher(self.api, self.store, EventWriter(self.api, self.clock, instance="test"))
+        events = EventWriter(self.api, self.clock, instance="test")
+        self.publisher = publisher = Publisher(self.api, self.store, events, self._meter)
         settings = ReclaimSettings(minimum_warning_grace=timedelta(minutes=5))
         reclaimer = Reclaimer(self.api, children, publisher, policies, manifests, NoMetrics(), self.clock, settings)
         return Reconciler(
