@@ -300,7 +300,9 @@ class Training:
             ]
         period = sum(seconds for _, seconds in planned)
         pod = self._pod(period / STEPS_PER_PATTERN, sum(s for kind, s in planned if kind == cause) / period)
-        return Pattern([Stretch(seconds=s, activity=kind, uses=self._uses(kind, pod, roles)) for kind, s in planned])
+        return Pattern(
+            [Stretch(seconds=s, activity=kind, uses=self._uses(kind, pod, roles)) for kind, s in planned if s > 0]
+        )
 
     def pod(self) -> PodUse:
         """What one pod does while its GPUs never wait for data."""

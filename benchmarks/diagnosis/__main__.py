@@ -1,0 +1,204 @@
+"""How often `diagnose` names the right cause of simulated jobs.
+
+    python -m benchmarks.diagnosis                                     # all tiers, the tuning seeds
+    python -m benchmarks.diagnosis --seeds reporting --format json     # the figures of docs/accuracy.md
+    python -m benchmarks.diagnosis --tier defaults --seeds 1000..1003 --show checkpoint-remote
+
+Thresholds are tuned on the tuning seeds only, and accuracy is reported on the others.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from multiprocessing import Pool
+from typing import Any
+
+from benchmarks.diagnosis.score import NONE, RECLAIM, STUDY, UNDECIDED, Score, Verdict, score, verdict
+from simulator import CASES, Tier, record, simulate
+from stoker.diagnosis import diagnose
+from stoker.models.policy import BUILT_IN
+from stoker.models.vocabulary import Category
+
+TUNING = range(1000, 1010)
+REPORTING = range(5000, 5020)
+SHORT = {category: "".join(letter for letter in category.value if letter.isupper()) for category in Category}
+
+
+def seeds(text: str) -> range:
+    """`tuning`, `reporting`, `7`, or `1000..1005` (both ends included)."""
+    named = {"tuning": TUNING, "reporting": REPORTING}
+    if text in named:
+        return named[text]
+    first, _, last = text.partition("..")
+    try:
+        return range(int(first), int(last or first) + 1)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither tuning, reporting, nor a range like 1000..1005"
+        ) from None
+
+
+def judge(tier: Tier, job: tuple[str, int]) -> Verdict:
+    """Simulate, record and diagnose one job; only the diagnosis is timed."""
+    case, seed = job
+    simulated = simulate(case, seed)
+    facts, series, now = record(simulated, tier)
+    began = time.process_time()
+    diagnosis = diagnose(facts, series, simulated.static_findings, BUILT_IN.thresholds, now)
+    return verdict(case, seed, simulated.truth, diagnosis.findings, time.process_time() - began)
+
+
+def show(tier: Tier, case: str, chosen: range) -> None:
+    """Everything that was said of each job of a case, beside what it does."""
+    print(f"{case}, {tier.value}: {CASES[case].about}")
+    print(f"  truth: {', '.join(sorted(CASES[case].truth)) or NONE}")
+    for seed in chosen:
+        job = simulate(case, seed)
+        facts, series, now = record(job, tier)
+        diagnosis = diagnose(facts, series, job.static_findings, BUILT_IN.thresholds, now)
+        seen = verdict(case, seed, job.truth, diagnosis.findings, 0.0)
+        total = sum(job.activities.values()) or 1.0
+        did = sorted(job.activities.items(), key=lambda item: -item[1])
+        shares = ", ".join(f"{kind} {part / total:.0%}" for kind, part in did if part / total >= 0.01)
+        model = job.pods[0].model.name if job.pods else "no pod started"
+        use = diagnosis.utilization.average_percent if diagnosis.utilization else None
+        print(f"\n{'  ' if seen.right else 'X '}seed {seed}: {facts.nodes}x{facts.gpus_per_node} {model}, ", end="")
+        print(
+            f"{job.life / 3600:.1f} h, truly {job.utilization:.1f} %, measured {'?' if use is None else f'{use:.1f} %'}"
+        )
+        print(f"    does: {shares}")
+        for finding in diagnosis.findings:
+            others = f" (or {', '.join(finding.alternatives)})" if finding.alternatives else ""
+            print(
+                f"    {finding.category.value} [{finding.rule}, {finding.confidence.value}]{others}: {finding.detail}"
+            )
+            print(f"        {finding.evidence}")
+        for advice in diagnosis.advice:
+            print(f"    advice {advice.rule}: {advice.detail}")
+
+
+def text(tier: Tier, verdicts: Sequence[Verdict], found: Score) -> Iterator[str]:
+    """The report of a tier, line by line."""
+    yield f"== {tier.value}: {found.jobs} jobs"
+    yield from _confusion(found)
+    yield ""
+    yield "category                     precision  recall     F1    jobs"
+    for category in Category:
+        measure = found.measures[category]
+        jobs = measure.hits + measure.missed
+        if jobs or measure.wrong:
+            values = f"{_percent(measure.precision):>9}  {_percent(measure.recall):>6}  {_percent(measure.f1):>5}"
+            yield f"{category.value:<28} {values}  {jobs:>6}"
+    yield ""
+    yield f"macro-F1, the study's fifteen: {_percent(found.macro_f1)}; all nineteen: {_percent(found.macro_f1_all)}"
+    yield (
+        f"healthy jobs with a finding: {found.healthy_found} of {found.healthy}; "
+        f"with an open question only: {found.healthy_questioned}"
+    )
+    for category in RECLAIM:
+        yield f"precision of {category.value}, at least likely: {_percent(found.reclaim_precision[category])}"
+    yield f"of {found.pairs} pairs, both causes found: {_percent(found.both)}; one of them: {_percent(found.one)}"
+    yield (
+        f"jobs with a cause left undecided: {_percent(found.undecided)}; "
+        f"a true cause among the candidates: {_percent(found.told)}"
+    )
+    yield f"diagnosing took {found.seconds:.1f} s of CPU, {found.seconds / found.jobs * 1000:.0f} ms a job"
+    yield ""
+    yield "cases that fail (right of all: what was said instead)"
+    by_case: dict[str, list[Verdict]] = defaultdict(list)
+    for one in verdicts:
+        by_case[one.case].append(one)
+    for case, members in sorted(by_case.items(), key=lambda item: sum(one.right for one in item[1]) / len(item[1])):
+        if wrong := [one for one in members if not one.right]:
+            said = Counter(_said(one) for one in wrong).most_common(4)
+            instead = "; ".join(f"{count}x {words}" for words, count in said)
+            yield f"  {case:<30} {len(members) - len(wrong):>3} of {len(members)}: {instead}"
+    yield ""
+
+
+def _said(one: Verdict) -> str:
+    words = [category.value for category in one.found]
+    return " + ".join(words + ([UNDECIDED] if one.undecided else [])) or NONE
+
+
+def _confusion(found: Score) -> Iterator[str]:
+    columns = [*(c.value for c in Category if any(said == c.value for _, said in found.confusion)), NONE, UNDECIDED]
+    names = {category.value: short for category, short in SHORT.items()} | {NONE: "none", UNDECIDED: "undec"}
+    yield "truth \\ leading finding       " + " ".join(f"{names[column]:>5}" for column in columns)
+    for row in [*(c.value for c in Category), NONE]:
+        counts = [found.confusion[row, column] for column in columns]
+        if any(counts):
+            yield f"{row:<29} " + " ".join(f"{count or '.':>5}" for count in counts)
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f}"
+
+
+def as_json(tier: Tier, chosen: range, found: Score, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """The same figures for machines: shares are 0..1, null where there was nothing to count."""
+    return {
+        "tier": tier.value,
+        "seeds": [chosen.start, chosen.stop - 1],
+        "jobs": found.jobs,
+        "macroF1": found.macro_f1,
+        "macroF1All": found.macro_f1_all,
+        "healthy": {"jobs": found.healthy, "found": found.healthy_found, "questioned": found.healthy_questioned},
+        "reclaimPrecision": {category.value: share for category, share in found.reclaim_precision.items()},
+        "pairs": {"jobs": found.pairs, "both": found.both, "one": found.one},
+        "undecided": found.undecided,
+        "trueAmongCandidates": found.told,
+        "secondsPerJob": found.seconds / found.jobs,
+        "categories": {
+            category.value: asdict(measure) | {"f1": measure.f1, "study": category in STUDY}
+            for category, measure in found.measures.items()
+        },
+        "confusion": [
+            {"truth": truth, "leading": leading, "jobs": count}
+            for (truth, leading), count in sorted(found.confusion.items())
+        ],
+        "wrong": [
+            {"case": one.case, "seed": one.seed, "found": list(one.found), "undecided": one.undecided}
+            for one in verdicts
+            if not one.right
+        ],
+    }
+
+
+def main() -> None:
+    """Run, and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tier", type=Tier, choices=list(Tier), action="append", help="all by default")
+    parser.add_argument("--seeds", type=seeds, default=TUNING, help="tuning (default), reporting, or a range a..b")
+    parser.add_argument("--case", choices=sorted(CASES), action="append", help="only these cases")
+    parser.add_argument("--show", choices=sorted(CASES), metavar="CASE", help="all that is said of a case's jobs")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--format", choices=["text", "json"], default="text")
+    options = parser.parse_args()
+    tiers = options.tier or list(Tier)
+    if options.show:
+        for tier in tiers:
+            show(tier, options.show, options.seeds)
+        return
+    work = [(case, seed) for case in options.case or CASES for seed in options.seeds]
+    documents = []
+    with Pool(options.jobs) as pool:
+        for tier in tiers:
+            verdicts = pool.map(partial(judge, tier), work, chunksize=8)
+            found = score(verdicts)
+            if options.format == "json":
+                documents.append(as_json(tier, options.seeds, found, verdicts))
+            else:
+                print("\n".join(text(tier, verdicts, found)), flush=True)
+    if options.format == "json":
+        json.dump(documents, sys.stdout, indent=2)
+        print()
+
+
+if __name__ == "__main__":
+    main()
