@@ -85,3 +85,12 @@ readinessProbe:
   periodSeconds: 5
   timeoutSeconds: 3
 {{- end -}}
+
+{{- /* Annotations of a pod that serves metrics; call with a dict of root and values (of the component). */ -}}
+{{- define "stoker.scrapeAnnotations" -}}
+{{- if .root.Values.metrics.scrapeAnnotations -}}
+prometheus.io/scrape: "true"
+prometheus.io/port: {{ .values.healthPort | quote }}
+prometheus.io/path: /metrics
+{{- end -}}
+{{- end -}}

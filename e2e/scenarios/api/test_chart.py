@@ -176,6 +176,31 @@ def test_credentials_for_prometheus_are_mounted_from_the_secret_by_key(installed
     }
 
 
+def test_both_processes_can_be_scraped_as_prometheus_finds_its_targets(installed: Cluster) -> None:
+    documents = rendered(installed, {"controller": {"healthPort": 9081}, "metrics": {"podMonitor": {"enabled": True}}})
+    for component, port in (("controller", "9081"), ("admission", "8081")):
+        template = only(documents, "Deployment", f"stoker-{component}")["spec"]["template"]
+        annotations = template["metadata"]["annotations"]
+        assert (annotations["prometheus.io/scrape"], annotations["prometheus.io/path"]) == ("true", "/metrics")
+        assert annotations["prometheus.io/port"] == port
+        service = only(documents, "Service", f"stoker-{component}-metrics")
+        assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
+        [named] = [one for one in template["spec"]["containers"][0]["ports"] if one["name"] == "health"]
+        assert (service["spec"]["ports"][0]["targetPort"], str(named["containerPort"])) == ("health", port)
+        monitor = only(documents, "PodMonitor")
+        assert monitor["spec"]["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+        assert monitor["spec"]["podMetricsEndpoints"][0]["honorLabels"] is True
+
+
+def test_a_cluster_that_scrapes_otherwise_gets_neither_annotations_nor_services(installed: Cluster) -> None:
+    quiet = {"metrics": {"scrapeAnnotations": False, "service": {"enabled": False}}}
+    documents = rendered(installed, quiet)
+    assert [one["metadata"]["name"] for one in documents if one["kind"] == "Service"] == ["stoker-admission"]
+    assert [one for one in documents if one["kind"] == "PodMonitor"] == []
+    deployments = [one for one in documents if one["kind"] == "Deployment"]
+    assert all("annotations" not in one["spec"]["template"]["metadata"] for one in deployments)
+
+
 def test_the_options_of_the_chart_are_those_of_the_command(installed: Cluster) -> None:
     every = {
         "username": "u",
