@@ -61,9 +61,9 @@ SAID = {
     MarkKind.EPOCH: """
         Epoch 3/90
         Epoch: [3][  40/5005]  Time  0.231 ( 0.240)  Data  0.002 ( 0.004)  Loss 5.1133e+00 (5.6340e+00)
-        Epoch 0:  43%|####3     | 430/1000 [01:12<01:36,  5.92it/s, v_num=0, train_loss=2.31]
+        Epoch 0:  43%|####3     | 430/1000 [01:12<01:36,  5.92it/s, train_loss=2.31]
         [2026-11-21 05:52:00,123] [INFO] [trainer.py:88] epoch=2 lr=0.001
-         iteration     1200/  500000 | consumed samples:   614400 | elapsed time per iteration (ms): 812.3 | lm loss: 3.2
+         iteration     1200/  500000 | consumed samples:   614400 | elapsed time per iteration (ms): 812 | lm loss: 3
         {'loss': 2.3312, 'grad_norm': 1.2, 'learning_rate': 4.9e-05, 'epoch': 0.12}
           7%|7         | 500/7000 [05:12<1:07:41,  1.60it/s]
         train: 12%|#2        | 50/400 [00:31<03:40,  1.59it/s]
@@ -103,7 +103,7 @@ SAID = {
         wandb: Uploading summary, config.yaml
     """,
     MarkKind.COLLECTIVE_TIMEOUT: """
-        [rank3]:[E1121 05:58:00.123 ProcessGroupNCCL.cpp:607] [Rank 3] Watchdog caught collective operation timeout: Work
+        [rank3]:[E1121 05:58:00.123 ProcessGroupNCCL.cpp:607] Watchdog caught collective operation timeout: Work
         WorkNCCL(SeqNum=1203, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600012 ms before it timed out.
         Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, ...
         [Rank 0] NCCL watchdog thread terminated with exception: NCCL error

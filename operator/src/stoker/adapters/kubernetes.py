@@ -14,6 +14,7 @@ import os
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -22,6 +23,8 @@ from kubernetes.aio import config as kubernetes_config
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.config.config_exception import ConfigException
 from yaml import YAMLError
+
+from stoker.models.finding import rfc3339
 
 logger = logging.getLogger(__name__)
 
@@ -251,6 +254,20 @@ class Kubernetes:
         }
         await self._request("DELETE", resource.path(namespace, name), body=body)
 
+    async def log(
+        self, namespace: str, pod: str, *, container: str, since: datetime | None, limit: int, timeout: float
+    ) -> bytes:
+        """At most `limit` bytes of a container's log, each line behind its time, the oldest first.
+
+        Lines begin in the second of `since`, or with the log. Raises ApiError, InvalidError for a container that has
+        not run.
+        """
+        query = {"container": container, "timestamps": "true", "limitBytes": str(limit)}
+        if since is not None:
+            query["sinceTime"] = rfc3339(since)
+        path = PODS.path(namespace, pod, "log")
+        return await self._exchange("GET", path, query=query, accept="text/plain, */*", limit=limit, timeout=timeout)
+
     async def _request(
         self,
         method: str,
@@ -261,11 +278,31 @@ class Kubernetes:
         content_type: str = "application/json",
         timeout: float | None = None,
     ) -> Object:
+        content = await self._exchange(method, path, query=query, body=body, content_type=content_type, timeout=timeout)
+        try:
+            answer: Object = json.loads(content)
+        except ValueError:
+            raise UnavailableError(f"{method} {path}", code=None, reason="the answer is not JSON") from None
+        return answer
+
+    async def _exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+        accept: str | None = None,
+        limit: int = -1,
+        timeout: float | None = None,
+    ) -> bytes:
+        """The body of an answer, at most `limit` bytes of it. Raises ApiError."""
         if self._session is None:
             msg = "the client is used outside its context"
             raise RuntimeError(msg)
         name = f"{method} {path}"
-        headers = {}
+        headers = {} if accept is None else {"Accept": accept}
         try:
             token = await self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
             if token:
@@ -282,15 +319,11 @@ class Kubernetes:
                 server_hostname=self._server_name,
                 timeout=self._timeout(timeout),
             ) as response:
-                content = await response.read()
-                if response.status < 400:
-                    answer: Object = json.loads(content)
-                    return answer
-                raise error_of(name, response.status, content)
+                if response.status >= 400:
+                    raise error_of(name, response.status, await response.read())
+                return await response.read() if limit < 0 else await _at_most(response.content, limit)
         except (aiohttp.ClientError, TimeoutError, ConnectionError, OSError, ConfigException) as error:
             raise UnavailableError(name, code=None, reason=type(error).__name__, answer=str(error)) from None
-        except ValueError:
-            raise UnavailableError(name, code=None, reason="the answer is not JSON") from None
 
     @staticmethod
     def _timeout(total: float | None) -> aiohttp.ClientTimeout:
@@ -298,6 +331,14 @@ class Kubernetes:
             total=REQUEST_TIMEOUT if total is None else total,
             connect=CONNECT_TIMEOUT if total is None else min(CONNECT_TIMEOUT, total),
         )
+
+
+async def _at_most(stream: aiohttp.StreamReader, limit: int) -> bytes:
+    """What a stream holds, up to a limit: whoever serves it need not keep to what was asked for."""
+    content = bytearray()
+    while len(content) < limit and (chunk := await stream.read(limit - len(content))):
+        content += chunk
+    return bytes(content)
 
 
 def error_of(request: str, code: int, content: bytes) -> ApiError:

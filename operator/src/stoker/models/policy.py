@@ -226,13 +226,18 @@ class Reclaim(ApiModel):
 
 
 class Analysis(ApiModel):
-    """How much time a review may take."""
+    """How much time a review may take, and what may be read beside the metrics."""
 
     review_budget: Annotated[str, Between("1s", "2s")] | None = None
     """How much processor time the rules may take for one job, from 1s to 2s; the webhook waits a quarter of a second
     longer than that, by the clock. Default: 1s."""
     on_not_analysed: WrittenAction | None = None
     """What is done with a job that could not be analysed within the budget: Deny, Warn, Audit or "Off". Default: Warn.
+    """
+    read_logs: Boolean | None = None
+    """Whether the controller may read the logs of the jobs' trainers, for lines that tell what a program does: that it
+    installs, downloads, trains, evaluates, saves, uploads, or waits for a collective that timed out. It needs the chart's
+    controller.readLogs as well. Default: false.
     """
 
 
@@ -305,7 +310,7 @@ class UtilizationPolicySpec(ApiModel):
     reclaim: Reclaim | None = None
     """Whether, when and how much idle jobs are reclaimed."""
     analysis: Analysis | None = None
-    """How much time a review may take."""
+    """How much time a review may take, and what may be read beside the metrics."""
 
 
 class RecentReclaim(ApiModel):
@@ -409,10 +414,11 @@ class EffectiveReclaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveAnalysis:
-    """How much time a review may take."""
+    """How much time a review may take, and whether the trainers' logs may be read."""
 
     review_budget: timedelta = timedelta(seconds=1)
     on_not_analysed: Action = Action.WARN
+    read_logs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
