@@ -31,11 +31,11 @@ cluster-down: $(STAMP) ## Stop what `make cluster` or `make demo KEEP=1` left up
 ##@ Test
 
 .PHONY: test
-test: binaries ## Run the unit tests, then the end-to-end tests (ARGS=... goes to pytest)
+test: binaries browser ## Run the unit tests, then the end-to-end tests (ARGS=... goes to pytest)
 	$(PYTEST) -m "not long" tests e2e $(ARGS)
 
 .PHONY: test-unit
-test-unit: $(STAMP) ## Run the unit tests only: no cluster, under a minute
+test-unit: $(STAMP) browser ## Run the unit tests only: no cluster, under a minute
 	$(PYTEST) -m "not long" tests $(ARGS)
 
 .PHONY: test-e2e
@@ -57,6 +57,10 @@ build/atheris/.stamp: $(STAMP) requirements/fuzz.txt
 .PHONY: binaries
 binaries: $(STAMP) ## Find, download or build the control plane's programs (once per machine)
 	@$(BIN)/python -m e2e binaries
+
+.PHONY: browser
+browser: ## Find Chromium or Google Chrome for the report's tests, or install Debian's as root
+	@hack/browser.sh
 
 ##@ Develop
 
@@ -93,7 +97,7 @@ verify: $(STAMP) ## Check that everything generated is up to date
 lock: $(STAMP) ## Pin the dependencies of pyproject.toml anew (LOCK_FLAGS=--upgrade takes newer ones)
 	$(UV_COMPILE) --output-file requirements/runtime.txt pyproject.toml
 	$(UV_COMPILE) --output-file requirements/test.txt --constraints requirements/runtime.txt \
-		--extra dev --extra e2e --extra build pyproject.toml
+		--extra dev --extra e2e --extra build --extra report pyproject.toml
 	$(UV_COMPILE) --output-file requirements/fuzz.txt --group fuzz
 
 .PHONY: clean

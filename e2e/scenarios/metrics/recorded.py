@@ -113,7 +113,11 @@ class RecordedPrometheus:
         data = self._folder / "data"
         if text.stat().st_size > 10:
             subprocess.run(
-                [programs["promtool"], "tsdb", "create-blocks-from", "openmetrics", "-q", text, data],
+                [
+                    *(programs["promtool"], "tsdb", "create-blocks-from", "openmetrics", "-q"),
+                    "--max-block-duration=10000h",  # one block: the text is read once for each
+                    *(text, data),
+                ],
                 check=True,
                 capture_output=True,
             )

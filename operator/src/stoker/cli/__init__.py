@@ -25,6 +25,7 @@ class _Place(NamedTuple):
 COMMANDS = {
     "lint": _Place("stoker.cli.lint", "lint", "Check manifests as admission does, without a cluster."),
     "diagnose": _Place("stoker.cli.diagnose", "diagnose", "Say why running or recorded jobs use their GPUs badly."),
+    "report": _Place("stoker.cli.report", "report", "Sum up where a period's GPU-hours went."),
     "rules": _Place("stoker.cli.rules", "rules", "List the rules and show their pages."),
     "completion": _Place("stoker.cli.completion", "completion", "Print the completion script of bash, zsh or fish."),
     "run": _Place("stoker.cli.run", "run", "Run a part of the operator: the controller or admission."),

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from stoker import __version__
-from stoker.accounting import Account, Balance, Dimension, Row, Statement, hours
+from stoker.accounting import Account, Dimension, Row, Statement, hours
 from stoker.cli.reporting import pictures, words
 from stoker.cli.reporting.json import GROUPS, figure
 from stoker.models.rule import DOCS_BASE
@@ -71,8 +71,8 @@ def _context(statement: Statement, generated_at: datetime, rule_fixes: Mapping[s
         "style": Markup(files(__package__).joinpath("page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
         "version": __version__,
         "generated_at": generated_at,
-        "scope": scope(statement.namespaces),
-        "headline": headline(statement.total),
+        "scope": words.scope(statement.namespaces),
+        "headline": words.headline(statement.total),
         "period": words.when(statement.period),
         "length": words.span(statement.period.length),
         "total": statement.total,
@@ -81,7 +81,7 @@ def _context(statement: Statement, generated_at: datetime, rule_fixes: Mapping[s
         "timeline": statement.timeline,
         "causes": statement.causes,
         "causes_before": any(line.before is not None for line in statement.causes),
-        "causes_sentence": causes_sentence(statement),
+        "causes_sentence": _causes_sentence(statement),
         "unexplained": statement.unexplained,
         "rule_fixes": rule_fixes,
         "docs": DOCS_BASE,
@@ -97,23 +97,7 @@ def _context(statement: Statement, generated_at: datetime, rule_fixes: Mapping[s
     }
 
 
-def scope(namespaces: Sequence[str]) -> str:
-    """What the report is of."""
-    if not namespaces:
-        return "all namespaces"
-    return f"namespace {namespaces[0]}" if len(namespaces) == 1 else f"namespaces {', '.join(namespaces)}"
-
-
-def headline(total: Balance) -> str:
-    """The one sentence to remember."""
-    if total.requested <= 0:
-        return "No GPU was held by a job"
-    if total.used_share is None:
-        return f"Nothing is known of {hours(total.requested)} GPU-hours"
-    return f"{words.share(total.lost, total.requested)} of {hours(total.requested)} GPU-hours were lost"
-
-
-def causes_sentence(statement: Statement) -> str:
+def _causes_sentence(statement: Statement) -> str:
     """How much of the loss has a name, and the greatest of them."""
     first = statement.causes[0] if statement.causes else None
     if first is None:
@@ -214,4 +198,4 @@ def _more(number: int, what: str) -> str:
     return f"{number:,} more {what}{'' if number == 1 else 's'} held GPUs in this time." if number > 0 else ""
 
 
-__all__ = ["causes_sentence", "headline", "render", "scope"]
+__all__ = ["render"]

@@ -4,12 +4,14 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from stoker.accounting import Balance, hours
 from stoker.cli.terminal import columns
@@ -30,7 +32,7 @@ COLOURS = {
 """Placeholders for the page's custom properties of these names, which differ between light and dark. Blue and vermilion
 are told apart with any colour vision (Okabe and Ito), and unknown is hatched.
 """
-STYLE = {
+STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
     "font.size": 9.0,
@@ -78,22 +80,24 @@ def timeline(parts: Sequence[tuple[Period, Balance]]) -> str:
     """The mean number of GPUs that were used, lost and unknown in each part, as stacked columns."""
     with mpl.rc_context(STYLE):
         figure, axes = _figure(2.7)
-        lefts = [float(date2num(part.start)) for part, _ in parts]
-        widths = [0.86 * (float(date2num(part.end)) - float(date2num(part.start))) for part, _ in parts]
+        lefts = [_days(part.start) for part, _ in parts]
+        widths = [0.86 * (_days(part.end) - _days(part.start)) for part, _ in parts]
         spans = [part.length.total_seconds() / 3600 for part, _ in parts]
         bottoms = [0.0] * len(parts)
         for name in ("used", "lost", "unknown"):
             heights = [getattr(balance, name) / length for (_, balance), length in zip(parts, spans, strict=True)]
             axes.bar(lefts, heights, widths, bottom=bottoms, align="edge", **_fill(name))
             bottoms = [low + high for low, high in zip(bottoms, heights, strict=True)]
-        locator = AutoDateLocator(minticks=4, maxticks=9)
+        locator = AutoDateLocator(minticks=4, maxticks=9)  # type: ignore[no-untyped-call]  # matplotlib's
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(
-            ConciseDateFormatter(locator, formats=TIMES, zero_formats=TIMES_AT_ZERO, show_offset=False)
+            ConciseDateFormatter(  # type: ignore[no-untyped-call]  # matplotlib's
+                locator, formats=TIMES, zero_formats=TIMES_AT_ZERO, show_offset=False
+            )
         )
-        axes.set_xlim(lefts[0], float(date2num(parts[-1][0].end)))
+        axes.set_xlim(lefts[0], _days(parts[-1][0].end))
         axes.set_ylim(0, max(max(bottoms) * 1.06, 1.0))
-        axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
         axes.set_ylabel("GPUs")
         axes.grid(visible=False, axis="x")
         axes.tick_params(length=0)
@@ -131,6 +135,11 @@ def balances(rows: Sequence[tuple[str, Balance]], *, salt: str) -> str:
                 left += value
         _rows(axes, [name for name, _ in rows], max(balance.requested for _, balance in rows) * 1.02)
         return _svg(figure, salt)
+
+
+def _days(time: datetime) -> float:
+    """A time as matplotlib counts it."""
+    return float(date2num(time))  # type: ignore[no-untyped-call]  # matplotlib's
 
 
 def _figure(height: float) -> tuple[Figure, Axes]:

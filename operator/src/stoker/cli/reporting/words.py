@@ -1,9 +1,10 @@
 """How a report says figures, times and causes; the same words on the page and on the terminal."""
 
 import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from stoker.accounting import percent
+from stoker.accounting import Balance, hours, percent
 from stoker.models.usage import Period
 from stoker.models.vocabulary import Category, Stage
 
@@ -86,9 +87,25 @@ def change(now: float, before: float | None) -> str:
     return f"{sign}{100 * abs(moved):.0f} %"
 
 
+def scope(namespaces: Sequence[str]) -> str:
+    """What the report is of."""
+    if not namespaces:
+        return "all namespaces"
+    return f"namespace {namespaces[0]}" if len(namespaces) == 1 else f"namespaces {', '.join(namespaces)}"
+
+
+def headline(total: Balance) -> str:
+    """The one sentence to remember."""
+    if total.requested <= 0:
+        return "No GPU was held by a job"
+    if total.used_share is None:
+        return f"Nothing is known of {hours(total.requested)} GPU-hours"
+    return f"{share(total.lost, total.requested)} of {hours(total.requested)} GPU-hours were lost"
+
+
 def share(part: float, whole: float) -> str:
     """`33 %`; empty of nothing."""
     return percent(part / whole) if whole > 0 else ""
 
 
-__all__ = ["CAUSES", "change", "day_time", "share", "span", "spoken", "stage", "when"]
+__all__ = ["CAUSES", "change", "day_time", "headline", "scope", "share", "span", "spoken", "stage", "when"]

@@ -1,0 +1,1 @@
+"""`stoker report` over recorded histories, and its page in a real browser."""

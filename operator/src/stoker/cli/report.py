@@ -1,0 +1,142 @@
+"""`stoker report`: where a period's GPU-hours went, of a whole cluster or some namespaces."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from stoker.cli.moment import MOMENT
+from stoker.cli.prometheus_options import prometheus_options
+from stoker.cli.terminal import EXIT_USAGE, screen, write
+from stoker.models.prometheus_access import PrometheusAccess
+
+if TYPE_CHECKING:
+    from stoker.accounting import Statement
+    from stoker.models.usage import UsageRecord
+
+FORMATS = ("html", "csv", "json")
+DEFAULT_LENGTH = timedelta(days=7)
+SHORTEST = timedelta(minutes=12)
+LONGEST = timedelta(days=210)
+QUERY_TIMEOUT = timedelta(minutes=2)
+"""The default here: a query reads hours of all GPUs, and nobody waits for the next tick."""
+NO_PICTURES = "the page needs matplotlib and jinja2: pip install 'stoker[report]' (--format csv and json need neither)"
+
+
+@click.command(short_help="Sum up where a period's GPU-hours went.")
+@click.option("-n", "--namespace", "namespaces", multiple=True, help="Only this one; may be repeated. [default: all]")
+@click.option("--from", "start", metavar="T", type=MOMENT, help="[default: a week before --to]")
+@click.option("--to", "end", metavar="T", type=MOMENT, help="[default: now]")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="html", show_default=True, help="What to write.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Where to; - for standard output. [default: stoker-report-DATE.FORMAT]"
+)
+@click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Default: $KUBECONFIG, then ~/.kube/config.")
+@click.option("--context", "kube_context", help="Context of the kubeconfig. Default: the current one.")
+@prometheus_options
+@click.pass_context
+def report(
+    context: click.Context,
+    access: PrometheusAccess,
+    namespaces: Sequence[str],
+    start: datetime | None,
+    end: datetime | None,
+    form: str,
+    output: str | None,
+    kubeconfig: str | None,
+    kube_context: str | None,
+) -> None:
+    """Sum up where a period's GPU-hours went: used, lost and to what, unknown; by team, user, namespace and stage.
+
+    Deleted jobs count too, as Prometheus alone is asked. Where the cluster answers as well, the changes that its jobs'
+    findings propose are shown with their numbers.
+
+    T is a time such as 2026-11-21T18:00:00Z, seconds since the epoch, or a time ago such as -2h.
+    """
+    from stoker.models.screen import MetricsUnavailable
+
+    if form == "html":
+        _require_pictures()
+    now = datetime.now(UTC)
+    end = min(end or now, now)
+    start = start or end - DEFAULT_LENGTH
+    if not SHORTEST <= end - start <= LONGEST:
+        raise click.UsageError(
+            f"from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC can't be reported on: at least "
+            f"{SHORTEST // timedelta(minutes=1)} minutes and at most {LONGEST.days} days can, up to the present."
+        )
+    if context.get_parameter_source("prometheus_timeout") is ParameterSource.DEFAULT:
+        access = replace(access, timeout=QUERY_TIMEOUT)
+    try:
+        statement, rule_fixes = asyncio.run(_state(access, namespaces, start, end, kubeconfig, kube_context))
+    except MetricsUnavailable as unavailable:
+        click.echo(f"stoker: {unavailable}", err=True)
+        context.exit(EXIT_USAGE)
+    text = _rendered(statement, form, now, rule_fixes)
+    if output == "-":
+        write(text, None, context)
+        return
+    from stoker.cli.reporting import text as summary
+
+    path = output or f"stoker-report-{statement.period.end:%Y-%m-%d}.{form}"
+    write(text, path, context)
+    write(f"{summary.render(statement, screen())}\nWritten to {path}\n", None, context)
+
+
+def _require_pictures() -> None:
+    """Say early what is missing: the operator's image has no plotting library."""
+    try:
+        import jinja2  # noqa: F401 - whether it is there
+        import matplotlib as mpl  # noqa: F401 - whether it is there
+    except ImportError as error:
+        raise click.UsageError(f"{NO_PICTURES}; missing: {error.name}.") from error
+
+
+async def _state(
+    access: PrometheusAccess,
+    namespaces: Sequence[str],
+    start: datetime,
+    end: datetime,
+    kubeconfig: str | None,
+    kube_context: str | None,
+) -> "tuple[Statement, Mapping[str, str]]":
+    from stoker.accounting import state
+    from stoker.catalogue import all_rules
+    from stoker.cli.reporting.notes import read_notes
+
+    (notes, failure), record = await asyncio.gather(
+        read_notes(namespaces, kubeconfig=kubeconfig, context=kube_context), _read(access, namespaces, start, end)
+    )
+    if failure and (kubeconfig or kube_context):
+        click.echo(f"stoker: the cluster was not asked for its jobs' findings: {failure}", err=True)
+    rule_fixes = {rule.name: rule.fix for rule in all_rules()}
+    statement = state(record, namespaces=namespaces, notes=notes, rule_fixes=rule_fixes, cluster_read=not failure)
+    return statement, rule_fixes
+
+
+async def _read(access: PrometheusAccess, namespaces: Sequence[str], start: datetime, end: datetime) -> "UsageRecord":
+    from stoker.adapters.prometheus_usage import PrometheusUsage
+
+    async with PrometheusUsage(access) as usage:
+        return await usage.read(start, end, namespaces)
+
+
+def _rendered(statement: "Statement", form: str, now: datetime, rule_fixes: Mapping[str, str]) -> str:
+    if form == "json":
+        from stoker.cli.reporting import json
+
+        return json.render(statement, now)
+    if form == "csv":
+        from stoker.cli.reporting import csv
+
+        return csv.render(statement)
+    from stoker.cli.reporting import page
+
+    return page.render(statement, now, rule_fixes=rule_fixes)
+
+
+__all__ = ["report"]
