@@ -1,6 +1,6 @@
 """The controller's metrics page: one set of series for each DLJob, gone with it, and the controller's own work."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +11,8 @@ from stoker.adapters.kubernetes import DLJOBS, ConflictError
 from stoker.controller.looks import Look, Looks
 from stoker.controller.store import Store
 from stoker.handlers.controller_metrics import ControllerMetrics
-from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
+from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState, StageSpan, Utilization
+from stoker.models.vocabulary import Stage
 from tests.controller.cluster import HeldClock, failing
 from tests.controller.passes import World
 from tests.workload.building import UID, dljob_object
@@ -113,10 +114,24 @@ async def test_a_job_that_is_over_is_told_for_a_day() -> None:
 
 async def test_hours_are_those_of_the_last_examination_though_the_status_has_older_ones() -> None:
     page = Page()
-    used = Utilization(average_percent=30.0, coverage_percent=100.0, gpu_hours=66.0, gpu_hours_idle=45.0, as_of=NOW)
+    start = NOW - timedelta(hours=8)
+    stages = (
+        StageSpan(stage=Stage.INITIALIZATION, start=start, end=start + timedelta(hours=2), average_percent=0.0),
+        StageSpan(stage=Stage.ACTIVE, start=start + timedelta(hours=2), end=None, average_percent=40.0),
+    )
+    used = Utilization(
+        average_percent=30.0,
+        coverage_percent=100.0,
+        gpu_hours=64.0,
+        gpu_hours_idle=45.0,
+        as_of=NOW,
+        stages=stages,
+    )
     idle = Idleness(state=IdlenessState.ACTIVE, observed_at=NOW)
     page.looks.put(UID, Look(idleness=idle, diagnosis=Diagnosis(utilization=used)))
     assert await page.value("stoker_dljob_gpu_hours", **WHO, state="idle") == 45
+    assert await page.value("stoker_dljob_stage_idle_gpu_hours", **WHO, stage="Initialization") == 16
+    assert await page.value("stoker_dljob_stage_idle_gpu_hours", **WHO, stage="Active") == pytest.approx(6 * 8 * 0.6)
 
 
 async def test_a_job_that_nothing_is_known_of_has_no_hours_instead_of_0() -> None:

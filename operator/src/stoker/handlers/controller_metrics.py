@@ -1,7 +1,7 @@
 """What Prometheus is told of the controller: its own work, and each DLJob, whose past is then known when it is gone.
 
-Bounded: a job has at most 8 series and one for each finding, while it exists, and once it is over for a day; a
-namespace has one for each cause and state. No other label has a value that a user chooses.
+Bounded: a job has at most 8 series and one for each finding and each kind of stage, while it exists, and once it is over
+for a day; a namespace has one for each cause and state. No other label has a value that a user chooses.
 """
 
 import asyncio
@@ -20,9 +20,10 @@ from stoker.adapters.kubernetes import Object
 from stoker.controller.gpu_time import GpuState, GpuTime, split_hours, written_hours
 from stoker.controller.looks import Looks
 from stoker.controller.store import Store
+from stoker.models.diagnosis import Utilization
 from stoker.models.finding import parse_time
 from stoker.models.meta import OWNER_LABEL, TEAM_LABEL
-from stoker.models.vocabulary import ConditionType, JobType, Phase, ReclaimState
+from stoker.models.vocabulary import ConditionType, JobType, Phase, ReclaimState, Stage
 
 QUERY_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 TICK_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
@@ -165,6 +166,11 @@ class _Jobs(Collector):
             "Idle GPU-hours that each finding of a DLJob claims so far, closed findings included.",
             labels=[*IDENTITY, "category", "rule"],
         )
+        stages: Any = GaugeMetricFamily(
+            "stoker_dljob_stage_idle_gpu_hours",
+            "Idle GPU-hours of each stage of a DLJob's life so far, where its samples cover it.",
+            labels=[*IDENTITY, "stage"],
+        )
         conditions: Any = GaugeMetricFamily(
             "stoker_dljob_condition",
             "One for the status (True, False, Unknown) that the conditions Idle and LowUtilization of each DLJob have.",
@@ -186,6 +192,8 @@ class _Jobs(Collector):
             ready.add_metric(identity, int(status.get("ready", "0").partition("/")[0] or 0))
             for kind, amount in self._hours(metadata["uid"], status).items():
                 hours.add_metric([*identity, kind.value], amount)
+            for stage, amount in self._stages(raw).items():
+                stages.add_metric([*identity, stage.value], amount)
             for (category, rule), amount in _claims(status).items():
                 findings.add_metric([*identity, category, rule], amount)
             for one in status.get("conditions", ()):
@@ -197,12 +205,26 @@ class _Jobs(Collector):
             counts.add_metric([one.value], number)
         for other, number in states.items():
             reclaims.add_metric([other.value], number)
-        yield from (info, phase, ready, hours, findings, conditions, counts, reclaims)
+        yield from (info, phase, ready, hours, stages, findings, conditions, counts, reclaims)
+
+    def _utilization(self, uid: str) -> Utilization | None:
+        """As the last examination knows it; the status follows in steps."""
+        look = self._looks.get(uid)
+        return look.diagnosis.utilization if look is not None and look.diagnosis is not None else None
+
+    def _stages(self, raw: Object) -> Mapping[Stage, float]:
+        used = self._utilization(raw["metadata"]["uid"])
+        hours: dict[Stage, float] = {}
+        if used is None:
+            return hours
+        for span in used.stages:
+            if span.average_percent is not None:
+                held = _gpus(raw) * ((span.end or used.as_of) - span.start) / timedelta(hours=1)
+                hours[span.stage] = hours.get(span.stage, 0.0) + held * (1 - span.average_percent / 100)
+        return hours
 
     def _hours(self, uid: str, status: Mapping[str, Any]) -> Mapping[GpuState, float]:
-        """As the last examination knows them; the status follows in steps."""
-        look = self._looks.get(uid)
-        used = look.diagnosis.utilization if look is not None and look.diagnosis is not None else None
+        used = self._utilization(uid)
         if used is not None:
             return split_hours(used.gpu_hours, used.gpu_hours_idle, used.coverage_percent)
         hours: dict[GpuState, float] = {}
@@ -219,6 +241,10 @@ def _is_shown(status: Mapping[str, Any], now: datetime) -> bool:
     return ended is None or now - ended < SHOWN_AFTER_END
 
 
+def _gpus(raw: Object) -> int:
+    return int(raw["spec"].get("nodes", 1) * raw["spec"]["gpusPerNode"])
+
+
 def _info(raw: Object) -> tuple[str, ...]:
     spec, labels = raw["spec"], raw["metadata"].get("labels") or {}
     template = (spec.get("podTemplate") or {}).get("spec") or {}
@@ -226,7 +252,7 @@ def _info(raw: Object) -> tuple[str, ...]:
         spec.get("jobType") or JobType.TRAINING.value,
         labels.get(OWNER_LABEL, ""),
         labels.get(TEAM_LABEL, ""),
-        str(spec.get("nodes", 1) * spec["gpusPerNode"]),
+        str(_gpus(raw)),
         spec.get("gpuProduct", ""),
         str(template.get("priorityClassName") or ""),
     )
