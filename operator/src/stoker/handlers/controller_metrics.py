@@ -1,7 +1,7 @@
 """What Prometheus is told of the controller: its own work, and each DLJob, whose past is then known when it is gone.
 
-Bounded: a job has at most 8 series and one for each finding and each kind of stage, while it exists, and once it is over
-for a day; a namespace has one for each cause and state. No other label has a value that a user chooses.
+Bounded: a job has at most 8 series and one for each finding and each kind of stage, while it exists, and once it is
+over for a day; a namespace has one for each cause and state. No other label has a value that a user chooses.
 """
 
 import asyncio
