@@ -9,7 +9,7 @@ import numpy as np
 
 from stoker.models.series import FloatArray, LogMark, MarkKind, PodSignal
 from stoker.models.vocabulary import Category, Confidence, JobType, Source
-from stoker.subjects.examination import SATURATED_SHARE, Claim, Examination
+from stoker.subjects.examination import SATURATED_SHARE, Claim, Examination, once
 from stoker.subjects.grid import BoolArray
 from stoker.subjects.wording import count, gpu_hours, interval, minutes
 
@@ -86,6 +86,7 @@ class Startup:
         return ", ".join(f"{doing} {minutes(seconds)}" for seconds, doing in parts if seconds)
 
 
+@once
 def startups(exam: Examination) -> list[Startup]:
     """The starts of a job's attempts in which its GPUs were all sampled and unused; none for services and for jobs
     that say to be interactive, whose start waits for somebody.

@@ -6,7 +6,7 @@ import numpy as np
 
 from stoker.models.series import PodSignal
 from stoker.models.vocabulary import JobType
-from stoker.subjects.examination import ALLOCATED_MIB, Examination
+from stoker.subjects.examination import ALLOCATED_MIB, Examination, once
 from stoker.subjects.startup import CONTEXT_MIB
 
 LEAST_RUNNING_SECONDS = 3600.0
@@ -29,6 +29,7 @@ class Unused:
     context: bool | None
 
 
+@once
 def never_used(exam: Examination) -> Unused | None:
     """Judge a job's whole life; None for one that has used a GPU or holds a model in its memory, may yet do so, does
     nothing at all, waits for a person, or can't be judged.

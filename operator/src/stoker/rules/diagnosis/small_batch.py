@@ -36,20 +36,17 @@ the learning rate, which usually follows the batch size, with a warm-up.
   sections 1 and 4.5 for figures
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Severity, Source
+from stoker.subjects.batch_size import larger_batch
 from stoker.subjects.examination import Claim, Examination
 from stoker.subjects.losses import Loss, loss
 from stoker.subjects.wording import gib, gpu_hours, percent
 
-FILL_PERCENT = 80.0
-"""How full a larger batch may make the memory."""
-BATCH = re.compile(r"(?P<option>--?[\w.-]+|\w[\w.-]*)[ =](?P<size>\d+)\b")
 SLOWEST, FASTEST = 1.79, 1.96
 """How much faster twice the batch made the study's two jobs (section 4.5)."""
 
@@ -62,7 +59,7 @@ def check(exam: Examination) -> Iterator[Claim]:
     peak = found.level.peak
     capacity = min((mib for device in exam.devices if (mib := device.capacity_mib) is not None), default=None)
     size = f" of its {gib(capacity)}" if capacity is not None else " of its memory"
-    claim = found.claim(fix=_fix(exam.facts.batch_size, peak, capacity), recoverable=_recoverable(exam, found))
+    claim = found.claim(fix=larger_batch(exam.facts.batch_size, peak, capacity), recoverable=_recoverable(exam, found))
     yield replace(
         claim,
         detail=(
@@ -81,22 +78,6 @@ def _recoverable(exam: Examination, found: Loss) -> Recoverable:
         max=hours * (1 - 1 / FASTEST),
         basis="twice the batch made the jobs of ICSE 2024, section 4.5, 1.79 and 1.96 times as fast",
     )
-
-
-def _fix(batch_size: str | None, peak: float, capacity: float | None) -> str:
-    """The change, with the batch size that certainly fits: memory grows at most in proportion to the batch."""
-    factor = 1
-    while 2 * factor * peak <= FILL_PERCENT:
-        factor *= 2
-    written = BATCH.search(batch_size) if batch_size else None
-    if factor == 1:
-        room = ""
-    else:
-        target = f"{factor} times the batch" if written is None else str(int(written["size"]) * factor)
-        most = f"{percent(factor * peak)} of the memory" if capacity is None else gib(factor * peak / 100 * capacity)
-        room = f" ({target} needs at most {most})"
-    option = "the batch size" if written is None else f"{written['option']} from {written['size']}"
-    return f"Raise {option}{room}, that of evaluation separately; mind the learning rate."
 
 
 RULE = Rule(

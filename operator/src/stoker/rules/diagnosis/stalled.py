@@ -205,6 +205,6 @@ RULE = Rule(
     category=Category.STALLED,
     severity=Severity.WARNING,
     summary="The GPUs spin at full use and compute nothing: a collective operation that never ends.",
-    fix="Take the stacks of the odd rank (py-spy dump), restart from the last checkpoint, and give collectives a timeout.",
+    fix="Take the stacks of the odd rank (py-spy dump), restart from the last checkpoint, give collectives a timeout.",
     check=check,
 )
