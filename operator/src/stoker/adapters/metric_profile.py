@@ -25,6 +25,20 @@ class Unit(StrEnum):
     BYTES_PER_SECOND = "bytes/s"
     MEGABYTES_PER_SECOND = "MB/s"
     WATTS = "W"
+    MILLIJOULES = "mJ"
+    MICROJOULES = "uJ"
+    MEGAHERTZ = "MHz"
+    COUNT = "count"
+
+
+class Kind(StrEnum):
+    """How a step's value comes from its samples."""
+
+    MEAN = "mean"
+    PEAK = "peak"
+    """The largest: codes and totals have no mean."""
+    TOTAL = "total"
+    """A running total whose rate is the signal, such as energy for power."""
 
 
 FACTORS = {
@@ -35,6 +49,10 @@ FACTORS = {
     Unit.BYTES_PER_SECOND: 1.0,
     Unit.MEGABYTES_PER_SECOND: 1e6,
     Unit.WATTS: 1.0,
+    Unit.MILLIJOULES: 1e-3,
+    Unit.MICROJOULES: 1e-6,
+    Unit.MEGAHERTZ: 1.0,
+    Unit.COUNT: 1.0,
 }
 """To the unit of GpuSignal."""
 
@@ -45,7 +63,11 @@ PLAUSIBLE = {
     Unit.BYTES: 16 * 1024.0**4,
     Unit.BYTES_PER_SECOND: 1e14,
     Unit.MEGABYTES_PER_SECOND: 1e12,
-    Unit.WATTS: 1e5,
+    Unit.WATTS: 1e4,
+    Unit.MILLIJOULES: 1e16,
+    Unit.MICROJOULES: 1e19,
+    Unit.MEGAHERTZ: 1e5,
+    Unit.COUNT: 1e12,
 }
 """The largest value that can be one. DCGM writes its blanks as numbers near 2^63 or 2^47, and exporters have passed
 them on.
@@ -59,6 +81,15 @@ class Metric:
     name: str
     signal: GpuSignal
     unit: Unit
+    kind: Kind = Kind.MEAN
+    adds_to: str = ""
+    """The signal is the sum of all metrics that share this, such as the two directions of a link."""
+
+    @property
+    def largest_factor(self) -> float:
+        """The largest that `factor` may answer."""
+        ambiguous = self.unit in (Unit.PERCENT, Unit.RATIO)
+        return max(FACTORS[Unit.PERCENT], FACTORS[Unit.RATIO]) if ambiguous else FACTORS[self.unit]
 
     def plausible(self, value: float) -> bool:
         """Whether the value is one, and not an exporter's way of saying that it has none."""
@@ -80,6 +111,13 @@ class Metric:
             return FACTORS[Unit.PERCENT]
         return FACTORS[Unit.RATIO]
 
+    def telling(self, values: Iterable[float]) -> bool:
+        """Whether single samples, as exporters write them, show if the metric is a ratio or a percentage."""
+        if self.unit not in (Unit.PERCENT, Unit.RATIO):
+            return True
+        known = [value for value in values if self.plausible(value)]
+        return any(value > RATIO_LIMIT or value % 1 for value in known)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
@@ -91,6 +129,8 @@ class Identity:
     index: str | None
     model: str | None
     shared: bool
+    partition: bool = False
+    """A part of a device (MIG, a compute partition)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +143,12 @@ class MetricProfile:
     metrics: tuple[Metric, ...]
     labels: Mapping[str, tuple[str, ...]]
     context_idle_watts: Mapping[str, float]
+    whole: frozenset[str]
+    """Values of the label `partitioning` that mean a whole device, in lower case."""
+    of_partition: frozenset[GpuSignal]
+    """What of a partition's signals is the partition's own; the others are the whole device's."""
+    of_sharer: frozenset[GpuSignal]
+    """Likewise of a pod that shares a device with others."""
 
     @property
     def grouping(self) -> tuple[str, ...]:
@@ -110,8 +156,14 @@ class MetricProfile:
         return tuple(sorted({name for names in self.labels.values() for name in names}))
 
     def of(self, *signals: GpuSignal) -> tuple[Metric, ...]:
-        """The metrics of these signals."""
-        return tuple(metric for metric in self.metrics if metric.signal in signals)
+        """The metrics whose samples are values of these signals: totals are not."""
+        return tuple(metric for metric in self.metrics if metric.signal in signals and metric.kind is not Kind.TOTAL)
+
+    def attributable(self, signal: GpuSignal, *, partition: bool, shared: bool) -> bool:
+        """Whether a signal of a device tells of one pod's doing."""
+        if partition and signal not in self.of_partition:
+            return False
+        return not shared or signal in self.of_sharer
 
     def identity(self, labels: Mapping[str, str]) -> Identity | None:
         """Whose sample it is; None for a device that no pod holds or that has no identity."""
@@ -127,7 +179,13 @@ class MetricProfile:
             index=self._label(labels, "index") or None,
             model=self._label(labels, "model") or None,
             shared=bool(self._label(labels, "shared")),
+            partition=self._label(labels, "partitioning").lower() not in self.whole,
         )
+
+    def pod(self, labels: Mapping[str, str]) -> tuple[str, str] | None:
+        """Namespace and name of the pod whose sample it is."""
+        pod, namespace = self._label(labels, "pod"), self._label(labels, "namespace")
+        return (namespace, pod) if pod and namespace else None
 
     def selecting(self, pods: Sequence[str], namespace: str | None = None) -> list[dict[str, str]]:
         """Matchers that together select what these pods hold, by whichever label has the name."""
@@ -158,13 +216,18 @@ class Factors:
         self._known: dict[str, float] = {}
 
     def learn(self, metric: Metric, values: Iterable[float]) -> None:
-        """Take the unit from as many values as can be had."""
-        self._known[metric.name] = metric.factor(values)
+        """Take the unit from as many values as can be had; from values that fit two units, nothing is learned."""
+        seen = list(values)
+        if metric.telling(seen):
+            self._known[metric.name] = metric.factor(seen)
 
-    def of(self, metric: Metric, averages: Iterable[float] = ()) -> float:
-        """The metric's factor; from these `averages` alone while nothing was learned."""
-        known = self._known.get(metric.name)
-        return metric.factor(averages, averaged=True) if known is None else known
+    def of(self, metric: Metric) -> float:
+        """The metric's factor, its nominal one while nothing was learned."""
+        return self._known.get(metric.name, metric.factor(()))
+
+    def learned(self, metric: Metric) -> float | None:
+        """The metric's factor, if its values have shown it."""
+        return self._known.get(metric.name)
 
 
 def profile_of(name: str, prefix: str = "") -> MetricProfile:
@@ -184,11 +247,20 @@ def profiles() -> Mapping[str, MetricProfile]:
         name: MetricProfile(
             name=name,
             metrics=tuple(
-                Metric(name=entry["metric"], signal=GpuSignal(entry["signal"]), unit=Unit(entry["unit"]))
+                Metric(
+                    name=entry["metric"],
+                    signal=GpuSignal(entry["signal"]),
+                    unit=Unit(entry["unit"]),
+                    kind=Kind(entry.get("kind", Kind.MEAN)),
+                    adds_to=entry.get("adds_to", ""),
+                )
                 for entry in profile["metrics"]
             ),
             labels={role: tuple(names) for role, names in profile["labels"].items()},
             context_idle_watts=profile["context_idle_watts"],
+            whole=frozenset(profile["attribution"]["whole"]),
+            of_partition=frozenset(map(GpuSignal, profile["attribution"]["of_partition"])),
+            of_sharer=frozenset(map(GpuSignal, profile["attribution"]["of_sharer"])),
         )
         for name, profile in raw.items()
     }

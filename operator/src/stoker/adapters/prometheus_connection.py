@@ -60,9 +60,7 @@ class Connection:
         if self._max_skew is not None and rows.server_time is not None:
             skew = rows.server_time - now
             if abs(skew) > self._max_skew:
-                side = "ahead of" if skew > timedelta(0) else "behind"
-                message = f"Prometheus' clock is {abs(skew).total_seconds():.0f} s {side} ours"
-                raise MetricsUnavailable(UnknownReason.STALE, message)
+                raise _another_clock(skew)
         return rows
 
     async def range(self, query: str, start: float, end: float, step: float) -> Rows:
@@ -70,7 +68,7 @@ class Connection:
 
         Raises MetricsUnavailable.
         """
-        return await self._ask(
+        rows = await self._ask(
             partial(
                 self._client.custom_query_range,
                 query,
@@ -79,6 +77,12 @@ class Connection:
                 step=f"{step:g}",
             )
         )
+        if self._max_skew is not None and rows.server_time is not None:
+            # A server ahead of `end` is asked about the past; one behind it lacks the latest samples.
+            behind = datetime.fromtimestamp(end, tz=UTC) - rows.server_time
+            if behind > self._max_skew:
+                raise _another_clock(-behind)
+        return rows
 
     async def off_loop(self, work: Callable[..., Result], *args: Any) -> Result:
         """Work that would hold the loop, in the pool's threads."""
@@ -104,6 +108,12 @@ class Connection:
         finally:
             if self._observer is not None:
                 self._observer.queried(self._kind, time.perf_counter() - start, failure)
+
+
+def _another_clock(skew: timedelta) -> MetricsUnavailable:
+    side = "ahead of" if skew > timedelta(0) else "behind"
+    message = f"Prometheus' clock is {abs(skew).total_seconds():.0f} s {side} ours"
+    return MetricsUnavailable(UnknownReason.STALE, message)
 
 
 def points(row: Mapping[str, Any]) -> list[tuple[float, float]]:

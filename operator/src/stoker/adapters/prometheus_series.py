@@ -1,24 +1,46 @@
-"""One job's series in full: its GPUs, and its pods' CPUs, memory, network and disks."""
+"""One job's series in full: its GPUs, and its pods' CPUs, memory, network, disks and pressure."""
 
 import asyncio
+import logging
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from stoker.adapters.metric_profile import Factors, Identity, MetricProfile
-from stoker.adapters.prometheus_connection import Connection, aware, points
-from stoker.adapters.prometheus_transport import Rows
+from stoker.adapters.device_readings import DeviceReadings
+from stoker.adapters.metric_profile import RATIO_LIMIT, Factors, Kind, Metric, MetricProfile, Unit
+from stoker.adapters.prometheus_connection import Connection, aware, number
+from stoker.adapters.prometheus_transport import LimitExceeded, Rows
 from stoker.adapters.promql import ORIGIN, Not, aggregate, any_of, duration, named, selector, union
-from stoker.models.series import JobFacts, JobSeries, PodSignal
+from stoker.models.screen import MetricsUnavailable
+from stoker.models.series import JobFacts, JobSeries, PodFacts, PodSignal
+from stoker.models.vocabulary import UnknownReason
 from stoker.subjects.grid import Trace, job_series
+from stoker.subjects.readings import reading
 
-RATE_WINDOW = timedelta(minutes=2)
-"""Counters need two samples: two minutes hold them at scrape intervals of up to a minute."""
+LOG = logging.getLogger(__name__)
+
 MAX_STEPS = 11_000
 """Prometheus refuses more points a series in one answer (web/api/v1, query_range)."""
-MAX_CELLS = 1_500_000
-"""Values of all series of one job together: some 45 MB of JSON."""
+MAX_CELLS = 600_000
+"""Values of all series in one answer: some 18 MB of JSON, and 100 MB while it is parsed."""
+MAX_PARTS = 8
+"""Answers that one job's GPUs are read in; beyond, the step is doubled."""
+MAX_QUERIES = 40
+"""Of one look at one job, with all that is asked anew."""
+UNIT_PROBES = 12
+"""Times at which the namespace is looked at where a job's own values leave a metric's unit open."""
+REACH = 1.5
+"""In resolutions: for so long a sample stands for what follows."""
+RATE_SLACK = timedelta(seconds=30)
+RATE_WINDOW = timedelta(minutes=2)
+"""A rate needs two samples. A window longer than the step by a scrape interval has every change in it once; where that
+holds fewer than two, the longer window serves intervals of up to a minute.
+"""
+SHARED_PRODUCT = "-SHARED"
+"""What NVIDIA's feature discovery puts after a product's name where its GPUs are shared in time."""
+EXPORTER = "instance"
+"""The label by which Prometheus tells two exporters of one device apart."""
 
 
 class SeriesReader:
@@ -32,114 +54,228 @@ class SeriesReader:
         self._profile = profile
         self._factors = factors
         self._resolution = resolution
+        self._width = len({(metric.signal, metric.kind) for metric in profile.metrics})
 
     async def read(self, facts: JobFacts, start: datetime, end: datetime, step: timedelta) -> JobSeries:
-        """Two queries: the job's GPUs, and its pods' CPU, memory, network and disks.
+        """Two queries for most jobs: the GPUs, and the pods' CPU, memory, network, disks and pressure; former pods are
+        the job's, too. A large job is read in parts.
 
         The grid's steps end at multiples of `step` since the epoch, so that two looks at one time see the same; `step`
-        is doubled until Prometheus' limits and ours are kept (JobSeries.step says the result). Raises
+        is doubled until the server's limits and ours are kept (JobSeries.step says the result). Raises
         MetricsUnavailable.
         """
         aware(start)
         aware(end)
-        seconds = self._step(facts, end - start, step)
-        origin = math.floor(start.timestamp() / seconds) * seconds
-        last = math.floor(end.timestamp() / seconds) * seconds
-        gpu_rows = pod_rows = Rows([], (), None)
-        if last > origin and facts.pods:
+        pods = sorted({pod.name: pod for pod in (*facts.former_pods, *facts.pods)}.values(), key=lambda pod: pod.name)
+        budget = _Budget(MAX_QUERIES)
+        seconds = self._step(pods, end - start, step)
+        while True:
+            try:
+                return await self._look(facts, pods, _ends(start, end, seconds), budget)
+            except LimitExceeded as error:
+                if 2 * seconds > (end - start).total_seconds():
+                    raise
+                LOG.info("reading %s/%s at %d s: %s", facts.namespace, facts.name, 2 * seconds, error.message)
+                seconds *= 2
+
+    async def _look(self, facts: JobFacts, pods: Sequence[PodFacts], times: range, budget: "_Budget") -> JobSeries:
+        """The series at these seconds since the epoch, each of which ends a step."""
+        devices = DeviceReadings(self._profile, facts.namespace)
+        traces: list[Trace] = []
+        partial = False
+
+        async def ask(query: str) -> Rows:
+            budget.spend()
+            return await self._connection.range(query, times[0], times[-1], times.step)
+
+        for part in self._parts(pods, len(times)) if times else ():
+            names = [pod.name for pod in part]
             gpu_rows, pod_rows = await asyncio.gather(
-                self._connection.range(self._gpu_query(facts, seconds), origin + seconds, last, seconds),
-                self._connection.range(self._pod_query(facts, seconds), origin + seconds, last, seconds),
+                ask(self._gpu_query(facts.namespace, names, times.step)),
+                ask(self._pod_query(facts.namespace, names, times.step)),
             )
+            partial |= bool(gpu_rows.warnings or pod_rows.warnings)
+            await self._connection.off_loop(devices.add, gpu_rows)
+            traces += await self._connection.off_loop(_pod_traces, pod_rows)
+        factors = await self._units(devices, facts.namespace, times, budget)
 
         def place() -> JobSeries:
+            gap = 1.5 * max(times.step, REACH * self._resolution.total_seconds())
+            shared = (facts.gpu_product or "").endswith(SHARED_PRODUCT)
             return job_series(
                 facts,
-                [*self._gpu_traces(facts, gpu_rows), *_pod_traces(pod_rows)],
-                start=datetime.fromtimestamp(origin, tz=UTC),
-                end=datetime.fromtimestamp(max(last, origin), tz=UTC),
-                step=timedelta(seconds=seconds),
-                complete=not gpu_rows.warnings and not pod_rows.warnings,
+                [*devices.traces(factors, gap=gap, shared=shared), *traces],
+                start=datetime.fromtimestamp(times.start - times.step, tz=UTC),
+                end=datetime.fromtimestamp(times.stop - times.step, tz=UTC),
+                step=timedelta(seconds=times.step),
+                complete=not partial,
             )
 
         return await self._connection.off_loop(place)
 
-    def _step(self, facts: JobFacts, life: timedelta, step: timedelta) -> int:
+    # ------------------------------------------------------------------------------------------------------ size
+
+    def _step(self, pods: Sequence[PodFacts], life: timedelta, step: timedelta) -> int:
         seconds = max(round(step.total_seconds()), 1)
-        width = max(facts.gpus, 1) * len({metric.signal for metric in self._profile.metrics})
-        while life.total_seconds() / seconds > min(MAX_STEPS, MAX_CELLS / width):
+        width = max(sum(pod.gpus for pod in pods), 1) * self._width
+        most = min(MAX_STEPS, MAX_PARTS * MAX_CELLS / width)
+        while life.total_seconds() / seconds > most and seconds < life.total_seconds():
             seconds *= 2
         return seconds
 
-    def _gpu_query(self, facts: JobFacts, step: int) -> str:
-        labels = self._profile.grouping
-        matchers = self._profile.selecting([pod.name for pod in facts.pods], facts.namespace)
+    def _parts(self, pods: Sequence[PodFacts], steps: int) -> Iterator[list[PodFacts]]:
+        """Pods whose values fit into one answer together."""
+        part: list[PodFacts] = []
+        cells = 0
+        for pod in pods:
+            own = max(pod.gpus, 1) * self._width * steps
+            if part and cells + own > MAX_CELLS:
+                yield part
+                part, cells = [], 0
+            part.append(pod)
+            cells += own
+        if part:
+            yield part
+
+    # --------------------------------------------------------------------------------------------------- queries
+
+    def _gpu_query(self, namespace: str, pods: Sequence[str], step: int) -> str:
+        """Every metric of the pods' devices; two exporters of one device stay apart."""
+        labels = (*self._profile.grouping, EXPORTER)
+        matchers = self._profile.selecting(pods, namespace)
+        # A target that two replicas of Prometheus scrape is one exporter, whose samples lie a little apart.
         return union(
             named(
                 metric.name,
-                " or ".join(
-                    aggregate("max", labels, self._held(selector(metric.name, matcher), step)) for matcher in matchers
+                union(
+                    aggregate(
+                        "avg" if metric.kind is Kind.MEAN else "max",
+                        labels,
+                        self._held(metric.kind, selector(metric.name, matcher), step),
+                    )
+                    for matcher in matchers
                 ),
             )
             for metric in self._profile.metrics
         )
 
-    def _held(self, chosen: str, step: int) -> str:
-        """The mean of a step's samples; in a step without one the last sample, for as long as one may be away.
+    def _held(self, kind: Kind, chosen: str, step: int) -> str:
+        """What a step's samples say; in a step without one the last sample, for as long as one may be away.
 
         So a scrape interval longer than the step leaves no gaps, and a gap stays one.
         """
-        mean = f"avg_over_time({chosen}[{duration(timedelta(seconds=step))}])"
-        reach = 1.5 * self._resolution
-        return mean if step >= reach.total_seconds() else f"{mean} or last_over_time({chosen}[{duration(reach)}])"
+        reach = REACH * self._resolution.total_seconds()
+        last = f"last_over_time({chosen}[{duration(timedelta(seconds=max(step, reach)))}])"
+        if kind is Kind.TOTAL:
+            return last
+        function = "avg_over_time" if kind is Kind.MEAN else "max_over_time"
+        own = f"{function}({chosen}[{duration(timedelta(seconds=step))}])"
+        return own if step >= reach else f"{own} or {last}"
 
-    def _pod_query(self, facts: JobFacts, step: int) -> str:
+    @staticmethod
+    def _pod_query(namespace: str, names: Sequence[str], step: int) -> str:
         """CAdvisor's series as the kubelet serves them. `max` first: a series scraped by two jobs counts once."""
-        pods = {"namespace": facts.namespace, "pod": any_of(pod.name for pod in facts.pods)}
+        pods = {"namespace": namespace, "pod": any_of(names)}
         containers = {**pods, "container": Not("")}
-        span = duration(max(timedelta(seconds=step), RATE_WINDOW))
-        own = duration(timedelta(seconds=step))
+        own = timedelta(seconds=step)
+        short, long = own + RATE_SLACK, max(own + 2 * RATE_SLACK, RATE_WINDOW)
+        pod, container = ("namespace", "pod"), ("namespace", "pod", "container")
+
+        def each(metric: str, matchers: Mapping[str, str], labels: tuple[str, ...]) -> str:
+            chosen = selector(metric, matchers)
+            return aggregate("max", labels, f"rate({chosen}[{duration(short)}]) or rate({chosen}[{duration(long)}])")
 
         def rate(metric: str, matchers: Mapping[str, str], *parts: str) -> str:
-            each = aggregate("max", ("namespace", "pod", *parts), f"rate({selector(metric, matchers)}[{span}])")
-            return aggregate("sum", ("namespace", "pod"), each)
+            return aggregate("sum", pod, each(metric, matchers, (*pod, *parts)))
+
+        def pressure(resource: str) -> str:
+            # Pressure does not add up: the container that waits most says it.
+            waiting = each(f"container_pressure_{resource}_waiting_seconds_total", containers, container)
+            return aggregate("max", pod, f"100 * {waiting}")
 
         used = selector("container_memory_working_set_bytes", containers)
-        memory = aggregate("max", ("namespace", "pod", "container"), f"avg_over_time({used}[{own}])")
+        memory = aggregate("max", container, f"avg_over_time({used}[{duration(own)}])")
+        throttled = each("container_cpu_cfs_throttled_periods_total", containers, container)
+        periods = each("container_cpu_cfs_periods_total", containers, container)
         disk = ("container", "device")
         return union(
             [
                 named(PodSignal.CPU, rate("container_cpu_usage_seconds_total", containers, "container", "cpu")),
-                named(PodSignal.MEMORY, aggregate("sum", ("namespace", "pod"), memory)),
+                named(PodSignal.MEMORY, aggregate("sum", pod, memory)),
                 # The network belongs to the pod's sandbox: no container label.
                 named(PodSignal.NET_RX, rate("container_network_receive_bytes_total", pods, "interface")),
                 named(PodSignal.NET_TX, rate("container_network_transmit_bytes_total", pods, "interface")),
                 named(PodSignal.DISK_READ, rate("container_fs_reads_bytes_total", containers, *disk)),
                 named(PodSignal.DISK_WRITE, rate("container_fs_writes_bytes_total", containers, *disk)),
+                named(PodSignal.CPU_THROTTLED, aggregate("max", pod, f"100 * {throttled} / ({periods} > 0)")),
+                named(PodSignal.CPU_PRESSURE, pressure("cpu")),
+                named(PodSignal.IO_PRESSURE, pressure("io")),
+                named(PodSignal.MEMORY_PRESSURE, pressure("memory")),
             ]
         )
 
-    def _gpu_traces(self, facts: JobFacts, rows: Rows) -> Iterator[Trace]:
-        by_metric: dict[str, list[tuple[Identity, list[tuple[float, float]]]]] = defaultdict(list)
-        for row in rows:
-            identity = self._profile.identity(row["metric"])
-            if identity is not None and identity.namespace == facts.namespace:
-                by_metric[row["metric"][ORIGIN]].append((identity, points(row)))
+    # ------------------------------------------------------------------------------------------------------ units
+
+    async def _units(
+        self, devices: DeviceReadings, namespace: str, times: range, budget: "_Budget"
+    ) -> dict[str, float]:
+        """The factor of each metric; none for one whose unit can't be told.
+
+        A mean of 0.5 may be half a percent or one half. Then the namespace's samples are looked at as they were
+        written, for a percentage is written in whole numbers.
+        """
+        factors: dict[str, float] = {}
+        undecided: dict[str, Metric] = {}
         for metric in self._profile.metrics:
-            found = by_metric[metric.name]
-            factor = self._factors.of(metric, (value for _, samples in found for _, value in samples))
-            for identity, samples in found:
-                yield Trace(
-                    signal=metric.signal,
-                    pod=identity.pod,
-                    gpu=identity.gpu,
-                    index=identity.index,
-                    context_idle_watts=self._profile.resting_watts(identity.model),
-                    points=[(time, value * factor) for time, value in samples if metric.plausible(value)],
-                )
+            top, learned = devices.highest(metric), self._factors.learned(metric)
+            if learned is not None and top <= RATIO_LIMIT:
+                factors[metric.name] = learned
+            elif metric.unit is Unit.PERCENT and 0 < top <= RATIO_LIMIT:
+                undecided[metric.name] = metric
+            else:
+                factors[metric.name] = metric.factor([top])
+        if not undecided:
+            return factors
+        budget.spend()
+        every = max(len(times) // UNIT_PROBES, 1) * times.step
+        matcher = {self._profile.labels["namespace"][-1]: namespace}
+        query = union(
+            named(f"{name}/{number}", f"max({selector(name, matcher)}{part})")
+            for name in undecided
+            for number, part in enumerate(("", " % 1"))
+        )
+        seen: dict[str, list[float]] = defaultdict(list)
+        for row in await self._connection.range(query, times[0], times[-1], every):
+            seen[row["metric"][ORIGIN].partition("/")[0]] += [number(value) for _, value in row["values"]]
+        for name, metric in undecided.items():
+            if metric.telling(seen[name]):
+                factors[name] = metric.factor(seen[name])
+            else:
+                LOG.warning("%s in %s: a percentage or a ratio? Its values don't tell", name, namespace)
+        return factors
 
 
-def _pod_traces(rows: Rows) -> Iterator[Trace]:
-    for row in rows:
-        labels = row["metric"]
-        yield Trace(signal=PodSignal(labels[ORIGIN]), pod=labels["pod"], points=points(row))
+def _ends(start: datetime, end: datetime, step: int) -> range:
+    """The ends of the whole steps between two times; the first step may begin before `start`."""
+    origin = math.floor(start.timestamp() / step) * step
+    return range(origin + step, math.floor(end.timestamp() / step) * step + step, step)
+
+
+class _Budget:
+    """How many queries are left."""
+
+    def __init__(self, queries: int) -> None:
+        self._left = queries
+
+    def spend(self) -> None:
+        """Raises MetricsUnavailable when none is."""
+        if not self._left:
+            raise MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, f"not read within {MAX_QUERIES} queries")
+        self._left -= 1
+
+
+def _pod_traces(rows: Rows) -> list[Trace]:
+    return [
+        Trace(signal=PodSignal(row["metric"][ORIGIN]), pod=row["metric"]["pod"], points=reading(row["values"]))
+        for row in rows
+    ]

@@ -7,6 +7,7 @@ the whole exchange, a form in the body, `Rows` that carry the warnings through t
 """
 
 import base64
+import re
 import threading
 import time
 from collections.abc import Mapping
@@ -27,6 +28,13 @@ CONNECT_SECONDS = 3.05
 BODY_LIMIT = 128 * 1024 * 1024
 """bytes; the largest answer that the queries here ask for is some 50 MB."""
 CHUNK = 256 * 1024
+
+_LIMIT = re.compile(
+    r"too many (samples|points|chunks|series)|maximum (resolution|number)|limit.{0,20}(exceeded|violated)"
+    r"|exceed(s|ed) .{0,40}limit|err-mimir-max|-search\.max",
+    re.IGNORECASE,
+)
+"""How Prometheus, Thanos, Mimir and VictoriaMetrics say that a query asks for more than they give."""
 
 
 class Rows(list[dict[str, Any]]):
@@ -121,6 +129,10 @@ class Transport:
             return self._session
 
 
+class LimitExceeded(MetricsUnavailable):
+    """The server refuses the query for its size: a coarser one may pass."""
+
+
 class CredentialsError(Exception):
     """A file that lets us in can't be used; the message names it."""
 
@@ -169,16 +181,25 @@ def _rows(url: str, status: int, body: bytes, date: str | None) -> Rows:
         envelope = orjson.loads(body)
     except orjson.JSONDecodeError:
         envelope = None
+    if status in (401, 403):
+        raise _unavailable(f"{url} answered {status}: it does not let us in with these credentials")
     if not isinstance(envelope, dict):
         raise _unavailable(f"{url} answered {status} with something that isn't Prometheus'")
     if status != 200 or envelope.get("status") != "success":
-        kind, error = envelope.get("errorType", "error"), envelope.get("error", "no reason given")
-        raise _unavailable(f"{url} answered {status}, {kind}: {error}")
+        kind, error = envelope.get("errorType", "error"), str(envelope.get("error", "no reason given"))
+        message = f"{url} answered {status}, {kind}: {error}"
+        if _LIMIT.search(error):
+            raise LimitExceeded(UnknownReason.PROMETHEUS_UNAVAILABLE, message)
+        raise _unavailable(message)
     rows = envelope["data"].get("result") if isinstance(envelope.get("data"), dict) else None
     if not isinstance(rows, list):
         raise _unavailable(f"{url} answered without a result")
-    # `infos` only remark on the query's style; `warnings` say that something could not be read.
-    return Rows(rows, tuple(map(str, envelope.get("warnings") or ())), _date(date))
+    # `infos` only remark on the query's style, and before 2.54 they came with the warnings; warnings say that something
+    # could not be read. VictoriaMetrics has a field for that.
+    warnings = [text for text in map(str, envelope.get("warnings") or ()) if not text.startswith("PromQL info:")]
+    if envelope.get("isPartial") is True:
+        warnings.append("isPartial: a storage node did not answer")
+    return Rows(rows, tuple(warnings), _date(date))
 
 
 def _date(text: str | None) -> datetime | None:

@@ -16,14 +16,15 @@ Signal = TypeVar("Signal", GpuSignal, PodSignal)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """Samples of one signal as a source delivers them: (seconds since the epoch, value), in the signal's unit.
+    """Samples of one signal as a source delivers them, in the signal's unit: pairs of (seconds since the epoch, value),
+    or an array of shape (samples, 2).
 
     `gpu` and what follows it are set for a GPU's signal.
     """
 
     signal: GpuSignal | PodSignal
     pod: str
-    points: Sequence[tuple[float, float]]
+    points: Sequence[tuple[float, float]] | FloatArray
     gpu: str | None = None
     index: str | None = None
     context_idle_watts: float | None = None
@@ -121,9 +122,9 @@ def life(pod: PodFacts, times: FloatArray, step: float) -> BoolArray:
     return alive | latest
 
 
-def _place(points: Sequence[tuple[float, float]], origin: float, step: float, cells: int) -> FloatArray:
+def _place(points: Sequence[tuple[float, float]] | FloatArray, origin: float, step: float, cells: int) -> FloatArray:
     """The mean of each step's samples; NaN for a step without a finite one. A step holds its end, not its start."""
-    if not points:
+    if len(points) == 0:
         return np.full(cells, np.nan)
     times, values = np.array(points, dtype=np.float64).T
     places = np.ceil((times - origin) / step - 1e-6).astype(np.int64) - 1
