@@ -31,6 +31,13 @@ from e2e.telemetry.stack import Telemetry
 
 STAGES = Path(__file__).with_name("stages.yaml")
 _FAKE_NODE = {"kwok.x-k8s.io/node": "fake"}
+_CONTAINER_LOGS = """\
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: ClusterLogs
+metadata: {{name: trainers}}
+spec:
+  logs: [{{containers: [trainer], logsFile: "{file}"}}]
+"""
 _PORTS = 20
 """Reserved at the start, so that the supervisor inherits the reservations."""
 
@@ -259,12 +266,16 @@ class SupervisedCluster(Cluster):
 
     def _start_kwok(self, kubeconfig: Path) -> None:
         port = self.reserve_port()
+        self.trainer_log.touch()
+        logs = self.folder / "container-logs.yaml"
+        logs.write_text(_CONTAINER_LOGS.format(file=self.trainer_log))
         self.start_process(
             "kwok",
             [
                 self.programs["kwok"],
                 f"--kubeconfig={kubeconfig}",
                 f"--config={STAGES}",
+                f"--config={logs}",
                 "--manage-all-nodes=false",
                 "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
                 f"--server-address=127.0.0.1:{port}",
@@ -274,6 +285,10 @@ class SupervisedCluster(Cluster):
                 "--node-lease-duration-seconds=40",
             ],
         )
+
+    @property
+    def trainer_log(self) -> Path:
+        return self.folder / "trainer.log"
 
     # -------------------------------------------------------------------------------------------------- telemetry
 
@@ -301,6 +316,9 @@ class SupervisedCluster(Cluster):
         self, namespace: str | None = None, *, step: float = 30.0, scrape_interval: float | None = None
     ) -> int:
         return self.telemetry.backfill(namespace, step=step, scrape_interval=scrape_interval)
+
+    def scrape(self, job: str, port: int) -> None:
+        self.telemetry.scrape(job, port)
 
     def query(self, promql: str, *, at: datetime | None = None) -> list[dict[str, Any]]:
         parameters = {"query": promql} | ({"time": f"{at.timestamp():.3f}"} if at is not None else {})

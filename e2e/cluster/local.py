@@ -131,6 +131,8 @@ class LocalCluster(SupervisedCluster):
                 # as GPU clouds have it: a pod that requests GPUs tolerates the taint of GPU nodes
                 "--enable-admission-plugins=ExtendedResourceToleration",
                 "--allow-privileged=true",
+                # a simulated node's name leads nowhere; its address is where kwok serves logs
+                "--kubelet-preferred-address-types=InternalIP",
                 "--profiling=false",
             ],
             ready=lambda: self.api("GET", "/readyz") == "ok",

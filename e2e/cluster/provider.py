@@ -202,6 +202,13 @@ class Cluster(ABC):
         request GPUs the toleration, as GPU clouds do). `gpus=0` makes a plain node without a taint.
         """
 
+    @property
+    @abstractmethod
+    def trainer_log(self) -> Path:
+        """What every container named `trainer` on the simulated nodes has logged: a file that a test writes, in the
+        container runtime's format (`2026-11-21T05:40:00.000000000Z stdout F a line`). The API server serves it.
+        """
+
     # -------------------------------------------------------------------------------------------------- telemetry
 
     @property
@@ -236,6 +243,10 @@ class Cluster(ABC):
         and on all that it had. Starts telemetry where it does not run yet (with `scrape_interval`, default 1 s). As
         with any restart of Prometheus, a series that ends meanwhile looks alive for five minutes more (its look-back).
         """
+
+    @abstractmethod
+    def scrape(self, job: str, port: int) -> None:
+        """From now on Prometheus scrapes /metrics at this port of the machine, too, whether it runs already or not."""
 
     @abstractmethod
     def query(self, promql: str, *, at: datetime | None = None) -> list[dict[str, Any]]:
