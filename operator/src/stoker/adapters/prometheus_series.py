@@ -239,19 +239,19 @@ class SeriesReader:
         budget.spend()
         every = max(len(times) // UNIT_PROBES, 1) * times.step
         matcher = {self._profile.labels["namespace"][-1]: namespace}
-        query = union(
-            named(f"{name}/{number}", f"max({selector(name, matcher)}{part})")
-            for name in undecided
-            for number, part in enumerate(("", " % 1"))
-        )
+        terms: list[str] = []
+        for name in undecided:
+            chosen = selector(name, matcher)
+            whole = f"max_over_time({chosen}[{duration(timedelta(seconds=every))}])"
+            terms += [named(f"{name}/whole", f"max({whole})"), named(f"{name}/part", f"max({chosen} % 1)")]
         seen: dict[str, list[float]] = defaultdict(list)
-        for row in await self._connection.range(query, times[0], times[-1], every):
+        for row in await self._connection.range(union(terms), times[0], times[-1], every):
             seen[row["metric"][ORIGIN].partition("/")[0]] += [number(value) for _, value in row["values"]]
         for name, metric in undecided.items():
             if metric.telling(seen[name]):
                 factors[name] = metric.factor(seen[name])
             else:
-                LOG.warning("%s in %s: a percentage or a ratio? Its values don't tell", name, namespace)
+                LOG.info("%s in %s: a percentage or a ratio? Its values don't tell", name, namespace)
         return factors
 
 
