@@ -1,89 +1,291 @@
-"""What a screen makes of rows: the largest value counts, and a value that is none leaves a doubt."""
+"""What a screen asks, of whom, and what it makes of rows: the largest value counts, and a value that is none leaves a
+doubt.
+"""
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from stoker.adapters.prometheus import PrometheusSource
-from stoker.adapters.prometheus_connection import Connection
+from stoker.adapters.metric_profile import Factors, profile_of
+from stoker.adapters.prometheus_screen import CLOSE_QUERIES, NAMED_PODS, WINDOWS, Screening, _chosen
 from stoker.adapters.prometheus_transport import Rows
 from stoker.adapters.promql import ORIGIN
-from stoker.models.prometheus_access import PrometheusAccess
-from stoker.models.screen import GpuWindow
+from stoker.models.screen import GpuWindow, PodKey, Question, Screen
 from stoker.models.series import GpuSignal
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 UTIL, GRAPHICS, SM = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_SM_ACTIVE"
 POWER, MEMORY = "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_FB_USED"
 BLANK = "9223372036854775794"
+Row = dict[str, Any]
 
 
-def row(origin: str, value: str, **labels: str) -> dict[str, Any]:
-    identity = {"UUID": "GPU-1", "gpu": "0", "namespace": "team", "pod": "bert-0", "modelName": "NVIDIA H100", **labels}
+class Scripted:
+    """A Connection that gives prepared answers and remembers the questions."""
+
+    def __init__(self, *answers: Sequence[Row], back: Sequence[Row] = ()) -> None:
+        self.answers = list(answers)
+        self.back = back
+        self.asked: list[str] = []
+
+    async def instant(self, query: str, now: datetime) -> Rows:
+        self.asked.append(query)
+        return Rows(list(self.answers.pop(0)) if self.answers else [], (), now)
+
+    async def range(self, query: str, start: float, end: float, step: float) -> Rows:
+        self.asked.append(query)
+        return Rows(list(self.back), (), NOW)
+
+    async def off_loop(self, work: Callable[..., Any], *args: Any) -> Any:
+        return work(*args)
+
+
+def screening(connection: Scripted) -> Screening:
+    # All that Screening uses of a Connection.
+    return Screening(connection, profile_of("nvidia"), Factors(), resolution=timedelta(seconds=60))  # type: ignore[arg-type]
+
+
+def row(origin: str, value: str, pod: str = "bert-0", **labels: str) -> Row:
+    identity = {"UUID": "GPU-1", "gpu": "0", "namespace": "team", "pod": pod, "modelName": "NVIDIA H100", **labels}
     return {"metric": {ORIGIN: origin, **identity}, "value": [NOW.timestamp(), value]}
 
 
-async def screened(
-    monkeypatch: pytest.MonkeyPatch, first: list[tuple[str, str]], second: list[tuple[str, str]]
-) -> GpuWindow:
-    """One GPU, by the answers to a screen's first and second query; each row has a label set of its own."""
-    answers = [
-        Rows([row(origin, value, gpu_id=str(number)) for number, (origin, value) in enumerate(told)], (), NOW)
-        for told in ([("coverage", "60"), ("last", str(NOW.timestamp())), *first], second)
-    ]
+def glance(pod: str, value: str = "0", origin: str = UTIL) -> Row:
+    return {"metric": {ORIGIN: origin, "namespace": "team", "pod": pod}, "value": [NOW.timestamp(), value]}
 
-    async def instant(*_: object) -> Rows:
-        return answers.pop(0)
 
-    async def no_range(*_: object) -> Rows:
-        return Rows([], (), NOW)
+def closely(pod: str, *told: tuple[str, str], seconds: int = 3600, **labels: str) -> list[Row]:
+    """A device's rows of a close look; each has a label set of its own."""
+    rows = [(f"coverage/{seconds}", "100"), (f"last/{UTIL}", str(NOW.timestamp()))]
+    rows += [(f"{origin}/{seconds}", value) for origin, value in told]
+    return [row(origin, value, pod, gpu_id=str(number), **labels) for number, (origin, value) in enumerate(rows)]
 
-    monkeypatch.setattr(Connection, "instant", instant)
-    monkeypatch.setattr(Connection, "range", no_range)
-    async with PrometheusSource(PrometheusAccess(url="http://127.0.0.1:9")) as source:
-        ((gpu,),) = (await source.screen(timedelta(hours=1), NOW)).gpus.values()
+
+def question(*pods: str, window: timedelta = HOUR, **options: Any) -> Question:
+    return Question(pods=tuple(("team", pod) for pod in pods), window=window, **options)
+
+
+async def screened(*told: tuple[str, str]) -> GpuWindow:
+    """One GPU of a pod that rests at a glance, by what the close look tells of it."""
+    connection = Scripted([glance("bert-0")], closely("bert-0", *told))
+    (screen,) = await screening(connection).read([question("bert-0")], NOW)
+    ((gpu,),) = screen.gpus.values()
     return gpu
 
 
 @pytest.mark.parametrize("values", [("0.9", "0"), ("0", "0.9")])
-async def test_of_two_label_sets_of_a_device_the_larger_value_counts(
-    monkeypatch: pytest.MonkeyPatch, values: tuple[str, str]
-) -> None:
-    gpu = await screened(monkeypatch, [(UTIL, "0")], [(SM, value) for value in values])
+async def test_of_two_label_sets_of_a_device_the_larger_value_counts(values: tuple[str, str]) -> None:
+    gpu = await screened((UTIL, "0"), *((SM, value) for value in values))
     assert gpu.peaks[GpuSignal.SM_ACTIVE] == pytest.approx(90)
     assert not gpu.doubtful
 
 
 @pytest.mark.parametrize("none", ["NaN", BLANK])
 @pytest.mark.parametrize("turned", [False, True])
-async def test_a_value_that_is_none_hides_no_other_and_leaves_a_doubt(
-    monkeypatch: pytest.MonkeyPatch, none: str, turned: bool
-) -> None:
+async def test_a_value_that_is_none_hides_no_other_and_leaves_a_doubt(none: str, turned: bool) -> None:
     first = [(UTIL, none), (UTIL, "5")]
-    gpu = await screened(monkeypatch, first[::-1] if turned else first, [])
+    gpu = await screened(*(first[::-1] if turned else first))
     assert gpu.peaks == {GpuSignal.UTIL: 5}
     assert gpu.doubtful
     second = [(SM, none), (SM, "0.5")]
-    gpu = await screened(monkeypatch, [(UTIL, "0")], second[::-1] if turned else second)
+    gpu = await screened((UTIL, "0"), *(second[::-1] if turned else second))
     assert gpu.peaks == {GpuSignal.UTIL: 0, GpuSignal.SM_ACTIVE: 50}
     assert gpu.doubtful
 
 
 @pytest.mark.parametrize("none", ["NaN", "+Inf", "-1", BLANK])
 @pytest.mark.parametrize("metric", [UTIL, SM, POWER])
-async def test_a_signal_without_a_plausible_peak_leaves_a_doubt_beside_one_that_rests(
-    monkeypatch: pytest.MonkeyPatch, none: str, metric: str
-) -> None:
-    first, second = ([(UTIL, none)], []) if metric == UTIL else ([], [(metric, none)])
-    gpu = await screened(monkeypatch, [(GRAPHICS, "0"), *first], second)
+async def test_a_signal_without_a_plausible_peak_leaves_a_doubt_beside_one_that_rests(none: str, metric: str) -> None:
+    gpu = await screened((GRAPHICS, "0"), (metric, none))
     assert gpu.peaks == {GpuSignal.GRAPHICS: 0}
     assert gpu.doubtful
 
 
-async def test_samples_that_are_not_numbers_leave_a_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (await screened(monkeypatch, [(UTIL, "0"), ("doubt", "1")], [])).doubtful
+async def test_samples_that_are_not_numbers_leave_a_doubt() -> None:
+    connection = Scripted(
+        [glance("bert-0")], [*closely("bert-0", (UTIL, "0")), row(f"doubt/3600/{UTIL}", "1", gpu_id="x")]
+    )
+    (screen,) = await screening(connection).read([question("bert-0")], NOW)
+    ((gpu,),) = screen.gpus.values()
+    assert gpu.doubtful
 
 
-async def test_memory_shows_no_activity_and_leaves_no_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not (await screened(monkeypatch, [(UTIL, "0")], [(MEMORY, BLANK)])).doubtful
+async def test_memory_shows_no_activity_and_leaves_no_doubt() -> None:
+    assert not (await screened((UTIL, "0"), (MEMORY, BLANK))).doubtful
+
+
+# ------------------------------------------------------------------------------------------- who is looked at closely
+
+
+async def looked_at(glances: Sequence[Row], *questions: Question) -> tuple[list[Screen], str]:
+    """The screens, and the query of the close look ('' for none)."""
+    connection = Scripted(glances)
+    screens = await screening(connection).read(questions, NOW)
+    return screens, connection.asked[1] if len(connection.asked) > 1 else ""
+
+
+async def test_a_job_is_looked_at_closely_only_if_all_its_pods_rest() -> None:
+    screens, query = await looked_at(
+        [glance("rests-0"), glance("rests-1"), glance("works-0"), glance("works-1", "35")],
+        question("rests-0", "rests-1"),
+        question("works-0", "works-1"),
+    )
+    assert "rests-0|rests-1" in query
+    assert "works" not in query
+    assert [bool(screen.gpus) for screen in screens] == [True, False]
+    assert screens[1].glances["team", "works-1"].peaks == {GpuSignal.UTIL: 35}
+
+
+async def test_the_policy_says_up_to_where_a_job_may_rest() -> None:
+    for percent, found in ((0.0, False), (5.0, True)):
+        _, query = await looked_at([glance("bert-0", "4")], question("bert-0", idle_percent=percent))
+        assert bool(query) is found
+
+
+@pytest.mark.parametrize("none", ["NaN", BLANK])
+async def test_a_glance_at_a_value_that_is_none_proves_no_work(none: str) -> None:
+    screens, query = await looked_at([glance("bert-0", none)], question("bert-0"))
+    assert "bert-0" in query
+    assert screens[0].glances["team", "bert-0"].peaks == {}
+
+
+async def test_who_can_not_be_idle_is_only_glanced_at() -> None:
+    screens, query = await looked_at([glance("young-0")], question("young-0", closely=False))
+    assert not query
+    assert screens[0].glances
+    assert not screens[0].put_off
+
+
+async def test_where_nobody_speaks_one_query_is_enough() -> None:
+    (screen,), query = await looked_at([], question("bert-0"))
+    assert not query
+    assert screen.gpus == {}
+
+
+async def test_the_glance_gives_each_pod_s_mean() -> None:
+    rows = [
+        glance("bert-0", "40"),
+        glance("bert-0", "20", f"{UTIL}/mean"),
+        glance("bert-0", "0.25", f"{GRAPHICS}/mean"),
+    ]
+    (screen,), _ = await looked_at(rows, question("bert-0"))
+    assert screen.glances["team", "bert-0"].average_percent == pytest.approx(25)
+
+
+async def test_a_device_that_a_busy_pod_holds_as_well_is_shared() -> None:
+    """The other pod is not looked at closely: its row is there because the device is."""
+    rows = [*closely("rests-0", (UTIL, "0")), row(f"last/{UTIL}", str(NOW.timestamp()), "works-0")]
+    connection = Scripted([glance("rests-0"), glance("works-0", "90")], rows)
+    screens = await screening(connection).read([question("rests-0"), question("works-0")], NOW)
+    assert [gpu.shared for gpu in screens[0].gpus["team", "rests-0"]] == [True]
+
+
+async def test_each_pod_is_judged_by_its_own_window_even_beside_one_of_its_name() -> None:
+    connection = Scripted(
+        [glance("bert-0"), {**glance("bert-0"), "metric": {**glance("bert-0")["metric"], "namespace": "other"}}],
+        [
+            *closely("bert-0", (UTIL, "0"), seconds=3600),
+            *closely("bert-0", (UTIL, "70"), seconds=600),
+            *closely("bert-0", (UTIL, "0"), seconds=600, namespace="other", UUID="GPU-2"),
+        ],
+    )
+    other: PodKey = ("other", "bert-0")
+    short = Question(pods=(other,), window=timedelta(minutes=10))
+    screens = await screening(connection).read([question("bert-0"), short], NOW)
+    assert screens[0].gpus["team", "bert-0"][0].peaks == {GpuSignal.UTIL: 0}
+    assert screens[1].gpus[other][0].peaks == {GpuSignal.UTIL: 0}
+
+
+# --------------------------------------------------------------------------------------------------------------- cost
+
+
+async def test_five_queries_whatever_the_number_of_jobs_and_of_windows() -> None:
+    jobs = 3 * CLOSE_QUERIES * NAMED_PODS
+    questions = [question(f"job-{number}-0", window=timedelta(minutes=10 + number % 90)) for number in range(jobs)]
+    connection = Scripted([glance(f"job-{number}-0") for number in range(jobs)])
+    screens = await screening(connection).read(questions, NOW)
+    assert len(connection.asked) == 1 + CLOSE_QUERIES
+    assert sum(screen.put_off for screen in screens) == jobs - CLOSE_QUERIES * NAMED_PODS
+    assert len({screen.window for screen in screens}) == WINDOWS
+    assert all(screen.window >= asked.window for screen, asked in zip(screens, questions, strict=True))
+
+
+async def test_a_job_of_more_pods_than_a_screen_names_is_looked_at_all_the_same() -> None:
+    pods = [f"huge-{rank}" for rank in range(CLOSE_QUERIES * NAMED_PODS + 100)]
+    connection = Scripted([glance(pod) for pod in (*pods, "small-0")])
+    huge, small = await screening(connection).read([question(*pods), question("small-0")], NOW)
+    assert len(connection.asked) == 1 + CLOSE_QUERIES
+    assert not huge.put_off
+    assert small.put_off
+
+
+async def test_jobs_that_rest_come_before_those_without_samples() -> None:
+    silent = [question(f"silent-{number}") for number in range(CLOSE_QUERIES * NAMED_PODS)]
+    screens, query = await looked_at([glance("rests-0")], *silent, question("rests-0"))
+    assert "rests-0" in query
+    assert screens[-1].gpus
+    assert not any(screen.put_off for screen in screens)
+
+
+def test_at_most_so_many_windows_and_nobody_judged_by_a_shorter_one() -> None:
+    wanted = {timedelta(minutes=minutes) for minutes in range(10, 31)}
+    chosen = _chosen(wanted)
+    assert len(chosen) == WINDOWS
+    assert max(chosen) == max(wanted)
+    assert _chosen(set(chosen)) == chosen
+
+
+# --------------------------------------------------------------------------------------------------- idle since when
+
+
+def past(worked: Callable[[float], float | None]) -> list[Row]:
+    """Rows of a look back in steps of five minutes: `worked` by the step's age in seconds, None for no row."""
+    times = [NOW.timestamp() - 300 * number for number in range(289)][::-1]
+    values = [[time, str(value)] for time in times if (value := worked(NOW.timestamp() - time)) is not None]
+    return [{"metric": {"UUID": "GPU-1", "namespace": "team", "pod": "bert-0"}, "values": values}]
+
+
+async def quiet_since(reader: Screening, now: datetime = NOW) -> timedelta | None:
+    (screen,) = await reader.read([question("bert-0")], now)
+    ((gpu,),) = screen.gpus.values()
+    return None if gpu.quiet_since is None else NOW - gpu.quiet_since
+
+
+@pytest.mark.parametrize(
+    "worked, since",
+    [
+        (lambda age: float(age >= 7200), timedelta(hours=2)),
+        # A step that samples do not cover has no row: the stretch begins after the gap.
+        (lambda age: None if age == 7200 else 0.0, timedelta(hours=2)),
+        (lambda age: 0.0, timedelta(hours=24)),
+        # Work, for the look back, within the window, for the close look not: its own word counts.
+        (lambda age: float(age >= 600), HOUR),
+    ],
+)
+async def test_an_idle_stretch_begins_after_the_last_work_or_gap(
+    worked: Callable[[float], float | None], since: timedelta
+) -> None:
+    connection = Scripted([glance("bert-0")], closely("bert-0", (UTIL, "0")), back=past(worked))
+    assert await quiet_since(screening(connection)) == since
+
+
+async def test_an_idle_stretch_is_looked_up_once_and_goes_on_while_windows_overlap() -> None:
+    rest = [glance("bert-0")], closely("bert-0", (UTIL, "0"))
+    connection = Scripted(*rest, *rest, *rest, back=past(lambda age: float(age >= 7200)))
+    reader = screening(connection)
+    assert await quiet_since(reader) == timedelta(hours=2)
+    connection.back = ()
+    assert await quiet_since(reader, NOW + timedelta(minutes=59)) == timedelta(hours=2)
+    assert len(connection.asked) == 3 + 2
+    # More than a window later: what was between is not known.
+    assert await quiet_since(reader, NOW + timedelta(minutes=120)) == -timedelta(hours=1)
+
+
+async def test_a_window_with_gaps_carries_no_idle_stretch_on() -> None:
+    told = [row("coverage/3600", "89", gpu_id="c"), row(f"{UTIL}/3600", "0", gpu_id="u")]
+    connection = Scripted([glance("bert-0")], told, back=past(lambda age: 0.0))
+    assert await quiet_since(screening(connection)) is None
+    assert len(connection.asked) == 2

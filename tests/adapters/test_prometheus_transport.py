@@ -18,10 +18,11 @@ import pytest
 
 from stoker.adapters.prometheus import PrometheusSource
 from stoker.models.prometheus_access import PrometheusAccess
-from stoker.models.screen import MetricsUnavailable
+from stoker.models.screen import MetricsUnavailable, Question
 from stoker.models.vocabulary import UnknownReason
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+QUESTION = Question(pods=(("team", "bert-0"),), window=timedelta(hours=1))
 EMPTY = {"status": "success", "data": {"resultType": "vector", "result": []}}
 
 
@@ -78,20 +79,20 @@ def server() -> Iterator[Stub]:
 async def unavailable(server: Stub, timeout: timedelta = timedelta(seconds=5)) -> MetricsUnavailable:
     async with PrometheusSource(PrometheusAccess(url=server.url, timeout=timeout)) as source:
         with pytest.raises(MetricsUnavailable) as raised:
-            await source.screen(timedelta(hours=1), NOW)
+            await source.screen([QUESTION], NOW)
     return raised.value
 
 
 async def test_the_query_travels_in_the_body_with_time_and_timeout(server: Stub) -> None:
     async with PrometheusSource(PrometheusAccess(url=server.url + "/", timeout=timedelta(seconds=5))) as source:
-        screen = await source.screen(timedelta(hours=1), NOW)
+        (screen,) = await source.screen([QUESTION], NOW)
     assert screen.complete
     assert screen.gpus == {}
     ((path, _, form),) = server.requests
     assert path == "/api/v1/query"
     assert form["time"] == ["1795262400.000"]
     assert form["timeout"] == ["5s"]
-    assert "max_over_time(DCGM_FI_DEV_GPU_UTIL[3600s])" in form["query"][0]
+    assert 'max_over_time(DCGM_FI_DEV_GPU_UTIL{exported_pod=~"bert-0"}[600s])' in form["query"][0]
 
 
 async def test_a_bearer_token_is_read_anew_for_each_request(server: Stub, tmp_path: Path) -> None:
@@ -99,19 +100,19 @@ async def test_a_bearer_token_is_read_anew_for_each_request(server: Stub, tmp_pa
     async with PrometheusSource(PrometheusAccess(url=server.url, token_file=token)) as source:
         for secret in ("first", "second"):
             token.write_text(f"{secret}\n")
-            await source.screen(timedelta(hours=1), NOW)
+            await source.screen([QUESTION], NOW)
         token.unlink()
         with pytest.raises(MetricsUnavailable, match="token"):
-            await source.screen(timedelta(hours=1), NOW)
+            await source.screen([QUESTION], NOW)
     assert [headers["Authorization"] for _, headers, _ in server.requests] == ["Bearer first", "Bearer second"]
 
 
 async def test_a_warning_makes_the_answer_partial_and_an_info_does_not(server: Stub) -> None:
     async with PrometheusSource(PrometheusAccess(url=server.url)) as source:
         server.behave = lambda handler: answer(handler, EMPTY | {"infos": ["PromQL info: not a counter"]})
-        assert (await source.screen(timedelta(hours=1), NOW)).complete
+        assert (await source.screen([QUESTION], NOW))[0].complete
         server.behave = lambda handler: answer(handler, EMPTY | {"warnings": ["remote_read: refused"]})
-        screen = await source.screen(timedelta(hours=1), NOW)
+        (screen,) = await source.screen([QUESTION], NOW)
         assert not screen.complete
         assert screen.message == "remote_read: refused"
 
@@ -156,7 +157,7 @@ async def test_a_redirect_is_not_followed_with_the_token(server: Stub, tmp_path:
     server.behave = redirect
     async with PrometheusSource(PrometheusAccess(url=server.url, token_file=token)) as source:
         with pytest.raises(MetricsUnavailable, match="307"):
-            await source.screen(timedelta(hours=1), NOW)
+            await source.screen([QUESTION], NOW)
     assert [path for path, _, _ in server.requests] == ["/api/v1/query"]
 
 
@@ -185,20 +186,20 @@ async def test_an_answer_that_trickles_ends_with_the_timeout(server: Stub) -> No
 async def test_nobody_listens(server: Stub) -> None:
     async with PrometheusSource(PrometheusAccess(url="http://127.0.0.1:9")) as source:
         with pytest.raises(MetricsUnavailable, match="refused"):
-            await source.screen(timedelta(hours=1), NOW)
+            await source.screen([QUESTION], NOW)
 
 
 async def test_another_clock_is_noticed(server: Stub) -> None:
     async with PrometheusSource(PrometheusAccess(url=server.url)) as source:
         with pytest.raises(MetricsUnavailable, match="300 s ahead of ours") as raised:
-            await source.screen(timedelta(hours=1), NOW - timedelta(minutes=5))
+            await source.screen([QUESTION], NOW - timedelta(minutes=5))
     assert raised.value.reason is UnknownReason.STALE
 
 
 async def test_a_time_without_a_zone_is_refused(server: Stub) -> None:
     async with PrometheusSource(PrometheusAccess(url=server.url)) as source:
         with pytest.raises(ValueError, match="zone"):
-            await source.screen(timedelta(hours=1), NOW.replace(tzinfo=None))
+            await source.screen([QUESTION], NOW.replace(tzinfo=None))
 
 
 async def test_a_password_is_read_anew_and_sent_as_basic_authentication(server: Stub, tmp_path: Path) -> None:
@@ -207,7 +208,7 @@ async def test_a_password_is_read_anew_and_sent_as_basic_authentication(server: 
     async with PrometheusSource(access) as source:
         for secret in ("first", "zwölf"):
             password.write_text(f"{secret}\n")
-            await source.screen(timedelta(hours=1), NOW)
+            await source.screen([QUESTION], NOW)
     sent = [base64.b64decode(headers["Authorization"].removeprefix("Basic ")) for _, headers, _ in server.requests]
     assert [pair.decode() for pair in sent] == ["stoker:first", "stoker:zwölf"]
 
@@ -218,20 +219,20 @@ async def test_a_token_that_is_none_is_said_and_not_sent(server: Stub, tmp_path:
     token.write_text(content)
     async with PrometheusSource(PrometheusAccess(url=server.url, token_file=token)) as source:
         with pytest.raises(MetricsUnavailable, match="holds no token"):
-            await source.screen(timedelta(hours=1), NOW)
+            await source.screen([QUESTION], NOW)
     assert server.requests == []
 
 
 async def test_the_tenant_travels_with_each_query(server: Stub) -> None:
     async with PrometheusSource(PrometheusAccess(url=server.url, headers={"X-Scope-OrgID": "a|b"})) as source:
-        await source.screen(timedelta(hours=1), NOW)
+        await source.screen([QUESTION], NOW)
     ((_, headers, _),) = server.requests
     assert headers["X-Scope-OrgID"] == "a|b"
 
 
 async def test_a_path_before_the_api_is_kept(server: Stub) -> None:
     async with PrometheusSource(PrometheusAccess(url=f"{server.url}/prometheus/")) as source:
-        await source.screen(timedelta(hours=1), NOW)
+        await source.screen([QUESTION], NOW)
     assert [path for path, _, _ in server.requests] == ["/prometheus/api/v1/query"]
 
 
@@ -241,4 +242,4 @@ async def test_a_certificate_that_is_missing_is_named(tmp_path: Path, file: str)
     access = PrometheusAccess(**{"url": "https://127.0.0.1:9", file: missing})  # type: ignore[arg-type]
     async with PrometheusSource(access) as source:
         with pytest.raises(MetricsUnavailable, match=str(missing)):
-            await source.screen(timedelta(hours=1), NOW)
+            await source.screen([QUESTION], NOW)

@@ -1,7 +1,7 @@
 """`stoker diagnose` over a metrics' source that replays compact series; with a real one it is tried end to end."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
 from stoker.cli import stoker
-from stoker.models.screen import GpuWindow, MetricsUnavailable, Screen
+from stoker.diagnosis import diagnose
+from stoker.models.screen import GpuWindow, MetricsUnavailable, Question, Screen
 from stoker.models.series import GpuSignal, JobFacts, JobSeries, PodSignal
 from stoker.models.vocabulary import Category, Confidence, Severity, Source, Stage, UnknownReason
 from stoker.subjects.grid import Trace, job_series
@@ -54,26 +55,26 @@ class Tape:
             )
         return job_series(facts, self._traces(), start=start, end=end, step=step)
 
-    async def screen(self, window: timedelta, now: datetime) -> Screen:
+    async def screen(self, questions: Sequence[Question], now: datetime) -> list[Screen]:
         if self.screen_fails:
             raise MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, "no answer within 6 s")
-        opened = now - window
-        return Screen(
-            at=now,
-            window=window,
-            gpus={
-                ("nlp", pod): tuple(
-                    GpuWindow(
-                        gpu=f"{pod}-{number}",
-                        peaks={GpuSignal.UTIL: max(value for time, value in _points(text) if opened < time <= now)},
-                        coverage_percent=100,
-                        last_sample_at=now,
-                        shared=self.shared,
-                    )
-                    for number, text in enumerate(gpus)
-                )
-                for pod, gpus in self.pods.items()
-            },
+        return [
+            Screen(
+                at=now, window=one.window, gpus={key: self._window(key[1], now - one.window, now) for key in one.pods}
+            )
+            for one in questions
+        ]
+
+    def _window(self, pod: str, opened: datetime, now: datetime) -> tuple[GpuWindow, ...]:
+        return tuple(
+            GpuWindow(
+                gpu=f"{pod}-{number}",
+                peaks={GpuSignal.UTIL: max(value for time, value in _points(text) if opened < time <= now)},
+                coverage_percent=100,
+                last_sample_at=now,
+                shared=self.shared,
+            )
+            for number, text in enumerate(self.pods[pod])
         )
 
     def _traces(self) -> list[Trace]:
@@ -225,6 +226,51 @@ def test_a_source_that_is_down_is_not_asked_for_every_job(tmp_path: Path, tape: 
     assert all(job["error"] for job in document(result)["jobs"])
 
 
+# --------------------------------------------------------------------------------------------------------------- logs
+
+
+def logged(*lines: tuple[float, str], pod: str | None = None) -> str:
+    """Lines so many seconds after the start, as kubectl writes them."""
+    prefix = "" if pod is None else f"[pod/{pod}/trainer] "
+    stamps = [((START + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ"), text) for seconds, text in lines]
+    return "".join(f"{prefix}{stamp} {text}\n" for stamp, text in stamps)
+
+
+def test_recorded_logs_reach_the_diagnosis(tmp_path: Path, tape: Tape, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[JobSeries] = []
+
+    def spy(facts: JobFacts, series: JobSeries, *rest: Any, **options: Any) -> Any:
+        seen.append(series)
+        return diagnose(facts, series, *rest, **options)
+
+    monkeypatch.setattr("stoker.cli.diagnosis.look.diagnose", spy)
+    file = tmp_path / "job.log"
+    lines = ((60, "Collecting torch==2.4"), (400, "Epoch 1/90"), (86_400, "Epoch 90/90"))
+    file.write_text(logged(*lines, pod="bert-0") + logged((500, "Saving checkpoint"), pod="other-0"))
+    run(tmp_path, "--logs-file", str(file), jobs=[entry("bert"), entry("wide")])
+    assert [[mark.text for mark in series.marks] for series in seen] == [["Collecting torch==2.4", "Epoch 1/90"], []]
+    file.write_text(logged(*lines))
+    run(tmp_path, "--logs-file", str(file), "--job", "bert", jobs=[entry("bert"), entry("wide")])
+    assert [mark.pod for mark in seen[-1].marks] == ["bert-0", "bert-0"]
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        (None, "No such file"),
+        ("Epoch 1/90\n", "no line begins with a time: write it with kubectl logs --timestamps --prefix"),
+        ("2026-11-20T06:00:00Z Epoch 1/90\n", "name no pod, and there are several"),
+    ],
+)
+def test_logs_that_cannot_be_placed_are_refused(tmp_path: Path, tape: Tape, text: str | None, said: str) -> None:
+    file = tmp_path / "job.log"
+    if text is not None:
+        file.write_text(text)
+    result = run(tmp_path, "--logs-file", str(file), jobs=[entry("bert"), entry("wide")])
+    assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+    assert tape.asked == []
+
+
 # ----------------------------------------------------------------------------------------------------- bounds of life
 
 
@@ -330,6 +376,7 @@ def test_a_wrong_file_is_refused_with_the_place_the_value_and_what_is_allowed(
     [
         (["--selector", "app=bert"], "--jobs asks no cluster"),
         (["--all-namespaces"], "--jobs asks no cluster"),
+        (["--logs"], "--jobs asks no cluster"),
         (["--from", "-1h", "--to", "-2h"], "--from must be earlier than --to"),
         (["--from", "tomorrow"], "is no point in time"),
         (["--job", "other"], "holds no such job"),

@@ -1,6 +1,6 @@
 """The last look before a reclaim, and the order in which it is recorded and done."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,7 +19,7 @@ from stoker.controller.reclaiming import Reclaimer, ReclaimSettings
 from stoker.controller.store import Store
 from stoker.models.dljob import DLJob
 from stoker.models.finding import rfc3339
-from stoker.models.screen import GpuWindow, MetricsUnavailable, Screen
+from stoker.models.screen import GpuWindow, MetricsUnavailable, Question, Screen
 from stoker.models.series import GpuSignal, JobFacts, JobSeries
 from stoker.models.vocabulary import UnknownReason
 from tests.controller.cluster import FakeApi
@@ -51,7 +51,7 @@ class Gauges:
         self.utils: list[float] = [0.0] * 8
         self.error: MetricsUnavailable | None = None
 
-    async def screen(self, window: timedelta, now: datetime) -> Screen:
+    async def screen(self, questions: Sequence[Question], now: datetime) -> list[Screen]:
         if self.error is not None:
             raise self.error
         gpus = tuple(
@@ -64,7 +64,9 @@ class Gauges:
             )
             for index, util in enumerate(self.utils)
         )
-        return Screen(at=now, window=window, gpus={("team", "bert-0-abcde"): gpus})
+        (asked,) = questions
+        assert asked.closely
+        return [Screen(at=now, window=asked.window, gpus={("team", "bert-0-abcde"): gpus})]
 
     async def series(self, facts: JobFacts, start: datetime, end: datetime, step: timedelta) -> JobSeries:
         raise AssertionError("the last look is the screen")

@@ -1,7 +1,7 @@
 """The metrics tick: who is looked at, over which window, and what is known when the metrics are away."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,12 +12,13 @@ from stoker.controller.looks import Looks
 from stoker.controller.manifests import Manifests
 from stoker.controller.policies import Policies
 from stoker.controller.queue import WorkQueue
-from stoker.controller.scan import EXAMINED, WINDOWS, Scanner, _chosen
+from stoker.controller.scan import EXAMINED, FAILURES, Scanner
 from stoker.controller.store import Key, Store
 from stoker.models.diagnosis import IdlenessState
+from stoker.models.dljob import DLJob
 from stoker.models.finding import rfc3339
-from stoker.models.screen import MetricsUnavailable, Screen
-from stoker.models.series import JobFacts, JobSeries
+from stoker.models.screen import GpuWindow, MetricsUnavailable, PodGlance, Question, Screen
+from stoker.models.series import GpuSignal, JobFacts, JobSeries
 from stoker.models.vocabulary import UnknownReason
 from tests.workload.building import JOB_UID, dljob_object, pod
 
@@ -27,12 +28,12 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 class StoppedClock:
     def __init__(self) -> None:
         self.seconds = 0.0
+        self.time = NOW
 
     def now(self) -> datetime:
-        return NOW
+        return self.time
 
     def monotonic(self) -> float:
-        self.seconds += 1
         return self.seconds
 
 
@@ -40,30 +41,75 @@ class Asked:
     """Remembers what it was asked; it has no samples of anything."""
 
     def __init__(self) -> None:
-        self.windows: list[timedelta] = []
+        self.screens: list[list[Question]] = []
+        self.glances: dict[str, float] = {}
+        """Of each job that is glanced at: its mean."""
+        self.resting: set[str] = set()
+        """Jobs whose GPUs rest, as a close look shows."""
+        self.put_off: set[str] = set()
+        self.unreadable: set[str] = set()
+        """Jobs whose series can't be read."""
         self.examined: list[str] = []
         self.error: MetricsUnavailable | None = None
         self.hangs = False
 
-    async def screen(self, window: timedelta, now: datetime) -> Screen:
-        self.windows.append(window)
+    async def screen(self, questions: Sequence[Question], now: datetime) -> list[Screen]:
+        self.screens.append(list(questions))
         if self.hangs:
             await asyncio.Event().wait()
         if self.error is not None:
             raise self.error
-        return Screen(at=now, window=window)
+        return [self._screen(question, now) for question in questions]
+
+    def _screen(self, question: Question, now: datetime) -> Screen:
+        glances, gpus = {}, {}
+        for key in question.pods:
+            job, _, rank = key[1].rpartition("-")
+            if job in self.glances:
+                glances[key] = PodGlance(average_percent=self.glances[job])
+            if job in self.resting - self.put_off:
+                gpus[key] = tuple(
+                    GpuWindow(
+                        gpu=f"GPU-{job}-{rank}-{index}",
+                        peaks={GpuSignal.UTIL: 0},
+                        coverage_percent=100,
+                        last_sample_at=now,
+                    )
+                    for index in range(8)
+                )
+            if job in self.resting:
+                glances[key] = PodGlance(peaks={GpuSignal.UTIL: 0}, average_percent=0)
+        put_off = any(key[1].rpartition("-")[0] in self.put_off for key in question.pods)
+        return Screen(at=now, window=question.window, glances=glances, gpus=gpus, put_off=put_off)
 
     async def series(self, facts: JobFacts, start: datetime, end: datetime, step: timedelta) -> JobSeries:
         self.examined.append(facts.name)
+        if facts.name in self.unreadable:
+            raise MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, "too many samples")
         times = np.arange(start.timestamp(), end.timestamp() + 1, step.total_seconds())
         return JobSeries(times=times, step=step.total_seconds())
+
+
+class Waiting(WorkQueue[Key]):
+    def take(self) -> list[str]:
+        """The names of all that wait, who no longer do."""
+        names = []
+        while len(self):
+            key = self._ready.get_nowait()
+            self._waiting.discard(key)
+            names.append(key.name)
+        return names
+
+
+async def nobody(*_: object) -> None:
+    """Examines no job."""
 
 
 class World:
     def __init__(self) -> None:
         self.store, self.looks, self.metrics = Store(), Looks(), Asked()
-        self.queue: WorkQueue[Key] = WorkQueue()
-        clock = StoppedClock()
+        self.queue = Waiting()
+        clock = self.clock = StoppedClock()
         policies = Policies(self.store.policies, self.store.namespaces)
         self.scanner = Scanner(
             self.store,
@@ -77,14 +123,23 @@ class World:
         )
         self._versions: Iterator[int] = iter(range(1, 10_000))
 
-    def add(self, name: str, *, phase: str = "Running", pods: int = 1, **options: Any) -> None:
+    def add(
+        self,
+        name: str,
+        *,
+        phase: str = "Running",
+        pods: int = 1,
+        started: str | None = "2026-11-21T05:00:00Z",
+        ready: bool = True,
+        **options: Any,
+    ) -> None:
         """A DLJob with pods that have run for seven hours; `status` and fields of the spec as options."""
         status = {"phase": phase, "jobUID": f"{JOB_UID}-{name}", **options.pop("status", {})}
         raw = dljob_object(name, status=status, **options)
         raw["metadata"] |= {"uid": f"uid-{name}", "resourceVersion": str(next(self._versions))}
         self.store.dljobs.put(raw)
         for rank in range(pods):
-            one = pod(rank)
+            one = pod(rank, started=started, ready=ready)
             one["metadata"] |= {
                 "name": f"{name}-{rank}",
                 "labels": {"stoker.dev/dljob": name},
@@ -93,6 +148,11 @@ class World:
             }
             self.store.pods.put(one)
 
+    async def tick(self) -> None:
+        """Half a minute after the last one."""
+        self.clock.seconds += 30
+        await self.scanner.tick()
+
     def state(self, name: str) -> IdlenessState | None:
         look = self.looks.get(f"uid-{name}")
         return None if look is None else look.idleness.state
@@ -100,8 +160,8 @@ class World:
 
 async def test_without_jobs_nothing_is_asked() -> None:
     world = World()
-    await world.scanner.tick()
-    assert not world.metrics.windows
+    await world.tick()
+    assert not world.metrics.screens
 
 
 async def test_only_jobs_that_hold_gpus_are_looked_at() -> None:
@@ -110,27 +170,90 @@ async def test_only_jobs_that_hold_gpus_are_looked_at() -> None:
         world.add(phase.lower(), phase=phase)
     world.add("no-gpus", gpusPerNode=0)
     world.add("running")
-    await world.scanner.tick()
+    await world.tick()
     assert world.metrics.examined == ["running"]
     assert len(world.queue) == 1
 
 
-async def test_one_screen_for_all_jobs_of_one_window() -> None:
+async def test_one_screen_for_all_jobs_whatever_their_windows() -> None:
     world = World()
     for number in range(50):
+        world.add(f"job-{number}", reclaim={"idleAfter": f"{10 + number}m"})
+    world.add("default")
+    await world.tick()
+    (questions,) = world.metrics.screens
+    assert {question.window for question in questions} == {timedelta(minutes=minutes) for minutes in range(10, 61)}
+    assert len(world.queue) == 51
+
+
+async def test_only_who_can_be_idle_by_its_age_is_looked_at_closely() -> None:
+    world = World()
+    world.add("old")
+    world.add("young", started="2026-11-21T11:30:00Z")
+    world.add("not-ready", ready=False)
+    await world.tick()
+    (questions,) = world.metrics.screens
+    assert {question.pods[0][1]: question.closely for question in questions} == {
+        "old-0": True,
+        "young-0": False,
+        "not-ready-0": False,
+    }
+
+
+async def test_a_tick_asks_one_screen_and_the_series_of_a_bounded_number_of_jobs() -> None:
+    """What a screen asks of the server is bounded by its own tests: five queries."""
+    world = World()
+    for number in range(10 * EXAMINED):
         world.add(f"job-{number}")
-    await world.scanner.tick()
-    assert world.metrics.windows == [timedelta(hours=1)]
-    assert len(world.queue) == 50
+    for _ in range(3):
+        await world.tick()
+    assert len(world.metrics.screens) == 3
+    assert len(world.metrics.examined) == 3 * EXAMINED
+
+
+async def test_only_jobs_of_which_there_is_news_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    for number in range(EXAMINED):
+        world.add(f"examined-{number}")
+    world.add("quiet", phase="Starting", started=None)
+    world.add("idle")
+    world.metrics.resting = {"idle"}
+    await world.tick()
+    assert len(world.queue.take()) == EXAMINED + 2
+    monkeypatch.setattr(world.scanner, "_examine", nobody)
+    for resting, news in (({"idle"}, ["idle"]), (set(), ["idle"]), (set(), [])):
+        world.metrics.resting = resting
+        await world.tick()
+        assert world.queue.take() == news
+
+
+async def test_what_did_not_change_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    for number in range(3):
+        world.add(f"job-{number}")
+    read: list[str] = []
+    validate = DLJob.model_validate
+
+    def counted(raw: Any) -> DLJob:
+        read.append(raw["metadata"]["name"])
+        return validate(raw)
+
+    monkeypatch.setattr(DLJob, "model_validate", counted)
+    await world.tick()
+    await world.tick()
+    assert sorted(read) == ["job-0", "job-1", "job-2"]
+    world.add("job-1", phase="Starting")
+    await world.tick()
+    assert read[3:] == ["job-1"]
 
 
 async def test_jobs_are_examined_in_rotation_within_the_budget() -> None:
     world = World()
     for number in range(EXAMINED + 5):
         world.add(f"job-{number}")
-    await world.scanner.tick()
+    await world.tick()
     assert len(world.metrics.examined) == EXAMINED
-    await world.scanner.tick()
+    await world.tick()
     assert set(world.metrics.examined[: EXAMINED + 5]) == {f"job-{number}" for number in range(EXAMINED + 5)}
 
 
@@ -142,7 +265,7 @@ async def test_jobs_whose_series_fail_do_not_keep_the_others_from_being_examined
         world.add(f"ended-{number}", phase="Failed", status=ended)
     world.add("running")
     for _ in range(3):
-        await world.scanner.tick()
+        await world.tick()
     assert "running" in world.metrics.examined
 
 
@@ -152,24 +275,65 @@ async def test_a_warned_job_is_examined_in_every_tick() -> None:
         world.add(f"job-{number}")
     world.add("warned", status={"reclaim": {"state": "Warned", "deadline": rfc3339(NOW)}})
     for _ in range(3):
-        await world.scanner.tick()
+        await world.tick()
     assert world.metrics.examined.count("warned") == 3
 
 
-def test_at_most_so_many_windows_and_nobody_judged_by_a_shorter_one() -> None:
-    wanted = {timedelta(minutes=minutes) for minutes in range(10, 31)}
-    chosen = _chosen(wanted)
-    assert len(chosen) == WINDOWS
-    assert max(chosen) == max(wanted)
-    assert _chosen(set(chosen)) == chosen
-
-
-async def test_a_job_with_its_own_window_gets_its_own_screen() -> None:
+async def test_a_screen_says_whom_to_examine() -> None:
+    """Who looks low comes before those who don't, even if these were there first."""
     world = World()
-    world.add("own", reclaim={"idleAfter": "10m"})
-    world.add("default")
-    await world.scanner.tick()
-    assert world.metrics.windows == [timedelta(minutes=10), timedelta(hours=1)]
+    for number in range(EXAMINED):
+        world.add(f"busy-{number}")
+        world.metrics.glances[f"busy-{number}"] = 90
+    world.add("low")
+    world.metrics.glances["low"] = 20
+    await world.tick()
+    assert world.metrics.examined[0] == "low"
+
+
+async def test_a_job_that_is_put_off_keeps_what_a_close_look_has_said_while_it_is_fresh() -> None:
+    world = World()
+    world.add("job")
+    world.metrics.resting = {"job"}
+    await world.tick()
+    assert world.state("job") is IdlenessState.IDLE
+    world.metrics.put_off = {"job"}
+    for minutes, state in ((3, IdlenessState.IDLE), (4, IdlenessState.UNKNOWN)):
+        world.clock.time = NOW + timedelta(minutes=minutes)
+        await world.tick()
+        assert world.state("job") is state
+
+
+async def test_who_waited_longest_for_a_close_look_is_asked_for_first() -> None:
+    world = World()
+    for name in ("first", "second", "warned"):
+        status = {"reclaim": {"state": "Warned", "deadline": rfc3339(NOW)}} if name == "warned" else {}
+        world.add(name, status=status)
+    world.metrics.resting = {"first", "second", "warned"}
+    world.metrics.put_off = {"second"}
+    for _ in range(2):
+        await world.tick()
+    assert [question.pods[0][1] for question in world.metrics.screens[-1]] == ["warned-0", "second-0", "first-0"]
+
+
+async def test_a_job_whose_series_can_not_be_read_blocks_nobody() -> None:
+    world = World()
+    for number in range(FAILURES - 1):
+        world.add(f"huge-{number}")
+        world.metrics.glances[f"huge-{number}"] = 10
+    world.add("job")
+    world.metrics.unreadable = {f"huge-{number}" for number in range(FAILURES - 1)}
+    await world.tick()
+    assert world.metrics.examined[-1] == "job"
+
+
+async def test_after_some_failures_in_a_row_the_tick_gives_up() -> None:
+    world = World()
+    for number in range(EXAMINED):
+        world.add(f"job-{number}")
+    world.metrics.unreadable = {f"job-{number}" for number in range(EXAMINED)}
+    await world.tick()
+    assert len(world.metrics.examined) == FAILURES
 
 
 @pytest.mark.parametrize("reason", [UnknownReason.PROMETHEUS_UNAVAILABLE, UnknownReason.PARTIAL])
@@ -177,7 +341,7 @@ async def test_without_metrics_every_job_is_unknown_for_that_reason(reason: Unkn
     world = World()
     world.add("job")
     world.metrics.error = MetricsUnavailable(reason, "no answer")
-    await world.scanner.tick()
+    await world.tick()
     look = world.looks.get("uid-job")
     assert look is not None
     assert (look.idleness.state, look.idleness.reason) == (IdlenessState.UNKNOWN, reason)
@@ -190,14 +354,14 @@ async def test_a_source_that_never_answers_leaves_every_job_unknown(monkeypatch:
     world = World()
     world.add("job")
     world.metrics.hangs = True
-    await world.scanner.tick()
+    await world.tick()
     assert world.state("job") is IdlenessState.UNKNOWN
 
 
 async def test_a_job_without_samples_is_unknown_never_idle() -> None:
     world = World()
     world.add("job")
-    await world.scanner.tick()
+    await world.tick()
     assert world.state("job") is IdlenessState.UNKNOWN
 
 
@@ -210,7 +374,7 @@ async def test_a_finished_job_gets_one_final_look() -> None:
     )
     world.add("old", phase="Failed", status={"completionTime": "2026-11-14T09:00:00Z"})
     world.add("without-pods", phase="Failed", pods=0, status={"completionTime": ended})
-    await world.scanner.tick()
+    await world.tick()
     assert world.metrics.examined == ["fresh"]
 
 
@@ -218,14 +382,14 @@ async def test_a_job_that_cannot_be_read_does_not_hide_the_others() -> None:
     world = World()
     world.add("broken", image=7)
     world.add("good")
-    await world.scanner.tick()
+    await world.tick()
     assert world.metrics.examined == ["good"]
 
 
 async def test_jobs_that_are_gone_are_forgotten() -> None:
     world = World()
     world.add("job")
-    await world.scanner.tick()
+    await world.tick()
     world.store.dljobs.compare([], version=100_000)
-    await world.scanner.tick()
+    await world.tick()
     assert world.looks.get("uid-job") is None

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.diagnosis import idleness
+from stoker.diagnosis import idleness, question
 from stoker.models.diagnosis import Idleness, IdlenessState
-from stoker.models.screen import GpuWindow, PodKey, Screen
+from stoker.models.screen import GpuWindow, PodGlance, PodKey, Screen
 from stoker.models.series import GpuSignal, JobFacts, PodFacts
 from stoker.models.vocabulary import UnknownReason
 
@@ -128,9 +128,49 @@ def test_allocated_memory_is_no_activity() -> None:
     assert judge(facts, seen).state is IdlenessState.IDLE
 
 
-def test_a_gpu_that_was_not_looked_at_closely_is_active() -> None:
-    facts = job(nodes=1, gpus=1)
-    assert judge(facts, screen(facts, {(0, 0): gpu(0, examined=False)})).state is IdlenessState.ACTIVE
+@pytest.mark.parametrize("signal, peak", [(GpuSignal.UTIL, 1), (GpuSignal.GRAPHICS, 0.4)])
+def test_work_at_a_glance_means_active_whatever_a_close_look_says(signal: GpuSignal, peak: float) -> None:
+    facts = job()
+    glances = {("team", "bert-0"): PodGlance(peaks={signal: 0}), ("team", "bert-1"): PodGlance(peaks={signal: peak})}
+    for gpus in (screen(facts).gpus, {}):
+        answer = judge(facts, Screen(at=NOW, window=WINDOW, glances=glances, gpus=gpus))
+        assert answer.state is IdlenessState.ACTIVE
+        assert f"GPUs of pod bert-1: {signal} is over its idle level" in answer.message
+
+
+def test_rest_at_a_glance_proves_nothing() -> None:
+    facts = job()
+    glances = {("team", pod.name): PodGlance(peaks={GpuSignal.UTIL: 0}, average_percent=0) for pod in facts.pods}
+    answer = judge(facts, Screen(at=NOW, window=WINDOW, glances=glances, put_off=True))
+    assert (answer.state, answer.reason) == (IdlenessState.UNKNOWN, UnknownReason.PARTIAL)
+    young = job(started=timedelta(minutes=20))
+    answer = judge(young, Screen(at=NOW, window=WINDOW, glances=glances))
+    assert answer.state is IdlenessState.ACTIVE
+    assert "started 20 min ago" in answer.message
+
+
+def test_a_pod_that_not_even_a_glance_has_seen_has_no_samples() -> None:
+    facts = job()
+    glances = {("team", "bert-0"): PodGlance(peaks={GpuSignal.UTIL: 0})}
+    answer = judge(facts, Screen(at=NOW, window=WINDOW, glances=glances))
+    assert (answer.state, answer.reason) == (IdlenessState.UNKNOWN, UnknownReason.NO_SAMPLES)
+
+
+@pytest.mark.parametrize(
+    "facts, closely",
+    [
+        (job(), True),
+        (job(started=WINDOW), True),
+        (job(started=timedelta(minutes=59)), False),
+        (replace(job(), pods=job().pods[:1]), False),
+        (replace(job(), pods=(job().pods[0], replace(job().pods[1], ready=False))), False),
+        (replace(job(), pods=(job().pods[0], replace(job().pods[1], started_at=None))), False),
+    ],
+)
+def test_a_close_look_is_asked_for_only_where_a_job_can_be_idle(facts: JobFacts, *, closely: bool) -> None:
+    asked = question(facts, window=WINDOW, now=NOW)
+    assert asked.closely is closely
+    assert asked.pods == tuple(("team", pod.name) for pod in facts.pods)
 
 
 @pytest.mark.parametrize(
@@ -237,14 +277,13 @@ values = st.one_of(
     st.floats(min_value=0, max_value=1e11), st.just(math.nan), st.just(math.inf), st.just(0.0), st.just(0.3)
 )
 windows = st.builds(
-    lambda index, peaks, coverage, age, watts, shared, examined, doubtful: gpu(
+    lambda index, peaks, coverage, age, watts, shared, doubtful: gpu(
         index,
         peaks=peaks,
         coverage_percent=coverage,
         last_sample_at=None if age is None else NOW - timedelta(seconds=age),
         context_idle_watts=watts,
         shared=shared,
-        examined=examined,
         doubtful=doubtful,
     ),
     st.integers(0, 3),
@@ -252,7 +291,6 @@ windows = st.builds(
     st.one_of(st.floats(0, 100), st.just(math.nan), st.just(100.0)),
     st.one_of(st.none(), st.integers(0, 600)),
     st.one_of(st.none(), st.just(80.0)),
-    st.booleans(),
     st.booleans(),
     st.booleans(),
 )
@@ -271,7 +309,6 @@ def test_nothing_is_idle_unless_every_gpu_of_the_pod_speaks_lately_and_often(
         for window in seen:
             assert window.coverage_percent >= 90
             assert window.last_sample_at is not None
-            assert window.examined
             assert not window.shared
             assert not window.doubtful
             primary = [window.peaks.get(GpuSignal.UTIL, math.nan), window.peaks.get(GpuSignal.GRAPHICS, math.nan)]

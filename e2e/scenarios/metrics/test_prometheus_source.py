@@ -11,7 +11,8 @@ import pytest
 
 from e2e.scenarios.metrics.recorded import NAMESPACE, History, RecordedPrometheus, Value, constant, until
 from stoker.adapters.prometheus import PrometheusSource
-from stoker.diagnosis import diagnose, idleness
+from stoker.adapters.prometheus_screen import WINDOWS
+from stoker.diagnosis import diagnose, idleness, question
 from stoker.models.diagnosis import Idleness, IdlenessState
 from stoker.models.policy import BUILT_IN
 from stoker.models.prometheus_access import PrometheusAccess
@@ -91,7 +92,8 @@ def history(end: datetime) -> History:
     )
     # One sample of an hour, off the minute.
     pod("one-not-a-number", REST | {"DCGM_FI_DEV_GPU_UTIL": lambda age: float("nan") if age == 1230 else 0})
-    pod("one-blank", REST | {"DCGM_FI_DEV_GPU_UTIL": lambda age: 9223372036854775794 if age == 1200 else 99})
+    pod("one-blank", REST | {"DCGM_FI_DEV_GPU_UTIL": lambda age: 9223372036854775794 if age == 1200 else 0})
+    pod("one-blank-but-busy", REST | {"DCGM_FI_DEV_GPU_UTIL": lambda age: 9223372036854775794 if age == 1200 else 99})
     story.gpu("shared-a", 0, REST, uuid="GPU-shared")
     story.gpu("shared-b", 0, REST, uuid="GPU-shared")
     # Another pod held the device until four minutes ago.
@@ -164,7 +166,17 @@ async def source(prometheus: RecordedPrometheus) -> AsyncIterator[PrometheusSour
         yield source
 
 
-def judged(screen: Screen, pod: str, now: datetime, gpus: int = 1) -> Idleness:
+async def seen(
+    source: PrometheusSource, pod: str, now: datetime, gpus: int = 1, *, age: timedelta = timedelta(hours=HOURS)
+) -> Screen:
+    """The screen of one job among several."""
+    others = [facts(other, now=now) for other in ("busy", "one-spike", "nowhere")]
+    jobs = [*others, facts(pod, gpus, now=now, age=age)]
+    return (await source.screen([question(job, window=WINDOW, now=now) for job in jobs], now))[-1]
+
+
+async def judged(source: PrometheusSource, pod: str, now: datetime, gpus: int = 1) -> Idleness:
+    screen = await seen(source, pod, now, gpus)
     return idleness(facts(pod, gpus, now=now), screen, window=WINDOW, min_coverage_percent=90, now=now)
 
 
@@ -195,6 +207,7 @@ def judged(screen: Screen, pod: str, now: datetime, gpus: int = 1) -> Idleness:
         ("not-a-number-but-busy", 1, IdlenessState.ACTIVE, None),
         ("one-not-a-number", 1, IdlenessState.UNKNOWN, UnknownReason.PARTIAL),
         ("one-blank", 1, IdlenessState.UNKNOWN, UnknownReason.PARTIAL),
+        ("one-blank-but-busy", 1, IdlenessState.ACTIVE, None),
         ("gap-of-ten-minutes", 1, IdlenessState.UNKNOWN, UnknownReason.PARTIAL),
         ("exporter-dead", 1, IdlenessState.UNKNOWN, UnknownReason.STALE),
         ("shared-a", 1, IdlenessState.UNKNOWN, UnknownReason.PARTIAL),
@@ -203,22 +216,22 @@ def judged(screen: Screen, pod: str, now: datetime, gpus: int = 1) -> Idleness:
 async def test_a_screen_tells_idle_from_everything_that_is_not(
     source: PrometheusSource, now: datetime, pod: str, gpus: int, state: IdlenessState, reason: UnknownReason | None
 ) -> None:
-    answer = judged(await source.screen(WINDOW, now), pod, now, gpus)
+    answer = await judged(source, pod, now, gpus)
     assert (answer.state, answer.reason) == (state, reason), answer.message
 
 
 async def test_idle_since_is_the_end_of_the_work(source: PrometheusSource, now: datetime) -> None:
     """Five-minute steps: up to five minutes late, never early."""
     for pod, gpus in (("idle", 8), ("new-names", 1)):
-        since = judged(await source.screen(WINDOW, now), pod, now, gpus).since
+        since = (await judged(source, pod, now, gpus)).since
         assert since is not None
         # The last sample with work is 90 minutes and 30 seconds old.
         assert timedelta(0) <= since - (now - timedelta(seconds=5430)) <= timedelta(minutes=5)
 
 
 async def test_a_job_younger_than_the_window_is_not_idle_yet(source: PrometheusSource, now: datetime) -> None:
-    screen = await source.screen(WINDOW, now)
     young = facts("idle", 8, now=now, age=timedelta(minutes=50))
+    screen = await seen(source, "idle", now, 8, age=timedelta(minutes=50))
     answer = idleness(young, screen, window=WINDOW, min_coverage_percent=90, now=now)
     assert answer.state is IdlenessState.ACTIVE
     assert "started 50 min ago" in answer.message
@@ -288,7 +301,7 @@ async def test_an_empty_prometheus_knows_nothing(tmp_path_factory: pytest.TempPa
     with RecordedPrometheus(tmp_path_factory.mktemp("empty")) as empty:
         async with PrometheusSource(PrometheusAccess(url=empty.url)) as source:
             now = datetime.now(UTC)
-            answer = judged(await source.screen(WINDOW, now), "idle", now)
+            answer = await judged(source, "idle", now)
             assert (answer.state, answer.reason) == (IdlenessState.UNKNOWN, UnknownReason.NO_SAMPLES)
             job = facts("idle", now=now)
             series = await source.series(job, now - timedelta(hours=1), now, timedelta(seconds=30))
@@ -296,7 +309,7 @@ async def test_an_empty_prometheus_knows_nothing(tmp_path_factory: pytest.TempPa
 
             empty.stop()
             with pytest.raises(MetricsUnavailable, match="refused") as down:
-                await source.screen(WINDOW, now)
+                await seen(source, "idle", now)
             assert down.value.reason is UnknownReason.PROMETHEUS_UNAVAILABLE
 
 
@@ -310,12 +323,11 @@ async def test_partial_answers_prove_activity_but_never_idleness(
     folder = tmp_path_factory.mktemp("partial")
     with RecordedPrometheus(folder, story.lines(), failing_remote_read=True) as prometheus:
         async with PrometheusSource(PrometheusAccess(url=prometheus.url), max_skew=None) as source:
-            screen = await source.screen(WINDOW, now)
-            assert not screen.complete
-            answer = judged(screen, "idle", now)
+            assert not (await seen(source, "idle", now)).complete
+            answer = await judged(source, "idle", now)
             assert (answer.state, answer.reason) == (IdlenessState.UNKNOWN, UnknownReason.PARTIAL)
             assert "remote" in answer.message
-            assert judged(screen, "busy", now).state is IdlenessState.ACTIVE
+            assert (await judged(source, "busy", now)).state is IdlenessState.ACTIVE
             job = facts("idle", now=now)
             series = await source.series(job, now - timedelta(hours=1), now, timedelta(seconds=30))
             assert not series.complete
@@ -331,7 +343,7 @@ async def test_a_scrape_a_minute_is_full_coverage(tmp_path_factory: pytest.TempP
     )
     with RecordedPrometheus(tmp_path_factory.mktemp("minute"), story.lines()) as prometheus:
         async with PrometheusSource(PrometheusAccess(url=prometheus.url), max_skew=None) as source:
-            assert judged(await source.screen(WINDOW, now), "idle", now).state is IdlenessState.IDLE
+            assert (await judged(source, "idle", now)).state is IdlenessState.IDLE
             job = facts("idle", now=now, age=timedelta(hours=3))
             series = await source.series(job, now - timedelta(hours=3), now, timedelta(seconds=30))
             used = diagnose(job, series, (), BUILT_IN.thresholds, now).utilization
@@ -343,14 +355,14 @@ async def test_a_scrape_a_minute_is_full_coverage(tmp_path_factory: pytest.TempP
 async def test_a_clock_that_is_not_prometheus_own_is_noticed(prometheus: RecordedPrometheus, now: datetime) -> None:
     async with PrometheusSource(PrometheusAccess(url=prometheus.url)) as source:
         with pytest.raises(MetricsUnavailable, match="clock") as skewed:
-            await source.screen(WINDOW, now - timedelta(minutes=20))
+            await seen(source, "idle", now - timedelta(minutes=20))
         assert skewed.value.reason is UnknownReason.STALE
 
 
 async def test_the_loop_is_free_while_prometheus_is_asked(source: PrometheusSource, now: datetime) -> None:
     """No blocking call: other work of the loop goes on during a screen."""
     turns = 0
-    asking = asyncio.create_task(source.screen(WINDOW, now))
+    asking = asyncio.create_task(seen(source, "idle", now))
     while not asking.done():
         turns += 1
         await asyncio.sleep(0)
@@ -358,15 +370,36 @@ async def test_the_loop_is_free_while_prometheus_is_asked(source: PrometheusSour
     assert turns > 100
 
 
-async def test_a_screen_costs_three_queries_whatever_the_number_of_pods(
+async def test_a_screen_costs_three_queries_whatever_the_number_of_jobs_and_windows(
     prometheus: RecordedPrometheus, source: PrometheusSource, now: datetime
 ) -> None:
-    """By Prometheus' own count; a job's series cost two."""
+    """By Prometheus' own count: a glance, a close look, since when. A job's series cost two."""
+    pods = {track.labels["pod"] for track in history(now).tracks}
+    jobs = [facts(pod, now=now) for pod in sorted(pods)]
     before = asked(prometheus)
-    await source.screen(WINDOW, now)
+    windows = (timedelta(minutes=10 + number) for number in range(len(jobs)))
+    screens = await source.screen(
+        [question(job, window=window, now=now) for job, window in zip(jobs, windows, strict=True)], now
+    )
     screened = asked(prometheus)
+    assert len({screen.window for screen in screens}) == WINDOWS
     await source.series(facts("idle", 8, now=now), now - timedelta(hours=HOURS), now, timedelta(seconds=30))
     assert (screened - before, asked(prometheus) - screened) == (3, 2)
+
+
+async def test_of_many_jobs_each_is_judged_by_its_own_window(source: PrometheusSource, now: datetime) -> None:
+    jobs = {"idle": facts("idle", 8, now=now)}
+    jobs |= {pod: facts(pod, now=now) for pod in ("idle-half-an-hour", "one-spike", "new-names")}
+    windows = [timedelta(minutes=minutes) for minutes in (15, 25, 45, 80)]
+    for turn in range(len(jobs)):
+        windows_of = dict(zip(jobs, windows[turn:] + windows[:turn], strict=True))
+        screens = await source.screen([question(jobs[pod], window=windows_of[pod], now=now) for pod in jobs], now)
+        for pod, screen in zip(jobs, screens, strict=True):
+            window = windows_of[pod]
+            assert screen.window == window
+            answer = idleness(jobs[pod], screen, window=window, min_coverage_percent=90, now=now)
+            rested = {"idle-half-an-hour": timedelta(minutes=30), "one-spike": timedelta(minutes=20)}.get(pod, window)
+            assert answer.state is (IdlenessState.IDLE if window <= rested else IdlenessState.ACTIVE), (pod, window)
 
 
 def asked(prometheus: RecordedPrometheus) -> int:

@@ -10,7 +10,7 @@ from e2e.cluster.provider import Cluster
 from e2e.cluster.waiting import wait_for
 from e2e.scenarios.harness.jobs import Jobs, ago
 from stoker.adapters.prometheus import PrometheusSource
-from stoker.diagnosis import diagnose, idleness
+from stoker.diagnosis import diagnose, idleness, question
 from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.models.policy import BUILT_IN
 from stoker.models.prometheus_access import PrometheusAccess
@@ -184,6 +184,6 @@ async def test_a_job_ends_in_the_cause_that_it_plays(played: Jobs, source: Prome
     _, category, state = PLAYED[name]
     assert [finding.category for finding in found.findings] == ([] if category is None else [category])
 
-    screen = await source.screen(WINDOW, now)
+    (screen,) = await source.screen([question(job, window=WINDOW, now=now)], now)
     answer: Idleness = idleness(job, screen, window=WINDOW, min_coverage_percent=90, now=now)
     assert answer.state is state, answer.message

@@ -1,5 +1,6 @@
 """GPU metrics out of Prometheus: the whole cluster at once, or one job in full."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Self
 
@@ -9,7 +10,7 @@ from stoker.adapters.prometheus_screen import Screening
 from stoker.adapters.prometheus_series import SeriesReader
 from stoker.models.observer import QueryObserver
 from stoker.models.prometheus_access import PrometheusAccess
-from stoker.models.screen import Screen
+from stoker.models.screen import Question, Screen
 from stoker.models.series import JobFacts, JobSeries
 
 RESOLUTION = timedelta(seconds=60)
@@ -56,9 +57,9 @@ class PrometheusSource:
         """Let running queries end and close the connections."""
         await self._connection.close()
 
-    async def screen(self, window: timedelta, now: datetime) -> Screen:
-        """Two or three queries, however many jobs there are; see MetricsSource."""
-        return await self._screening.read(window, now)
+    async def screen(self, questions: Sequence[Question], now: datetime) -> list[Screen]:
+        """Five queries at most, however many jobs and windows there are; see MetricsSource."""
+        return await self._screening.read(questions, now)
 
     async def series(self, facts: JobFacts, start: datetime, end: datetime, step: timedelta) -> JobSeries:
         """Two queries; see MetricsSource."""

@@ -1,18 +1,17 @@
-"""The whole cluster's GPUs at once: who may be idle, whether really, and since when."""
+"""Who may be idle, whether really, and since when: all jobs in a handful of queries."""
 
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from stoker.adapters.metric_profile import Factors, Identity, Metric, MetricProfile
 from stoker.adapters.prometheus_connection import Connection, aware, number
 from stoker.adapters.prometheus_transport import Rows
 from stoker.adapters.promql import ORIGIN, aggregate, duration, named, selector, union
-from stoker.models.screen import GpuWindow, MetricsUnavailable, PodKey, Screen
+from stoker.models.screen import GpuWindow, MetricsUnavailable, PodGlance, PodKey, Question, Screen
 from stoker.models.series import GpuSignal
 from stoker.subjects.activity import ACTIVITY_SIGNALS, idle_ceiling
 
@@ -20,17 +19,29 @@ LOG = logging.getLogger(__name__)
 
 PRIMARY = (GpuSignal.UTIL, GpuSignal.GRAPHICS)
 """What coverage is counted on: without either, the silence of the others proves nothing."""
-CANDIDATE_PERCENT = 10.0
-"""Only GPUs at or under this are looked at more closely: the largest `idlePercent` that a policy may have."""
-CANDIDATE_PODS = 300
-"""Up to so many pods are named in a query; beyond, the whole cluster is asked for, and the query stays short."""
+GLANCE = timedelta(minutes=10)
+"""A glance goes back so far, or as far as the shortest window asked for: whoever worked in it has worked in all."""
+NAMED_PODS = 300
+"""Up to so many pods are named in a query: their names and the rows about them stay a few hundred kilobytes."""
+CLOSE_QUERIES = 3
+"""Queries for what is looked at closely: NAMED_PODS pods each."""
+WINDOWS = 4
+"""Idle windows in one screen. Questions with another one are answered over the next longer: the job counts as idle
+later, never earlier.
+"""
+COVERAGE_STEPS = 240
+"""Into so many steps a window is cut at most to see which share of it holds samples."""
 QUIET_LOOKBACK = timedelta(hours=24)
 QUIET_STEP = timedelta(minutes=5)
 """How far back, and how finely, the beginning of an idle stretch is looked for."""
 QUIET_PODS = 40
 """Of so many pods a screen: a day of their samples is read once."""
+PROVEN_PERCENT = 90.0
+"""A window with less coverage does not carry an idle stretch on."""
 ONE_SCRAPE = timedelta(seconds=0.5)
 """Samples of one scrape have one time, and Prometheus does not scrape a target more than once a second."""
+MEAN, COVERAGE, LAST, DOUBT = "mean", "coverage", "last", "doubt"
+"""What a row says beside the largest value, in its origin after the metric's name."""
 
 
 DeviceKey = tuple[str, str, str]
@@ -39,10 +50,10 @@ DeviceKey = tuple[str, str, str]
 
 @dataclass(slots=True)
 class _Device:
-    """What the screen has gathered of one GPU."""
+    """What the close look has gathered of one GPU."""
 
     identity: Identity
-    values: dict[str, float]
+    values: dict[str, float] = field(default_factory=dict)
     """The largest plausible one by the metric's name, unscaled."""
     doubtful: bool = False
     coverage_percent: float = 0.0
@@ -78,65 +89,153 @@ class Screening:
         self._resolution = resolution
         self._stretches: dict[DeviceKey, _Stretch] = {}
 
-    async def read(self, window: timedelta, now: datetime) -> Screen:
-        """Two or three queries, however many jobs there are: who may be idle; whether really; since when.
+    async def read(self, questions: Sequence[Question], now: datetime) -> list[Screen]:
+        """A glance at all pods, aggregated by Prometheus; a close look at those that may be idle, in up to
+        CLOSE_QUERIES queries; and for some that are, since when: five queries at most.
 
         Raises MetricsUnavailable when Prometheus can't be asked or its clock is another.
         """
         aware(now)
-        rows = await self._connection.instant(self._activity_query(window), now)
+        if not questions:
+            return []
+        off_loop = self._connection.off_loop
+        rows = await self._connection.instant(self._glance_query(questions), now)
         warnings = list(rows.warnings)
         # Thousands of rows: off the loop, which has watches to serve.
-        devices, candidates = await self._connection.off_loop(self._gather, rows, window)
-        if candidates:
-            rows = await self._connection.instant(self._contradiction_query(window, candidates), now)
+        glances = await off_loop(self._glances, rows)
+        windows = _chosen({question.window for question in questions})
+        over = [next(window for window in windows if window >= question.window) for question in questions]
+        close, put_off = _to_look_at(questions, glances)
+        asked = {key: over[place] for place in close for key in questions[place].pods}
+        devices: dict[DeviceKey, _Device] = {}
+        holders: dict[str, dict[PodKey, datetime]] = defaultdict(dict)
+        ordered = sorted(asked, key=lambda key: (asked[key], key))
+        # A single job may have more pods than a screen names: they share its queries all the same.
+        size = max(NAMED_PODS, math.ceil(len(ordered) / CLOSE_QUERIES))
+        for first in range(0, len(ordered), size):
+            chosen = {key: asked[key] for key in ordered[first : first + size]}
+            rows = await self._connection.instant(self._close_query(chosen), now)
             warnings += rows.warnings
-            await self._connection.off_loop(self._add, rows, devices)
-        windows = await self._connection.off_loop(self._windows, devices, candidates)
-        quiet = {key: candidates[key] for key, gpus in windows.items() if key in candidates and all(map(_quiet, gpus))}
-        since = await self._quiet_since(quiet, window, now)
-        for (namespace, pod), gpus in windows.items():
-            if (namespace, pod) in quiet:
-                windows[namespace, pod] = tuple(
-                    replace(gpu, quiet_since=since.get((namespace, pod, gpu.gpu))) for gpu in gpus
-                )
-        return Screen(at=now, window=window, gpus=windows, complete=not warnings, message="; ".join(warnings)[:500])
+            await off_loop(self._gather, rows, chosen, devices, holders)
+        gpus = await off_loop(self._windows, devices, holders)
+        gpus = await self._with_quiet_since(gpus, asked, now)
+        looked_at = frozenset(close)
+        return [
+            Screen(
+                at=now,
+                window=over[place],
+                glances=glances,
+                gpus={key: gpus.get(key, ()) for key in question.pods} if place in looked_at else {},
+                put_off=place in put_off,
+                complete=not warnings,
+                message="; ".join(warnings)[:500],
+            )
+            for place, question in enumerate(questions)
+        ]
 
-    def _activity_query(self, window: timedelta) -> str:
-        labels = self._profile.grouping
-        metrics = self._profile.of(*PRIMARY)
-        span = duration(window)
-        reach, step = duration(1.5 * self._resolution), duration(self._resolution)
-        present = " or ".join(
-            aggregate("max", labels, f"present_over_time({metric.name}[{reach}])") for metric in metrics
-        )
-        last = " or ".join(aggregate("max", labels, f"timestamp({metric.name})") for metric in metrics)
-        # max_over_time skips NaN and coverage counts it; a sum is NaN as soon as one sample is, and then not >= 0.
-        doubt = " or ".join(
-            f"present_over_time({metric.name}[{span}]) unless sum_over_time({metric.name}[{span}]) >= 0"
-            for metric in metrics
-        )
+    # ---------------------------------------------------------------------------------------------------- at a glance
+
+    def _glance_query(self, questions: Sequence[Question]) -> str:
+        """Of each pod the largest and the mean value of its GPUs' utilization, by metric."""
+        labels = sorted({*self._profile.labels["namespace"], *self._profile.labels["pod"]})
+        span = duration(min(GLANCE, *(question.window for question in questions)))
+        names = sorted({pod for question in questions for _, pod in question.pods})
+        matchers = self._profile.selecting(names) if len(names) <= NAMED_PODS else [{}]
+
+        def over(function: str, metric: Metric) -> str:
+            return " or ".join(f"{function}({selector(metric.name, matcher)}[{span}])" for matcher in matchers)
+
         return union(
-            [
-                *(
-                    named(metric.name, aggregate("max", labels, f"max_over_time({metric.name}[{span}])"))
-                    for metric in metrics
-                ),
-                named("coverage", f"count_over_time(({present})[{span}:{step}])"),
-                named("last", last),
-                named("doubt", aggregate("max", labels, doubt)),
-            ]
+            term
+            for metric in self._profile.of(*PRIMARY)
+            for term in (
+                named(metric.name, aggregate("max", labels, over("max_over_time", metric))),
+                named(f"{metric.name}/{MEAN}", aggregate("avg", labels, over("avg_over_time", metric))),
+            )
         )
 
-    def _contradiction_query(self, window: timedelta, candidates: Mapping[PodKey, Sequence[_Device]]) -> str:
-        labels = self._profile.grouping
-        span = duration(window)
-        matchers = self._matchers(candidates)
-        terms = []
-        for metric in self._profile.of(*(signal for signal in ACTIVITY_SIGNALS if signal not in PRIMARY)):
-            chosen = " or ".join(self._extent(selector(metric.name, matcher), metric, span) for matcher in matchers)
-            terms.append(named(metric.name, aggregate("max", labels, chosen)))
+    def _glances(self, rows: Rows) -> dict[PodKey, PodGlance]:
+        """The pods that any row speaks of."""
+        origins = {metric.name: metric for metric in self._profile.of(*PRIMARY)}
+        peaks: dict[PodKey, dict[str, float]] = {}
+        means: dict[PodKey, dict[str, float]] = defaultdict(dict)
+        for row in rows:
+            key = self._profile.pod(row["metric"])
+            if key is None:
+                continue
+            origin, value = row["metric"][ORIGIN], number(row["value"][1])
+            of_pod = peaks.setdefault(key, {})
+            metric = origins.get(origin)
+            if metric is None:
+                means[key][origin.removesuffix(f"/{MEAN}")] = value
+            elif metric.plausible(value):
+                of_pod[origin] = max(value, of_pod.get(origin, value))
+        self._learn(peaks.values())
+        factors = {name: self._factors.of(metric) for name, metric in origins.items()}
+        glances: dict[PodKey, PodGlance] = {}
+        for key, values in peaks.items():
+            scaled: dict[GpuSignal, float] = {}
+            for name, value in values.items():
+                signal = origins[name].signal
+                scaled[signal] = max(value * factors[name], scaled.get(signal, 0.0))
+            average = max(
+                (mean * factors[name] for name, mean in means[key].items() if origins[name].plausible(mean)),
+                default=None,
+            )
+            glances[key] = PodGlance(peaks=scaled, average_percent=average)
+        return glances
+
+    # -------------------------------------------------------------------------------------------------------- closely
+
+    def _close_query(self, windows: Mapping[PodKey, timedelta]) -> str:
+        """Everything that can contradict rest, of each device of these pods, each over its own window."""
+        pods_of: dict[timedelta, list[str]] = defaultdict(list)
+        for (_, pod), window in windows.items():
+            pods_of[window].append(pod)
+        primary = self._profile.of(*PRIMARY)
+        others = self._profile.of(*(signal for signal in ACTIVITY_SIGNALS if signal not in PRIMARY))
+        terms = [self._last(metric, [pod for _, pod in windows]) for metric in primary]
+        for window, pods in pods_of.items():
+            matchers = self._profile.selecting(sorted(set(pods)))
+            seconds = f"{window.total_seconds():g}"
+            terms.append(named(f"{COVERAGE}/{seconds}", self._coverage(matchers, window)))
+            for metric in primary:
+                terms.append(named(f"{metric.name}/{seconds}", self._extents(metric, matchers, window)))
+                terms.append(named(f"{DOUBT}/{seconds}/{metric.name}", self._doubt(metric, matchers, window)))
+            for metric in others:
+                if (lowest := self._lowest_ceiling(metric)) is not None:
+                    # What rests by any unit is left out; a value that is none (NaN, a blank) is not at most anything.
+                    extents = self._extents(metric, matchers, window)
+                    terms.append(named(f"{metric.name}/{seconds}", f"({extents}) unless ({extents}) <= {lowest:g}"))
         return union(terms)
+
+    def _last(self, metric: Metric, pods: Iterable[str]) -> str:
+        """When each device of these pods was sampled last: by all who hold it, as it may be shared with any pod."""
+        devices = ", ".join(sorted({*self._profile.labels["device"], *self._profile.labels["instance"]}))
+        held = " or ".join(selector(metric.name, matcher) for matcher in self._profile.selecting(sorted(set(pods))))
+        times = f"timestamp({metric.name}) and on ({devices}) ({held})"
+        return named(f"{LAST}/{metric.name}", aggregate("max", self._profile.grouping, times))
+
+    def _coverage(self, matchers: Sequence[Mapping[str, str]], window: timedelta) -> str:
+        """Percent of the window's steps at which a sample was at most one and a half resolutions old."""
+        present = self._present(matchers)
+        step = max(self._resolution, window / COVERAGE_STEPS)
+        steps = max(math.floor(window / step), 1)
+        return f"100 / {steps} * count_over_time(({present})[{duration(window)}:{duration(step)}])"
+
+    def _present(self, matchers: Sequence[Mapping[str, str]]) -> str:
+        reach = duration(1.5 * self._resolution)
+        return " or ".join(
+            aggregate("max", self._profile.grouping, f"present_over_time({selector(metric.name, matcher)}[{reach}])")
+            for metric in self._profile.of(*PRIMARY)
+            for matcher in matchers
+        )
+
+    def _extents(self, metric: Metric, matchers: Sequence[Mapping[str, str]], window: timedelta) -> str:
+        chosen = " or ".join(
+            self._extent(selector(metric.name, matcher), metric, duration(window)) for matcher in matchers
+        )
+        return aggregate("max", self._profile.grouping, chosen)
 
     @staticmethod
     def _extent(chosen: str, metric: Metric, span: str) -> str:
@@ -144,82 +243,83 @@ class Screening:
         highest = f"max_over_time({chosen}[{span}])"
         return f"{highest} - min_over_time({chosen}[{span}])" if metric.signal is GpuSignal.NVLINK else highest
 
-    def _matchers(self, keys: Iterable[PodKey]) -> list[dict[str, str]]:
-        """Matchers that together select these pods; one that selects everything beyond the limit."""
-        names = sorted({pod for _, pod in keys})
-        return self._profile.selecting(names) if len(names) <= CANDIDATE_PODS else [{}]
+    def _doubt(self, metric: Metric, matchers: Sequence[Mapping[str, str]], window: timedelta) -> str:
+        # max_over_time skips NaN and coverage counts it; a sum is NaN as soon as one sample is, and then not >= 0.
+        chosen = [f"{selector(metric.name, matcher)}[{duration(window)}]" for matcher in matchers]
+        doubt = " or ".join(f"(present_over_time({one}) unless sum_over_time({one}) >= 0)" for one in chosen)
+        return aggregate("max", self._profile.grouping, doubt)
 
-    def _gather(self, rows: Rows, window: timedelta) -> tuple[dict[DeviceKey, _Device], dict[PodKey, list[_Device]]]:
-        """Every device that a pod holds, and the pods whose devices may all be idle."""
-        devices: dict[DeviceKey, _Device] = {}
-        steps = max(math.floor(window / self._resolution), 1)
+    def _lowest_ceiling(self, metric: Metric) -> float | None:
+        """What is idle whichever unit the metric comes in and whichever model it is; None where it can't tell."""
+        if metric.signal is GpuSignal.POWER:
+            models = self._profile.context_idle_watts.values()
+            ceilings = [idle_ceiling(GpuSignal.POWER, 0.0, watts) for watts in models]
+            return min((ceiling for ceiling in ceilings if ceiling is not None), default=None)
+        ceiling = idle_ceiling(metric.signal, 0.0, None)
+        return None if ceiling is None else ceiling / metric.largest_factor
+
+    def _gather(
+        self,
+        rows: Rows,
+        windows: Mapping[PodKey, timedelta],
+        devices: dict[DeviceKey, _Device],
+        holders: dict[str, dict[PodKey, datetime]],
+    ) -> None:
+        """Add the pods' devices, and who holds them."""
+        own = {key: f"{window.total_seconds():g}" for key, window in windows.items()}
         for row in rows:
             identity = self._profile.identity(row["metric"])
             if identity is None:
                 continue
-            device = devices.setdefault((identity.namespace, identity.pod, identity.gpu), _Device(identity, {}))
+            pod = (identity.namespace, identity.pod)
+            what, _, rest = row["metric"][ORIGIN].partition("/")
+            value = number(row["value"][1])
+            if what == LAST:
+                at = datetime.fromtimestamp(value, tz=UTC)
+                held = holders[identity.gpu]
+                held[pod] = max(at, held.get(pod, at))
+            elif own.get(pod) != rest.partition("/")[0]:
+                continue  # of the same name in another namespace
+            if pod not in own:
+                continue
+            device = devices.setdefault((*pod, identity.gpu), _Device(identity))
             if identity.shared and not device.identity.shared:
                 device.identity = identity
-            origin, value = row["metric"][ORIGIN], number(row["value"][1])
-            if origin == "coverage":
-                device.coverage_percent = max(device.coverage_percent, min(100.0 * value / steps, 100.0))
-            elif origin == "last":
-                last = datetime.fromtimestamp(value, tz=UTC)
-                device.last_sample_at = last if device.last_sample_at is None else max(last, device.last_sample_at)
-            elif origin == "doubt":
+            if what == LAST:
+                device.last_sample_at = holders[identity.gpu][pod]
+            elif what == COVERAGE:
+                device.coverage_percent = max(device.coverage_percent, min(value, 100.0))
+            elif what == DOUBT:
                 device.doubtful = True
             else:
-                device.take(self._metrics[origin], value)
-        self._learn(devices.values())
-        return devices, {key: found for key, found in _by_pod(devices).items() if self._may_be_idle(found)}
-
-    def _add(self, rows: Rows, devices: Mapping[DeviceKey, _Device]) -> None:
-        """The candidates' other signals."""
-        for row in rows:
-            key = self._device_key(row)
-            if key is not None and key in devices:
-                devices[key].take(self._metrics[row["metric"][ORIGIN]], number(row["value"][1]))
-        self._learn(devices.values())
+                device.take(self._metrics[what], value)
 
     def _windows(
-        self, devices: Mapping[DeviceKey, _Device], candidates: Container[PodKey]
+        self, devices: Mapping[DeviceKey, _Device], holders: Mapping[str, Mapping[PodKey, datetime]]
     ) -> dict[PodKey, tuple[GpuWindow, ...]]:
-        shared = _shared(devices)
+        self._learn(device.values for device in devices.values())
+        pods: dict[PodKey, list[GpuWindow]] = defaultdict(list)
+        for (namespace, pod, gpu), device in devices.items():
+            pods[namespace, pod].append(self._window(device, _is_shared(holders.get(gpu, {}).values())))
         return {
-            key: tuple(
-                sorted(
-                    (self._window(device, device.identity.gpu in shared, key in candidates) for device in found),
-                    key=lambda gpu: (len(gpu.index or ""), gpu.index or "", gpu.gpu),
-                )
-            )
-            for key, found in _by_pod(devices).items()
+            key: tuple(sorted(found, key=lambda gpu: (len(gpu.index or ""), gpu.index or "", gpu.gpu)))
+            for key, found in pods.items()
         }
 
-    def _may_be_idle(self, devices: Iterable[_Device]) -> bool:
-        return all(
-            value * self._factors.of(metric) <= CANDIDATE_PERCENT
-            for device in devices
-            for metric in self._profile.of(*PRIMARY)
-            if (value := device.values.get(metric.name)) is not None
-        )
-
-    def _learn(self, devices: Iterable[_Device]) -> None:
-        """Each metric's factor, from its values in the whole cluster."""
+    def _learn(self, values_of: Iterable[Mapping[str, float]]) -> None:
+        """Each metric's factor, from all its values in sight."""
         values: dict[str, list[float]] = defaultdict(list)
-        for device in devices:
-            for name, value in device.values.items():
+        for one in values_of:
+            for name, value in one.items():
                 values[name].append(value)
-        for metric in self._profile.metrics:
-            if values[metric.name]:
-                self._factors.learn(metric, values[metric.name])
+        for name, found in values.items():
+            self._factors.learn(self._metrics[name], found)
 
-    def _window(self, device: _Device, shared: bool, examined: bool) -> GpuWindow:
+    def _window(self, device: _Device, shared: bool) -> GpuWindow:
         peaks: dict[GpuSignal, float] = {}
-        for metric in self._profile.metrics:
-            value = device.values.get(metric.name)
-            if value is not None:
-                scaled = value * self._factors.of(metric)
-                peaks[metric.signal] = max(scaled, peaks.get(metric.signal, 0.0))
+        for name, value in device.values.items():
+            metric = self._metrics[name]
+            peaks[metric.signal] = max(value * self._factors.of(metric), peaks.get(metric.signal, 0.0))
         return GpuWindow(
             gpu=device.identity.gpu,
             index=device.identity.index,
@@ -229,16 +329,15 @@ class Screening:
             last_sample_at=device.last_sample_at,
             context_idle_watts=self._profile.resting_watts(device.identity.model),
             shared=shared or device.identity.shared,
-            examined=examined,
             doubtful=device.doubtful,
         )
 
     # --------------------------------------------------------------------------------------------- idle since when
 
-    async def _quiet_since(
-        self, pods: Mapping[PodKey, Sequence[_Device]], window: timedelta, now: datetime
-    ) -> dict[DeviceKey, datetime]:
-        """For devices of quiet pods the start of their idle stretch, as far as it is known.
+    async def _with_quiet_since(
+        self, gpus: Mapping[PodKey, tuple[GpuWindow, ...]], windows: Mapping[PodKey, timedelta], now: datetime
+    ) -> dict[PodKey, tuple[GpuWindow, ...]]:
+        """The pods, and of those that rest the start of each device's idle stretch, as far as it is known.
 
         It is looked up for a few pods a screen, and remembered: a device that was quiet one window ago and is quiet
         now has not worked meanwhile.
@@ -246,70 +345,79 @@ class Screening:
         self._stretches = {
             key: stretch for key, stretch in self._stretches.items() if now - stretch.proven_at <= QUIET_LOOKBACK
         }
-        unknown: dict[PodKey, Sequence[_Device]] = {}
-        since: dict[DeviceKey, datetime] = {}
-        for (namespace, pod), devices in pods.items():
-            for device in devices:
-                key = (namespace, pod, device.identity.gpu)
-                stretch = self._stretches.get(key)
-                if stretch is None or now - stretch.proven_at > window:
-                    unknown[namespace, pod] = devices
+        quiet = {key: found for key, found in gpus.items() if found and all(map(_quiet, found))}
+        unknown: dict[PodKey, tuple[GpuWindow, ...]] = {}
+        for (namespace, pod), found in quiet.items():
+            for gpu in found:
+                stretch = self._stretches.get((namespace, pod, gpu.gpu))
+                if stretch is None or now - stretch.proven_at > windows[namespace, pod]:
+                    unknown[namespace, pod] = found
                 else:
                     stretch.proven_at = max(stretch.proven_at, now)
-                    since[key] = stretch.since
         if unknown:
             asked = dict(sorted(unknown.items())[:QUIET_PODS])
             try:
-                found = await self._look_back(asked, now)
+                await self._look_back(asked, windows, now)
             except MetricsUnavailable as error:
                 # The window is known to be idle; since when is only good to know.
                 LOG.warning("not known since when GPUs are idle: %s", error.message)
-                return since
-            for key, start in found.items():
-                self._stretches[key] = _Stretch(since=start, proven_at=now)
-            since |= found
-        return since
+        return {
+            key: tuple(self._dated((*key, gpu.gpu), gpu, now) for gpu in found) if key in quiet else found
+            for key, found in gpus.items()
+        }
 
-    async def _look_back(self, pods: Mapping[PodKey, Sequence[_Device]], now: datetime) -> dict[DeviceKey, datetime]:
-        """The end of each device's last step with work or without samples; nothing from a partial answer."""
+    def _dated(self, key: DeviceKey, gpu: GpuWindow, now: datetime) -> GpuWindow:
+        stretch = self._stretches.get(key)
+        return gpu if stretch is None or stretch.proven_at != now else replace(gpu, quiet_since=stretch.since)
+
+    async def _look_back(
+        self, pods: Mapping[PodKey, Sequence[GpuWindow]], windows: Mapping[PodKey, timedelta], now: datetime
+    ) -> None:
+        """Learn the end of each device's last step with work, a gap or a value that is none; nothing from a partial
+        answer.
+        """
         seconds = QUIET_STEP.total_seconds()
         end = math.floor(now.timestamp() / seconds) * seconds
         start = end - QUIET_LOOKBACK.total_seconds()
         rows = await self._connection.range(self._quiet_query(pods), start, end, seconds)
-        since: dict[DeviceKey, datetime] = {}
         if rows.warnings:
-            return since
+            return
+        found: dict[DeviceKey, datetime] = {}
         for row in rows:
-            key = self._device_key(row)
-            if key is None:
+            identity = self._profile.identity(row["metric"])
+            if identity is None:
                 continue
             idle = {round(float(time)) for time, value in row["values"] if number(value) == 0}
             first = end
             while first - seconds >= start and round(first) in idle:
                 first -= seconds
-            if first < end:
-                since[key] = datetime.fromtimestamp(first, tz=UTC)
-        return since
+            found[identity.namespace, identity.pod, identity.gpu] = datetime.fromtimestamp(first, tz=UTC)
+        for pod, gpus in pods.items():
+            # The window itself is known: the close look has seen it.
+            proven = now - windows[pod]
+            for key in ((*pod, gpu.gpu) for gpu in gpus):
+                self._stretches[key] = _Stretch(since=min(found.get(key, proven), proven), proven_at=now)
 
-    def _quiet_query(self, pods: Mapping[PodKey, Sequence[_Device]]) -> str:
-        """1 for a step in which a device worked, 0 for one in which it did not; nothing without utilization samples."""
+    def _quiet_query(self, pods: Mapping[PodKey, Sequence[GpuWindow]]) -> str:
+        """1 for a step in which a device worked or may have, 0 for one in which it did not; nothing for a step that
+        its utilization's samples do not cover.
+        """
         labels = self._profile.grouping
         span = duration(QUIET_STEP)
-        matchers = self._matchers(pods)
-        models = {device.identity.model for devices in pods.values() for device in devices}
+        matchers = self._profile.selecting(sorted({pod for _, pod in pods}))
+        models = {gpu.model for gpus in pods.values() for gpu in gpus}
         terms: list[str] = []
         for metric in self._profile.of(*ACTIVITY_SIGNALS):
             for place, matcher in enumerate(matchers):
                 for label, model, ceiling in self._ceilings(metric, models):
                     chosen = selector(metric.name, {**matcher, label: model} if label else matcher)
-                    worked = aggregate("max", labels, f"{self._extent(chosen, metric, span)} > bool {ceiling:g}")
-                    terms.append(named(f"{metric.name}/{place}/{model}", worked))
-        present = " or ".join(
-            aggregate("max", labels, f"present_over_time({selector(metric.name, matcher)}[{span}])")
-            for metric in self._profile.of(*PRIMARY)
-            for matcher in matchers
-        )
-        return f"{aggregate('max', labels, union(terms))} and ({present})"
+                    rests = f"({self._extent(chosen, metric, span)} <= bool {ceiling:g})"
+                    # Neither a largest value nor a comparison shows that some samples are NaN; a sum does.
+                    worked = f"1 - {rests} * (sum_over_time({chosen}[{span}]) >= bool 0)"
+                    terms.append(named(f"{metric.name}/{place}/{model}", aggregate("max", labels, worked)))
+        steps = math.floor(QUIET_STEP / self._resolution)
+        covered = f"count_over_time(({self._present(matchers)})[{span}:{duration(self._resolution)}]) >= {steps}"
+        return f"{aggregate('max', labels, union(terms))} and ({covered})"
 
     def _ceilings(self, metric: Metric, models: Iterable[str | None]) -> Iterator[tuple[str, str, float]]:
         """What idles under what, in the metric's own unit: of power one ceiling for each known model."""
@@ -325,33 +433,60 @@ class Screening:
                 for label in self._profile.labels["model"]:
                     yield label, model, ceiling
 
-    def _device_key(self, row: Mapping[str, Any]) -> DeviceKey | None:
-        identity = self._profile.identity(row["metric"])
-        return None if identity is None else (identity.namespace, identity.pod, identity.gpu)
+
+def _to_look_at(questions: Sequence[Question], glances: Mapping[PodKey, PodGlance]) -> tuple[list[int], frozenset[int]]:
+    """The places of the questions that a close look can answer, as many as one screen takes, and of those put off.
+
+    Pods that rest come before those without samples: of these the close look only says since when they are silent.
+    """
+    resting: list[int] = []
+    silent: list[int] = []
+    for place, question in enumerate(questions):
+        if not question.closely or not question.pods:
+            continue
+        seen = [glances.get(key) for key in question.pods]
+        if any(glance is not None and _works(glance, question.idle_percent) for glance in seen):
+            continue
+        (silent if any(glance is None or not glance.peaks for glance in seen) else resting).append(place)
+    close: list[int] = []
+    left = NAMED_PODS * CLOSE_QUERIES
+    # Where nobody speaks there is nothing to look at.
+    for place in (*resting, *(silent if glances else ())):
+        wanted = len(questions[place].pods)
+        if wanted <= left or not close:
+            close.append(place)
+            left -= wanted
+    return close, frozenset(resting) - frozenset(close)
 
 
-def _by_pod(devices: Mapping[DeviceKey, _Device]) -> dict[PodKey, list[_Device]]:
-    pods: dict[PodKey, list[_Device]] = defaultdict(list)
-    for (namespace, pod, _), device in devices.items():
-        pods[namespace, pod].append(device)
-    return pods
+def _works(glance: PodGlance, idle_percent: float) -> bool:
+    for signal, peak in glance.peaks.items():
+        ceiling = idle_ceiling(signal, idle_percent, None)
+        if ceiling is not None and peak > ceiling:
+            return True
+    return False
 
 
-def _shared(devices: Mapping[DeviceKey, _Device]) -> set[str]:
-    """The devices that several pods hold now: one scrape of the exporter had them all.
+def _chosen(wanted: set[timedelta]) -> list[timedelta]:
+    """At most WINDOWS of the wanted windows, the longest among them, spread evenly."""
+    ordered = sorted(wanted)
+    if len(ordered) <= WINDOWS:
+        return ordered
+    return sorted({ordered[-1 - (place * len(ordered)) // WINDOWS] for place in range(WINDOWS)})
+
+
+def _is_shared(times: Iterable[datetime]) -> bool:
+    """Whether several pods hold a device now: one scrape of the exporter had them all.
 
     A pod that held the device before another has an older last sample.
     """
-    newest: dict[str, list[datetime]] = defaultdict(list)
-    for (_, _, gpu), device in devices.items():
-        if device.last_sample_at is not None:
-            newest[gpu].append(device.last_sample_at)
-    return {gpu for gpu, times in newest.items() if sum(time > max(times) - ONE_SCRAPE for time in times) > 1}
+    newest = sorted(times)[-2:]
+    return len(newest) == 2 and newest[0] > newest[1] - ONE_SCRAPE
 
 
 def _quiet(gpu: GpuWindow) -> bool:
-    """No signal stands over its idle level, and none may hide that it did."""
-    if gpu.doubtful:
+    """No signal stands over its idle level, and neither a gap nor a value that is none may hide that one did."""
+    if gpu.doubtful or not gpu.coverage_percent >= PROVEN_PERCENT:
         return False
     for signal, peak in gpu.peaks.items():
         ceiling = idle_ceiling(signal, 0.0, gpu.context_idle_watts)

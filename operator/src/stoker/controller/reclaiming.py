@@ -15,7 +15,7 @@ from stoker.controller.manifests import Manifests
 from stoker.controller.policies import Policies
 from stoker.controller.publishing import Publisher
 from stoker.controller.queue import Transient
-from stoker.diagnosis import idleness
+from stoker.diagnosis import idleness, question
 from stoker.models.diagnosis import Idleness, IdlenessState
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, parse_time, rfc3339
@@ -168,21 +168,24 @@ class Reclaimer:
     ) -> Idleness:
         now = self._clock.now()
         window = idle_after(candidate.idle_after, policy)
+        idle_percent = policy.thresholds.idle_percent
         live = [pod for pod in pods if not pod_status.is_finished(pod)]
+        facts = job_facts(job, live, self._manifests.program(job), child=child, now=now)
+        asked = question(facts, window=window, idle_percent=idle_percent, now=now)
         try:
             async with asyncio.timeout(self._settings.metrics_timeout):
-                screen = await self._metrics.screen(window, now)
+                (screen,) = await self._metrics.screen([asked], now)
         except MetricsUnavailable as unavailable:
             return unknown(unavailable, now)
         except TimeoutError:
             late = MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, "no answer in time")
             return unknown(late, now)
         return idleness(
-            job_facts(job, live, self._manifests.program(job), child=child, now=now),
+            facts,
             screen,
             window=window,
             min_coverage_percent=policy.thresholds.min_coverage_percent,
-            idle_percent=policy.thresholds.idle_percent,
+            idle_percent=idle_percent,
             now=now,
         )
 

@@ -1,18 +1,22 @@
-"""The metrics tick: one screen of the whole cluster, then a closer look at a few jobs in rotation.
+"""The metrics tick: one screen of the whole cluster, then a few jobs in full, in turn.
 
-Its cost does not grow with one query a job: screening takes a fixed handful of queries for each idle window in use, and
-only EXAMINED jobs a tick are read in full, those that waited longest first.
+Its cost does not grow with one query a job: a screen takes a handful of queries whatever the number of jobs and of idle
+windows, and only EXAMINED jobs a tick are read in full, two queries each (see `turns` for which ones).
 """
 
 import asyncio
 import logging
+import math
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from pydantic import ValidationError
 
 from stoker.adapters.clock import Clock
+from stoker.adapters.kubernetes import Object
 from stoker.catalogue import diagnosis_rules
 from stoker.controller.looks import Look, Looks
 from stoker.controller.manifests import Manifests
@@ -22,11 +26,13 @@ from stoker.controller.queue import WorkQueue
 from stoker.controller.reclaiming import unknown
 from stoker.controller.reconcile import FINAL
 from stoker.controller.store import Key, Store
-from stoker.diagnosis import diagnose, idleness
-from stoker.models.diagnosis import Diagnosis, Idleness
+from stoker.controller.turns import Standing, Turns
+from stoker.diagnosis import diagnose, idleness, question
+from stoker.diagnosis.idle import STALE_AFTER
+from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.models.dljob import DLJob
 from stoker.models.policy import EffectivePolicy
-from stoker.models.screen import MetricsSource, MetricsUnavailable, Screen, step_for
+from stoker.models.screen import MetricsSource, MetricsUnavailable, Question, Screen, step_for
 from stoker.models.series import JobFacts
 from stoker.models.vocabulary import Action, Phase, UnknownReason
 from stoker.reclaim import idle_after
@@ -34,16 +40,18 @@ from stoker.workload import job_facts
 
 logger = logging.getLogger(__name__)
 
-WINDOWS = 4
-"""Idle windows screened in one tick. Jobs with another one are judged by the next longer: they count as idle later,
-never earlier.
-"""
 EXAMINED = 20
 """Jobs examined in one tick."""
-SCREEN_TIMEOUT = 20.0
-FAILURES = 3
-"""Examinations that may fail before the tick gives up."""
+EXAMINE_SECONDS = 20.0
+"""After so many seconds no other examination begins in this tick: the next screen must not come late."""
 EXAMINE_TIMEOUT = 20.0
+FAILURES = 3
+"""Examinations that may fail one after the other before the tick gives up: it is not the jobs' fault then."""
+SCREEN_TIMEOUT = 30.0
+"""Of a screen's queries together; each has its own, shorter limit."""
+BREATH = 200
+"""Jobs between two moments in which the loop may do something else."""
+LOOKED_AT = frozenset({Phase.STARTING, Phase.RUNNING, *FINAL})
 TICK_LATE = 600.0
 """Seconds beyond the interval after which the scan counts as hung: every query in a tick has its own, shorter limit."""
 FINAL_LOOK = timedelta(days=7)
@@ -62,6 +70,32 @@ class Subject:
     policy: EffectivePolicy
     window: timedelta
     is_final: bool
+
+    def question(self, now: datetime) -> Question:
+        """What a screen is asked of it."""
+        return question(self.facts, window=self.window, idle_percent=self.policy.thresholds.idle_percent, now=now)
+
+    @property
+    def is_warned(self) -> bool:
+        """Whether a reclaim was announced."""
+        reclaim = self.job.status.reclaim if self.job.status is not None else None
+        return reclaim is not None and reclaim.deadline is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """What was read of a DLJob, from which objects."""
+
+    sources: tuple[Any, ...]
+    subject: Subject | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a screen has said of a job; `is_low` as far as a glance tells."""
+
+    idleness: Idleness
+    is_low: bool = False
 
 
 class Scanner:
@@ -90,8 +124,10 @@ class Scanner:
         self._clock = clock
         self._interval = interval
         self._last_tick = clock.monotonic()
-        self._examined: dict[str, float] = {}
-        """Of each job: when it was examined last, by the steady clock."""
+        self._turns = Turns()
+        self._read: dict[str, Read] = {}
+        self._looked_at: dict[str, float] = {}
+        """Of each job: when it was looked at closely last, by the steady clock."""
 
     async def run(self) -> None:
         """Tick for ever. A tick that fails is logged, and the next one comes."""
@@ -114,119 +150,169 @@ class Scanner:
 
     async def tick(self) -> None:
         """Look once at everything."""
-        uids = [raw["metadata"]["uid"] for raw in self._store.dljobs]
+        uids = {raw["metadata"]["uid"] for raw in self._store.dljobs}
         self._looks.keep_only(uids)
         self._manifests.keep_only(uids)
-        self._examined = {uid: when for uid, when in self._examined.items() if uid in set(uids)}
-        subjects = list(self._subjects())
+        self._read = {uid: read for uid, read in self._read.items() if uid in uids}
+        self._looked_at = {uid: when for uid, when in self._looked_at.items() if uid in uids}
+        subjects = await self._subjects()
         if not subjects:
             return
-        answers = await self._screen(subjects)
-        for subject in subjects:
-            known = self._looks.get(subject.job.uid)
+        before = {subject.job.uid: self._looks.get(subject.job.uid) for subject in subjects}
+        seen = await self._screen(subjects)
+        for subject, answer in zip(subjects, seen, strict=True):
+            known = before[subject.job.uid]
             diagnosis = known.diagnosis if known is not None else None
-            self._looks.put(subject.job.uid, Look(idleness=answers[subject.key], diagnosis=diagnosis))
-        if any(answer.reason is not UnknownReason.PROMETHEUS_UNAVAILABLE for answer in answers.values()):
-            await self._examine(subjects, answers)
+            self._looks.put(subject.job.uid, Look(idleness=answer.idleness, diagnosis=diagnosis))
+        if any(answer.idleness.reason is not UnknownReason.PROMETHEUS_UNAVAILABLE for answer in seen):
+            await self._examine(subjects, seen)
         for subject in subjects:
-            self._queue.add(subject.key)
+            if _is_news(before[subject.job.uid], self._looks.get(subject.job.uid)):
+                self._queue.add(subject.key)
 
-    def _subjects(self) -> Iterator[Subject]:
-        """The jobs that hold GPUs, and those that ended lately without a final look."""
+    async def _subjects(self) -> list[Subject]:
+        """The jobs that hold GPUs, and those that ended lately without a final look. What was read of objects that have
+        not changed since is read no second time.
+        """
         now = self._clock.now()
-        for key, raw in list(self._store.dljobs.objects.items()):
+        subjects: list[Subject] = []
+        for number, (key, raw) in enumerate(list(self._store.dljobs.objects.items())):
+            if number % BREATH == 0:
+                await asyncio.sleep(0)  # the watches and the lease go on meanwhile
             status = raw.get("status", {})
             phase = status.get("phase")
-            if phase not in {Phase.STARTING, Phase.RUNNING, *FINAL} or "deletionTimestamp" in raw["metadata"]:
+            if phase not in LOOKED_AT or "deletionTimestamp" in raw["metadata"]:
                 continue
-            try:
-                job = DLJob.model_validate(raw)
-            except ValidationError:
-                continue
-            is_final = phase in FINAL
-            if job.gpus == 0 or (is_final and not _wants_final_look(job, now)):
-                continue
+            child, policy = self._store.jobs.get(key), self._policies.of(key.namespace)
             pods = self._store.pods_of(key, status.get("jobUID", ""))
-            child = self._store.jobs.get(key)
-            facts = job_facts(job, pods, self._manifests.program(job), child=child, now=_end(job) or now)
-            if is_final and not _has_started(facts):
-                continue
-            policy = self._policies.of(key.namespace)
-            yield Subject(
-                key=key,
-                job=job,
-                facts=facts,
-                policy=policy,
-                window=idle_after(job.idle_after, policy),
-                is_final=is_final,
-            )
+            sources = (raw, child, policy, *pods)
+            uid = raw["metadata"]["uid"]
+            read = self._read.get(uid)
+            # The store replaces an object that has changed, and so do the policies.
+            if read is None or len(read.sources) != len(sources) or any(map(operator.is_not, read.sources, sources)):
+                read = Read(sources=sources, subject=self._subject(key, raw, child, policy, pods, now))
+                self._read[uid] = read
+            subject = read.subject
+            if subject is not None and (not subject.is_final or _wants_final_look(subject.job, now)):
+                subjects.append(subject)
+        return subjects
 
-    async def _screen(self, subjects: Sequence[Subject]) -> dict[Key, Idleness]:
-        """Whether each job is idle, by a screen over its window or a longer one."""
-        now = self._clock.now()
-        windows = _chosen({subject.window for subject in subjects})
-        screens: dict[timedelta, Screen | MetricsUnavailable] = {}
-        for window in windows:
-            try:
-                async with asyncio.timeout(SCREEN_TIMEOUT):
-                    screens[window] = await self._metrics.screen(window, now)
-            except TimeoutError:
-                late = f"no answer within {SCREEN_TIMEOUT:g} s"
-                screens[window] = MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, late)
-                logger.warning("no metrics: %s", late)
-            except MetricsUnavailable as unavailable:
-                logger.warning("no metrics: %s", unavailable.message)
-                screens[window] = unavailable
-        answers: dict[Key, Idleness] = {}
-        for subject in subjects:
-            screen = screens[next(window for window in windows if window >= subject.window)]
-            if isinstance(screen, MetricsUnavailable):
-                answers[subject.key] = unknown(screen, now)
-                continue
-            answers[subject.key] = idleness(
-                subject.facts,
-                screen,
-                window=subject.window,
-                min_coverage_percent=subject.policy.thresholds.min_coverage_percent,
-                idle_percent=subject.policy.thresholds.idle_percent,
-                now=self._clock.now(),
-            )
-        return answers
+    def _subject(
+        self,
+        key: Key,
+        raw: Object,
+        child: Object | None,
+        policy: EffectivePolicy,
+        pods: Sequence[Object],
+        now: datetime,
+    ) -> Subject | None:
+        """None for a job that can't be read, that has no GPUs, or that is over and has never run."""
+        try:
+            job = DLJob.model_validate(raw)
+        except ValidationError:
+            return None
+        if job.gpus == 0:
+            return None
+        facts = job_facts(job, pods, self._manifests.program(job), child=child, now=_end(job) or now)
+        is_final = raw["status"]["phase"] in FINAL
+        if is_final and not _has_started(facts):
+            return None
+        window = idle_after(job.idle_after, policy)
+        return Subject(key=key, job=job, facts=facts, policy=policy, window=window, is_final=is_final)
 
-    async def _examine(self, subjects: Sequence[Subject], answers: Mapping[Key, Idleness]) -> None:
-        """Read some jobs' series in full: final looks first, once; then jobs on the way to being reclaimed, whose
-        cause must not be an old one; then whoever waited longest.
-        """
-        never = -1.0
+    # ---------------------------------------------------------------------------------------------------- screening
 
-        def urgency(subject: Subject) -> tuple[bool, bool, float]:
-            last = self._examined.get(subject.job.uid, never)
-            reclaim = subject.job.status.reclaim if subject.job.status is not None else None
-            is_warned = reclaim is not None and reclaim.deadline is not None
-            return not (subject.is_final and last == never), not is_warned, last
-
-        order = sorted(
-            (subject for subject in subjects if subject.facts.pods and _has_started(subject.facts)), key=urgency
+    async def _screen(self, subjects: Sequence[Subject]) -> list[Seen]:
+        """Whether each job is idle, and whether it looks low."""
+        now, steady = self._clock.now(), self._clock.monotonic()
+        # Where not all that rest can be looked at closely, the warned ones are, and those that waited longest.
+        asked = sorted(
+            (subject for subject in subjects if not subject.is_final),
+            key=lambda subject: (not subject.is_warned, self._looked_at.get(subject.job.uid, -math.inf)),
         )
+        screens: Mapping[str, Screen] = {}
+        failure: MetricsUnavailable | None = None
+        try:
+            async with asyncio.timeout(SCREEN_TIMEOUT):
+                answers = await self._metrics.screen([subject.question(now) for subject in asked], now)
+            screens = {subject.job.uid: screen for subject, screen in zip(asked, answers, strict=True)}
+        except TimeoutError:
+            late = f"no answer within {SCREEN_TIMEOUT:g} s"
+            failure = MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, late)
+        except MetricsUnavailable as unavailable:
+            failure = unavailable
+        if failure is not None:
+            logger.warning("no metrics: %s", failure.message)
+            return [Seen(idleness=unknown(failure, now)) for _ in subjects]
+        seen: list[Seen] = []
+        for number, subject in enumerate(subjects):
+            if number % BREATH == 0:
+                await asyncio.sleep(0)
+            # Of a job that is over no screen is needed to say that it waits for nothing any more.
+            screen = screens.get(subject.job.uid) or Screen(at=now, window=subject.window)
+            if screen.gpus:
+                self._looked_at[subject.job.uid] = steady
+            seen.append(Seen(idleness=self._idleness(subject, screen), is_low=_looks_low(subject, screen)))
+        return seen
+
+    def _idleness(self, subject: Subject, screen: Screen) -> Idleness:
+        now = self._clock.now()
+        known = self._looks.get(subject.job.uid)
+        if screen.put_off and known is not None and _holds(known.idleness, subject, now):
+            return known.idleness
+        return idleness(
+            subject.facts,
+            screen,
+            window=subject.window,
+            min_coverage_percent=subject.policy.thresholds.min_coverage_percent,
+            idle_percent=subject.policy.thresholds.idle_percent,
+            now=now,
+        )
+
+    # --------------------------------------------------------------------------------------------------- examination
+
+    async def _examine(self, subjects: Sequence[Subject], seen: Sequence[Seen]) -> None:
+        """Read some jobs' series in full, in turn, within EXAMINED and EXAMINE_SECONDS."""
+        by_uid = {
+            subject.job.uid: (subject, answer)
+            for subject, answer in zip(subjects, seen, strict=True)
+            if subject.facts.pods and _has_started(subject.facts)
+        }
+        standings = {uid: self._standing(subject, answer) for uid, (subject, answer) in by_uid.items()}
+        started = self._clock.monotonic()
         failures = 0
-        for subject in order[:EXAMINED]:
+        for uid in self._turns.order(standings, started)[:EXAMINED]:
+            if self._clock.monotonic() - started > EXAMINE_SECONDS or failures == FAILURES:
+                return
+            subject, answer = by_uid[uid]
+            diagnosis: Diagnosis | None = None
             try:
                 diagnosis = await self._diagnose(subject)
             except (MetricsUnavailable, TimeoutError) as error:
                 logger.warning("%s: not examined: %s", subject.key, error)
                 self._meter.examined("unavailable")
                 failures += 1
-                if failures == FAILURES:  # not this job's fault, then
-                    return
-                continue
             except Exception:
                 logger.exception("%s: the examination failed", subject.key)
                 self._meter.examined("failed")
-                continue
-            finally:
-                self._examined[subject.job.uid] = self._clock.monotonic()
-            self._meter.examined("done")
-            self._looks.put(subject.job.uid, Look(idleness=answers[subject.key], diagnosis=diagnosis))
+            else:
+                failures = 0
+                self._meter.examined("done")
+                self._looks.put(uid, Look(idleness=answer.idleness, diagnosis=diagnosis))
+            fruitful = diagnosis is not None and diagnosis.unknown is None
+            self._turns.took(uid, self._clock.monotonic(), fruitful=fruitful)
+
+    def _standing(self, subject: Subject, seen: Seen) -> Standing:
+        if subject.is_final:
+            return Standing.ENDED
+        if subject.is_warned:
+            return Standing.WARNED
+        if seen.idleness.state is IdlenessState.IDLE:
+            return Standing.IDLE
+        known = self._looks.get(subject.job.uid)
+        used = known.diagnosis.utilization if known is not None and known.diagnosis is not None else None
+        was_low = used is not None and used.is_low(subject.policy.thresholds.low_percent) is True
+        return Standing.LOW if seen.is_low or was_low else Standing.OTHER
 
     async def _diagnose(self, subject: Subject) -> Diagnosis:
         facts, now = subject.facts, self._clock.now()
@@ -268,9 +354,23 @@ def _starts(facts: JobFacts) -> Iterator[datetime]:
         yield from (start for start in starts if start is not None)
 
 
-def _chosen(wanted: set[timedelta]) -> list[timedelta]:
-    """At most WINDOWS of the wanted windows, the longest among them, spread evenly."""
-    ordered = sorted(wanted)
-    if len(ordered) <= WINDOWS:
-        return ordered
-    return sorted({ordered[-1 - (place * len(ordered)) // WINDOWS] for place in range(WINDOWS)})
+def _looks_low(subject: Subject, screen: Screen) -> bool:
+    """Whether its pods have used little of their GPUs in the last minutes."""
+    glances = (screen.glances.get((subject.facts.namespace, pod.name)) for pod in subject.facts.pods)
+    averages = [one.average_percent for one in glances if one is not None and one.average_percent is not None]
+    return bool(averages) and sum(averages) / len(averages) <= subject.policy.thresholds.low_percent
+
+
+def _holds(known: Idleness, subject: Subject, now: datetime) -> bool:
+    """Whether what a close look has said of these pods is not too old to be said again."""
+    same = known.pod_uids == frozenset(pod.uid for pod in subject.facts.pods)
+    return known.state is IdlenessState.IDLE and same and now - known.observed_at <= STALE_AFTER
+
+
+def _is_news(before: Look | None, after: Look | None) -> bool:
+    """Whether a pass over the job may find something to do. Of a job that is idle always: it may be time to act."""
+    if before is None or after is None or after.idleness.state is IdlenessState.IDLE:
+        return True
+    if before.diagnosis is not after.diagnosis:
+        return True
+    return (before.idleness.state, before.idleness.reason) != (after.idleness.state, after.idleness.reason)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from stoker.models.diagnosis import Idleness, IdlenessState
-from stoker.models.screen import GpuWindow, Screen
+from stoker.models.screen import GpuWindow, PodGlance, Question, Screen
 from stoker.models.series import GpuSignal, JobFacts, PodFacts
 from stoker.models.vocabulary import UnknownReason
 from stoker.subjects.activity import ACTIVITY_SIGNALS, idle_ceiling
@@ -21,6 +21,18 @@ CLOCK_TOLERANCE = timedelta(minutes=1)
 """How far a screen may lie ahead of the caller's clock."""
 
 
+def question(facts: JobFacts, *, window: timedelta, now: datetime, idle_percent: float = 0.0) -> Question:
+    """What a screen must be asked for `idleness` to judge the job: closely only if it can be idle at all by its age."""
+    starts = [pod.started_at for pod in facts.pods if pod.started_at is not None]
+    old_enough = bool(starts) and now - max(starts) >= window
+    return Question(
+        pods=tuple((facts.namespace, pod.name) for pod in facts.pods),
+        window=window,
+        closely=old_enough and _waiting(facts) is None,
+        idle_percent=idle_percent,
+    )
+
+
 def idleness(
     facts: JobFacts,
     screen: Screen,
@@ -30,11 +42,12 @@ def idleness(
     now: datetime,
     idle_percent: float = 0.0,
 ) -> Idleness:
-    """Judge one job by the cluster's screen.
+    """Judge one job by its screen.
 
     `window` is how long the job must have been idle (the policy's or the job's `idleAfter`): the screen must cover at
-    least that. A job whose latest container start lies within the window is not idle yet, however quiet: its state is
-    Active. `idle_percent` is the policy's: a GPU at or under it is idle.
+    least that. Idle is only what was looked at closely; a glance can prove work, never rest. A job whose latest
+    container start lies within the window is not idle yet, however quiet: its state is Active. `idle_percent` is the
+    policy's: a GPU at or under it is idle.
     """
     answer = Idleness(
         state=IdlenessState.UNKNOWN, observed_at=screen.at, pod_uids=frozenset(pod.uid for pod in facts.pods)
@@ -51,12 +64,17 @@ def idleness(
         if activity := _activity(gpu, idle_percent):
             return replace(answer, state=IdlenessState.ACTIVE, message=f"{_name(pod, gpu)}: {activity}")
 
-    for pod, gpu in held:
-        if not gpu.examined:
-            message = f"{_name(pod, gpu)}: utilization was too high to look further"
-            return replace(answer, state=IdlenessState.ACTIVE, message=message)
+    glanced = [(pod, screen.glances.get((facts.namespace, pod.name))) for pod in facts.pods]
+    for pod, glance in glanced:
+        if glance is not None and (activity := _activity(glance, idle_percent)):
+            return replace(answer, state=IdlenessState.ACTIVE, message=f"GPUs of pod {pod.name}: {activity}")
 
-    if fault := _screen_fault(screen, window, now) or _sample_fault(facts, screen):
+    if fault := _screen_fault(screen, window, now):
+        reason, message = fault
+        return replace(answer, reason=reason, message=message)
+    # Of a job that was not looked at closely only its age can be said, and only if all its pods speak.
+    unproven = not held and bool(facts.pods) and facts.gpus > 0 and all(glance is not None for _, glance in glanced)
+    if not unproven and (fault := _sample_fault(facts, screen)):
         reason, message = fault
         return replace(answer, reason=reason, message=message)
 
@@ -68,6 +86,9 @@ def idleness(
             f"the idle window is {minutes(screen.window.total_seconds())}"
         )
         return replace(answer, state=IdlenessState.ACTIVE, message=message)
+    if unproven:
+        message = "no work in the last minutes; not looked at closely yet, as too many jobs rest at once"
+        return replace(answer, reason=UnknownReason.PARTIAL, message=message)
 
     coverage = min(gpu.coverage_percent if math.isfinite(gpu.coverage_percent) else 0.0 for _, gpu in held)
     answer = replace(answer, coverage_percent=math.floor(coverage))
@@ -135,11 +156,12 @@ def _waiting(facts: JobFacts) -> str | None:
     return None
 
 
-def _activity(gpu: GpuWindow, idle_percent: float) -> str | None:
-    """The first signal that says that the GPU worked within the window; None when none does."""
+def _activity(seen: GpuWindow | PodGlance, idle_percent: float) -> str | None:
+    """The first signal that says that a GPU worked; None when none does."""
+    watts = seen.context_idle_watts if isinstance(seen, GpuWindow) else None
     for signal in ACTIVITY_SIGNALS:
-        ceiling = idle_ceiling(signal, idle_percent, gpu.context_idle_watts)
-        peak = gpu.peaks.get(signal)
+        ceiling = idle_ceiling(signal, idle_percent, watts)
+        peak = seen.peaks.get(signal)
         # A NaN compares as not greater: it is no evidence of work, and `_speaks` takes it for no evidence of rest
         # either.
         if ceiling is not None and peak is not None and peak > ceiling:

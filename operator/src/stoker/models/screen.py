@@ -1,6 +1,6 @@
-"""What one look at the whole cluster's GPUs says, and the port through which metrics are read."""
+"""What one look at the cluster's GPUs says of each job, and the port through which metrics are read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -13,13 +13,40 @@ PodKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a screen is asked of one job: whether the GPUs of its pods have rested for `window`.
+
+    `closely` False: nothing could make the job idle (it waits, it is too young), so a glance is enough. A GPU at or
+    under `idle_percent`, which is the policy's, may still be idle.
+    """
+
+    pods: tuple[PodKey, ...]
+    window: timedelta
+    closely: bool = True
+    idle_percent: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodGlance:
+    """One pod's GPUs together, over the last minutes, aggregated by the metrics' server.
+
+    `peaks` holds the largest value of utilization and of the graphics engine that any of its GPUs has shown, in
+    percent; a signal without samples, or whose largest one is no value, is absent. `average_percent` is the mean over
+    its GPUs and these minutes; None where it is not known.
+    """
+
+    peaks: Mapping[GpuSignal, float] = field(default_factory=dict)
+    average_percent: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GpuWindow:
-    """One GPU of one pod over the screen's window, aggregated by the metrics' server.
+    """One GPU of one pod over a screen's window, aggregated by the metrics' server.
 
     `gpu` identifies the device (its UUID, with the instance's number under MIG); `index` is its number on the node.
-    `peaks` holds the largest value of each signal that has samples, in the signal's own unit; for NVLINK, which
-    exporters publish as a rate or as a counter, the difference between its largest and its smallest value. A signal
-    without samples is absent.
+    `peaks` holds the largest value of utilization and of the graphics engine, and of every other signal that stands
+    over its lowest idle level, in the signal's own unit; for NVLINK, which exporters publish as a rate or as a counter,
+    the difference between its largest and its smallest value. A signal without samples is absent.
     """
 
     gpu: str
@@ -38,24 +65,25 @@ class GpuWindow:
     """What this model draws with a CUDA context and no work; None for a model that is not known."""
     shared: bool = False
     """Several pods hold the device (time-slicing, MPS): its values can't be told apart."""
-    examined: bool = True
-    """Its signals beside utilization were looked at. False: its pod's utilization was too high for the question to
-    arise.
-    """
     doubtful: bool = False
     """Some samples of its activity are no values (NaN, an exporter's blank): the peaks may hide work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
-    """All GPUs that pods hold, over the window that ends at `at`.
+    """What a look at the metrics says of one job, at `at`.
 
-    `complete` is False when the source said that its answer is partial; `message` then has its words.
+    `glances` holds the cluster's pods, or at least the job's. `gpus` holds the job's pods if none of the glances shows
+    work: looked at closely over `window`, which is the question's or a longer one. `complete` is False when the source
+    said that its answer is partial; `message` then has its words.
     """
 
     at: datetime
     window: timedelta
+    glances: Mapping[PodKey, PodGlance] = field(default_factory=dict)
     gpus: Mapping[PodKey, tuple[GpuWindow, ...]] = field(default_factory=dict)
+    put_off: bool = False
+    """More jobs rest than one look can take closely, and this one's turn comes later."""
     complete: bool = True
     message: str = ""
 
@@ -72,9 +100,10 @@ class MetricsUnavailable(Exception):  # noqa: N818 - it states a condition, and 
 class MetricsSource(Protocol):
     """Where metrics are read. Both methods raise MetricsUnavailable; a partial answer is returned and says so."""
 
-    async def screen(self, window: timedelta, now: datetime) -> Screen:
-        """Aggregate every GPU in the cluster over the window that ends at `now`. Its cost doesn't grow with the number
-        of jobs.
+    async def screen(self, questions: Sequence[Question], now: datetime) -> Sequence[Screen]:
+        """Look at all these jobs at once; one answer for each question, in their order. The number of queries depends
+        neither on how many jobs there are nor on how many windows. Where not all can be looked at closely, the first of
+        them are.
         """
         ...
 

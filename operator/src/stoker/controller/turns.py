@@ -1,0 +1,78 @@
+"""Whose turn it is to be examined in full: where it matters often, everybody once in a while."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Standing(StrEnum):
+    """How much hangs on the next examination of a job, the most first."""
+
+    ENDED = "Ended"
+    """It gets its final diagnosis, which stays."""
+    WARNED = "Warned"
+    """It is about to be reclaimed: its cause must not be an old one."""
+    IDLE = "Idle"
+    LOW = "Low"
+    OTHER = "Other"
+
+
+PATIENCE: Mapping[Standing, float] = {
+    Standing.ENDED: 120.0,
+    Standing.WARNED: 5.0,
+    Standing.IDLE: 300.0,
+    Standing.LOW: 600.0,
+    Standing.OTHER: 7200.0,
+}
+"""Seconds that a job may wait. Where not everybody's turn can come in time, all wait longer in these proportions; a
+warned job's comes in each tick unless many are.
+"""
+NEWCOMER = 0.1
+"""Who was never examined waits so much less: nothing is known of it."""
+SETBACK = 4.0
+MAX_MISSES = 4
+"""After each examination that fails or finds no samples a job waits so many times longer, up to so many times."""
+
+
+@dataclass(slots=True)
+class _Turn:
+    """Since when a job waits: since it was examined, or since it came (or ended) while it has not been."""
+
+    standing: Standing
+    since: float
+    is_new: bool = True
+    misses: int = 0
+
+    def urgency(self, now: float) -> float:
+        patience = PATIENCE[self.standing] * (NEWCOMER if self.is_new else 1.0) * SETBACK**self.misses
+        return (now - self.since) / patience
+
+
+class Turns:
+    """Remembers when each job, by its uid, was examined. Times are seconds of a steady clock."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, _Turn] = {}
+
+    def order(self, standings: Mapping[str, Standing], now: float) -> list[str]:
+        """The jobs, the most urgent first; all others are forgotten. Who has ended is new once more: its last
+        examination was not the final one.
+        """
+        turns: dict[str, _Turn] = {}
+        for uid, standing in standings.items():
+            turn = self._turns.get(uid)
+            if turn is None:
+                turn = _Turn(standing, now)
+            elif standing is Standing.ENDED and turn.standing is not Standing.ENDED:
+                turn = _Turn(standing, turn.since)
+            turn.standing = standing
+            turns[uid] = turn
+        self._turns = turns
+        ranks = {standing: rank for rank, standing in enumerate(Standing)}
+        return sorted(turns, key=lambda uid: (-turns[uid].urgency(now), ranks[turns[uid].standing]))
+
+    def took(self, uid: str, now: float, *, fruitful: bool) -> None:
+        """A job was examined; `fruitful` False: it failed, or there were no samples."""
+        turn = self._turns[uid]
+        turn.since, turn.is_new = now, False
+        turn.misses = 0 if fruitful else min(turn.misses + 1, MAX_MISSES)
