@@ -138,24 +138,34 @@ def _bound(pod: PodFacts, now: datetime) -> Hold | None:
 
 
 def _for_peers(exam: Examination, pods: list[PodFacts]) -> list[Hold]:
-    """From the start of each pod to that of the job's last one, while none has ended."""
+    """From the start of each pod to that of the job's last one, while none has ended, of those that do wait."""
     starts = [_first_start(pod) for pod in pods]
     known = [start for start in starts if start is not None]
     if not known or any(pod.finished_at is not None for pod in pods):
         return []
     waiting = len(known) < exam.facts.nodes
     last = exam.now if waiting else max(known)
-    return [Hold(pod, start, last, waiting) for pod, start in zip(pods, starts, strict=True) if start is not None]
+    holds = [Hold(pod, start, last, waiting) for pod, start in zip(pods, starts, strict=True) if start is not None]
+    return [hold for hold in holds if not _works(exam, hold)]
+
+
+def _works(exam: Examination, hold: Hold) -> bool:
+    """The pod uses a GPU meanwhile."""
+    mask = _within(exam, hold)
+    return any((device.busy & mask).any() for device in exam.devices if device.pod.name == hold.pod.name)
+
+
+def _within(exam: Examination, hold: Hold) -> BoolArray:
+    times = exam.series.times
+    return np.asarray((times > hold.since.timestamp()) & (times <= hold.until.timestamp()), dtype=np.bool_)
 
 
 def _explained(exam: Examination, peers: list[Hold]) -> BoolArray:
-    """The idle time of the GPUs whose pods wait for their peers: what works doesn't wait."""
+    """The idle time of the GPUs whose pods wait for their peers."""
     explains = exam.explains(np.zeros(len(exam.series.times), dtype=np.bool_))
     for hold in peers:
         devices = [device for device in exam.devices if device.pod.name == hold.pod.name]
-        times = exam.series.times
-        mask = (times > hold.since.timestamp()) & (times <= hold.until.timestamp())
-        explains |= exam.explains(mask, devices) & exam.idle
+        explains |= exam.explains(_within(exam, hold), devices) & exam.idle
     return explains
 
 

@@ -1,0 +1,166 @@
+"""Several pods train the same model, each for itself.
+
+## What it flags
+
+A job of several pods in which each works alone: they are alike in what they use, nothing is exchanged between them, and
+they don't go in step. That shows where one works for ten minutes before another has used its GPUs at all, or where
+their drops (epochs, checkpoints) come at times of their own.
+
+## Why it costs GPU time
+
+Without a rendezvous each pod is a job of its own: rank 0 of 1, the whole data set, its own checkpoints, often over one
+another. All pods but one repeat what the first one does. Usually a launcher got no `--nnodes` and `--rdzv-endpoint`, or
+a program never calls `init_process_group`.
+
+## When it stays silent
+
+- with one pod, and where any GPU has too few samples;
+- where pods exchange what sums to 1 MB/s or more;
+- where they go in step, or too little happens to tell: RDMA traffic shows nowhere, so that silence on the network alone
+  says nothing;
+- where the pods do different things: a parameter server, actors and learners, trials of a search with sizes of their
+  own;
+- in the first half hour of work, and for evaluation, serving and interactive jobs.
+
+Without the pods' network it is only possible. Trials of one search look alike; if these are meant, it is none.
+
+## Change
+
+Start the launcher on each pod with the number of nodes and a common rendezvous (`torchrun --nnodes=... --rdzv-endpoint=
+...`; the operator injects PET_NNODES, PET_RDZV_ENDPOINT and MASTER_ADDR), or run one pod.
+
+## References
+
+- PyTorch, torchrun: https://docs.pytorch.org/docs/stable/elastic/run.html
+"""
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import numpy as np
+
+from stoker.models.finding import Recoverable
+from stoker.models.rule import Rule
+from stoker.models.series import FloatArray
+from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
+from stoker.subjects.effort import WORK_SIGNALS, effort, mean_of
+from stoker.subjects.examination import Claim, Examination
+from stoker.subjects.grid import BoolArray
+from stoker.subjects.stages import runs
+from stoker.subjects.traffic import exchanged
+from stoker.subjects.wording import count, interval, minutes, percent
+
+LEAST_SECONDS = 1800.0
+"""Half an hour of work on each pod."""
+WORKING_PERCENT = 20.0
+ALIKE = 0.2
+"""Of their mean: pods that train the same model differ by less."""
+EXCHANGE_BYTES = 1e6
+"""bytes/s sent and received alike: a rendezvous' heartbeats stay below, gradients over Ethernet do not."""
+AHEAD_SECONDS = 600.0
+"""Ten minutes of work before a peer has touched a GPU: no rank of a common training gets past its rendezvous."""
+DROP_SHARE = 0.7
+LEAST_DROPS = 5
+"""Under 70 % of a pod's usual effort, five times at least: so many don't miss those of the others by chance."""
+IN_STEP = 0.5
+"""Halfway between what chance gives and what ranks do that wait for one another."""
+
+
+def check(exam: Examination) -> Iterator[Claim]:
+    """Look for pods that work alike, and not together."""
+    facts = exam.facts
+    if facts.job_type is not JobType.TRAINING or facts.nodes < 2 or not exam.covered or not exam.whole_gpus:
+        return
+    pods = _pods(exam)
+    if len(pods) < facts.nodes:
+        return
+    working = {name: np.nan_to_num(values) >= WORKING_PERCENT for name, values in pods.items()}
+    if any(mask.sum() * exam.step < LEAST_SECONDS for mask in working.values()) or not _alike(pods, working):
+        return
+    between = [float(np.nanmean(values)) for _, values in exchanged(exam) if np.isfinite(values).any()]
+    if any(level >= EXCHANGE_BYTES for level in between):
+        return
+    apart = _ahead(exam, working) or _out_of_step(exam, pods)
+    if apart is None:
+        return
+    known = len(between) == facts.nodes
+    places = np.flatnonzero(np.any(list(working.values()), axis=0))
+    since, until = exam.time(int(places[0])), exam.until(int(places[-1]) + 1)
+    hours = sum(float(mask.sum()) for mask in working.values()) * facts.gpus_per_node * exam.step / 3600
+    level = float(np.mean([np.mean(pods[name][mask]) for name, mask in working.items()]))
+    yield Claim(
+        detail=(
+            f"{count(facts.nodes, 'pod')} train side by side, not together: each at {percent(level)} of its GPUs, "
+            f"and {apart}."
+        ),
+        evidence=(
+            f"{interval(since, until)}; {'no samples of the network' if not known else 'no exchange between the pods'}"
+        ),
+        confidence=Confidence.LIKELY if known else Confidence.POSSIBLE,
+        sources=(Source.METRICS,),
+        since=since,
+        until=until,
+        recoverable=Recoverable(
+            min=0.0, max=hours * (facts.nodes - 1) / facts.nodes, basis="the GPU time of all pods but one"
+        ),
+        explains=exam.explains(exam.steps(0, 0)),
+    )
+
+
+def _pods(exam: Examination) -> dict[str, FloatArray]:
+    """The mean effort of each pod's GPUs, in percent."""
+    rows = effort(exam)
+    found: dict[str, FloatArray] = {}
+    for pod in exam.facts.pods:
+        own = [row for device, row in zip(exam.devices, rows, strict=True) if device.pod.name == pod.name]
+        if own:
+            found[pod.name] = mean_of(np.array(own))
+    return found
+
+
+def _alike(pods: dict[str, FloatArray], working: dict[str, BoolArray]) -> bool:
+    levels = np.array([values[working[name]].mean() for name, values in pods.items()])
+    return bool(np.abs(levels - levels.mean()).max() <= ALIKE * levels.mean())
+
+
+def _ahead(exam: Examination, working: dict[str, BoolArray]) -> str | None:
+    """One pod works before another has used its GPUs."""
+    for pod, work in working.items():
+        for peer in working:
+            used = [np.flatnonzero(device.busy) for device in exam.devices if device.pod.name == peer]
+            first = min((int(busy[0]) for busy in used if len(busy)), default=0)
+            seconds = float(work[:first].sum()) * exam.step
+            if seconds >= AHEAD_SECONDS:
+                ranks = {one.name: one.rank for one in exam.facts.pods}
+                return f"rank {ranks[pod]} had worked for {minutes(seconds)} before rank {ranks[peer]} used a GPU"
+    return None
+
+
+def _out_of_step(exam: Examination, pods: dict[str, FloatArray]) -> str | None:
+    """The pods' drops come at times of their own. By use alone that can't be told: who waits spins."""
+    if not all(any(device.signal(signal) is not None for signal in WORK_SIGNALS) for device in exam.present):
+        return None
+    common = exam.training & np.all([np.isfinite(values) for values in pods.values()], axis=0)
+    if not common.any():
+        return None
+    drops = [common & (values < DROP_SHARE * np.percentile(values[common], 90)) for values in pods.values()]
+    number = min(len(runs(drop)) for drop in drops)
+    if number < LEAST_DROPS:
+        return None
+    for one, other in combinations(drops, 2):
+        near = other | np.roll(other, 1) | np.roll(other, -1)
+        chance, together = float(near[common].mean()), float(near[one].mean())
+        if together > chance + IN_STEP * (1 - chance):
+            return None
+    return f"{number} drops or more of each come at times of their own"
+
+
+RULE = Rule(
+    id="D503",
+    name="duplicate-training",
+    category=Category.DUPLICATE_TRAINING,
+    severity=Severity.WARNING,
+    summary="Several pods train the same model, each for itself.",
+    fix="Start the launcher with the number of nodes and a common rendezvous, or run one pod.",
+    check=check,
+)
