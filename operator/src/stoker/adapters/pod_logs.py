@@ -56,11 +56,14 @@ class _Reading:
 class PodLogs:
     """The marks of jobs' logs. It remembers what it has read, so that each look reads on from there."""
 
-    def __init__(self, api: LogApi, clock: Clock, *, reads: int = READS, timeout: float = TIMEOUT) -> None:
-        """`reads` are those of a minute, `timeout` is in seconds."""
+    def __init__(
+        self, api: LogApi, clock: Clock, *, reads: int = READS, pieces: int = 1, timeout: float = TIMEOUT
+    ) -> None:
+        """`reads` are those of a minute, `pieces` those of one pod in one look, `timeout` is in seconds."""
         self._api = api
         self._clock = clock
         self._allowed = reads
+        self._pieces = pieces
         self._timeout = timeout
         self._reads: deque[float] = deque()
         self._refused_at: float | None = None
@@ -72,21 +75,24 @@ class PodLogs:
         """
         for pod in sorted(facts.pods, key=lambda one: one.rank)[:PODS]:
             if pod.started_at is not None:
-                await self._read_on(facts.namespace, pod, container)
+                for left in reversed(range(self._pieces)):
+                    if not await self._read_on(facts.namespace, pod, container, is_last=not left):
+                        break
         known = [self._readings[pod.uid] for pod in (*facts.former_pods, *facts.pods) if pod.uid in self._readings]
         return bounded(mark for reading in known for mark in reading.marks)
 
-    async def _read_on(self, namespace: str, pod: PodFacts, container: str) -> None:
+    async def _read_on(self, namespace: str, pod: PodFacts, container: str, *, is_last: bool) -> bool:
+        """Read a piece; whether there is more."""
         reading = self._readings.setdefault(pod.uid, _Reading())
         self._readings.move_to_end(pod.uid)
         while len(self._readings) > REMEMBERED:
             self._readings.popitem(last=False)
         if reading.is_over or not self._may_read():
-            return
-        now = self._clock.now()
+            return False
+        end = pod.finished_at or self._clock.now()
         since = reading.until
-        if reading.is_behind and since is not None and now - since > BEHIND:
-            since = now - BEHIND
+        if is_last and reading.is_behind and since is not None and end - since > BEHIND:
+            since = end - BEHIND
         try:
             piece = await self._api.log(
                 namespace, pod.name, container=container, since=since, limit=BYTES, timeout=self._timeout
@@ -94,10 +100,10 @@ class PodLogs:
         except ForbiddenError:
             self._refused_at = self._clock.monotonic()
             logger.warning("logs may not be read: `get` on pods/log is not granted (the chart's controller.readLogs)")
-            return
+            return False
         except ApiError as error:
             logger.debug("%s/%s: its log was not read: %s", namespace, pod.name, error)
-            return
+            return False
         reading.is_behind = len(piece) >= BYTES
         lines = piece.decode("utf-8", "replace").splitlines()
         if reading.is_behind:
@@ -106,6 +112,7 @@ class PodLogs:
         reading.until = reading.until if last is None else last[0]
         reading.marks = bounded((*reading.marks, *log_marks(lines, pod.name)))
         reading.is_over = pod.finished_at is not None and not reading.is_behind
+        return reading.is_behind
 
     def _may_read(self) -> bool:
         """Whether the account and the budget allow another read; counts it."""

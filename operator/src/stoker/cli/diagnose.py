@@ -1,8 +1,10 @@
 """`stoker diagnose`: why a job uses its GPUs badly, from its series, wherever it runs or ran."""
 
 import asyncio
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -12,13 +14,25 @@ from stoker.cli.terminal import EXIT_USAGE, Screen, screen, write
 from stoker.models.prometheus_access import PrometheusAccess
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from stoker.cli.diagnosis.clustered import Wanted
-    from stoker.cli.diagnosis.look import Looked, Period
+    from stoker.cli.diagnosis.look import LogSource, Looked, Looker, Period
     from stoker.cli.diagnosis.workload import Workload
 
+    MakeLooker = Callable[[], AbstractAsyncContextManager[Looker]]
+
 EXIT_FINDINGS = 1
+LOG_PIECES = 16
+"""Pieces of a pod's log that are read at a time, of a quarter of a megabyte each."""
+
+
+class _Cluster(NamedTuple):
+    """Which cluster, as kubectl has it."""
+
+    kubeconfig: str | None
+    context: str | None
 
 
 @click.command(short_help="Say why running or recorded jobs use their GPUs badly.")
@@ -27,6 +41,14 @@ EXIT_FINDINGS = 1
 @click.option("--job", metavar="NAME", help="Only the job of this name: a DLJob, or what its pods belong to.")
 @click.option("-l", "--selector", metavar="LABELS", help="Only jobs with a pod of these labels, as kubectl has them.")
 @click.option("--jobs", "jobs_file", metavar="FILE", help="Recorded jobs in place of a cluster's: a JSON or YAML list.")
+@click.option("--logs", is_flag=True, help="Read what the pods of a cluster log, too; your account must be allowed to.")
+@click.option(
+    "--logs-file",
+    "logs_files",
+    metavar="FILE",
+    multiple=True,
+    help="Recorded logs of recorded jobs, as kubectl logs --timestamps --prefix writes them.",
+)
 @click.option("--from", "start", metavar="T", type=MOMENT, help="Look from then on. [default: each job's own start]")
 @click.option("--to", "end", metavar="T", type=MOMENT, help="Look up to then, as if it were now. [default: now]")
 @click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Default: $KUBECONFIG, then ~/.kube/config.")
@@ -44,6 +66,8 @@ def diagnose(
     job: str | None,
     selector: str | None,
     jobs_file: str | None,
+    logs: bool,
+    logs_files: tuple[str, ...],
     start: datetime | None,
     end: datetime | None,
     kubeconfig: str | None,
@@ -58,18 +82,28 @@ def diagnose(
     """
     from stoker.cli.diagnosis.look import Period
 
-    _refuse_contradictions(namespace, all_namespaces, job, selector, jobs_file, kubeconfig, kube_context)
+    if all_namespaces and (namespace or job):
+        raise click.UsageError("--all-namespaces goes neither with --namespace nor with --job.")
+    if job and selector:
+        raise click.UsageError("--job and --selector are two ways to choose: give one.")
+    if jobs_file is not None and (selector or all_namespaces or logs or kubeconfig or kube_context):
+        raise click.UsageError("--jobs asks no cluster: only --namespace, --job and --logs-file go with it.")
+    if jobs_file is None and logs_files:
+        raise click.UsageError("--logs-file goes with --jobs; of a cluster's jobs --logs reads the logs.")
     period = Period(start=start, end=end, now=datetime.now(UTC))
     if start is not None and start >= period.at:
         raise click.UsageError(
             "--from must be earlier than --to." if end is not None else "--from must be in the past."
         )
+    place = screen()
+    looker = partial(_looker, access, period, place if form == "text" else None, past=bool(end or jobs_file))
     if jobs_file is not None:
         workloads = _recorded(context, jobs_file, namespace, job, period)
+        recorded_logs = _recorded_logs(context, logs_files, workloads)
+        looked = asyncio.run(_look_at_recorded(looker, workloads, recorded_logs))
     else:
-        workloads = asyncio.run(_clustered(context, namespace, all_namespaces, job, selector, kubeconfig, kube_context))
-    place = screen()
-    looked = asyncio.run(_look(access, workloads, period, place if form == "text" else None, bool(end or jobs_file)))
+        where = _Cluster(kubeconfig=kubeconfig, context=kube_context)
+        looked = asyncio.run(_look_at_cluster(context, looker, where, namespace, all_namespaces, job, selector, logs))
     write(_rendered(looked, form, place), None, context)
     for error in dict.fromkeys(one.error for one in looked if one.error is not None):
         click.echo(f"stoker: {error}", err=True)
@@ -77,23 +111,6 @@ def diagnose(
         context.exit(EXIT_USAGE)
     if any(one.has_findings for one in looked):
         context.exit(EXIT_FINDINGS)
-
-
-def _refuse_contradictions(
-    namespace: str | None,
-    all_namespaces: bool,
-    job: str | None,
-    selector: str | None,
-    jobs_file: str | None,
-    kubeconfig: str | None,
-    kube_context: str | None,
-) -> None:
-    if all_namespaces and (namespace or job):
-        raise click.UsageError("--all-namespaces goes neither with --namespace nor with --job.")
-    if job and selector:
-        raise click.UsageError("--job and --selector are two ways to choose: give one.")
-    if jobs_file is not None and (selector or all_namespaces or kubeconfig or kube_context):
-        raise click.UsageError("--jobs asks no cluster: of these options only --namespace and --job go with it.")
 
 
 def _recorded(
@@ -114,32 +131,63 @@ def _recorded(
     return chosen
 
 
-async def _clustered(
+def _recorded_logs(
+    context: click.Context, paths: tuple[str, ...], workloads: "Sequence[Workload]"
+) -> "LogSource | None":
+    """The files' logs; ends the command where one is not right."""
+    from stoker.cli.diagnosis.recorded_logs import read_logs
+    from stoker.cli.manifests import InputError
+
+    if not paths:
+        return None
+    pods = {pod.name for one in workloads for pod in (*one.facts.former_pods, *one.facts.pods)}
+    try:
+        return read_logs(paths, next(iter(pods)) if len(pods) == 1 else None)
+    except InputError as error:
+        click.echo(f"stoker: {error}", err=True)
+        context.exit(EXIT_USAGE)
+
+
+async def _look_at_recorded(
+    looker: "MakeLooker", workloads: "Sequence[Workload]", logs: "LogSource | None"
+) -> "list[Looked]":
+    async with looker() as looking:
+        looking.logs = logs
+        return await looking.look_at(workloads)
+
+
+async def _look_at_cluster(
     context: click.Context,
+    looker: "MakeLooker",
+    where: "_Cluster",
     namespace: str | None,
     all_namespaces: bool,
     job: str | None,
     selector: str | None,
-    kubeconfig: str | None,
-    kube_context: str | None,
-) -> "list[Workload]":
-    """The cluster's jobs; ends the command where it can't be asked, or where there is no such job."""
+    logs: bool,
+) -> "list[Looked]":
+    """Look at the cluster's jobs; ends the command where it can't be asked, or where there is no such job."""
+    from stoker.adapters.clock import SystemClock
     from stoker.adapters.kubernetes import ApiError, CredentialsError, Kubernetes, default_namespace
+    from stoker.adapters.pod_logs import PodLogs
     from stoker.cli.diagnosis.clustered import Wanted, find
 
     if not all_namespaces:
-        namespace = namespace or await default_namespace(kubeconfig=kubeconfig, context=kube_context)
+        namespace = namespace or await default_namespace(kubeconfig=where.kubeconfig, context=where.context)
     wanted = Wanted(namespace=namespace, job=job, selector=selector)
     try:
-        async with await Kubernetes.connect(kubeconfig=kubeconfig, context=kube_context) as api:
+        async with await Kubernetes.connect(kubeconfig=where.kubeconfig, context=where.context) as api:
             workloads = await find(api, wanted, datetime.now(UTC))
+            if not workloads:
+                click.echo(f"stoker: {_nothing(wanted)}", err=True)
+                context.exit(EXIT_USAGE if job or selector else 0)
+            async with looker() as looking:
+                # Asked for by a person, who waits: of each pod a few megabytes.
+                looking.logs = PodLogs(api, SystemClock(), reads=10_000, pieces=LOG_PIECES) if logs else None
+                return await looking.look_at(workloads)
     except (CredentialsError, ApiError) as error:
         click.echo(f"stoker: {getattr(error, 'answer', '') or error}", err=True)
         context.exit(EXIT_USAGE)
-    if not workloads:
-        click.echo(f"stoker: {_nothing(wanted)}", err=True)
-        context.exit(EXIT_USAGE if job or selector else 0)
-    return workloads
 
 
 def _nothing(wanted: "Wanted") -> str:
@@ -150,17 +198,17 @@ def _nothing(wanted: "Wanted") -> str:
     return f"no DLJobs and no pods with GPUs{chosen} in {where}"
 
 
-async def _look(
-    access: PrometheusAccess, workloads: "Sequence[Workload]", period: "Period", place: Screen | None, past: bool
-) -> "list[Looked]":
-    """Look at all jobs. In the past clocks need not agree."""
+@asynccontextmanager
+async def _looker(
+    access: PrometheusAccess, period: "Period", place: Screen | None, *, past: bool
+) -> "AsyncIterator[Looker]":
+    """What looks at jobs. In the past clocks need not agree."""
     from stoker.adapters.prometheus import MAX_SKEW, PrometheusSource
     from stoker.cli.diagnosis.look import Looker
     from stoker.cli.diagnosis.picture import room
 
     async with PrometheusSource(access, max_skew=None if past else MAX_SKEW) as source:
-        looker = Looker(source=source, period=period, columns=None if place is None else room(place))
-        return await looker.look_at(workloads)
+        yield Looker(source=source, period=period, columns=None if place is None else room(place))
 
 
 def _rendered(looked: "Sequence[Looked]", form: str, place: Screen) -> str:

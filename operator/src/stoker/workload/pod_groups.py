@@ -40,6 +40,13 @@ class PodGroup:
     name: str
     pods: tuple[Mapping[str, Any], ...]
 
+    @property
+    def container(self) -> str:
+        """The name of the container that holds the latest pod's GPUs."""
+        found = _trainer(self.pods[-1])
+        assert found is not None  # groups has asked
+        return found[0]
+
 
 def groups(pods: Iterable[Mapping[str, Any]]) -> list[PodGroup]:
     """The pods that hold GPUs, by what made them; those of DLJobs are left out."""

@@ -127,6 +127,7 @@ async def _group(api: KubernetesApi, group: PodGroup, policies: "_Policies", now
     return Workload(
         facts=group_facts(group, program),
         owner=group.kind,
+        container=group.container,
         policy=policy,
         static_findings=review_submissions(read, policy, now=now).findings if read else (),
         labels=document["metadata"].get("labels") or {},

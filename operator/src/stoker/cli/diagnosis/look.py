@@ -2,17 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from stoker.cli.diagnosis.workload import Workload, as_of, began, ended
-from stoker.diagnosis import diagnose, idleness
+from stoker.diagnosis import diagnose, idleness, question
 from stoker.diagnosis.timeline import Timeline, timeline
 from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.models.policy import EffectivePolicy
-from stoker.models.screen import MetricsSource, MetricsUnavailable, Screen, step_for
-from stoker.models.series import JobFacts
+from stoker.models.screen import MetricsSource, MetricsUnavailable, Question, Screen, step_for
+from stoker.models.series import JobFacts, LogMark
 from stoker.models.vocabulary import Action, Severity, UnknownReason
 from stoker.reclaim import Candidate, Eligibility, candidate, eligibility, idle_after, presumed
 from stoker.reclaim.decision import reclaimable_cause
@@ -28,6 +29,8 @@ FAILURES = 3
 SEARCH = timedelta(days=14)
 """How far back the samples of a job are sought that nobody says the start of."""
 
+ROUNDS = 20
+"""Screens that are asked for at most: each takes some jobs closely."""
 NOT_LOOKED_AT = Eligibility(eligible=False, why="not looked at")
 UNSEEN = Diagnosis(utilization=None, unknown=UnknownReason.NO_SAMPLES)
 
@@ -73,12 +76,23 @@ class Looked:
         return any(finding.severity is not Severity.ADVICE for finding in found)
 
 
+class LogSource(Protocol):
+    """Where jobs' logs are read."""
+
+    async def marks(self, facts: JobFacts, container: str) -> tuple[LogMark, ...]:
+        """What the logs of that container of the job's pods say; nothing where they can't be read."""
+        ...
+
+
 @dataclass(slots=True, kw_only=True)
 class Looker:
-    """Looks at jobs through a metrics' source. `columns`: the width of a picture of each; None for no picture."""
+    """Looks at jobs through a metrics' source, and at their logs where there is a source of those. `columns`: the width
+    of a picture of each; None for no picture.
+    """
 
     source: MetricsSource
     period: Period
+    logs: LogSource | None = None
     columns: int | None = None
     _failures: int = field(default=0, init=False)
 
@@ -155,6 +169,9 @@ class Looker:
         if self.period.end is not None and end == at:
             notes = (*notes, f"looked at as of {clock(at)}")
         series = await self.source.series(facts, since, end, step_for(end - since))
+        if self.logs is not None:
+            marks = await self.logs.marks(facts, workload.container)
+            series = replace(series, marks=tuple(mark for mark in marks if mark.time <= end))
         policy = workload.policy
         diagnosis = await asyncio.to_thread(
             diagnose, facts, series, workload.static_findings, policy.thresholds, at, off=_off(policy)
@@ -176,57 +193,66 @@ class Looker:
     # --------------------------------------------------------------------------------------------------- reclaim
 
     async def _judged(self, looked: Sequence[Looked]) -> list[Looked]:
-        """Whether the jobs may be reclaimed. The cluster is screened, as the controller does, only where a job stands
-        or falls by it.
+        """Whether the jobs may be reclaimed. Metrics are screened for it, as the controller does, only where a job
+        stands or falls by it.
         """
         at = self.period.at
-        candidates = {id(one): _candidate(one, one.diagnosis) for one in looked if one.diagnosis is not None}
-        windows = {
-            idle_after(job.idle_after, one.workload.policy)
-            for one in looked
-            if (job := candidates.get(id(one))) is not None and _hangs_on_screen(one, job, at)
-        }
-        screens = await self._screens(windows)
+        jobs = [None if one.diagnosis is None else _candidate(one, one.diagnosis) for one in looked]
+        hanging = [
+            place
+            for place, (one, job) in enumerate(zip(looked, jobs, strict=True))
+            if job is not None and _hangs_on_screen(one, job, at)
+        ]
+        screened = dict(zip(hanging, await self._idleness([looked[place] for place in hanging]), strict=True))
+        judged: list[Looked] = []
+        for place, (one, job) in enumerate(zip(looked, jobs, strict=True)):
+            if job is None or one.diagnosis is None:
+                judged.append(one)
+                continue
+            idle = screened.get(place) or presumed(one.facts, one.diagnosis, at)
+            answer = eligibility(job, idle, one.workload.policy, at)
+            if answer.eligible and not one.workload.ours:
+                answer = replace(answer, why=f"{answer.why}; no DLJob owns it: the controller leaves it alone")
+            judged.append(replace(one, eligibility=answer))
+        return judged
+
+    async def _idleness(self, looked: Sequence[Looked]) -> list[Idleness]:
+        """Whether these jobs are idle, by a screen."""
+        at = self.period.at
+        windows = [idle_after(one.workload.idle_after, one.workload.policy) for one in looked]
+        thresholds = [one.workload.policy.thresholds for one in looked]
+        questions = [
+            question(one.facts, window=window, idle_percent=threshold.idle_percent, now=at)
+            for one, window, threshold in zip(looked, windows, thresholds, strict=True)
+        ]
+        try:
+            screens = await self._screens(questions)
+        except MetricsUnavailable as away:
+            unknown = Idleness(state=IdlenessState.UNKNOWN, observed_at=at, reason=away.reason, message=away.message)
+            return [unknown] * len(looked)
         return [
-            one if (job := candidates.get(id(one))) is None else self._with_eligibility(one, job, screens)
-            for one in looked
+            idleness(
+                one.facts,
+                screen,
+                window=window,
+                min_coverage_percent=threshold.min_coverage_percent,
+                idle_percent=threshold.idle_percent,
+                now=at,
+            )
+            for one, screen, window, threshold in zip(looked, screens, windows, thresholds, strict=True)
         ]
 
-    async def _screens(self, windows: Iterable[timedelta]) -> dict[timedelta, Screen | MetricsUnavailable]:
-        screens: dict[timedelta, Screen | MetricsUnavailable] = {}
-        for window in windows:
-            try:
-                screens[window] = await self.source.screen(window, self.period.at)
-            except MetricsUnavailable as unavailable:
-                screens[window] = unavailable
-        return screens
-
-    def _with_eligibility(
-        self, one: Looked, job: Candidate, screens: Mapping[timedelta, Screen | MetricsUnavailable]
-    ) -> Looked:
-        at, policy, diagnosis = self.period.at, one.workload.policy, one.diagnosis
-        assert diagnosis is not None  # it has a candidate
-        if not _hangs_on_screen(one, job, at):
-            idle = presumed(one.facts, diagnosis, at)
-        else:
-            window = idle_after(job.idle_after, policy)
-            screen = screens[window]
-            idle = Idleness(state=IdlenessState.UNKNOWN, observed_at=at)
-            if isinstance(screen, MetricsUnavailable):
-                idle = replace(idle, reason=screen.reason, message=screen.message)
-            else:
-                idle = idleness(
-                    one.facts,
-                    screen,
-                    window=window,
-                    min_coverage_percent=policy.thresholds.min_coverage_percent,
-                    idle_percent=policy.thresholds.idle_percent,
-                    now=at,
-                )
-        answer = eligibility(job, idle, policy, at)
-        if answer.eligible and not one.workload.ours:
-            answer = replace(answer, why=f"{answer.why}; no DLJob owns it: the controller leaves it alone")
-        return replace(one, eligibility=answer)
+    async def _screens(self, questions: Sequence[Question]) -> list[Screen]:
+        """An answer to each question; of many, some are put off to another look."""
+        screens: dict[int, Screen] = {}
+        left = list(range(len(questions)))
+        for _ in range(ROUNDS):
+            if not left:
+                break
+            answers = await self.source.screen([questions[place] for place in left], self.period.at)
+            screens |= dict(zip(left, answers, strict=True))
+            left = [place for place in left if screens[place].put_off]
+        return [screens[place] for place in range(len(questions))]
 
 
 def _candidate(one: Looked, diagnosis: Diagnosis) -> Candidate:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from stoker.models.dljob import TRAINER
 from stoker.models.finding import Finding
 from stoker.models.policy import BUILT_IN, EffectivePolicy
 from stoker.models.series import JobFacts, PodFacts
@@ -14,13 +15,14 @@ class Workload:
     """A job to be looked at.
 
     `start_known` and `end_known`: whether the facts say when its pods ran; what they don't say is sought in the
-    samples. `owner`: the kind of the object that its pods belong to, empty for a recorded job. `labels`, `snooze` and
-    `idle_after` are the DLJob's, for whoever asks whether it may be reclaimed. `notes` are for the reader; `error` says
-    why it can't be looked at.
+    samples. `owner`: the kind of the object that its pods belong to, empty for a recorded job. `container`: the name of
+    the one that holds the GPUs. `labels`, `snooze` and `idle_after` are the DLJob's, for whoever asks whether it may be
+    reclaimed. `notes` are for the reader; `error` says why it can't be looked at.
     """
 
     facts: JobFacts
     owner: str = "DLJob"
+    container: str = TRAINER
     policy: EffectivePolicy = BUILT_IN
     static_findings: tuple[Finding, ...] = ()
     start_known: bool = True
