@@ -97,12 +97,20 @@ class Operator:
         self.start_admission()
         self.start_controller(**controller)
 
-    def metric(self, name: str, **labels: str) -> float:
-        """A sample of the admission process' metrics page; 0 while there is none."""
-        with urlopen(f"http://127.0.0.1:{self._health_ports[ADMISSION]}/metrics", timeout=10) as response:
-            page = response.read().decode()
-        samples = (sample for family in text_string_to_metric_families(page) for sample in family.samples)
+    def metric(self, name: str, *, process: str = ADMISSION, **labels: str) -> float:
+        """A sample of a process' metrics page; 0 while there is none."""
+        families = text_string_to_metric_families(self.metrics_page(process))
+        samples = (sample for family in families for sample in family.samples)
         return next((one.value for one in samples if one.name == name and labels.items() <= one.labels.items()), 0.0)
+
+    def metrics_page(self, process: str = CONTROLLER) -> str:
+        """What Prometheus would scrape of it."""
+        with urlopen(f"http://{self.metrics_address(process)}/metrics", timeout=10) as response:
+            return str(response.read().decode())
+
+    def metrics_address(self, process: str = CONTROLLER) -> str:
+        """Where a process serves its metrics: host and port."""
+        return f"127.0.0.1:{self._health_ports[process]}"
 
     def _start(self, name: str, role: str, *options: str) -> None:
         health = self._health_ports[name] = self.cluster.reserve_port()
@@ -113,6 +121,7 @@ class Operator:
             env={"KUBECONFIG": str(kubeconfig)},
             ready=lambda: _answers(f"http://127.0.0.1:{health}/readyz"),
         )
+        self.cluster.scrape(name, health)
 
 
 def _answers(url: str) -> bool:

@@ -16,6 +16,8 @@ from e2e.telemetry.stack import SIMULATION
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
+REPORT = ROOT / "build" / "demo-report.html"
+"""Stays when the cluster is gone, to be opened in a browser."""
 
 
 def tell(cluster: Cluster) -> None:
@@ -46,6 +48,7 @@ class Story:
         self.look()
         self.reclaim()
         self.resume()
+        self.report()
 
     def install(self) -> None:
         """The chart, by helm, and the operator's two processes."""
@@ -166,6 +169,23 @@ class Story:
         narrator.run("stoker resume gpt-unreleased")
         narrator.wait("gpt-unreleased runs again", lambda: self._phases({"gpt-unreleased"}) == {"Running"}, timeout=40)
         narrator.run("kubectl get dljobs")
+
+    def report(self) -> None:
+        """What a platform team reads on Monday."""
+        narrator = self.narrator
+        narrator.chapter("Where the GPU-hours went")
+        narrator.say(
+            "From Prometheus alone, so that deleted jobs count too. The operator has been up for minutes; of the hours "
+            "before, the GPUs' own series tell."
+        )
+        REPORT.parent.mkdir(exist_ok=True)
+        page = REPORT.relative_to(ROOT)
+        told = narrator.run(f"stoker report --prometheus {self.cluster.prometheus_url} --from -4h --output {page}")
+        narrator.expect(told.code == 0 and REPORT.exists(), f"the same as a page with pictures: {page}")
+        causes = ("ImproperBatchSize", "GPUOversubscription", "UnreleasedJob", "InteractiveJob")
+        narrator.expect(
+            all(cause in told.text for cause in causes), "every job's cause has its GPU-hours, each counted once"
+        )
 
     def _simulate(self, programs: dict[str, dict[str, Any]]) -> None:
         self.cluster.apply(*programs.values())

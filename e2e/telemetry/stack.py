@@ -47,6 +47,13 @@ class Telemetry:
         self._start_exporter()
         self._start_prometheus()
 
+    def scrape(self, job: str, port: int) -> None:
+        """See Cluster.scrape. Prometheus watches the folder of the targets."""
+        self._targets.mkdir(parents=True, exist_ok=True)
+        unfinished = self._targets / f"{job}.unfinished"
+        unfinished.write_text(json.dumps([{"targets": [f"127.0.0.1:{port}"], "labels": {"job": job}}]))
+        unfinished.replace(self._targets / f"{job}.json")
+
     def stop(self) -> None:
         """Prometheus down. SIGTERM, so that it writes down what it has."""
         if self._cluster.running(PROMETHEUS):
@@ -57,12 +64,17 @@ class Telemetry:
         return self._cluster.folder / "prometheus"
 
     @property
+    def _targets(self) -> Path:
+        return self._folder / "targets"
+
+    @property
     def _data(self) -> Path:
         return self._folder / f"data-{self._generation}"
 
     def _start_prometheus(self) -> None:
         self.stop()
         self._data.mkdir(parents=True, exist_ok=True)
+        self._targets.mkdir(parents=True, exist_ok=True)
         config = self._folder / "prometheus.yaml"
         config.write_text(yaml.safe_dump(self._config(), sort_keys=False))
         self._cluster.start_process(
@@ -81,13 +93,14 @@ class Telemetry:
         )
 
     def _config(self) -> dict[str, Any]:
-        jobs = []
+        jobs: list[dict[str, Any]] = []
         if self._settings["targets"]:
             target = [{"targets": [f"127.0.0.1:{self._exporter_port}"]}]
             jobs = [
                 {"job_name": job, "honor_labels": True, "metrics_path": path, "static_configs": target}
                 for job, path in ((DCGM_JOB, DCGM_PATH), (CADVISOR_JOB, CADVISOR_PATH))
             ]
+            jobs.append({"job_name": "added", "file_sd_configs": [{"files": [f"{self._targets}/*.json"]}]})
         interval = f"{round(self._interval * 1000)}ms"
         config: dict[str, Any] = {
             "global": {"scrape_interval": interval, "scrape_timeout": interval},

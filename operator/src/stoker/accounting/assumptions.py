@@ -175,6 +175,8 @@ def _length(time: timedelta) -> str:
 
 def hours(value: float) -> str:
     """GPU-hours for people: three digits where there are fewer than 100, thousands with commas."""
+    if value < 0.05:
+        return "< 0.1" if value > 0.0005 else "0"
     return f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}"
 
 

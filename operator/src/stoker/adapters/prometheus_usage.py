@@ -143,6 +143,7 @@ class _Cut:
 def _cut(start: datetime, end: datetime) -> _Cut:
     length = end - start
     resolution = next((one for one in RESOLUTIONS if length / one <= MAX_STEPS), RESOLUTIONS[-1])
+    length = max(round(length / resolution), MIN_PARTS) * resolution
     fitting = (one for one in WIDTHS if one % resolution == timedelta(0) and length % one == timedelta(0))
     width = next((one for one in fitting if length / one <= MAX_PARTS), None)
     number = (

@@ -13,6 +13,7 @@ from stoker import __version__
 from stoker.accounting import Account, Dimension, Row, Statement, hours
 from stoker.cli.reporting import pictures, words
 from stoker.cli.reporting.json import GROUPS, figure
+from stoker.models.meta import OWNER_LABEL, TEAM_LABEL
 from stoker.models.rule import DOCS_BASE
 from stoker.models.usage import Cause
 from stoker.models.vocabulary import Stage
@@ -34,8 +35,10 @@ TITLES = {
     Dimension.TEAM: ("By team", "Team", "no team"),
     Dimension.OWNER: ("By user", "User", "no owner"),
     Dimension.NAMESPACE: ("By namespace", "Namespace", "no namespace"),
-    Dimension.PRODUCT: ("By GPU", "Product", "not known"),
+    Dimension.PRODUCT: ("By GPU", "Product", "none asked for"),
 }
+LABELS = {Dimension.TEAM: TEAM_LABEL, Dimension.OWNER: OWNER_LABEL}
+NEGLIGIBLE = 0.005
 PICTURED = frozenset({Dimension.TEAM})
 
 
@@ -90,7 +93,7 @@ def _context(statement: Statement, generated_at: datetime, rule_fixes: Mapping[s
         "groups": [_group(statement, dimension) for dimension in TITLES],
         "stages": [
             *((words.stage(stage), STAGES[stage], value) for stage, value in statement.stages.items()),
-            ("Not known", "the job's stages were not recorded", statement.unstaged),
+            ("Not known", "not recorded", statement.unstaged),
         ],
         "assumed": statement.assumed,
         **(_pictures(statement) if statement.total.requested > 0 else {}),
@@ -109,15 +112,14 @@ def _causes_sentence(statement: Statement) -> str:
     )
 
 
-def _trend_words(now: float, before: float | None) -> str:
-    if before is None:
-        return "no trend: see below"
+def _trend_words(now: float, before: float) -> str:
     text = words.change(now, before)
-    return f"{text} ({hours(before)} before)" if text and text != "new" else text or "none, as before"
+    return f"{text} ({hours(before)} before)" if text not in {"", "new"} else "none before"
 
 
 def _pictures(statement: Statement) -> dict[str, Any]:
     total, lost = statement.total, statement.total.lost
+    unstaged = statement.unstaged > NEGLIGIBLE * lost
     bars = [
         *(
             pictures.Bar(name=words.spoken(line.category), value=line.lost, before=line.before)
@@ -127,7 +129,7 @@ def _pictures(statement: Statement) -> dict[str, Any]:
     ]
     stages = [
         *(pictures.Bar(name=words.stage(stage), value=value) for stage, value in statement.stages.items()),
-        pictures.Bar(name="Not known", value=statement.unstaged, colour="unexplained"),
+        *([pictures.Bar(name="Not known", value=statement.unstaged, colour="unexplained")] if unstaged else []),
     ]
     worst = max(statement.timeline, key=lambda part: part[1].lost)
     return {
@@ -176,11 +178,19 @@ def _group(statement: Statement, dimension: Dimension) -> dict[str, Any]:
         "column": column,
         "nobody": nobody,
         "rows": shown,
+        "hint": _hint(dimension, rows),
         "more": _beyond(rows[MAX_ROWS:], column.lower()),
         "svg": Markup(pictures.balances(drawn, salt=dimension)) if pictured else None,  # noqa: S704 - as above
         "alt": "Bars of GPU-hours, of which lost: " + _said((name, balance.lost) for name, balance in drawn),
         "caption": f"Used, lost and unknown GPU-hours{_drawn(len(rows), column.lower())}.",
     }
+
+
+def _hint(dimension: Dimension, rows: Sequence[Row]) -> str:
+    """How to have more in the table, where nothing is in it."""
+    if dimension not in LABELS or any(row.value for row in rows):
+        return ""
+    return f"Jobs with the label {LABELS[dimension]} are told apart here."
 
 
 def _drawn(number: int, what: str) -> str:

@@ -86,7 +86,15 @@ def timeline(parts: Sequence[tuple[Period, Balance]]) -> str:
         bottoms = [0.0] * len(parts)
         for name in ("used", "lost", "unknown"):
             heights = [getattr(balance, name) / length for (_, balance), length in zip(parts, spans, strict=True)]
-            axes.bar(lefts, heights, widths, bottom=bottoms, align="edge", **_fill(name))
+            drawn = [place for place, height in enumerate(heights) if height]  # nothing has no edges
+            axes.bar(
+                [lefts[place] for place in drawn],
+                [heights[place] for place in drawn],
+                [widths[place] for place in drawn],
+                bottom=[bottoms[place] for place in drawn],
+                align="edge",
+                **_fill(name),
+            )
             bottoms = [low + high for low, high in zip(bottoms, heights, strict=True)]
         locator = AutoDateLocator(minticks=4, maxticks=9)  # type: ignore[no-untyped-call]  # matplotlib's
         axes.xaxis.set_major_locator(locator)
@@ -130,8 +138,9 @@ def balances(rows: Sequence[tuple[str, Balance]], *, salt: str) -> str:
         for place, (_, balance) in enumerate(rows):
             left = 0.0
             for name in ("used", "lost", "unknown"):
-                value = getattr(balance, name)
-                axes.barh(place, value, 0.62, left=left, **_fill(name))
+                value: float = getattr(balance, name)
+                if value:
+                    axes.barh(place, value, 0.62, left=left, **_fill(name))
                 left += value
         _rows(axes, [name for name, _ in rows], max(balance.requested for _, balance in rows) * 1.02)
         return _svg(figure, salt)

@@ -17,7 +17,7 @@ COLOURS = {"used": "blue", "lost": "red", "unknown": "white"}
 
 def render(statement: Statement, place: Screen) -> str:
     """The headline, the causes, the jobs that lost most, the teams, and what had to be assumed."""
-    return "\n".join([*_lines(statement, place), ""])
+    return "\n".join([*(line.rstrip() for line in _lines(statement, place)), ""])
 
 
 def _lines(statement: Statement, place: Screen) -> Iterator[str]:
