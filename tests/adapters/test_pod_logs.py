@@ -1,5 +1,6 @@
 """The reader of logs over an API server that has them in memory; a real one serves them end to end."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -145,6 +146,17 @@ async def test_a_refusal_is_said_once_and_nothing_is_asked_for_a_while(caplog: p
     clock.move(minutes=10)
     await logs.marks(job())
     assert len(api.asked) == 2
+
+
+async def test_a_slow_api_server_holds_a_job_up_for_no_longer_than_its_patience() -> None:
+    class Slow(Api):
+        async def log(self, *args: Any, **options: Any) -> bytes:
+            if self.asked:
+                await asyncio.Event().wait()
+            return await super().log(*args, **options)
+
+    api = Slow({"bert-0": line(0, "Epoch 1/90")})
+    assert texts(await PodLogs(api, Clock(), patience=0.05).marks(job(pods=4))) == ["Epoch 1/90"]
 
 
 async def test_reads_are_limited_for_all_jobs_together() -> None:

@@ -3,8 +3,10 @@
 Nothing here may hold up or end a diagnosis: reads are few, small and short, and one that fails leaves what is known.
 """
 
+import asyncio
 import logging
 from collections import OrderedDict, deque
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -25,6 +27,8 @@ READS = 60
 """A minute, of all jobs together."""
 TIMEOUT = 3.0
 """Seconds that one read may take."""
+PATIENCE = 5.0
+"""Seconds that the reads of one job may take together."""
 REMEMBERED = 2_000
 """Pods whose marks are kept."""
 BEHIND = timedelta(minutes=10)
@@ -57,14 +61,14 @@ class PodLogs:
     """The marks of jobs' logs. It remembers what it has read, so that each look reads on from there."""
 
     def __init__(
-        self, api: LogApi, clock: Clock, *, reads: int = READS, pieces: int = 1, timeout: float = TIMEOUT
+        self, api: LogApi, clock: Clock, *, reads: int = READS, pieces: int = 1, patience: float = PATIENCE
     ) -> None:
-        """`reads` are those of a minute, `pieces` those of one pod in one look, `timeout` is in seconds."""
+        """`reads` are those of a minute, `pieces` those of one pod in one look; `patience` is in seconds, a job."""
         self._api = api
         self._clock = clock
         self._allowed = reads
         self._pieces = pieces
-        self._timeout = timeout
+        self._patience = patience
         self._reads: deque[float] = deque()
         self._refused_at: float | None = None
         self._readings: OrderedDict[str, _Reading] = OrderedDict()
@@ -73,13 +77,19 @@ class PodLogs:
         """What the logs of the job's first pods say, as far as they could be read. Never raises for an API server that
         refuses, is slow or is away.
         """
-        for pod in sorted(facts.pods, key=lambda one: one.rank)[:PODS]:
-            if pod.started_at is not None:
-                for left in reversed(range(self._pieces)):
-                    if not await self._read_on(facts.namespace, pod, container, is_last=not left):
-                        break
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._patience):
+                await self._read_all(facts, container)
         known = [self._readings[pod.uid] for pod in (*facts.former_pods, *facts.pods) if pod.uid in self._readings]
         return bounded(mark for reading in known for mark in reading.marks)
+
+    async def _read_all(self, facts: JobFacts, container: str) -> None:
+        for pod in sorted(facts.pods, key=lambda one: one.rank)[:PODS]:
+            if pod.started_at is None:
+                continue
+            for left in reversed(range(self._pieces)):
+                if not await self._read_on(facts.namespace, pod, container, is_last=not left):
+                    break
 
     async def _read_on(self, namespace: str, pod: PodFacts, container: str, *, is_last: bool) -> bool:
         """Read a piece; whether there is more."""
@@ -95,7 +105,7 @@ class PodLogs:
             since = end - BEHIND
         try:
             piece = await self._api.log(
-                namespace, pod.name, container=container, since=since, limit=BYTES, timeout=self._timeout
+                namespace, pod.name, container=container, since=since, limit=BYTES, timeout=min(TIMEOUT, self._patience)
             )
         except ForbiddenError:
             self._refused_at = self._clock.monotonic()

@@ -183,7 +183,7 @@ async def _look_at_cluster(
                 context.exit(EXIT_USAGE if job or selector else 0)
             async with looker() as looking:
                 # Asked for by a person, who waits: of each pod a few megabytes.
-                looking.logs = PodLogs(api, SystemClock(), reads=10_000, pieces=LOG_PIECES) if logs else None
+                looking.logs = PodLogs(api, SystemClock(), reads=10_000, pieces=LOG_PIECES, patience=60) if logs else None
                 return await looking.look_at(workloads)
     except (CredentialsError, ApiError) as error:
         click.echo(f"stoker: {getattr(error, 'answer', '') or error}", err=True)

@@ -9,7 +9,7 @@ import logging
 import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes import Object
+from stoker.adapters.pod_logs import PodLogs
 from stoker.catalogue import diagnosis_rules
 from stoker.controller.looks import Look, Looks
 from stoker.controller.manifests import Manifests
@@ -113,8 +114,11 @@ class Scanner:
         *,
         interval: timedelta,
         meter: Meter = UNMETERED,
+        logs: PodLogs | None = None,
     ) -> None:
+        """`logs`: where trainers' logs are read, in the namespaces whose policy asks for it."""
         self._meter = meter
+        self._logs = logs
         self._store = store
         self._queue = queue
         self._looks = looks
@@ -321,6 +325,8 @@ class Scanner:
         end = max((end for end in ends if end is not None), default=now) if all(ends) else now
         async with asyncio.timeout(EXAMINE_TIMEOUT):
             series = await self._metrics.series(facts, start, max(end, start), step_for(end - start))
+        if self._logs is not None and subject.policy.analysis.read_logs:
+            series = replace(series, marks=await self._logs.marks(facts))
         verdict = await self._manifests.review(subject.job)
         # Arithmetic over thousands of points would hold up the watches.
         off = frozenset(

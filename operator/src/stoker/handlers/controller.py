@@ -14,6 +14,7 @@ import kopf
 from stoker.adapters.clock import SystemClock
 from stoker.adapters.events import EventWriter
 from stoker.adapters.kubernetes import Kubernetes
+from stoker.adapters.pod_logs import PodLogs
 from stoker.adapters.prometheus import PrometheusSource
 from stoker.admission.policies import Surroundings
 from stoker.catalogue import all_rules
@@ -88,7 +89,16 @@ async def serve(settings: ControllerSettings) -> None:
         reclaimer = Reclaimer(api, children, publisher, policies, manifests, metrics, clock, grace)
         reconciler = Reconciler(api, store, looks, children, policies, manifests, publisher, reclaimer, clock)
         scanner = Scanner(
-            store, queue, looks, metrics, policies, manifests, clock, interval=settings.scan_interval, meter=told
+            store,
+            queue,
+            looks,
+            metrics,
+            policies,
+            manifests,
+            clock,
+            interval=settings.scan_interval,
+            meter=told,
+            logs=PodLogs(api, clock),
         )
         surroundings = Surroundings(
             scrape_interval=settings.scrape_interval, minimum_warning_grace=settings.minimum_warning_grace
