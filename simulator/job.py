@@ -38,6 +38,7 @@ class Story:
         self.rng, self.training = rng, training
         self._used = tuple(used)
         self._parts: list[tuple[Pattern, float]] = []
+        self._constant: dict[tuple[str | Use, ...], Pattern] = {}
 
     @property
     def seconds(self) -> float:
@@ -53,7 +54,11 @@ class Story:
         """The same for so long; roles that aren't named hold nothing and do nothing."""
         if seconds > 0:
             whole = self._at_rest() | dict(uses or {})
-            self._parts.append((Pattern([Stretch(seconds=seconds, activity=activity, uses=whole)]), seconds))
+            key = (activity, *(whole[role] for role in (*GPU_ROLES, *POD_ROLES)))
+            if key not in self._constant:
+                stretch = Stretch(seconds=BLOCK_SECONDS, activity=activity, uses=whole)
+                self._constant[key] = Pattern([stretch])
+            self._parts.append((self._constant[key], seconds))
 
     def wait(
         self,

@@ -45,9 +45,9 @@ SWIN_BASE = Network(
     parameters=88,
     gflop=15.4,
     kernels=3600,
-    activations=104,
+    activations=340,
     intensity=60,
-    efficiency=0.32,
+    efficiency=0.22,
     device_bytes=602e3,
     stored_bytes=110e3,
     cpu=9e-3,
@@ -88,12 +88,13 @@ VIDEO = Network(
     stored_bytes=1.6e6,
     cpu=0.11,
 )
+# sequences of 128 tokens: 24 layers of s*b*h*(34 + 5*a*s/h) bytes (Korthikanti et al., 2022), half as much again kept
 BERT_LARGE = Network(
     name="bert-large",
     parameters=340,
     gflop=87,
     kernels=4800,
-    activations=26.3,
+    activations=215,
     intensity=90,
     efficiency=0.42,
     device_bytes=3e3,

@@ -1,6 +1,7 @@
 """What monitoring makes of a job: an exporter and cAdvisor that sample it, with their habits and faults."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
@@ -9,7 +10,7 @@ import numpy as np
 from simulator.job import SimulatedJob, SimulatedPod
 from simulator.timeline import GPU_FIELDS, POD_FIELDS, FloatArray
 from stoker.models.screen import step_for
-from stoker.models.series import GpuSignal, JobFacts, JobSeries, PodSignal
+from stoker.models.series import GpuSignal, JobFacts, JobSeries, PodFacts, PodSignal
 from stoker.subjects.grid import Trace, job_series
 
 COLLECT = 30.0
@@ -71,9 +72,10 @@ def record(job: SimulatedJob, tier: Tier, now: datetime | None = None) -> tuple[
     end = datetime.fromtimestamp(now.timestamp() // seconds * seconds, UTC)
     rng = np.random.default_rng([job.seed, len(job.case), sum(job.case.encode()), 77])
     faults = _Faults(rng, job.life)
+    known = replace(job.facts, pods=tuple(_seen(pod, now) for pod in job.facts.pods))
     traces: list[Trace] = []
     played = {pod.name: pod for pod in job.pods}
-    for facts in job.facts.pods:
+    for facts in known.pods:
         if facts.started_at is None or facts.name not in played:
             continue
         began = facts.started_at.timestamp()
@@ -83,7 +85,13 @@ def record(job: SimulatedJob, tier: Tier, now: datetime | None = None) -> tuple[
         for slot in range(len(pod.gpus)):
             traces += exporter.gpu(pod, slot, tier)
         traces += exporter.pod(pod, tier)
-    return job.facts, job_series(job.facts, traces, start=start, end=end, step=step), now
+    return known, job_series(known, traces, start=start, end=end, step=step), now
+
+
+def _seen(pod: PodFacts, now: datetime) -> PodFacts:
+    """The pod as it was at that time: what was to finish later still runs."""
+    runs_on = pod.finished_at is not None and pod.finished_at > now
+    return replace(pod, finished_at=None, ready=True) if runs_on else pod
 
 
 class _Faults:

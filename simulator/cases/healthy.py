@@ -189,8 +189,8 @@ def serving(draw: Draw) -> Cast:
     quiet = PodUse(cpu=0.3, memory=10e9, net_rx=4e4, net_tx=6e4)
     load = draw.between(0.1, 0.8)
     while story.seconds < total:
-        story.train(regime, draw.scale(0.5, 20) * load)
-        story.wait(draw.scale(0.5, 20) * (1 - load), "listening", pod=quiet)
+        story.train(regime, draw.scale(3, 60) * load)
+        story.wait(draw.scale(3, 60) * (1 - load), "listening", pod=quiet)
     return cast(draw, story, finished=False, facts={"job_type": JobType.SERVING})
 
 
