@@ -9,8 +9,14 @@ from stoker.models.series import FloatArray
 from stoker.subjects.drops import variation
 from stoker.subjects.grid import BoolArray
 
-LAGS = (0, 1, -1)
-"""Steps by which a signal may lag or lead: two exporters are scraped at different moments of a step."""
+LAGS = (0, 1, -1, 2)
+"""Steps by which a signal may lag or lead: exporters are scraped at different moments of a step, and a rate over the
+last minute lags by half of it and by the kubelet's own housekeeping.
+"""
+TIED = 0.4
+DEVIATIONS = 3.0
+LEAST_SAMPLES = 40
+"""Two series are tied from this correlation on, where it is three deviations of what so many samples show by chance."""
 UNLIKE = 0.25
 """Shifts whose mask correlates less than this with the pattern's own are chance; others are the pattern a period on."""
 UNLIKELY = 0.02
@@ -85,17 +91,20 @@ def coincidence(
     )
 
 
-def association(one: FloatArray, other: FloatArray, within: BoolArray) -> float:
-    """The largest correlation of two series at a lag of at most one step, 0 where it can't be told."""
-    both = within & np.isfinite(one) & np.isfinite(other)
-    best = 0.0
+def tied(one: FloatArray, other: FloatArray, within: BoolArray) -> bool:
+    """A series rises and falls with a pod's signal, at one of the lags that the latter may have. False where samples
+    lack. The first is averaged over two steps, as the rates of a pod's counters are.
+    """
+    averaged = (one + np.roll(one, 1)) / 2
     for lag in LAGS:
-        first, second = one[both], np.roll(other, -lag)[both]
-        known = np.isfinite(second)
-        if known.sum() < 20 or first[known].std() == 0 or second[known].std() == 0:
+        shifted = np.roll(other, -lag)
+        both = within & np.isfinite(averaged) & np.isfinite(shifted)
+        first, second = averaged[both], shifted[both]
+        if len(first) < LEAST_SAMPLES or first.std() == 0 or second.std() == 0:
             continue
-        best = max(best, float(np.corrcoef(first[known], second[known])[0, 1]))
-    return best
+        if float(np.corrcoef(first, second)[0, 1]) >= max(TIED, DEVIATIONS / len(first) ** 0.5):
+            return True
+    return False
 
 
 def _shifted_sums(values: FloatArray, mask: BoolArray) -> FloatArray:

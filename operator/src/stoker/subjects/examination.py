@@ -26,9 +26,11 @@ Answer = TypeVar("Answer")
 
 ALLOCATED_MIB = 64.0
 """Memory counts as allocated from this far over the device's baseline: the driver's own share swings by less."""
-STUCK_UTIL_PERCENT = 50.0
+STUCK_UTIL_PERCENT = 5.0
 STUCK_SAMPLES = 3
-"""The graphics engine at 0 while utilization stands over 50 % for three samples: profiling is broken on that GPU."""
+"""The graphics engine at exactly 0 while utilization stands over 5 % for three samples: profiling is broken on that
+GPU. A mean over the whole interval misses no kernel that a look at a moment has seen.
+"""
 ALIASED_JUMP_POINTS = 50.0
 ALIASED_SHARE = 0.25
 """Utilization without the interval means of profiling, jumping by 50 points between a quarter of neighbouring samples,

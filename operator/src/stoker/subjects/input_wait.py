@@ -11,14 +11,15 @@ from enum import IntEnum
 
 import numpy as np
 
-from stoker.models.series import FloatArray, GpuSignal, PodSignal
+from stoker.models.series import FloatArray, GpuSignal, PodFacts, PodSignal
 from stoker.models.vocabulary import Category, Confidence, Framework, JobType
-from stoker.subjects.effort import mean_of, working
+from stoker.subjects.coincidence import tied
+from stoker.subjects.effort import mean_of, progress, working
 from stoker.subjects.examination import SATURATED_SHARE, Examination, once
 from stoker.subjects.grid import BoolArray
-from stoker.subjects.interruption import interrupted
+from stoker.subjects.interruption import MATCHING, interrupted
 from stoker.subjects.pattern import two_states
-from stoker.subjects.traffic import both_ways, copied, exchanged, flows, links, peak, received
+from stoker.subjects.traffic import both_ways, copied, exchanged, flows, links, peak, received, sent
 from stoker.subjects.wording import percent, rate
 
 LOW_PERCENT = 50.0
@@ -38,20 +39,47 @@ CPU_PRESSURE_PERCENT = 30.0
 """Of the CFS periods, and of the time in which some task waits for a CPU: the CPUs hold the pod up."""
 IO_PRESSURE_PERCENT = 20.0
 """Of the time in which some task waits for storage."""
-CORES_A_GPU = 2.0
-"""A training process keeps about one core busy; more than two are loading or transforming data."""
+CORES_A_GPU = 1.0
+LOADING_CORES_A_GPU = 3.0
+"""A training process keeps about one core busy; three and more are loading or transforming data."""
+LOADING_SHARE = 0.75
+"""Of the CPUs that the GPUs' own processes leave: the workers take no more when they wait for one another."""
+WRITTEN_BYTES = 500e3
+"""bytes/s a pod, in half of all steps or more: metrics and logs stay below."""
+MODEL_RATE = 10e6
+"""bytes/s: checkpoints so frequent write more."""
+ANSWERS = 0.1
+"""Of what is received, acknowledgements and requests are less."""
+LEAST_RECEIVED_BYTES = 1e6
 RECEIVED_BYTES = 20e6
-"""bytes/s a pod: logs, metrics and gradients of a job within one pod stay below."""
+"""bytes/s a pod: logs and metrics stay below the first; a job that receives more than the second may wait for it,
+though its pace doesn't follow.
+"""
 READ_BYTES = 100e6
 """bytes/s a pod from its own disks."""
 PAGEABLE_BYTES = 6e9
 """bytes/s that copies from pageable memory reach at best (16 lanes of PCIe 3 carry twice as much from pinned)."""
+FAST_COPY_BYTES = 8e9
+"""bytes/s that they reach on the fastest hosts."""
+BESIDE = 1.2
 SLOW_COPY_BYTES = 1.5e9
 """bytes/s that they reach at worst: many small ones."""
 PEER_BYTES = 10e9
 """bytes/s in each direction that GPUs exchange over PCIe at best."""
+OFFLOADED_BYTES = 200e6
+"""bytes/s a GPU in each direction: states of hundreds of megabytes, once a second or so."""
+STAGED_BYTES = 1.5e9
+"""bytes/s in each direction that they exchange through host memory, where the CPUs add up, at best."""
 NVLINK_BYTES = 300e9
 """bytes/s of both directions together that collectives reach on NVLink (A100: 600 GB/s by its data sheet)."""
+SPINNING_PERCENT = 80.0
+SPINNING_BYTES = 300e6
+SPINNING_SM_PERCENT = 50.0
+SPINNING_TENSOR_PERCENT = 15.0
+SPINNING_DRAM_PERCENT = 25.0
+"""Use that is no work: a kernel runs nearly always, a pod exchanges so many bytes/s, and the SMs (or, where these are
+not sampled, tensor cores and memory) are busy for less of the time than in training that its network does not hold up.
+"""
 NETWORK_BYTES = 1.2e9
 """bytes/s in each direction of 10 Gbit/s Ethernet; faster networks seldom show in a pod's counters."""
 
@@ -62,15 +90,6 @@ FULL_MEMORY_PERCENT = 80.0
 DROP_PERCENT = 10.0
 DROP_SHARE = 0.1
 """A low state under 10 % for a tenth of the time is an interruption, not a low level."""
-ORDER = (
-    Category.DATA_PREPROCESSING,
-    Category.DATA_EXCHANGE,
-    Category.INEFFICIENT_HOST_GPU_TRANSFER,
-    Category.REMOTE_DATA_READ,
-)
-"""Of several causes that explain the wait the first: CPUs at their ceiling hold up all that comes behind them, ranks
-that wait for one another wait in every copy, and what fills the link to the GPU has been read fast enough.
-"""
 
 
 class Weight(IntEnum):
@@ -126,11 +145,41 @@ def input_wait(exam: Examination) -> InputWait | None:
     if mask.sum() * exam.step < LEAST_SECONDS or not there <= set(working(exam)) or not exam.sampled(mask):
         return None
     level = float(np.nanmean(exam.use[:, mask]))
+    if level >= SPINNING_PERCENT:
+        return _spins(exam, stage, mask, level)
     if level > STARVED_PERCENT or (exam.device_mean(GpuSignal.DRAM, mask) or 0.0) >= DRAM_PERCENT:
         return None
     memory = [device.memory[exam.active] for device in exam.devices]
     peak_memory = float(np.nanmax(memory)) if np.isfinite(memory).any() else None
     return _decide(exam, stage, mask, level, peak_memory)
+
+
+def _spins(exam: Examination, stage: BoolArray, mask: BoolArray, level: float) -> InputWait | None:
+    """Ranks that spend their time in collectives over a slow network: a kernel spins all the time, and does no work."""
+    between = peak(exam, exchanged(exam), mask)
+    if between is None or between < SPINNING_BYTES:
+        return None
+    sm, tensor = exam.device_mean(GpuSignal.SM_ACTIVE, mask), exam.device_mean(GpuSignal.TENSOR, mask)
+    dram = exam.device_mean(GpuSignal.DRAM, mask)
+    if sm is not None:
+        rests, words = sm <= SPINNING_SM_PERCENT, f"their SMs {percent(sm)}"
+    elif tensor is not None and dram is not None:
+        rests = tensor <= SPINNING_TENSOR_PERCENT and dram <= SPINNING_DRAM_PERCENT
+        words = f"their tensor cores {percent(tensor)} and their memory {percent(dram)}"
+    else:
+        return None
+    if not rests:
+        return None
+    said = f"{words} of the time, {rate(between)} both sent and received by each pod"
+    return InputWait(
+        mask=mask,
+        stage=stage,
+        level=level,
+        peak=None,
+        category=Category.DATA_EXCHANGE,
+        confidence=Confidence.LIKELY,
+        evidence=(Evidence(category=Category.DATA_EXCHANGE, weight=Weight.STRONG, words=said),),
+    )
 
 
 def _warm(stage: BoolArray, step: float) -> BoolArray:
@@ -145,47 +194,70 @@ def _warm(stage: BoolArray, step: float) -> BoolArray:
 
 def _decide(exam: Examination, stage: BoolArray, mask: BoolArray, level: float, peak_memory: float | None) -> InputWait:
     wait = 1 - level / 100
-    evidence = sorted(
-        (_cpus(exam, mask), _remote(exam, mask), _copies(exam, mask, wait), _exchange(exam, mask, wait)),
-        key=lambda one: -one.weight,
+    capacity = _capacity(exam, mask, level, peak_memory)
+    evidence = (
+        _offload(exam, mask, capacity),
+        *_saving(exam, mask),
+        _cpus(exam, mask),
+        _exchange(exam, mask, wait, capacity),
+        _copies(exam, mask, wait),
+        _remote(exam, mask),
     )
-    strong = [one for one in evidence if one.weight is Weight.STRONG]
-    open_ = tuple(one.category for one in evidence if one.weight in (Weight.OPEN, Weight.STRONG))
-    unknown = tuple(one.category for one in evidence if one.weight is Weight.UNKNOWN)
+    category, confidence, alternatives = _verdict(exam, level, peak_memory, capacity, evidence)
+    return InputWait(
+        mask=mask,
+        stage=stage,
+        level=level,
+        peak=peak_memory,
+        category=category,
+        confidence=confidence,
+        evidence=tuple(sorted(evidence, key=lambda one: -one.weight)),
+        alternatives=alternatives,
+    )
 
-    def judged(category: Category | None, confidence: Confidence, alternatives: tuple[Category, ...] = ()) -> InputWait:
-        return InputWait(
-            mask=mask,
-            stage=stage,
-            level=level,
-            peak=peak_memory,
-            category=category,
-            confidence=confidence,
-            evidence=tuple(evidence),
-            alternatives=tuple(one for one in alternatives if one is not category),
-        )
 
+Verdict = tuple[Category | None, Confidence, tuple[Category, ...]]
+
+
+def _verdict(
+    exam: Examination,
+    level: float,
+    peak_memory: float | None,
+    capacity: Category | None,
+    evidence: tuple[Evidence, ...],
+) -> Verdict:
+    """Weigh the evidence, which stands in the order in which causes hide one another: what is written all the time is
+    no symptom of anything; CPUs at their ceiling hold up all that comes behind them; ranks that wait for one another
+    wait in every copy; what fills the link to the GPU has been read fast enough.
+    """
+
+    def of(weight: Weight) -> tuple[Category, ...]:
+        return tuple(one.category for one in evidence if one.weight is weight)
+
+    strong, left, unknown = of(Weight.STRONG), of(Weight.OPEN), of(Weight.UNKNOWN)
     if strong:
-        first = min(strong, key=lambda one: ORDER.index(one.category))
-        return judged(first.category, Confidence.LIKELY)
+        return strong[0], Confidence.LIKELY, ()
     if level > LOW_PERCENT or not exam.is_low:
-        return judged(None, Confidence.POSSIBLE)
-    capacity = _capacity(exam, mask, peak_memory)
-    if len(open_) == 1 and capacity is None and peak_memory is not None and not unknown:
-        return judged(open_[0], Confidence.POSSIBLE)  # all else is refuted
-    if open_:
-        return judged(None, Confidence.POSSIBLE, (*open_, *((capacity,) if capacity else ())))
+        return None, Confidence.POSSIBLE, ()
+    if left:
+        if len(left) == 1 and capacity is None and peak_memory is not None and not unknown:
+            return left[0], Confidence.POSSIBLE, ()  # all else is excluded
+        return None, Confidence.POSSIBLE, (*left, *((capacity,) if capacity is not None else ()))
     if capacity is not None:
         known = {Category.DATA_PREPROCESSING, Category.REMOTE_DATA_READ}.isdisjoint(unknown)
-        return judged(capacity, Confidence.LIKELY if known else Confidence.POSSIBLE, unknown)
-    if peak_memory is None:
-        unknown = (*unknown, Category.IMPROPER_BATCH_SIZE)
-    return judged(None, Confidence.POSSIBLE, unknown)
+        return capacity, Confidence.LIKELY if known else Confidence.POSSIBLE, unknown
+    # All that was sampled has time: what is left is the program's own thread, which makes batches or launches kernels.
+    own = () if Category.DATA_PREPROCESSING in unknown else (Category.DATA_PREPROCESSING,)
+    sized = peak_memory is not None and peak_memory > MOST_BATCH_MEMORY_PERCENT
+    batch = () if sized else (Category.IMPROPER_BATCH_SIZE,)
+    return None, Confidence.POSSIBLE, (*unknown, *own, *batch)
 
 
-def _capacity(exam: Examination, mask: BoolArray, peak_memory: float | None) -> Category | None:
+def _capacity(exam: Examination, mask: BoolArray, level: float, peak_memory: float | None) -> Category | None:
     """The study's two definitions by memory, for frameworks that take only the memory that they use."""
     framework = exam.facts.framework
+    if level > LOW_PERCENT or not exam.is_low:
+        return None
     if peak_memory is None or framework in (Framework.TENSORFLOW, Framework.JAX) or not _steady(exam.use[:, mask]):
         return None
     if peak_memory <= MOST_BATCH_MEMORY_PERCENT:
@@ -224,23 +296,31 @@ def _cpus(exam: Examination, mask: BoolArray) -> Evidence:
         if not len(known) or name not in pods:
             continue
         pod, cores = pods[name], float(known.mean())
-        share = None if pod.cpu_limit is None else cores / pod.cpu_limit
         a_gpu = cores / max(pod.gpus, 1)
         of = "" if pod.cpu_limit is None else f" of {pod.cpu_limit:g}"
         words = f"{cores:.1f}{of} CPU cores busy"
-        if share is not None and share >= SATURATED_SHARE:
+        if _at_limit(cores, pod):
             weight = Weight.STRONG
-        elif throttled is not None and throttled >= THROTTLED_PERCENT and a_gpu >= 1:
+        elif throttled is not None and throttled >= THROTTLED_PERCENT and a_gpu >= CORES_A_GPU:
             weight, words = Weight.STRONG, f"{words}, throttled in {percent(throttled)} of the periods"
-        elif pressure is not None and pressure >= CPU_PRESSURE_PERCENT and a_gpu >= 1:
+        elif pressure is not None and pressure >= CPU_PRESSURE_PERCENT and a_gpu >= CORES_A_GPU:
             weight, words = Weight.STRONG, f"{words}, a task waits for a CPU {percent(pressure)} of the time"
-        elif a_gpu > CORES_A_GPU:
+        elif a_gpu >= LOADING_CORES_A_GPU:
             weight = Weight.OPEN
         else:
             weight = Weight.REFUTED
         if best.weight is Weight.UNKNOWN or weight > best.weight:
             best = Evidence(category=category, weight=weight, words=words)
     return best
+
+
+def _at_limit(cores: float, pod: PodFacts) -> bool:
+    """All CPUs are busy, or, beside one for each GPU's process, most of those that are left for loading."""
+    if pod.cpu_limit is None:
+        return False
+    left = pod.cpu_limit - pod.gpus
+    loading = left >= pod.gpus and cores - pod.gpus >= LOADING_SHARE * left
+    return cores >= SATURATED_SHARE * pod.cpu_limit or loading
 
 
 def _remote(exam: Examination, mask: BoolArray) -> Evidence:
@@ -255,8 +335,15 @@ def _remote(exam: Examination, mask: BoolArray) -> Evidence:
     pressed = waits is not None and waits >= IO_PRESSURE_PERCENT
     if pressed:
         words = f"{words}, a task waits for storage {percent(waits or 0.0)} of the time".removeprefix(", ")
-    if incoming is not None and incoming >= RECEIVED_BYTES:
-        return Evidence(category=category, weight=Weight.STRONG, words=words)
+    if incoming is not None and incoming >= LEAST_RECEIVED_BYTES:
+        work = progress(exam)
+        follows = any(tied(work, values, mask) for _, values in received(exam))
+        if follows and not pressed:
+            words = f"{words}, and the GPUs work the more the more it is"
+        if follows or pressed:
+            return Evidence(category=category, weight=Weight.STRONG, words=words)
+        if incoming >= RECEIVED_BYTES:
+            return Evidence(category=category, weight=Weight.OPEN, words=words)
     if pressed or (stored is not None and stored >= READ_BYTES):
         return Evidence(category=category, weight=Weight.OPEN, words=words)
     return Evidence(category=category, weight=Weight.UNKNOWN if incoming is None else Weight.REFUTED, words=words)
@@ -270,18 +357,41 @@ def _copies(exam: Examination, mask: BoolArray, wait: float) -> Evidence:
     speeds = [
         float(np.mean(known))
         for device in exam.devices
-        if (values := copied(device, several=exam.facts.gpus > 1)) is not None
-        and len(known := _known(values, mask & device.life))
+        if (values := copied(device)) is not None and len(known := _known(values, mask & device.life))
     ]
     if not speeds:
         return Evidence(category=category, weight=Weight.UNKNOWN)
     speed = float(np.mean(speeds))
     words = f"{rate(speed)} copied to each GPU"
-    return Evidence(category=category, weight=_weighed(speed, PAGEABLE_BYTES, SLOW_COPY_BYTES, wait), words=words)
+    # Copies that hold up the program take no more than the wait: what takes longer runs beside the kernels.
+    beside = speed / FAST_COPY_BYTES > BESIDE * wait
+    weight = Weight.REFUTED if beside else _weighed(speed, PAGEABLE_BYTES, SLOW_COPY_BYTES, wait)
+    return Evidence(category=category, weight=weight, words=words)
 
 
-def _exchange(exam: Examination, mask: BoolArray, wait: float) -> Evidence:
-    """Exchange among the ranks: how much of the wait it takes, at the speed of the link that carries it."""
+def _offload(exam: Examination, mask: BoolArray, capacity: Category | None) -> Evidence:
+    """States that live in host memory, for want of the GPUs': they go there and back, and the CPUs work on them."""
+    category = Category.INSUFFICIENT_GPU_MEMORY
+    if capacity is not category:
+        return Evidence(category=category, weight=Weight.REFUTED)
+    cpu = [
+        float(_known(values, mask).mean()) / max(pod.gpus, 1)
+        for name, values in flows(exam, PodSignal.CPU)
+        for pod in exam.pods
+        if pod.name == name and len(_known(values, mask))
+    ]
+    rows = both_ways(exam)
+    moved = _known(mean_of(np.array(rows)), mask) if rows else np.empty(0)
+    if not cpu or not len(moved) or max(cpu) < LOADING_CORES_A_GPU or float(moved.mean()) < OFFLOADED_BYTES:
+        return Evidence(category=category, weight=Weight.REFUTED)
+    words = f"{rate(float(moved.mean()))} from each GPU to the host and back, {max(cpu):.1f} CPU cores a GPU"
+    return Evidence(category=category, weight=Weight.STRONG, words=words)
+
+
+def _exchange(exam: Examination, mask: BoolArray, wait: float, capacity: Category | None) -> Evidence:
+    """Exchange among the ranks: how much of the wait it takes, at the speed of the link that carries it. Over PCIe that
+    is the speed of peers where a small batch would explain the wait as well, else that of sums in host memory.
+    """
     category = Category.DATA_EXCHANGE
     if exam.facts.gpus < 2:
         return Evidence(category=category, weight=Weight.REFUTED)
@@ -291,16 +401,54 @@ def _exchange(exam: Examination, mask: BoolArray, wait: float) -> Evidence:
         words = f"{rate(between)} both sent and received by each pod"
         weight = _weighed(between, NETWORK_BYTES, NETWORK_BYTES / 4, wait)
         found.append(Evidence(category=category, weight=weight, words=words))
-    for words, rows, speed in (
-        ("over NVLink", links(exam), NVLINK_BYTES),
-        ("over PCIe in both directions", both_ways(exam), PEER_BYTES),
+    over_pcie = PEER_BYTES if capacity is Category.IMPROPER_BATCH_SIZE else STAGED_BYTES
+    for words, rows, speed, worst in (
+        ("over NVLink", links(exam), NVLINK_BYTES, NVLINK_BYTES / 4),
+        ("over PCIe in both directions", both_ways(exam), over_pcie, STAGED_BYTES / 2),
     ):
         known = _known(mean_of(np.array(rows)), mask) if rows else np.empty(0)
         if len(known):
             mean = float(known.mean())
-            weight = _weighed(mean, speed, speed / 4, wait)
+            weight = _weighed(mean, speed, worst, wait)
             found.append(Evidence(category=category, weight=weight, words=f"{rate(mean)} a GPU {words}"))
     return max(found, key=lambda one: one.weight, default=Evidence(category=category, weight=Weight.UNKNOWN))
+
+
+def _saving(exam: Examination, mask: BoolArray) -> tuple[Evidence, Evidence]:
+    """Checkpoints and uploads more frequent than the samples: something is written in nearly every step. What the GPUs
+    send to the host at the same rate is a model.
+    """
+
+    def both(checkpoint: Weight, upload: Weight, words: str = "") -> tuple[Evidence, Evidence]:
+        return (
+            Evidence(category=Category.MODEL_CHECKPOINTING, weight=checkpoint, words=words),
+            Evidence(category=Category.INTERMEDIATE_RESULT_UPLOAD, weight=upload, words=words),
+        )
+
+    writers = [*sent(exam), *flows(exam, PodSignal.DISK_WRITE)]
+    if not writers:
+        return both(Weight.UNKNOWN, Weight.UNKNOWN)
+    incoming = peak(exam, received(exam), mask) or 0.0
+    loss = 100.0 - progress(exam)
+    steady, follows = 0.0, False
+    for pod, values in writers:
+        known = _known(values, mask & exam.lives.get(pod, mask))
+        if len(known) and float(np.median(known)) > steady:
+            steady, follows = float(np.median(known)), tied(loss, values, mask)
+    if steady < max(WRITTEN_BYTES, ANSWERS * incoming):
+        return both(Weight.REFUTED, Weight.REFUTED)
+    words = f"{rate(steady)} written or sent all the time"
+    rows = [device.signal(GpuSignal.PCIE_TX) for device in exam.devices]
+    known_rows = [values for values in rows if values is not None]
+    if not known_rows:
+        large = steady >= MODEL_RATE
+        return both(
+            Weight.OPEN if large else Weight.REFUTED, Weight.OPEN if large or not follows else Weight.STRONG, words
+        )
+    from_gpu = float(np.nanmean(np.nansum(np.array(known_rows), axis=0)[mask]))
+    if steady >= MODEL_RATE and MATCHING[0] <= from_gpu / steady <= MATCHING[1]:
+        return both(Weight.STRONG, Weight.REFUTED, f"{words}, {rate(from_gpu)} from the GPUs")
+    return both(Weight.REFUTED, Weight.STRONG if follows else Weight.OPEN, words)
 
 
 def _weighed(speed: float, at_best: float, at_worst: float, wait: float) -> Weight:

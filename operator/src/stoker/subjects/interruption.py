@@ -25,8 +25,10 @@ LOST_SHARE = 0.10
 """Of the GPUs' time in the active stage. Under a tenth the best fix returns less than what a run varies by, and a
 validation of some seconds each epoch, which is no fault, stays below.
 """
-BURST_BYTES = 5e6
+BURST_BYTES = 1e6
 """bytes/s over the level outside: metrics, logs and heartbeats stay below."""
+STAGED = 0.5
+"""What is written is data staged on its way in, if half as much or more has been received."""
 LINK_BYTES = 100e6
 """bytes/s a GPU over its links beyond the level outside."""
 HITS = 0.8
@@ -166,12 +168,12 @@ def _judge(exam: Examination, found: Drops, devices: tuple[Device, ...]) -> Inte
                 carried=None if written is None else written[1].amount,
                 mark=mark,
             )
-    if written is not None:
-        return _judge_written(exam, undecided, *written)
     decided = replace(undecided, confidence=Confidence.LIKELY)
     read = _strongest(exam, [("received", received(exam))], found)
-    if read is not None:
+    if read is not None and (written is None or read[1].amount >= STAGED * written[1].amount):
         return replace(decided, kind=Kind.READ, evidence=_burst(*read))
+    if written is not None:
+        return _judge_written(exam, undecided, *written)
     links = _links(exam, found)
     if links is not None and len(devices) == len(working(exam)) > 1:
         return replace(decided, kind=Kind.EXCHANGE, evidence=links)

@@ -8,7 +8,7 @@ from stoker.models.vocabulary import Category, Confidence, Source
 from stoker.subjects.examination import Claim, Examination
 from stoker.subjects.grid import BoolArray
 from stoker.subjects.input_wait import InputWait, input_wait
-from stoker.subjects.interruption import CATEGORIES, Interruption, Kind, interruption
+from stoker.subjects.interruption import CATEGORIES, Interruption, interruption
 from stoker.subjects.wording import gpu_hours, interval, percent
 
 OVERDUE_PERIODS = 2.0
@@ -62,10 +62,12 @@ def loss(exam: Examination, category: Category) -> Loss | None:
 def undecided(exam: Examination) -> Loss | None:
     """What is taken by causes that the series leave open; None where they name them, or nothing speaks for any."""
     drops, level = interruption(exam), input_wait(exam)
+    named = CATEGORIES.get(drops.kind) if drops is not None else None
+    open_ = level is not None and level.category is None and level.alternatives and named not in level.alternatives
     return combined(
         exam,
-        drops if drops is not None and drops.kind is Kind.UNDECIDED and exam.is_low else None,
-        level if level is not None and level.category is None and level.alternatives else None,
+        drops if drops is not None and named is None and exam.is_low else None,
+        level if open_ else None,
     )
 
 

@@ -44,10 +44,10 @@ def exchanged(exam: Examination) -> Iterator[Flow]:
             yield pod, np.minimum(values, back[pod])
 
 
-def copied(device: Device, *, several: bool) -> FloatArray | None:
-    """Bytes a second from the host to a GPU, beyond what goes back where it has peers; None without samples."""
+def copied(device: Device) -> FloatArray | None:
+    """Bytes a second from the host to a GPU, beyond what goes back; None without samples."""
     there, back = device.signal(GpuSignal.PCIE_RX), device.signal(GpuSignal.PCIE_TX)
-    return there if there is None or back is None or not several else np.maximum(there - back, 0.0)
+    return there if there is None or back is None else np.maximum(there - back, 0.0)
 
 
 def both_ways(exam: Examination) -> list[FloatArray]:

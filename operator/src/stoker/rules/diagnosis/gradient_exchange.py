@@ -6,6 +6,10 @@ Training on several GPUs uses at most 70 % of each, and what they exchange takes
 speed that the link carries at best: pods send as much as they receive, or GPUs copy both ways over PCIe or NVLink. Or:
 all GPUs' work drops together, for a tenth of the time or more, while the links are busy.
 
+Or, where NCCL's kernels wait on the GPUs themselves: these look busy for 80 % of the time or more while their SMs are
+for half of it at most (or tensor cores for 15 % and memory for 25 %, where SMs are not sampled), and each pod sends and
+receives 300 MB/s or more.
+
 ## Why it costs GPU time
 
 Each step ends with an exchange of all gradients. The smaller a GPU's part of the batch and the slower the link, the
@@ -15,7 +19,7 @@ larger is the share of the step in which it computes nothing.
 
 - for jobs with one GPU;
 - where the links have time, or only one rank falls (see checkpoint-stall);
-- where ranks that wait spin in NCCL's kernels and nothing but their power shows it: their use is not low;
+- where ranks spin in NCCL's kernels and neither SMs nor tensor cores and memory are sampled;
 - over RDMA or InfiniBand, whose traffic no pod's counter shows;
 - in the first fifteen minutes of work, with MIG slices and shared GPUs, and where samples are missing.
 

@@ -2,9 +2,10 @@
 
 ## What it flags
 
-Training uses at most 50 % of each GPU, and what the series show speaks for some causes without deciding among them; or
-the GPUs' work drops for a tenth of the time, in a job that is low over its life, and nothing that was sampled happens
-meanwhile. The candidates are named, the likeliest as the category.
+Training uses at most 50 % of each GPU in a job that is low over its life, and what the series show speaks for some
+causes without deciding among them; or for none, so that only the program's own thread is left, which prepares batches
+itself or launches many small kernels; or the GPUs' work drops for a tenth of the time and nothing that was sampled
+happens meanwhile. The candidates are named, the likeliest as the category.
 
 ## Why it costs GPU time
 
@@ -13,7 +14,7 @@ Whatever it is that the GPUs wait for, they are bound meanwhile.
 ## When it stays silent
 
 - where one cause is decided: its own rule names it;
-- where everything was sampled and nothing of it speaks for any cause;
+- over 50 % of the GPU, where only a cause at its own ceiling is worth a word;
 - in the first fifteen minutes of work, with MIG slices and shared GPUs, and where the GPUs' samples are missing.
 
 The finding is only possible, and never leads to an action.

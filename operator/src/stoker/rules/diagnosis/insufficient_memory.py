@@ -9,7 +9,8 @@ explains.
 ## Why it costs GPU time
 
 The batch that would fill the cores does not fit into the memory. The study's example, GPT-2 on one V100, used 40 % of
-the GPU and 83 % of its memory.
+the GPU and 83 % of its memory. States that move to host memory for want of room cost even more: they cross the host
+link twice in each step, which the evidence then says.
 
 ## When it stays silent
 

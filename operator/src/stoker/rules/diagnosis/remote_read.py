@@ -2,8 +2,10 @@
 
 ## What it flags
 
-Training uses at most 70 % of each GPU while a pod receives 20 MB/s or more, beyond what ranks exchange, and its CPUs
-have time. Or: the GPUs' work drops, for a tenth of the time or more, whenever the pod receives.
+Training uses at most 70 % of each GPU while a pod receives 1 MB/s or more, beyond what ranks exchange, and either the
+GPUs work the more the more comes in, which twenty minutes of samples or more must show, or tasks of the pod wait for
+storage for a fifth of the time (pressure stall information). Or: the GPUs' work drops, for a tenth of the time or
+more, whenever the pod receives.
 
 ## Why it costs GPU time
 
@@ -13,6 +15,8 @@ memory.
 ## When it stays silent
 
 - where the GPUs do not wait, however much streams in;
+- where their pace doesn't follow what comes in: from 20 MB/s on it is then a candidate among others (see
+  input-bound);
 - where as much is sent as is received: ranks exchange gradients (see gradient-exchange);
 - where the CPUs are at their limit (see input-preprocessing) or the copies to the GPU fill their link;
 - where the pod is on its host's network, whose traffic is everybody's, and for reads that no counter shows (NFS
