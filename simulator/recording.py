@@ -99,8 +99,8 @@ class _Faults:
 
     def __init__(self, rng: np.random.Generator, life: float) -> None:
         draw = float(rng.random())
-        self.prof_absent = draw < 0.03
-        self.prof_stuck = 0.03 <= draw < 0.06
+        self.prof_absent = draw < 0.04
+        self.prof_stuck = 0.04 <= draw < 0.08
         self.doubled = bool(rng.random() < 0.5)
         """Scraped each 15 s, collected each 30 s."""
         self.missed = float(rng.uniform(0.0, 0.008))
