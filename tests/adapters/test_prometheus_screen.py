@@ -136,7 +136,7 @@ async def test_a_job_is_looked_at_closely_only_if_all_its_pods_rest() -> None:
     assert "rests-0|rests-1" in query
     assert "works" not in query
     assert [bool(screen.gpus) for screen in screens] == [True, False]
-    assert screens[1].glances["team", "works-1"].peaks == {GpuSignal.UTIL: 35}
+    assert screens[1].glances["team", "works-1"].averages == {GpuSignal.UTIL: 35}
 
 
 async def test_the_policy_says_up_to_where_a_job_may_rest() -> None:
@@ -149,7 +149,7 @@ async def test_the_policy_says_up_to_where_a_job_may_rest() -> None:
 async def test_a_glance_at_a_value_that_is_none_proves_no_work(none: str) -> None:
     screens, query = await looked_at([glance("bert-0", none)], question("bert-0"))
     assert "bert-0" in query
-    assert screens[0].glances["team", "bert-0"].peaks == {}
+    assert screens[0].glances["team", "bert-0"].averages == {}
 
 
 async def test_who_can_not_be_idle_is_only_glanced_at() -> None:
@@ -165,14 +165,27 @@ async def test_where_nobody_speaks_one_query_is_enough() -> None:
     assert screen.gpus == {}
 
 
-async def test_the_glance_gives_each_pod_s_mean() -> None:
-    rows = [
-        glance("bert-0", "40"),
-        glance("bert-0", "20", f"{UTIL}/mean"),
-        glance("bert-0", "0.25", f"{GRAPHICS}/mean"),
-    ]
-    (screen,), _ = await looked_at(rows, question("bert-0"))
-    assert screen.glances["team", "bert-0"].average_percent == pytest.approx(25)
+@pytest.mark.parametrize(
+    "samples, percent",
+    [
+        (["100", "0"], 0.6),
+        (["1", "0.97"], 60),
+        # A single value under 1 that is a fraction is enough, and none but 1 and 0 is not: as its name says, then.
+        (["0.4", "0.4"], 60),
+        (["1", "0"], 0.6),
+    ],
+)
+async def test_whether_means_are_ratios_is_learned_from_samples(samples: list[str], percent: float) -> None:
+    told = [{"metric": {ORIGIN: f"{UTIL}/sample"}, "value": [0, value]} for value in samples]
+    (screen,), _ = await looked_at([glance("bert-0", "0.6"), *told], question("bert-0"))
+    assert screen.glances["team", "bert-0"].average_percent == pytest.approx(percent)
+
+
+async def test_samples_are_asked_for_until_they_have_told() -> None:
+    reader = screening(connection := Scripted([glance("bert-0", "40")]))
+    await reader.read([question("bert-0")], NOW)
+    await reader.read([question("bert-0")], NOW)
+    assert [f"max({UTIL})" in query for query in connection.asked] == [True, False]
 
 
 async def test_a_device_that_a_busy_pod_holds_as_well_is_shared() -> None:

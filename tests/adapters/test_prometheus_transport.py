@@ -92,7 +92,7 @@ async def test_the_query_travels_in_the_body_with_time_and_timeout(server: Stub)
     assert path == "/api/v1/query"
     assert form["time"] == ["1795262400.000"]
     assert form["timeout"] == ["5s"]
-    assert 'max_over_time(DCGM_FI_DEV_GPU_UTIL{exported_pod=~"bert-0"}[600s])' in form["query"][0]
+    assert 'avg_over_time(DCGM_FI_DEV_GPU_UTIL{exported_pod=~"bert-0"}[600s])' in form["query"][0]
 
 
 async def test_a_bearer_token_is_read_anew_for_each_request(server: Stub, tmp_path: Path) -> None:

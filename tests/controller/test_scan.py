@@ -66,7 +66,7 @@ class Asked:
         for key in question.pods:
             job, _, rank = key[1].rpartition("-")
             if job in self.glances:
-                glances[key] = PodGlance(average_percent=self.glances[job])
+                glances[key] = PodGlance(averages={GpuSignal.UTIL: self.glances[job]})
             if job in self.resting - self.put_off:
                 gpus[key] = tuple(
                     GpuWindow(
@@ -78,7 +78,7 @@ class Asked:
                     for index in range(8)
                 )
             if job in self.resting:
-                glances[key] = PodGlance(peaks={GpuSignal.UTIL: 0}, average_percent=0)
+                glances[key] = PodGlance(averages={GpuSignal.UTIL: 0})
         put_off = any(key[1].rpartition("-")[0] in self.put_off for key in question.pods)
         return Screen(at=now, window=question.window, glances=glances, gpus=gpus, put_off=put_off)
 

@@ -131,7 +131,10 @@ def test_allocated_memory_is_no_activity() -> None:
 @pytest.mark.parametrize("signal, peak", [(GpuSignal.UTIL, 1), (GpuSignal.GRAPHICS, 0.4)])
 def test_work_at_a_glance_means_active_whatever_a_close_look_says(signal: GpuSignal, peak: float) -> None:
     facts = job()
-    glances = {("team", "bert-0"): PodGlance(peaks={signal: 0}), ("team", "bert-1"): PodGlance(peaks={signal: peak})}
+    glances = {
+        ("team", "bert-0"): PodGlance(averages={signal: 0}),
+        ("team", "bert-1"): PodGlance(averages={signal: peak}),
+    }
     for gpus in (screen(facts).gpus, {}):
         answer = judge(facts, Screen(at=NOW, window=WINDOW, glances=glances, gpus=gpus))
         assert answer.state is IdlenessState.ACTIVE
@@ -140,7 +143,7 @@ def test_work_at_a_glance_means_active_whatever_a_close_look_says(signal: GpuSig
 
 def test_rest_at_a_glance_proves_nothing() -> None:
     facts = job()
-    glances = {("team", pod.name): PodGlance(peaks={GpuSignal.UTIL: 0}, average_percent=0) for pod in facts.pods}
+    glances = {("team", pod.name): PodGlance(averages={GpuSignal.UTIL: 0}) for pod in facts.pods}
     answer = judge(facts, Screen(at=NOW, window=WINDOW, glances=glances, put_off=True))
     assert (answer.state, answer.reason) == (IdlenessState.UNKNOWN, UnknownReason.PARTIAL)
     young = job(started=timedelta(minutes=20))
@@ -151,7 +154,7 @@ def test_rest_at_a_glance_proves_nothing() -> None:
 
 def test_a_pod_that_not_even_a_glance_has_seen_has_no_samples() -> None:
     facts = job()
-    glances = {("team", "bert-0"): PodGlance(peaks={GpuSignal.UTIL: 0})}
+    glances = {("team", "bert-0"): PodGlance(averages={GpuSignal.UTIL: 0})}
     answer = judge(facts, Screen(at=NOW, window=WINDOW, glances=glances))
     assert (answer.state, answer.reason) == (IdlenessState.UNKNOWN, UnknownReason.NO_SAMPLES)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from stoker.adapters.metric_profile import Factors, Identity, Metric, MetricProfile
+from stoker.adapters.metric_profile import RATIO_LIMIT, Factors, Identity, Metric, MetricProfile
 from stoker.adapters.prometheus_connection import Connection, aware, number
 from stoker.adapters.prometheus_transport import Rows
 from stoker.adapters.promql import ORIGIN, aggregate, duration, named, selector, union
@@ -20,7 +20,7 @@ LOG = logging.getLogger(__name__)
 PRIMARY = (GpuSignal.UTIL, GpuSignal.GRAPHICS)
 """What coverage is counted on: without either, the silence of the others proves nothing."""
 GLANCE = timedelta(minutes=10)
-"""A glance goes back so far, or as far as the shortest window asked for: whoever worked in it has worked in all."""
+"""A glance goes back so far, or as far as the shortest window asked for: who has worked in it has worked in all."""
 NAMED_PODS = 300
 """Up to so many pods are named in a query: their names and the rows about them stay a few hundred kilobytes."""
 CLOSE_QUERIES = 3
@@ -40,8 +40,8 @@ PROVEN_PERCENT = 90.0
 """A window with less coverage does not carry an idle stretch on."""
 ONE_SCRAPE = timedelta(seconds=0.5)
 """Samples of one scrape have one time, and Prometheus does not scrape a target more than once a second."""
-MEAN, COVERAGE, LAST, DOUBT = "mean", "coverage", "last", "doubt"
-"""What a row says beside the largest value, in its origin after the metric's name."""
+SAMPLE, COVERAGE, LAST, DOUBT = "sample", "coverage", "last", "doubt"
+"""What rows say that hold neither a mean nor a largest value: a part of their origin."""
 
 
 DeviceKey = tuple[str, str, str]
@@ -136,53 +136,52 @@ class Screening:
     # ---------------------------------------------------------------------------------------------------- at a glance
 
     def _glance_query(self, questions: Sequence[Question]) -> str:
-        """Of each pod the largest and the mean value of its GPUs' utilization, by metric."""
+        """Of each pod the mean of its GPUs' utilization, by metric: two rows a pod, and one function over a short time
+        a GPU, because this is what grows with the cluster.
+
+        A mean tells less than a largest value: of a brief spike it may say rest, and then the close look sees it.
+        """
         labels = sorted({*self._profile.labels["namespace"], *self._profile.labels["pod"]})
         span = duration(min(GLANCE, *(question.window for question in questions)))
         names = sorted({pod for question in questions for _, pod in question.pods})
         matchers = self._profile.selecting(names) if len(names) <= NAMED_PODS else [{}]
-
-        def over(function: str, metric: Metric) -> str:
-            return " or ".join(f"{function}({selector(metric.name, matcher)}[{span}])" for matcher in matchers)
-
-        return union(
-            term
-            for metric in self._profile.of(*PRIMARY)
-            for term in (
-                named(metric.name, aggregate("max", labels, over("max_over_time", metric))),
-                named(f"{metric.name}/{MEAN}", aggregate("avg", labels, over("avg_over_time", metric))),
-            )
-        )
+        terms: list[str] = []
+        for metric in self._profile.of(*PRIMARY):
+            means = " or ".join(f"avg_over_time({selector(metric.name, matcher)}[{span}])" for matcher in matchers)
+            terms.append(named(metric.name, aggregate("avg", labels, means)))
+            if self._factors.learned(metric) is None:
+                # Of means it can't be said whether they are ratios. Of samples it can: by those under 1, or well over.
+                terms += [named(f"{metric.name}/{SAMPLE}", f"max({metric.name})")]
+                terms += [named(f"{metric.name}/{SAMPLE}/1", f"max({metric.name} < 1)")]
+        return union(terms)
 
     def _glances(self, rows: Rows) -> dict[PodKey, PodGlance]:
         """The pods that any row speaks of."""
         origins = {metric.name: metric for metric in self._profile.of(*PRIMARY)}
-        peaks: dict[PodKey, dict[str, float]] = {}
-        means: dict[PodKey, dict[str, float]] = defaultdict(dict)
+        pods: dict[PodKey, dict[str, float]] = {}
+        samples: dict[str, list[float]] = defaultdict(list)
         for row in rows:
-            key = self._profile.pod(row["metric"])
-            if key is None:
-                continue
-            origin, value = row["metric"][ORIGIN], number(row["value"][1])
-            of_pod = peaks.setdefault(key, {})
-            metric = origins.get(origin)
+            labels = row["metric"]
+            name, value = labels[ORIGIN], number(row["value"][1])
+            metric = origins.get(name)
             if metric is None:
-                means[key][origin.removesuffix(f"/{MEAN}")] = value
-            elif metric.plausible(value):
-                of_pod[origin] = max(value, of_pod.get(origin, value))
-        self._learn(peaks.values())
-        factors = {name: self._factors.of(metric) for name, metric in origins.items()}
+                samples[name.partition("/")[0]].append(value)
+            elif (key := self._profile.pod(labels)) is not None:
+                means = pods.setdefault(key, {})
+                if metric.plausible(value):
+                    means[name] = max(value, means.get(name, value))
+                    if value > RATIO_LIMIT:
+                        samples[name] = [value]
+        for name, found in samples.items():
+            self._factors.learn(origins[name], found)
+        signals = {name: (metric.signal, self._factors.of(metric)) for name, metric in origins.items()}
         glances: dict[PodKey, PodGlance] = {}
-        for key, values in peaks.items():
-            scaled: dict[GpuSignal, float] = {}
-            for name, value in values.items():
-                signal = origins[name].signal
-                scaled[signal] = max(value * factors[name], scaled.get(signal, 0.0))
-            average = max(
-                (mean * factors[name] for name, mean in means[key].items() if origins[name].plausible(mean)),
-                default=None,
-            )
-            glances[key] = PodGlance(peaks=scaled, average_percent=average)
+        for key, means in pods.items():
+            averages: dict[GpuSignal, float] = {}
+            for name, mean in means.items():
+                signal, factor = signals[name]
+                averages[signal] = max(mean * factor, averages.get(signal, 0.0))
+            glances[key] = PodGlance(averages=averages)
         return glances
 
     # -------------------------------------------------------------------------------------------------------- closely
@@ -447,7 +446,7 @@ def _to_look_at(questions: Sequence[Question], glances: Mapping[PodKey, PodGlanc
         seen = [glances.get(key) for key in question.pods]
         if any(glance is not None and _works(glance, question.idle_percent) for glance in seen):
             continue
-        (silent if any(glance is None or not glance.peaks for glance in seen) else resting).append(place)
+        (silent if any(glance is None or not glance.averages for glance in seen) else resting).append(place)
     close: list[int] = []
     left = NAMED_PODS * CLOSE_QUERIES
     # Where nobody speaks there is nothing to look at.
@@ -460,9 +459,9 @@ def _to_look_at(questions: Sequence[Question], glances: Mapping[PodKey, PodGlanc
 
 
 def _works(glance: PodGlance, idle_percent: float) -> bool:
-    for signal, peak in glance.peaks.items():
+    for signal, mean in glance.averages.items():
         ceiling = idle_ceiling(signal, idle_percent, None)
-        if ceiling is not None and peak > ceiling:
+        if ceiling is not None and mean > ceiling:
             return True
     return False
 

@@ -50,7 +50,7 @@ FAILURES = 3
 """Examinations that may fail one after the other before the tick gives up: it is not the jobs' fault then."""
 SCREEN_TIMEOUT = 30.0
 """Of a screen's queries together; each has its own, shorter limit."""
-BREATH = 200
+BREATH = 50
 """Jobs between two moments in which the loop may do something else."""
 LOOKED_AT = frozenset({Phase.STARTING, Phase.RUNNING, *FINAL})
 TICK_LATE = 600.0

@@ -3,11 +3,12 @@ active.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from stoker.models.diagnosis import Idleness, IdlenessState
-from stoker.models.screen import GpuWindow, PodGlance, Question, Screen
+from stoker.models.screen import GpuWindow, Question, Screen
 from stoker.models.series import GpuSignal, JobFacts, PodFacts
 from stoker.models.vocabulary import UnknownReason
 from stoker.subjects.activity import ACTIVITY_SIGNALS, idle_ceiling
@@ -61,12 +62,12 @@ def idleness(
             message = f"{_name(pod, gpu)} is shared by several pods: its metrics can't be told apart"
             return replace(answer, reason=UnknownReason.PARTIAL, message=message)
     for pod, gpu in held:
-        if activity := _activity(gpu, idle_percent):
+        if activity := _activity(gpu.peaks, gpu.context_idle_watts, idle_percent):
             return replace(answer, state=IdlenessState.ACTIVE, message=f"{_name(pod, gpu)}: {activity}")
 
     glanced = [(pod, screen.glances.get((facts.namespace, pod.name))) for pod in facts.pods]
     for pod, glance in glanced:
-        if glance is not None and (activity := _activity(glance, idle_percent)):
+        if glance is not None and (activity := _activity(glance.averages, None, idle_percent)):
             return replace(answer, state=IdlenessState.ACTIVE, message=f"GPUs of pod {pod.name}: {activity}")
 
     if fault := _screen_fault(screen, window, now):
@@ -156,15 +157,16 @@ def _waiting(facts: JobFacts) -> str | None:
     return None
 
 
-def _activity(seen: GpuWindow | PodGlance, idle_percent: float) -> str | None:
+def _activity(values: Mapping[GpuSignal, float], context_idle_watts: float | None, idle_percent: float) -> str | None:
     """The first signal that says that a GPU worked; None when none does."""
-    watts = seen.context_idle_watts if isinstance(seen, GpuWindow) else None
     for signal in ACTIVITY_SIGNALS:
-        ceiling = idle_ceiling(signal, idle_percent, watts)
-        peak = seen.peaks.get(signal)
+        value = values.get(signal)
+        if value is None:
+            continue
+        ceiling = idle_ceiling(signal, idle_percent, context_idle_watts)
         # A NaN compares as not greater: it is no evidence of work, and `_speaks` takes it for no evidence of rest
         # either.
-        if ceiling is not None and peak is not None and peak > ceiling:
+        if ceiling is not None and value > ceiling:
             # Without the figure: it changes with every look, and a message that changes is a write of the status.
             return f"{signal} is over its idle level of {_quantity(signal, ceiling)}"
     return None

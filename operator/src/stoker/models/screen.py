@@ -30,13 +30,16 @@ class Question:
 class PodGlance:
     """One pod's GPUs together, over the last minutes, aggregated by the metrics' server.
 
-    `peaks` holds the largest value of utilization and of the graphics engine that any of its GPUs has shown, in
-    percent; a signal without samples, or whose largest one is no value, is absent. `average_percent` is the mean over
-    its GPUs and these minutes; None where it is not known.
+    `averages` holds the mean of utilization and of the graphics engine over its GPUs and these minutes, in percent; a
+    signal without samples, or with one that is no value, is absent. What has a mean over its idle level has worked.
     """
 
-    peaks: Mapping[GpuSignal, float] = field(default_factory=dict)
-    average_percent: float | None = None
+    averages: Mapping[GpuSignal, float] = field(default_factory=dict)
+
+    @property
+    def average_percent(self) -> float | None:
+        """How much its GPUs were used, by the signal that says most; None where it is not known."""
+        return max(self.averages.values(), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
