@@ -2,6 +2,7 @@
 
 import io
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -185,7 +186,9 @@ def shortened(name: str) -> str:
 def _svg(figure: Figure, salt: str) -> str:
     """The drawing as an element to stand in a page: no ids that another one has, no size, no colour of its own."""
     text = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": salt}):
+    with mpl.rc_context({"svg.hashsalt": salt}), warnings.catch_warnings():
+        # Matplotlib measures texts with its own font, which lacks many scripts; the browser's fonts draw them.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     svg = text.getvalue()
     svg = svg[svg.index("<svg") :]
