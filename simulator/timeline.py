@@ -59,6 +59,16 @@ def vector(use: Use) -> FloatArray:
     return np.array([getattr(use, name) for name in names], dtype=np.float64)
 
 
+def gpu_use(values: FloatArray) -> GpuUse:
+    """The use whose fields these are, in their order."""
+    return GpuUse(**dict(zip(GPU_FIELDS, values.tolist(), strict=True)))
+
+
+def pod_use(values: FloatArray) -> PodUse:
+    """The use whose fields these are, in their order."""
+    return PodUse(**dict(zip(POD_FIELDS, values.tolist(), strict=True)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
     """Some seconds in which nothing changes. `uses` by role; `activity` says what the job does, in words of cause."""

@@ -35,7 +35,7 @@ from e2e.telemetry.metrics import (
     idle_series,
 )
 from e2e.telemetry.products import product_named
-from e2e.telemetry.scenario import ScenarioError, idle_gpu
+from e2e.telemetry.samples import ScenarioError, idle_gpu
 
 _log = logging.getLogger(__name__)
 _RANK = "batch.kubernetes.io/job-completion-index"

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from e2e.telemetry.products import Product, product_named
-from e2e.telemetry.scenario import GpuSample, PodSample, Program, Scenario
+from e2e.telemetry.samples import GpuSample, PodSample, Program
+from e2e.telemetry.scenario import Scenario
 
 DCGM_JOB, CADVISOR_JOB = "dcgm-exporter", "kubelet"
 DCGM_PATH, CADVISOR_PATH = "/dcgm/metrics", "/metrics/cadvisor"

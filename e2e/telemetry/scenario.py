@@ -34,6 +34,9 @@ proportion; a core and a few GiB. At `util: 0` with `memory` the GPU has a CUDA 
 
 The end of the last phase does not end the program: its values stay.
 
+Instead of phases, `simulate: {case: checkpoint-remote, seed: 7}` plays a job of the physical simulator (simulator/),
+each pod its rank's part; the Job must have that job's pods and GPUs.
+
 Everything is a pure function of the scenario, the seed and the seconds since the container's start, with its exact
 integral: counters, and means over an interval as the PROF metrics are.
 """
@@ -42,13 +45,14 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, cast
 
 import yaml
 
 from e2e.telemetry.products import Product
+from e2e.telemetry.samples import GpuSample, PodSample, Program, ScenarioError, idle_gpu
+from e2e.telemetry.simulated import SimulatedProgram, simulated
 
 GPU_KEYS = ("util", "memory", "tensor", "dram", "rx", "tx", "power", "encoder", "decoder", "xid")
 POD_KEYS = ("cpu", "rss", "netRx", "netTx", "diskRead", "diskWrite")
@@ -59,40 +63,6 @@ _UNITS = {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10,
 _DURATION = re.compile(r"([0-9.]+)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _MIB = 2**20
-
-
-class ScenarioError(ValueError):
-    """A scenario can't be read; the message names the place, the value and what is allowed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuSample:
-    """What one GPU shows: percents 0..100, ratios 0..1, MiB, bytes/s, watts; `energy` in joules since the start."""
-
-    util: float
-    engine: float
-    memory: float
-    tensor: float
-    dram: float
-    rx: float
-    tx: float
-    power: float
-    encoder: float
-    decoder: float
-    xid: float
-    energy: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodSample:
-    """What a pod shows: `rss` in bytes; all others are totals since the start, in CPU seconds and bytes."""
-
-    cpu: float
-    rss: float
-    net_rx: float
-    net_tx: float
-    disk_read: float
-    disk_write: float
 
 
 # ------------------------------------------------------------------------------------------------------------ timelines
@@ -175,8 +145,8 @@ def _add(one: _Vector, other: _Vector) -> _Vector:
 # ------------------------------------------------------------------------------------------------------------- playing
 
 
-class Program:
-    """A scenario on one pod: its rank, its GPUs, their model."""
+class PhasedProgram:
+    """A scenario's phases on one pod: its rank, its GPUs, their model."""
 
     def __init__(self, pod: _Timeline, gpus: Sequence[_Timeline], product: Product, seed: int, noise: float) -> None:
         self._pod, self._gpus = pod, gpus
@@ -246,24 +216,6 @@ class Program:
         return max(-3.0, min(3.0, (uniform - 1) * math.sqrt(12))) * self._noise
 
 
-def idle_gpu(product: Product) -> GpuSample:
-    """A GPU without a process on it."""
-    return GpuSample(
-        util=0,
-        engine=0,
-        memory=0,
-        tensor=0,
-        dram=0,
-        rx=0,
-        tx=0,
-        power=product.idle,
-        encoder=0,
-        decoder=0,
-        xid=0,
-        energy=0,
-    )
-
-
 def _mix(value: int) -> int:
     """splitmix64: 64 well-mixed bits of an integer."""
     value = (value + 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
@@ -288,17 +240,25 @@ class Scenario:
             document = {"phases": [{}]}
         if isinstance(document, list):
             document = {"phases": document}
-        _only(document, {"seed", "noise", "phases"}, "scenario")
+        self._simulated = _simulated(document["simulate"]) if "simulate" in document else None
+        _only(document, {"simulate"} if self._simulated else {"seed", "noise", "phases"}, "scenario")
         self._seed = int(_number(document.get("seed", 0), "seed"))
         self._noise = _number(document.get("noise", 2), "noise")
         self._phases = document.get("phases", [{}])
+        if self._simulated:
+            return
         # all places that can be wrong are seen by reading it for one pod of each rank that it names
         ranks = {0} | {rank for phase in _all_phases(self._phases, "phases") for rank in _named_ranks(phase)}
         for rank in ranks:
             self.play(rank=rank, gpus=1, product=Product(memory=1, idle=1, context=1, limit=1, clock=1))
 
     def play(self, *, rank: int, gpus: int, product: Product) -> Program:
-        """This scenario on the pod with index `rank` and that many GPUs."""
+        """This scenario on the pod with index `rank` and that many GPUs. Raises ScenarioError for a simulated job that
+        has no such pod.
+        """
+        if self._simulated:
+            case, seed = self._simulated
+            return SimulatedProgram(case, seed, rank=rank, gpus=gpus, product=product)
         pod = _timeline(self._phases, "phases", lambda phase, place: _pod_vector(phase, rank, place))
         tracks: dict[int, _Timeline] = {}
         for index in range(gpus):
@@ -307,7 +267,7 @@ class Scenario:
                 "phases",
                 lambda phase, place, index=index: _gpu_vector(phase, rank, index, product, place),
             )
-        return Program(pod, [tracks[index] for index in range(gpus)], product, self._seed + rank, self._noise)
+        return PhasedProgram(pod, [tracks[index] for index in range(gpus)], product, self._seed + rank, self._noise)
 
 
 def duration(text: object, place: str = "duration") -> float:
@@ -318,6 +278,16 @@ def duration(text: object, place: str = "duration") -> float:
     if not parts or "".join(number + unit for number, unit in parts) != str(text):
         raise ScenarioError(f"{place}: {text!r} is not a duration such as 90s or 1h30m")
     return float(sum(float(number) * _SECONDS[unit] for number, unit in parts))
+
+
+def _simulated(value: object) -> tuple[str, int]:
+    """Case and seed of `{case: NAME, seed: NUMBER}`."""
+    if not isinstance(value, Mapping):
+        raise ScenarioError(f"simulate: {value!r} is not a mapping")
+    _only(value, {"case", "seed"}, "simulate")
+    case, seed = str(value.get("case")), int(_number(value.get("seed", 0), "simulate.seed"))
+    simulated(case, seed)
+    return case, seed
 
 
 def _timeline(phases: object, place: str, vector: "Any") -> _Timeline:

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2e.telemetry.products import product_named
-from e2e.telemetry.scenario import Program, Scenario, ScenarioError, duration
+from e2e.telemetry.samples import Program, ScenarioError
+from e2e.telemetry.scenario import Scenario, duration
 
 H100 = product_named("NVIDIA-H100-80GB-HBM3")
 

@@ -1,0 +1,70 @@
+"""What is seen of a program at a moment, whoever plays it."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from e2e.telemetry.products import Product
+
+
+class ScenarioError(ValueError):
+    """A scenario can't be read; the message names the place, the value and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSample:
+    """What one GPU shows: percents 0..100, ratios 0..1, MiB, bytes/s, watts; `energy` in joules since the start."""
+
+    util: float
+    engine: float
+    memory: float
+    tensor: float
+    dram: float
+    rx: float
+    tx: float
+    power: float
+    encoder: float
+    decoder: float
+    xid: float
+    energy: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSample:
+    """What a pod shows: `rss` in bytes; all others are totals since the start, in CPU seconds and bytes."""
+
+    cpu: float
+    rss: float
+    net_rx: float
+    net_tx: float
+    disk_read: float
+    disk_write: float
+
+
+class Program(Protocol):
+    """What a pod plays: a pure function of the seconds since its container's start."""
+
+    def gpu(self, index: int, t: float, interval: float = 30.0) -> GpuSample:
+        """The pod's GPU `index` at that time; means over the last `interval` seconds where the exporter has means."""
+        ...
+
+    def pod(self, t: float) -> PodSample:
+        """The pod at that time."""
+        ...
+
+
+def idle_gpu(product: Product) -> GpuSample:
+    """A GPU without a process on it."""
+    return GpuSample(
+        util=0,
+        engine=0,
+        memory=0,
+        tensor=0,
+        dram=0,
+        rx=0,
+        tx=0,
+        power=product.idle,
+        encoder=0,
+        decoder=0,
+        xid=0,
+        energy=0,
+    )
