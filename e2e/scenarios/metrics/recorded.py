@@ -3,7 +3,7 @@
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -96,14 +96,25 @@ class History:
 class RecordedPrometheus:
     """A Prometheus process on a history. A context manager; `url` stays the same while it is down."""
 
-    def __init__(self, folder: Path, lines: Iterable[str] = (), *, failing_remote_read: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        lines: Iterable[str] = (),
+        *,
+        failing_remote_read: bool = False,
+        options: Sequence[str] = (),
+        secured_by: Path | None = None,
+    ) -> None:
+        """`options` are Prometheus' own; `secured_by` is its web configuration: it serves https by it."""
         self._folder = folder
         self._supervisor = Supervisor(folder)
         self._ports = PortReservations()
         self._port = self._ports.reserve()
         self._lines = lines
         self._failing_remote_read = failing_remote_read
-        self.url = f"http://127.0.0.1:{self._port}"
+        self._options = [*options, *([f"--web.config.file={secured_by}"] if secured_by else [])]
+        self._secured = secured_by is not None
+        self.url = f"{'https' if self._secured else 'http'}://127.0.0.1:{self._port}"
 
     def __enter__(self) -> "RecordedPrometheus":
         programs = resolve_all(["prometheus", "promtool"])
@@ -133,6 +144,7 @@ class RecordedPrometheus:
                 f"--config.file={config}",
                 f"--storage.tsdb.path={data}",
                 f"--web.listen-address=127.0.0.1:{self._port}",
+                *self._options,
             ],
             env={},
             cwd=self._folder,
@@ -155,6 +167,9 @@ class RecordedPrometheus:
         wait_for("its end", lambda: self._supervisor.status()["prometheus"].returncode is not None)
 
     def _ready(self) -> bool:
+        if self._secured:
+            # Whom it lets in is the tests' question; it says itself when it is ready.
+            return "Server is ready to receive web requests" in (self._folder / "prometheus.log").read_text()
         try:
             with urllib.request.urlopen(f"{self.url}/-/ready", timeout=1) as answer:
                 return bool(answer.status == 200)

@@ -1,6 +1,7 @@
 """One job's series out of a real Prometheus: exporters' names, units and quirks end in one meaning."""
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -138,9 +139,8 @@ async def source(prometheus: RecordedPrometheus) -> AsyncIterator[PrometheusSour
 def facts(pod: str, now: datetime, *, namespace: str = NAMESPACE, **more: Any) -> JobFacts:
     started = now - timedelta(hours=HOURS)
     own = PodFacts(name=pod, uid=pod, rank=0, node="gpu-1", gpus=1, started_at=started, ready=True)
-    return JobFacts(
-        **{"namespace": namespace, "name": "bert", "uid": "j", "nodes": 1, "gpus_per_node": 1, "pods": (own,)} | more
-    )
+    job = JobFacts(namespace=namespace, name="bert", uid="j", nodes=1, gpus_per_node=1, pods=(own,))
+    return replace(job, **more)
 
 
 async def read(source: PrometheusSource, job: JobFacts, now: datetime) -> JobSeries:

@@ -22,6 +22,8 @@ LOG = logging.getLogger(__name__)
 
 MAX_STEPS = 11_000
 """Prometheus refuses more points a series in one answer (web/api/v1, query_range)."""
+MIN_STEPS = 32
+"""A refused query is asked at twice the step while the life keeps so many: fewer tell nothing of it."""
 MAX_CELLS = 600_000
 """Values of all series in one answer: some 18 MB of JSON, and 100 MB while it is parsed."""
 MAX_PARTS = 8
@@ -73,7 +75,7 @@ class SeriesReader:
             try:
                 return await self._look(facts, pods, _ends(start, end, seconds), budget)
             except LimitExceeded as error:
-                if 2 * seconds > (end - start).total_seconds():
+                if (end - start).total_seconds() < 2 * seconds * MIN_STEPS:
                     raise
                 LOG.info("reading %s/%s at %d s: %s", facts.namespace, facts.name, 2 * seconds, error.message)
                 seconds *= 2
