@@ -29,6 +29,6 @@ def browser() -> Iterator[Browser]:
         pytest.skip(missing)
     with sync_playwright() as playwright:
         # Chromium's own sandbox does not start for root.
-        found = playwright.chromium.launch(executable_path=path, chromium_sandbox=os.geteuid() != 0)
-        yield found
-        found.close()
+        chromium = playwright.chromium.launch(executable_path=path, chromium_sandbox=os.geteuid() != 0)
+        yield chromium
+        chromium.close()

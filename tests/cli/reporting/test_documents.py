@@ -132,7 +132,8 @@ def test_the_summary_says_the_total_the_causes_the_jobs_with_their_fix_the_teams
         "42 % of 8,160 GPU-hours were lost",
         "  lost          3,416 GPU-hours   42 %   +113 % to the period before",
         "  ImproperBatchSize             1,150   34 %   batch too small, 1 job",
-        "    ImproperBatchSize: Raise --batch-size from 32 to 64.",
+        "     1,325 of    1,920   research/bert-large",
+        f"{text.INDENT}ImproperBatchSize: Raise --batch-size from 32 to 64.",
     ):
         assert line in summary.splitlines()
     assert "No GPU was sampled at all for 3 h" in " ".join(summary.split())

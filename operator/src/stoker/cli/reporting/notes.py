@@ -1,5 +1,6 @@
 """What the cluster's DLJobs add to a report: the change that each finding proposes, with the job's own numbers."""
 
+import logging
 from collections.abc import Sequence
 
 from stoker.accounting import JobNotes
@@ -11,6 +12,8 @@ async def read_notes(
 ) -> tuple[dict[str, JobNotes], str]:
     """By the job's uid; and why there are none, in words, where the cluster can't be asked."""
     notes: dict[str, JobNotes] = {}
+    # That there is no kubeconfig is nothing to be warned of here.
+    logging.getLogger("kubernetes").setLevel(logging.ERROR)
     try:
         async with await Kubernetes.connect(kubeconfig=kubeconfig, context=context) as api:
             for namespace in namespaces or (None,):

@@ -12,6 +12,8 @@ from stoker.cli.terminal import Screen, clean, columns
 TOP = 5
 MAX_WIDTH = 110
 BAR = 28
+TEAM_BAR = 14
+INDENT = " " * 25
 COLOURS = {"used": "blue", "lost": "red", "unknown": "white"}
 
 
@@ -39,7 +41,7 @@ def _lines(statement: Statement, place: Screen) -> Iterator[str]:
             yield f"  {name:<10}{hours(value):>9} GPU-hours{share:>7}{moved}"
         yield from _causes(statement, place)
         yield from _jobs(statement, place, width)
-        yield from _rows(statement.groups[Dimension.TEAM], place)
+        yield from _rows(statement.groups[Dimension.TEAM], place, width)
     if statement.assumed:
         yield ""
         yield _bold("Assumed", place)
@@ -67,27 +69,26 @@ def _jobs(statement: Statement, place: Screen, width: int) -> Iterator[str]:
     if not top:
         return
     yield ""
-    yield _bold("The jobs that lost most", place)
+    yield _bold("Lost GPU-hours of the jobs that lost most", place)
     for job in top:
         one = job.identity
         name = f"{one.namespace}/{one.name or 'pods without a DLJob'}"
-        yield f"  {_padded(name, 38)}{hours(job.balance.lost):>9} of {hours(job.balance.requested)} GPU-hours"
+        yield _cut(f"  {hours(job.balance.lost):>8} of {hours(job.balance.requested):>8}   {clean(name)}", width)
         if job.main_cause is not None:
             fix = statement.fix(job, job.main_cause.rule)
             text = clean(f"{job.main_cause.category.value}: {fix}")
-            yield from wrap(text, width, initial_indent="    ", subsequent_indent="    ")
+            yield from wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT)
 
 
-def _rows(rows: Sequence[Row], place: Screen) -> Iterator[str]:
+def _rows(rows: Sequence[Row], place: Screen, width: int) -> Iterator[str]:
     if not any(row.value for row in rows):
         return
     yield ""
-    yield _bold("By team", place)
+    yield _bold("Lost GPU-hours by team", place)
     for row in rows[:TOP]:
-        yield (
-            f"  {_padded(row.value or '(no team)', 24)}{_bar(row.balance, place, 14)}"
-            f"{hours(row.balance.lost):>9} lost of {hours(row.balance.requested)}"
-        )
+        figures = f"{hours(row.balance.lost):>8} of {hours(row.balance.requested):>8}"
+        bar = f"   {_bar(row.balance, place, TEAM_BAR)}   "
+        yield f"  {figures}{bar}{_cut(clean(row.value or '(no team)'), width - len(figures) - TEAM_BAR - 8)}"
     if len(rows) > TOP:
         yield f"  and {len(rows) - TOP} more"
 
@@ -107,9 +108,13 @@ def _bar(balance: Balance, place: Screen, length: int) -> str:
     return "".join(pieces)
 
 
-def _padded(text: str, width: int) -> str:
-    shown = clean(text)
-    return shown + " " * max(width - columns(shown), 1)
+def _cut(text: str, width: int) -> str:
+    """The text, at most so many columns of it."""
+    if columns(text) <= width:
+        return text
+    while text and columns(text) > width - 3:
+        text = text[:-1]
+    return f"{text}..."
 
 
 def _bold(text: str, place: Screen) -> str:
