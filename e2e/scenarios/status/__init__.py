@@ -1,0 +1,1 @@
+"""What the operator says of jobs: their status, their events, its metrics."""
