@@ -8,6 +8,7 @@ the whole exchange, a form in the body, `Rows` that carry the warnings through t
 
 import base64
 import re
+import ssl
 import threading
 import time
 from collections.abc import Mapping
@@ -112,7 +113,16 @@ class Transport:
         except (requests.Timeout, ReadTimeoutError) as error:
             raise _unavailable(f"{url} did not answer within {self._timeout:g} s") from error
         except (requests.RequestException, HTTPError) as error:
-            raise _unavailable(f"{url} can't be reached: {_cause(error)}") from error
+            cause = _cause(error)
+            said = str(cause) or type(cause).__name__
+            if (
+                isinstance(cause, ConnectionError | ssl.SSLEOFError)
+                and url.startswith("https:")
+                and access.cert_file is None
+            ):
+                # The server's alert may be overtaken by the end of its connection.
+                said += " (a certificate required of us?)"
+            raise _unavailable(f"{url} can't be reached: {said}") from error
         except CredentialsError as error:
             raise _unavailable(f"{url} was not asked: {error}") from error
         except OSError as error:
@@ -209,13 +219,13 @@ def _date(text: str | None) -> datetime | None:
         return None
 
 
-def _cause(error: BaseException) -> str:
+def _cause(error: BaseException) -> BaseException:
     """The innermost reason: what is around it is the library's own story."""
     seen: BaseException = error
     while True:
         inner = seen.__cause__ or seen.__context__ or next((a for a in seen.args if isinstance(a, BaseException)), None)
         if inner is None:
-            return str(seen) or type(seen).__name__
+            return seen
         seen = inner
 
 
