@@ -18,7 +18,7 @@ from stoker.controller.queue import Transient
 from stoker.controller.reclaiming import Reclaimer, ReclaimSettings
 from stoker.controller.store import Store
 from stoker.models.dljob import DLJob
-from stoker.models.finding import rfc3339
+from stoker.models.finding import Finding, rfc3339
 from stoker.models.screen import GpuWindow, MetricsUnavailable, Question, Screen
 from stoker.models.series import GpuSignal, JobFacts, JobSeries
 from stoker.models.vocabulary import UnknownReason
@@ -110,9 +110,10 @@ class World:
             ReclaimSettings(minimum_warning_grace=timedelta(minutes=5)),
         )
 
-    async def reclaim(self) -> None:
+    async def reclaim(self, found: Sequence[Finding] | None = None) -> None:
+        """`found` are the findings of the last examination; by default those on record."""
         stale = DLJob.model_validate(self.raw)
-        await self.reclaimer.reclaim(stale, recorded(stale))
+        await self.reclaimer.reclaim(stale, recorded(stale) if found is None else found)
 
     @property
     def state(self) -> str:
@@ -277,3 +278,10 @@ async def test_an_attempt_that_was_cut_off_does_not_take_a_second_place() -> Non
     world.api.before = lambda _: None
     await world.reclaim()
     assert world.is_suspended
+
+
+async def test_nothing_is_taken_back_for_a_finding_that_the_last_examination_does_not_show() -> None:
+    """It may stand in the status for a while, and warnings rest on it; the deed does not."""
+    world = World()
+    await world.reclaim(found=())
+    assert (world.state, world.is_suspended) == ("Idle", False)

@@ -1,6 +1,7 @@
 """When a pass is to be followed by another one, and what it does not do. What Kubernetes makes of it: end to end."""
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,12 +10,12 @@ from stoker.adapters.kubernetes import DLJOBS, JOBS, ConflictError, ForbiddenErr
 from stoker.controller.looks import Look
 from stoker.controller.queue import Transient
 from stoker.controller.reconcile import AT_ONCE, LOOK_AGAIN
-from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
+from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
 from stoker.models.finding import Finding, rfc3339
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
 from tests.controller.cluster import failing
 from tests.controller.passes import NOW, World
-from tests.workload.building import JOB_UID, job
+from tests.workload.building import JOB_UID, job, pod
 
 
 async def test_a_second_pass_over_what_has_not_changed_writes_nothing() -> None:
@@ -260,3 +261,48 @@ async def test_a_job_that_can_not_be_analysed_is_held_back_only_where_the_policy
         assert ((JOBS, "team", "bert") in world.api.objects) is (action == "Warn")
         (ready,) = (one for one in world.status["conditions"] if one["type"] == "PodsReady")
         assert (ready["reason"] == "NotAnalysed") is (action == "Deny")
+
+
+# ------------------------------------------------------------------------------------------- what is over
+
+
+def used(at: datetime, percent: float) -> Utilization:
+    return Utilization(average_percent=percent, coverage_percent=100.0, gpu_hours=8.0, gpu_hours_idle=4.0, as_of=at)
+
+
+def over(rule: str) -> Finding:
+    return replace(
+        MEASURED, rule=rule, since=NOW - timedelta(hours=2), until=NOW - timedelta(hours=1), gpu_hours_idle=3.0
+    )
+
+
+async def test_of_a_finished_job_the_final_diagnosis_counts_exactly_and_stays_over_a_restart() -> None:
+    status = {"jobUID": JOB_UID, "utilization": {"averagePercent": 49, "gpuHours": "7.9", "asOf": rfc3339(NOW)}}
+    world = World(status=status)
+    world.put_job(conditions=ENDED)
+    await world.reconcile()
+    idle = Idleness(state=IdlenessState.WAITING, observed_at=NOW)
+    final = Diagnosis(utilization=used(NOW, 50.0), findings=(over("long-installation"), over("unreleased-job")))
+    world.looks.put(world.uid, Look(idleness=idle, diagnosis=final))
+    await world.reconcile()
+    assert world.status["utilization"]["averagePercent"] == 50, "one point is no reason to wait any more"
+    assert world.status["findingsSummary"] == "2: UnreleasedJob +1"
+    kept = world.status
+    world.restart()
+    await world.reconcile()
+    assert world.status == kept
+
+
+async def test_a_pod_that_vanished_is_remembered_with_its_end() -> None:
+    world = World(status={"jobUID": JOB_UID})
+    world.put_job()
+    world.put_pods(pod())
+    await world.reconcile()
+    assert world.status["pods"] == ["bert-0-abcde on gpu-0: 8 GPUs from 2026-11-21T05:00:00Z"]
+    world.store.pods.remove({**pod(), "metadata": {**pod()["metadata"], "resourceVersion": "99"}})
+    world.restart()
+    await world.reconcile()
+    assert world.status["pods"] == ["bert-0-abcde on gpu-0: 8 GPUs from 2026-11-21T05:00:00Z to 2026-11-21T12:00:00Z"]
+    world.clock.time += timedelta(hours=1)
+    await world.reconcile()
+    assert world.status["pods"][0].endswith("to 2026-11-21T12:00:00Z")

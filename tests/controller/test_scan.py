@@ -373,9 +373,27 @@ async def test_a_finished_job_gets_one_final_look() -> None:
         "seen", phase="Succeeded", status={"completionTime": ended, "utilization": {"asOf": "2026-11-21T11:59:30Z"}}
     )
     world.add("old", phase="Failed", status={"completionTime": "2026-11-14T09:00:00Z"})
-    world.add("without-pods", phase="Failed", pods=0, status={"completionTime": ended})
+    world.add("never-ran", phase="Failed", pods=0, status={"completionTime": ended})
     await world.tick()
     assert world.metrics.examined == ["fresh"]
+
+
+async def test_a_finished_job_is_looked_at_once_more_when_its_last_samples_have_arrived() -> None:
+    world = World()
+    at_its_end = {"completionTime": "2026-11-21T11:57:00Z", "utilization": {"asOf": "2026-11-21T11:57:05Z"}}
+    settled = {"completionTime": "2026-11-21T11:57:00Z", "utilization": {"asOf": "2026-11-21T11:59:00Z"}}
+    world.add("at-its-end", phase="Succeeded", status=at_its_end)
+    world.add("settled", phase="Succeeded", status=settled)
+    await world.tick()
+    assert world.metrics.examined == ["at-its-end"]
+
+
+async def test_a_finished_job_whose_pods_are_gone_is_looked_at_by_what_its_status_remembers() -> None:
+    world = World()
+    run = "gone-0-abcde on gpu-1: 8 GPUs from 2026-11-21T05:00:00Z"
+    world.add("gone", phase="Failed", pods=0, status={"completionTime": "2026-11-21T11:59:00Z", "pods": [run]})
+    await world.tick()
+    assert world.metrics.examined == ["gone"]
 
 
 async def test_a_job_that_cannot_be_read_does_not_hide_the_others() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stoker.controller.looks import Look
-from stoker.controller.steadiness import says_the_same
+from stoker.controller.steadiness import says_the_same, steady_record
 from stoker.diagnosis.words import node_line
 from stoker.models.diagnosis import Advice, Diagnosis, Idleness, IdlenessState, StageSpan, Utilization
 from stoker.models.finding import Finding
@@ -247,3 +247,25 @@ def test_figures_follow_when_they_have_moved(before: dict[str, Any], after: dict
     new = said(**after)
     new["utilization"] = {key: value for key, value in new["utilization"].items() if value is not None}
     assert says_the_same(said(**before), new, NOW) is same
+
+
+RESTS = {
+    "state": "Idle",
+    "idleSince": "2026-11-21T10:00:00Z",
+    "reason": "idle since 2026-11-21T10:00:00Z; only reported",
+}
+
+
+@pytest.mark.parametrize(
+    "change, same",
+    [
+        ({"idleSince": "2026-11-21T10:05:00Z", "reason": "idle since 2026-11-21T10:05:00Z; only reported"}, True),
+        ({"idleSince": "2026-11-21T10:35:00Z", "reason": "idle since 2026-11-21T10:35:00Z; only reported"}, False),
+        ({"idleSince": "2026-11-21T10:05:00Z", "reason": "idle since 2026-11-21T10:05:00Z; snoozed"}, False),
+        ({"idleSince": "2026-11-21T10:05:00Z", "reason": RESTS["reason"], "deadline": "2026-11-21T12:00:00Z"}, False),
+        ({"state": "Active"}, False),
+    ],
+)
+def test_that_the_idle_time_began_a_little_earlier_or_later_is_no_news(change: dict[str, str], same: bool) -> None:
+    after = {**RESTS, **change}
+    assert steady_record(dict(RESTS), after) == (RESTS if same else after)

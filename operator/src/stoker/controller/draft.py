@@ -7,7 +7,7 @@ from typing import Any
 
 from stoker.controller.findings import final_summary, summary
 from stoker.controller.looks import NOT_RUNNING, Look, idle_fact, low_fact, not_looked_at, not_running
-from stoker.controller.steadiness import says_the_same
+from stoker.controller.steadiness import says_the_same, steady_record
 from stoker.diagnosis import to_status
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, rfc3339
@@ -58,7 +58,7 @@ class Draft:
             "startTime": None if seen.start_time is None else rfc3339(seen.start_time),
             "completionTime": None if seen.completion_time is None else rfc3339(seen.completion_time),
             "conditions": self._conditions(before, measured["utilization"], now),
-            "reclaim": self.record.to_status(),
+            "reclaim": steady_record(before.get("reclaim", {}), self.record.to_status()),
             "pods": before.get("pods") if self.runs is None else [run_line(run)[:MAX_LINE] for run in self.runs],
             **measured,
         }

@@ -89,12 +89,12 @@ class Pass:
 
     @property
     def found(self) -> tuple[Finding, ...]:
-        """What holds at this moment: what reclaim decides by."""
+        """What holds at this moment: nothing is taken back for anything else."""
         return merged(self.known, holding(self.known, self._shown, self.static), self.now)
 
     @property
     def told(self) -> tuple[Finding, ...]:
-        """What the status says: what was open stays so until it has been away for a while."""
+        """What the status says, and what warnings rest on: what was open stays open until it was away for a while."""
         shown = self._shown
         if shown is not None and self.look is not None:
             shown = lasting(filter(self._counts, self.known), shown, self.look.showings)
@@ -256,7 +256,7 @@ class Reconciler:
         decision = Decision(record=this.record)
         if child is not None and not reclaimed:
             idle = this.look.idleness if this.look is not None else None
-            decision = self._reclaimer.decide(job, child, this.pods, this.found, idle, this.record)
+            decision = self._reclaimer.decide(job, child, this.pods, this.told, idle, this.record)
         this = replace(this, record=decision.record, notices=(*this.notices, *decision.notices))
         await self._publish(this, seen, is_over=seen.phase in FINAL)
         if decision.step is Step.RECLAIM:
