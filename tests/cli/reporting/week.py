@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from stoker.accounting import JobNotes, Statement, state
 from stoker.models.usage import UsageRecord
@@ -30,7 +31,7 @@ RULE_FIXES: Mapping[str, str] = {
 }
 
 
-def record(**changes: object) -> UsageRecord:
+def record(**changes: Any) -> UsageRecord:
     """Eight jobs: some since the week before, one without samples for a while, one that no DLJob owns."""
     jobs = [
         job_record(
@@ -95,7 +96,7 @@ def record(**changes: object) -> UsageRecord:
     return usage_record(jobs, **changes)
 
 
-def statement(**changes: object) -> Statement:
+def statement(**changes: Any) -> Statement:
     """What is reported of it; of one job the cluster still knows the fix."""
     notes = {"uid-bert-large": JobNotes(fixes={"small-batch": "Raise --batch-size from 32 to 64."})}
     return state(record(**changes), notes=notes, rule_fixes=RULE_FIXES)
