@@ -44,7 +44,8 @@ class PrometheusSource:
         """
         self._connection = Connection(access, max_skew=max_skew, observer=observer)
         profile, factors = profile_of(access.profile, access.metric_prefix), Factors()
-        self._screening = Screening(self._connection.told_as("screen"), profile, factors, resolution=resolution)
+        screening = self._connection.told_as("screen")
+        self._screening = Screening(screening, profile, factors, resolution=resolution, max_skew=max_skew)
         self._series = SeriesReader(self._connection.told_as("examination"), profile, factors, resolution=resolution)
 
     async def __aenter__(self) -> Self:

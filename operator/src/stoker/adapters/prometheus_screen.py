@@ -40,6 +40,8 @@ PROVEN_PERCENT = 90.0
 """A window with less coverage does not carry an idle stretch on."""
 ONE_SCRAPE = timedelta(seconds=0.5)
 """Samples of one scrape have one time, and Prometheus does not scrape a target more than once a second."""
+AHEAD = timedelta(minutes=10)
+"""Prometheus takes no samples from further in the future (tsdb, out of bounds)."""
 SAMPLE, COVERAGE, LAST, DOUBT = "sample", "coverage", "last", "doubt"
 """What rows say that hold neither a mean nor a largest value: a part of their origin."""
 
@@ -79,15 +81,27 @@ class Screening:
     """Reads screens. It remembers since when GPUs are idle from one to the next."""
 
     def __init__(
-        self, connection: Connection, profile: MetricProfile, factors: Factors, *, resolution: timedelta
+        self,
+        connection: Connection,
+        profile: MetricProfile,
+        factors: Factors,
+        *,
+        resolution: timedelta,
+        max_skew: timedelta | None = None,
     ) -> None:
-        """`factors` are learned here, for whoever shares them; `resolution` is at least the scrape interval."""
+        """`factors` are learned here, for whoever shares them; `resolution` is at least the scrape interval.
+
+        Samples that lie further ahead than `max_skew` are another clock's; with None, the screen may be of the past.
+        """
         self._connection = connection
         self._profile = profile
         self._factors = factors
         self._metrics = {metric.name: metric for metric in profile.metrics}
         self._resolution = resolution
+        self._max_skew = max_skew
         self._stretches: dict[DeviceKey, _Stretch] = {}
+        self._labels: set[str] = set()
+        """The labels of the last glance's rows."""
 
     async def read(self, questions: Sequence[Question], now: datetime) -> list[Screen]:
         """A glance at all pods, aggregated by Prometheus; a close look at those that may be idle, in up to
@@ -158,6 +172,7 @@ class Screening:
     def _glances(self, rows: Rows) -> dict[PodKey, PodGlance]:
         """The pods that any row speaks of."""
         origins = {metric.name: metric for metric in self._profile.of(*PRIMARY)}
+        self._labels = {label for row in rows for label in row["metric"]}
         pods: dict[PodKey, dict[str, float]] = {}
         samples: dict[str, list[float]] = defaultdict(list)
         for row in rows:
@@ -186,6 +201,13 @@ class Screening:
 
     # -------------------------------------------------------------------------------------------------------- closely
 
+    def _selecting(self, pods: Iterable[str]) -> list[dict[str, str]]:
+        """As the profile's, but by those labels only that some pod of the glance has its name in: the names of many
+        pods are long.
+        """
+        places = zip(self._profile.labels["pod"], self._profile.selecting(sorted(set(pods))), strict=True)
+        return [matcher for label, matcher in places if label in self._labels]
+
     def _close_query(self, windows: Mapping[PodKey, timedelta]) -> str:
         """Everything that can contradict rest, of each device of these pods, each over its own window."""
         pods_of: dict[timedelta, list[str]] = defaultdict(list)
@@ -195,7 +217,7 @@ class Screening:
         others = self._profile.of(*(signal for signal in ACTIVITY_SIGNALS if signal not in PRIMARY))
         terms = [self._last(metric, [pod for _, pod in windows]) for metric in primary]
         for window, pods in pods_of.items():
-            matchers = self._profile.selecting(sorted(set(pods)))
+            matchers = self._selecting(pods)
             seconds = f"{window.total_seconds():g}"
             terms.append(named(f"{COVERAGE}/{seconds}", self._coverage(matchers, window)))
             for metric in primary:
@@ -211,7 +233,7 @@ class Screening:
     def _last(self, metric: Metric, pods: Iterable[str]) -> str:
         """When each device of these pods was sampled last: by all who hold it, as it may be shared with any pod."""
         devices = ", ".join(sorted({*self._profile.labels["device"], *self._profile.labels["instance"]}))
-        held = " or ".join(selector(metric.name, matcher) for matcher in self._profile.selecting(sorted(set(pods))))
+        held = " or ".join(selector(metric.name, matcher) for matcher in self._selecting(pods))
         times = f"timestamp({metric.name}) and on ({devices}) ({held})"
         return named(f"{LAST}/{metric.name}", aggregate("max", self._profile.grouping, times))
 
@@ -246,6 +268,10 @@ class Screening:
         # max_over_time skips NaN and coverage counts it; a sum is NaN as soon as one sample is, and then not >= 0.
         chosen = [f"{selector(metric.name, matcher)}[{duration(window)}]" for matcher in matchers]
         doubt = " or ".join(f"(present_over_time({one}) unless sum_over_time({one}) >= 0)" for one in chosen)
+        if self._max_skew is not None:
+            # An agent whose clock is ahead stamps the latest samples with times that nobody asks for yet.
+            ahead = f"[{duration(AHEAD - self._max_skew)}] offset -{duration(AHEAD)}"
+            doubt += "".join(f" or present_over_time({selector(metric.name, one)}{ahead})" for one in matchers)
         return aggregate("max", self._profile.grouping, doubt)
 
     def _lowest_ceiling(self, metric: Metric) -> float | None:
@@ -403,7 +429,7 @@ class Screening:
         """
         labels = self._profile.grouping
         span = duration(QUIET_STEP)
-        matchers = self._profile.selecting(sorted({pod for _, pod in pods}))
+        matchers = self._selecting(pod for _, pod in pods)
         models = {gpu.model for gpus in pods.values() for gpu in gpus}
         terms: list[str] = []
         for metric in self._profile.of(*ACTIVITY_SIGNALS):

@@ -137,7 +137,7 @@ def _sample_fault(facts: JobFacts, screen: Screen) -> Fault | None:
                 last = "is too old" if gpu.last_sample_at is None else f"was at {clock(gpu.last_sample_at)}"
                 return UnknownReason.STALE, f"the last sample of {_name(pod, gpu)} {last}"
             if gpu.doubtful:
-                return UnknownReason.PARTIAL, f"some samples of {_name(pod, gpu)} are no values (NaN or blank)"
+                return UnknownReason.PARTIAL, f"some samples of {_name(pod, gpu)} are no values or from another clock"
     return None
 
 

@@ -69,7 +69,9 @@ class GpuWindow:
     shared: bool = False
     """Several pods hold the device (time-slicing, MPS): its values can't be told apart."""
     doubtful: bool = False
-    """Some samples of its activity are no values (NaN, an exporter's blank): the peaks may hide work."""
+    """Some samples of its activity are no values (NaN, an exporter's blank), or lie in the future: the peaks may hide
+    work.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
