@@ -31,12 +31,18 @@ STREAM_BYTES_A_CORE = 50e6
 """A download receives 1 MB/s at least, and takes little of a CPU: a third of a core for its program, and a core for
 each 50 MB/s of decryption, checksums and writing.
 """
+SMALL_FILES_SHARE = 0.04
+"""Sent against received: acknowledgements alone take 1-2 %; to look up, open and close each of thousands of small files
+takes more. Libraries are such files, data and models are not.
+"""
 INSTALLING_CORES = 0.2
 INSTALLING_BYTES = 500e3
 FETCHED_BYTES = 100e3
 """Cores, and bytes/s written: what unpacks packages or compiles them does at least so much, and writes more than it
 receives; and it has received something before.
 """
+READING_BYTES = 1e6
+"""bytes/s: data that is prepared is read from somewhere. Compilers that follow an installer read less."""
 PREPARING_CORES = 2.0
 PREPARING_RECEIVED_BYTES = 1e6
 """Several cores at work on data that is there; or, whatever is received, all the cores that the pod may use."""
@@ -102,7 +108,8 @@ def start_claim(
 ) -> Claim:
     """The GPU time that the pods' doing takes at the start. `what` completes `4 GPUs idle for 12 min of the start ...`.
 
-    The log makes it certain; without the GPUs' memory the program may have started already, and it is only possible.
+    The log makes it certain. Without samples of the GPUs' memory the model may be there already, and what looks like
+    preparing data may be compiling its kernels: that is only possible then.
     """
     mask = startup.masks[doing]
     places = np.flatnonzero(mask)
@@ -112,7 +119,7 @@ def start_claim(
     gpus, whole = count(exam.facts.gpus, "GPU"), len(places) == len(startup)
     share = "the first " if whole else ""
     of = "" if whole else f" of the {minutes(len(startup) * exam.step)} before the first use"
-    confidence = Confidence.LIKELY if startup.memory_known else Confidence.POSSIBLE
+    doubtful = doing is Doing.PREPARING and not startup.memory_known
     return Claim(
         detail=(
             f"{gpus} idle for {share}{minutes(len(places) * exam.step)}{of} {what}; "
@@ -124,12 +131,12 @@ def start_claim(
                 f"{interval(since, until)}, {gpus}",
                 f"meanwhile {activity(exam, mask)}",
                 "" if whole else startup.breakdown(exam.step),
-                "" if startup.memory_known else "no samples of the GPUs' memory",
+                "no samples of the GPUs' memory" if doubtful else "",
                 "" if logged is None else f"log: {logged.text}",
             )
             if part
         ),
-        confidence=confidence if logged is None else Confidence.CERTAIN,
+        confidence=Confidence.CERTAIN if logged else Confidence.POSSIBLE if doubtful else Confidence.LIKELY,
         sources=(Source.METRICS,) if logged is None else (Source.METRICS, Source.LOGS),
         since=since,
         until=until,
@@ -203,24 +210,35 @@ def _place(exam: Examination, mark: LogMark) -> int:
 
 def _codes(exam: Examination, first: int, last: int) -> FloatArray:
     """What the busiest pod does in each step, as an index of Doing."""
-    cpu, received, written = (
+    cpu, received, sent, written, read = (
         _smoothed(_highest(exam, signal, first, last), exam.step)
-        for signal in (PodSignal.CPU, PodSignal.NET_RX, PodSignal.DISK_WRITE)
+        for signal in (
+            PodSignal.CPU,
+            PodSignal.NET_RX,
+            PodSignal.NET_TX,
+            PodSignal.DISK_WRITE,
+            PodSignal.DISK_READ,
+        )
     )
     saturated = _saturated(exam, first, last)
     kinds = list(Doing)
     codes = np.full(last - first, kinds.index(Doing.UNCLEAR))
     with np.errstate(invalid="ignore"):
         stream = (received >= STREAM_BYTES) & (cpu <= STREAM_CORES + received / STREAM_BYTES_A_CORE)
+        files = stream & (sent >= SMALL_FILES_SHARE * received) & (written >= received / 2)
         unpacks = (written >= INSTALLING_BYTES) & (written >= received) & (cpu >= INSTALLING_CORES) & ~stream
         unpacks &= np.fmax.accumulate(received) >= FETCHED_BYTES
         prepares = (cpu >= PREPARING_CORES) & (saturated | (received < PREPARING_RECEIVED_BYTES))
+        follows = np.fmax.accumulate(unpacks) & (written >= INSTALLING_BYTES)
+        compiles = prepares & follows & (read < READING_BYTES) & (received < PREPARING_RECEIVED_BYTES)
         quiet = (cpu < QUIET_CORES) & ~(received >= QUIET_BYTES) & ~(written >= QUIET_BYTES)
     known = np.isfinite(cpu) & np.isfinite(received)
     for mask, doing in (
         (unpacks & known, Doing.INSTALLING),
         (prepares & known, Doing.PREPARING),
+        (compiles & known, Doing.INSTALLING),
         (stream & known, Doing.DOWNLOADING),
+        (files & known, Doing.INSTALLING),
         (quiet, Doing.WAITING),
     ):
         codes[mask] = kinds.index(doing)
@@ -233,7 +251,8 @@ def _highest(exam: Examination, signal: PodSignal, first: int, last: int) -> Flo
     rows = [
         values[first:last]
         for pod in exam.series.pods
-        if (values := pod.signals.get(signal)) is not None and not (signal is PodSignal.NET_RX and pod.pod in hosts)
+        if (values := pod.signals.get(signal)) is not None
+        and not (signal in (PodSignal.NET_RX, PodSignal.NET_TX) and pod.pod in hosts)
     ]
     return np.fmax.reduce(rows) if rows else np.full(last - first, np.nan)
 

@@ -4,7 +4,7 @@
 
 A job of several pods in which each works alone: they are alike in what they use, nothing is exchanged between them, and
 they don't go in step. That shows where one works for ten minutes before another has used its GPUs at all, or where
-their drops (epochs, checkpoints) come at times of their own.
+their drops (epochs, validations) or what they save, each a model of the same size, come at times of their own.
 
 ## Why it costs GPU time
 
@@ -15,7 +15,7 @@ a program never calls `init_process_group`.
 ## When it stays silent
 
 - with one pod, and where any GPU has too few samples;
-- where pods exchange what sums to 1 MB/s or more;
+- where pods exchange 5 MB/s or more;
 - where they go in step, or too little happens to tell: RDMA traffic shows nowhere, so that silence on the network alone
   says nothing;
 - where the pods do different things: a parameter server, actors and learners, trials of a search with sizes of their
@@ -35,33 +35,43 @@ Start the launcher on each pod with the number of nodes and a common rendezvous 
 """
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import permutations
 
 import numpy as np
 
 from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
-from stoker.models.series import FloatArray
+from stoker.models.series import FloatArray, PodSignal
 from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
 from stoker.subjects.effort import WORK_SIGNALS, effort, mean_of
 from stoker.subjects.examination import Claim, Examination
 from stoker.subjects.grid import BoolArray
 from stoker.subjects.stages import runs
-from stoker.subjects.traffic import exchanged
-from stoker.subjects.wording import count, interval, minutes, percent
+from stoker.subjects.traffic import exchanged, flows, sent
+from stoker.subjects.wording import count, interval, minutes, percent, size
 
 LEAST_SECONDS = 1800.0
 """Half an hour of work on each pod."""
 WORKING_PERCENT = 20.0
 ALIKE = 0.2
 """Of their mean: pods that train the same model differ by less."""
-EXCHANGE_BYTES = 1e6
-"""bytes/s sent and received alike: a rendezvous' heartbeats stay below, gradients over Ethernet do not."""
+EXCHANGE_BYTES = 5e6
+"""bytes/s sent and received alike: heartbeats and logs stay below, gradients over Ethernet do not."""
 AHEAD_SECONDS = 600.0
 """Ten minutes of work before a peer has touched a GPU: no rank of a common training gets past its rendezvous."""
 DROP_SHARE = 0.7
 LEAST_DROPS = 5
 """Under 70 % of a pod's usual effort, five times at least: so many don't miss those of the others by chance."""
+SAVED_BYTES = 40e6
+USUAL_FACTOR = 10.0
+"""A small model's parameters, and ten times what is usually written in a step: logs are smaller."""
+LEAST_SAVES = 3
+RARE_SHARE = 0.2
+"""Of the steps: what writes all the time is no saving."""
+SAME_SIZE = 0.3
+"""Deviation of the sizes, against their mean: a save may lie across two samples."""
+MOST_CHANCE = 0.3
+"""Events that fill more of the time, with the samples beside them, meet whatever the pods do."""
 IN_STEP = 0.5
 """Halfway between what chance gives and what ranks do that wait for one another."""
 
@@ -80,7 +90,7 @@ def check(exam: Examination) -> Iterator[Claim]:
     between = [float(np.nanmean(values)) for _, values in exchanged(exam) if np.isfinite(values).any()]
     if any(level >= EXCHANGE_BYTES for level in between):
         return
-    apart = _ahead(exam, working) or _out_of_step(exam, pods)
+    apart = _ahead(exam, working) or _out_of_step(exam, pods) or _saves_alone(exam)
     if apart is None:
         return
     known = len(between) == facts.nodes
@@ -145,14 +155,43 @@ def _out_of_step(exam: Examination, pods: dict[str, FloatArray]) -> str | None:
         return None
     drops = [common & (values < DROP_SHARE * np.percentile(values[common], 90)) for values in pods.values()]
     number = min(len(runs(drop)) for drop in drops)
-    if number < LEAST_DROPS:
+    if number < LEAST_DROPS or not _apart(drops, common):
         return None
-    for one, other in combinations(drops, 2):
-        near = other | np.roll(other, 1) | np.roll(other, -1)
-        chance, together = float(near[common].mean()), float(near[one].mean())
-        if together > chance + IN_STEP * (1 - chance):
-            return None
     return f"{number} drops or more of each come at times of their own"
+
+
+def _saves_alone(exam: Examination) -> str | None:
+    """Each pod saves a model, and at times of its own: ranks of a common training save together, or one for all."""
+    for flow in (sent(exam), flows(exam, PodSignal.DISK_WRITE)):
+        saves: list[BoolArray] = []
+        sizes: list[float] = []
+        for _, values in flow:
+            written = np.where(exam.active, np.nan_to_num(values), 0.0) * exam.step
+            bursts = runs(written >= max(SAVED_BYTES / 2, USUAL_FACTOR * float(np.median(written))))
+            saved = exam.steps(0, 0)
+            for first, last in bursts:
+                if (amount := float(written[first:last].sum())) >= SAVED_BYTES:
+                    saved[first:last] = True
+                    sizes.append(amount)
+            saves.append(saved)
+        if len(saves) < exam.facts.nodes or min(len(runs(saved)) for saved in saves) < LEAST_SAVES:
+            continue
+        rare = all(saved.mean() <= RARE_SHARE for saved in saves)
+        if rare and float(np.std(sizes)) <= SAME_SIZE * float(np.mean(sizes)) and _apart(saves, exam.active):
+            return f"each saves {size(float(np.mean(sizes)))} at times of its own"
+    return None
+
+
+def _apart(events: list[BoolArray], within: BoolArray) -> bool:
+    """The pods' events meet not much more often than by chance; of frequent ones that can't be told."""
+    meetings: list[float] = []
+    for one, other in permutations(events, 2):
+        near = other | np.roll(other, 1) | np.roll(other, -1)
+        chance, together = float(near[within].mean()), float(near[one].mean())
+        if chance > MOST_CHANCE:
+            return False
+        meetings.append((together - chance) / max(1 - chance, 1e-9))
+    return float(np.mean(meetings)) <= IN_STEP
 
 
 RULE = Rule(

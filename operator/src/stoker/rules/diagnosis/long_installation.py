@@ -3,7 +3,8 @@
 ## What it flags
 
 For ten minutes or more, before any GPU is used or given a model, the pods install: they receive in bursts, compute,
-and write more than they receive. With several attempts each start counts on its own.
+and write more than they receive; or they copy file by file, which sends more than acknowledgements; or they
+compile what they have fetched, reading next to nothing. With several attempts each start counts on its own.
 
 ## Why it costs GPU time
 
@@ -19,8 +20,7 @@ them. The study's example copied such a folder for 16 minutes. The same happens 
 - where any GPU has too few samples, and where the pods' CPUs, network or disks have none;
 - for serving and interactive jobs.
 
-A line of an installer in the pod's log makes it certain, where logs may be read. Without samples of the GPUs' memory it
-is only possible. A copy of libraries from a share looks like any other download; the start-up script decides.
+A line of an installer in the pod's log makes it certain, where logs may be read. A fast copy of libraries from a share looks like any other download; the start-up script decides.
 
 ## Change
 

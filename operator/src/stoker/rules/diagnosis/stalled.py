@@ -54,8 +54,12 @@ QUIET_DRAM_PERCENT = 2.0
 QUIET_LINK_BYTES = 50e6
 """Polling kernels read a few flags: next to nothing of any of them. bytes/s."""
 POLLING_WATTS = 60.0
+POLLING_FACTOR = 1.75
+"""What polling draws over a context without work at most: clocks stand high, and a few processors read flags."""
 POLLING_SHARE = 0.5
-"""What polling draws over a context without work, and at most half of what the GPU has drawn at work."""
+"""Of what the GPU has drawn at work, where tensor cores or memory say that it rests."""
+UNFED_BYTES = 1e6
+"""bytes/s from the host: a program without tensor cores and with little memory traffic is at least given its data."""
 WORKED_PERCENTILE = 95.0
 WORKED_FACTOR = 5.0
 """A signal that was never five times its quiet bound can't show that the GPU has stopped computing."""
@@ -66,6 +70,8 @@ CORES_A_GPU = 1.5
 ODD_PERCENT = 50.0
 ODD_CORES = 0.5
 KNOWN_SHARE = 0.9
+GAP_SECONDS = 120.0
+"""A shorter break between two such stretches, of a sample that went wrong, is none."""
 
 
 def check(exam: Examination) -> Iterator[Claim]:
@@ -76,17 +82,29 @@ def check(exam: Examination) -> Iterator[Claim]:
     resting = exam.idle | ~exam.alive
     unknown = ~(exam.busy | exam.idle) & exam.alive
     stands = (spinning | resting | unknown).all(axis=0) & (2 * spinning.sum(axis=0) >= exam.facts.gpus)
-    for first, last in runs(stands & exam.life):
+    for first, last in _stretches(stands & exam.life, int(GAP_SECONDS / exam.step)):
         mask = exam.steps(first, last)
         long = (last - first) * exam.step >= LEAST_SECONDS
         if long and (~unknown[:, mask]).mean() >= KNOWN_SHARE and not _at_work(exam, mask):
             yield _claim(exam, first, last, spinning)
 
 
+def _stretches(mask: BoolArray, gap: int) -> list[tuple[int, int]]:
+    """The stretches in which the mask holds, across short breaks."""
+    joined: list[tuple[int, int]] = []
+    for first, last in runs(mask):
+        if joined and first - joined[-1][1] <= gap:
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    return joined
+
+
 def _spinning(device: Device) -> BoolArray:
     """The steps in which the GPU is fully used, and every signal that can tell says that it computes nothing."""
     quiet = np.nan_to_num(device.use) >= SPINNING_PERCENT
     told = np.zeros(len(quiet), dtype=np.bool_)
+    unfed = np.ones(len(quiet), dtype=np.bool_)
     for signal, bound in (
         (GpuSignal.TENSOR, QUIET_TENSOR_PERCENT),
         (GpuSignal.DRAM, QUIET_DRAM_PERCENT),
@@ -95,16 +113,28 @@ def _spinning(device: Device) -> BoolArray:
         (GpuSignal.PCIE_TX, QUIET_LINK_BYTES),
         (GpuSignal.NVLINK, QUIET_LINK_BYTES),
     ):
-        values = device.signal(signal)
-        if values is None or bound is None or not np.isfinite(values).any():
+        values = _known(device, signal)
+        if values is None or bound is None:
             continue
         with np.errstate(invalid="ignore"):
             quiet &= ~(values > bound)
-        if signal is GpuSignal.POWER or (
-            signal in (GpuSignal.TENSOR, GpuSignal.DRAM) and _at_its_best(values) >= WORKED_FACTOR * bound
-        ):
+        worked = signal in (GpuSignal.TENSOR, GpuSignal.DRAM) and _at_its_best(values) >= WORKED_FACTOR * bound
+        if worked or signal is GpuSignal.POWER:
             told |= np.isfinite(values)
-    return quiet & told
+    for signal, bound in (
+        (GpuSignal.TENSOR, QUIET_TENSOR_PERCENT),
+        (GpuSignal.DRAM, QUIET_DRAM_PERCENT),
+        (GpuSignal.PCIE_RX, UNFED_BYTES),
+    ):
+        values = _known(device, signal)
+        with np.errstate(invalid="ignore"):
+            unfed &= values <= bound if values is not None else False
+    return quiet & (told | unfed)
+
+
+def _known(device: Device, signal: GpuSignal) -> FloatArray | None:
+    values = device.signal(signal)
+    return values if values is not None and np.isfinite(values).any() else None
 
 
 def _at_its_best(values: FloatArray) -> float:
@@ -113,14 +143,18 @@ def _at_its_best(values: FloatArray) -> float:
 
 def _power_bound(device: Device) -> float | None:
     """The most that a polling GPU draws; None where nothing is known to compare with."""
-    power, rest = device.signal(GpuSignal.POWER), device.series.context_idle_watts
-    if power is None or not np.isfinite(power).any():
+    power, rest = _known(device, GpuSignal.POWER), device.series.context_idle_watts
+    if power is None:
         return None
+    polling = None if rest is None else max(rest + POLLING_WATTS, POLLING_FACTOR * rest)
+    if _known(device, GpuSignal.TENSOR) is None and _known(device, GpuSignal.DRAM) is None:
+        return polling
     worked = POLLING_SHARE * _at_its_best(power)
-    if rest is None:
-        # Of a job that has spun for its whole life its own best is no work.
-        return worked if worked > float(np.nanmin(power)) else None
-    return rest + POLLING_WATTS
+    if polling is not None:
+        return max(polling, worked)
+    # Of a job that has spun for its whole life its own best is no work.
+    full = power[np.isfinite(power) & (np.nan_to_num(device.use) >= SPINNING_PERCENT)]
+    return worked if len(full) and worked > float(full.min()) else None
 
 
 def _at_work(exam: Examination, mask: BoolArray) -> bool:

@@ -20,7 +20,8 @@ The result is the same each time, and is computed again with each job and each r
 - where any GPU has too few samples, where the pods' CPUs or network have none;
 - for serving and interactive jobs.
 
-Compiling a library with all cores looks the same, and is named as the alternative; the start-up script decides.
+Compiling a library with all cores looks the same, and is named as the alternative; the start-up script decides. Without
+samples of the GPUs' memory it is only possible: the model may be there, and its kernels be compiled.
 
 ## Change
 

@@ -6,7 +6,9 @@ In a job whose ranks go in step, for four fifths of its training or more, either
 
 - the clock of a GPU's processors stands under 85 % of its peers': it is throttled, for heat or power; or
 - a GPU never waits: its tensor cores (or, where these can't be seen, its processors or its power) do more than its
-  peers', which are alike. It has more to do than they, or needs longer for the same.
+  peers', which are alike. It has more to do than they, or needs longer for the same; or
+- a GPU does the same work as its peers in less of the time, while they are never idle: between its kernels it is held
+  up, by its link to the host or by its loader, and the others spin until it comes.
 
 Driver errors (XID) and PCIe packets sent again on that GPU are named beside it.
 
@@ -44,6 +46,7 @@ from stoker.models.series import FloatArray, GpuSignal
 from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
 from stoker.subjects.examination import Claim, Device, Examination
 from stoker.subjects.grid import BoolArray
+from stoker.subjects.interruption import interrupted
 from stoker.subjects.wording import gpu_hours, interval, percent
 
 LEAST_SECONDS = 900.0
@@ -58,6 +61,13 @@ MORE_POWER = 1.25
 """Over the median of the peers. Power of boards of one model differs by a tenth for the same work."""
 LEAST_PERCENT = 3.0
 """Of tensor cores or processors: a ratio of two small numbers is noise."""
+SPINNING_PERCENT = 80.0
+LESS_USE = 0.85
+SAME_WORK = 0.15
+"""Peers that wait in a collective spin; the odd one is used for less than 85 % of their time, and does the same work up
+to 15 %.
+"""
+POLLING_POINTS = 2.0
 ALIKE = 0.08
 """The peers' means deviate by less than this share of their mean."""
 LEAST_PEERS = 2
@@ -68,7 +78,7 @@ ODD_SHARE = 0.25
 def check(exam: Examination) -> Iterator[Claim]:
     """Hold each GPU against the median of the others."""
     devices = exam.present
-    mask = exam.training
+    mask = exam.training & ~interrupted(exam)
     if exam.facts.job_type is not JobType.TRAINING or len(devices) < max(exam.facts.gpus, 2) or not exam.whole_gpus:
         return
     if mask.sum() * exam.step < LEAST_SECONDS or not exam.sampled(mask):
@@ -84,6 +94,11 @@ def check(exam: Examination) -> Iterator[Claim]:
     busiest = _never_waits(mask, devices)
     if busiest is not None:
         yield _claim(exam, mask, *busiest, None)
+        return
+    held_up = _held_up(mask, devices)
+    if held_up is not None:
+        fix = "Check the GPU's link to the host (nvidia-smi -q: replays, width) and the data loading of its rank."
+        yield _claim(exam, mask, *held_up, fix)
 
 
 def _throttled(exam: Examination, mask: BoolArray, devices: tuple[Device, ...]) -> tuple[list[int], float, str] | None:
@@ -106,6 +121,7 @@ def _never_waits(mask: BoolArray, devices: tuple[Device, ...]) -> tuple[list[int
     """The GPU that does more than the others by the first signal that tells, likewise."""
     if len(devices) <= LEAST_PEERS:
         return None
+    use = np.nan_to_num([device.use[mask] for device in devices])
     for signal, least, name, theirs, unit in (
         (GpuSignal.TENSOR, MORE_WORK, "tensor cores", "those", "%"),
         (GpuSignal.SM_ACTIVE, MORE_WORK, "processors", "those", "%"),
@@ -114,7 +130,8 @@ def _never_waits(mask: BoolArray, devices: tuple[Device, ...]) -> tuple[list[int
         rows = _rows(signal, mask, devices)
         if rows is None or (unit == "%" and float(np.nanmedian(rows)) < LEAST_PERCENT):
             continue
-        ratios = _against_others(rows)
+        # Of GPUs that aren't used nobody waits for another one.
+        ratios = _against_others(np.where((use >= WORKING_PERCENT).all(axis=0), rows, np.nan))
         more = [row for row, ratio in enumerate(ratios) if _mostly(ratio > least, ratio)]
         means = np.nanmean(rows, axis=1)
         peers = np.delete(means, more)
@@ -122,6 +139,30 @@ def _never_waits(mask: BoolArray, devices: tuple[Device, ...]) -> tuple[list[int
             return None
         own, usual = float(means[more[0]]), float(peers.mean())
         return more, 1 - usual / own, f"{name} at {own:.0f} {unit}, {theirs} of the others at {usual:.0f} {unit}"
+    return None
+
+
+def _held_up(mask: BoolArray, devices: tuple[Device, ...]) -> tuple[list[int], float, str] | None:
+    """The GPU that is used less than the others for the same work, likewise."""
+    if len(devices) <= LEAST_PEERS:
+        return None
+    use = np.array([device.use[mask] for device in devices])
+    less = [row for row, ratio in enumerate(_against_others(use)) if _mostly(ratio < LESS_USE, ratio)]
+    peers = np.delete(use, less, axis=0)
+    if len(less) != 1 or float(np.nanmean(peers)) < SPINNING_PERCENT:
+        return None
+    for signal in (GpuSignal.TENSOR, GpuSignal.SM_ACTIVE, GpuSignal.DRAM):
+        rows = _rows(signal, mask, devices)
+        if rows is None or float(np.nanmedian(rows)) < LEAST_PERCENT:
+            continue
+        ratio = _against_others(rows)[less[0]]
+        # Polling itself takes some of the peers' memory bandwidth.
+        same = (np.abs(ratio - 1) < SAME_WORK) | (np.abs(rows[less[0]] - np.median(rows, axis=0)) < POLLING_POINTS)
+        if not _mostly(same, ratio):
+            return None
+        own, usual = float(np.nanmean(use[less[0]])), float(np.nanmean(peers))
+        words = f"used {percent(own)} of the time, the others {percent(usual)}, for the same work"
+        return less, 1 - own / usual, words
     return None
 
 
