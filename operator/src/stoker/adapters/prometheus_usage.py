@@ -80,7 +80,7 @@ class PrometheusUsage:
         """The period from start to end and as long a one before it; of all namespaces where none is given.
 
         Both times are moved by at most a few steps of the resolution, so that the period divides into parts. How many
-        queries it takes depends on the period's length alone: some forty for a week, ten for a day. Raises
+        queries it takes depends on the period's length alone: 36 for a week, 10 for a day. Raises
         MetricsUnavailable.
         """
         aware(start)
