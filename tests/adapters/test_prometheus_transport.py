@@ -17,8 +17,11 @@ from pathlib import Path
 import pytest
 
 from stoker.adapters.prometheus import PrometheusSource
+from stoker.adapters.prometheus_series import MAX_QUERIES
+from stoker.adapters.prometheus_transport import LimitExceeded
 from stoker.models.prometheus_access import PrometheusAccess
-from stoker.models.screen import MetricsUnavailable, Question
+from stoker.models.screen import MetricsUnavailable, Question, Screen
+from stoker.models.series import JobFacts, PodFacts
 from stoker.models.vocabulary import UnknownReason
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -81,6 +84,12 @@ async def unavailable(server: Stub, timeout: timedelta = timedelta(seconds=5)) -
         with pytest.raises(MetricsUnavailable) as raised:
             await source.screen([QUESTION], NOW)
     return raised.value
+
+
+async def screened(server: Stub) -> Screen:
+    async with PrometheusSource(PrometheusAccess(url=server.url)) as source:
+        (screen,) = await source.screen([QUESTION], NOW)
+    return screen
 
 
 async def test_the_query_travels_in_the_body_with_time_and_timeout(server: Stub) -> None:
@@ -243,3 +252,62 @@ async def test_a_certificate_that_is_missing_is_named(tmp_path: Path, file: str)
     async with PrometheusSource(access) as source:
         with pytest.raises(MetricsUnavailable, match=str(missing)):
             await source.screen([QUESTION], NOW)
+
+
+@pytest.mark.parametrize(
+    "status, error",
+    [
+        (422, "query processing would load too many samples into memory in query execution"),
+        (400, "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution"),
+        (
+            422,
+            "the query exceeded the maximum number of chunks (limit: 9 chunks) (err-mimir-max-chunks-per-query)",
+        ),
+        (422, "exceeded series limit: rpc error: limit 1000 violated (got 1001)"),
+        (422, "cannot select more than -search.maxSamplesPerQuery=1000000000 samples; possible solutions: increase it"),
+    ],
+)
+async def test_a_query_that_is_too_large_for_the_server_is_told_from_other_refusals(
+    server: Stub, status: int, error: str
+) -> None:
+    """As Prometheus, Mimir, Thanos and VictoriaMetrics say it."""
+    refusal = {"status": "error", "errorType": "execution", "error": error}
+    server.behave = lambda handler: answer(handler, refusal, status)
+    assert isinstance(await unavailable(server), LimitExceeded)
+    server.behave = lambda handler: answer(handler, refusal | {"error": "query timed out"}, status)
+    assert not isinstance(await unavailable(server), LimitExceeded)
+
+
+async def test_victoriametrics_own_word_for_an_answer_in_part_is_understood(server: Stub) -> None:
+    server.behave = lambda handler: answer(handler, EMPTY | {"isPartial": True})
+    assert not (await screened(server)).complete
+    server.behave = lambda handler: answer(handler, EMPTY | {"isPartial": False})
+    assert (await screened(server)).complete
+
+
+async def test_an_older_servers_remark_on_the_querys_style_is_no_warning(server: Stub) -> None:
+    remark = "PromQL info: metric might not be a counter, name does not end in _total"
+    server.behave = lambda handler: answer(handler, EMPTY | {"warnings": [remark]})
+    assert (await screened(server)).complete
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_who_is_not_let_in_is_told_so(server: Stub, status: int) -> None:
+    server.behave = lambda handler: answer(handler, b"Unauthorized\n", status)
+    assert "credentials" in (await unavailable(server)).message
+
+
+async def test_a_job_is_looked_at_within_a_budget_of_queries(server: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that refuses every size is not asked for ever."""
+    refusal = {"status": "error", "errorType": "execution", "error": "too many samples"}
+    server.behave = lambda handler: answer(handler, refusal, 422)
+    started = NOW - timedelta(days=20)
+    pod = PodFacts(name="a", uid="a", rank=0, gpus=8, started_at=started)
+    job = JobFacts(namespace="team", name="a", uid="a", nodes=1, gpus_per_node=8, pods=(pod,))
+    async with PrometheusSource(PrometheusAccess(url=server.url), max_skew=None) as source:
+        with pytest.raises(LimitExceeded):
+            await source.series(job, started, NOW, timedelta(seconds=30))
+        assert len(server.requests) <= MAX_QUERIES
+        monkeypatch.setattr("stoker.adapters.prometheus_series.MAX_QUERIES", 4)
+        with pytest.raises(MetricsUnavailable, match="within 4 queries"):
+            await source.series(job, started, NOW, timedelta(seconds=30))
