@@ -92,7 +92,8 @@ class Pattern:
         seconds = np.array([stretch.seconds for stretch in kept])
         self.starts = np.concatenate([[0.0], np.cumsum(seconds)[:-1]])
         self.period = float(seconds.sum())
-        self.rates = {role: np.array([vector(stretch.uses[role]) for stretch in kept]) for role in self.roles}
+        vectors = {id(use): vector(use) for stretch in kept for use in stretch.uses.values()}
+        self.rates = {role: np.array([vectors[id(stretch.uses[role])] for stretch in kept]) for role in self.roles}
         self.before = {
             role: np.concatenate([np.zeros((1, rates.shape[1])), np.cumsum(rates * seconds[:, None], axis=0)])
             for role, rates in self.rates.items()

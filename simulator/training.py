@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 
@@ -104,7 +105,7 @@ class Training:
         """What a batch brings to one GPU."""
         return self.batch * self.network.device_bytes
 
-    @property
+    @cached_property
     def gpu_memory(self) -> float:
         """MiB that the process holds: context, states, activations, and what the caching allocator rounds up."""
         if self.memory is not None:
@@ -131,7 +132,7 @@ class Training:
         """FLOP/s that its precision allows."""
         return (self.gpu.tensor if self.mixed_precision else self.gpu.fp32) * 1e12
 
-    @property
+    @cached_property
     def work(self) -> float:
         """Seconds of useful arithmetic or memory traffic, whichever is longer."""
         arithmetic = self.flop / (self.peak * self.network.efficiency)
@@ -143,7 +144,7 @@ class Training:
         weights = self.network.parameters * 1e6 * (4 if self.forward_only else 26)
         return self.flop / (self.network.intensity * (2 if self.mixed_precision else 1)) + weights
 
-    @property
+    @cached_property
     def busy(self) -> float:
         """Seconds with a kernel on the device: every kernel costs its floor, however little it does."""
         return self.kernels * self.gpu.kernel_floor * self.slowdown + self.work
@@ -154,7 +155,7 @@ class Training:
         threads = self.ranks if self.exchange is Exchange.DATA_PARALLEL else 1
         return self.kernels * LAUNCH * threads
 
-    @property
+    @cached_property
     def compute(self) -> float:
         """Seconds of a step's forward, backward and update, gaps between kernels included."""
         if self.synchronizes:
@@ -180,7 +181,7 @@ class Training:
         """Of one exchange."""
         return self.network.parameters * 1e6 * (2 if self.mixed_precision else 4)
 
-    @property
+    @cached_property
     def exchanging(self) -> float:
         """Seconds of a whole exchange, were it alone."""
         if self.ranks == 1 or self.exchange is Exchange.NONE or self.forward_only:
@@ -198,7 +199,7 @@ class Training:
             volume = 2 * (self.ranks - 1) / self.ranks * self.network.parameters * 4e6
         return volume / rate + 40e-6 * self.ranks
 
-    @property
+    @cached_property
     def exposed(self) -> float:
         """Seconds of the exchange, a step, that the backward pass does not cover."""
         whole = self.exchanging / self.accumulate
@@ -213,7 +214,7 @@ class Training:
         """Cores of one rank's own threads: it launches, or spins until the GPU is done."""
         return 1.0
 
-    @property
+    @cached_property
     def supply(self) -> float:
         """Batches a second that one rank's input pipeline can make: the slowest of workers, CPUs and storage."""
         reading = self.batch * (self.latency + self.network.stored_bytes / STREAM) if self._reads else 0.0
@@ -246,7 +247,7 @@ class Training:
     def _reads(self) -> bool:
         return self.storage is not Storage.MEMORY
 
-    @property
+    @cached_property
     def step(self) -> float:
         """Seconds of a step that never waits for data."""
         return self.copy + self.compute + self.exposed + self.offload
@@ -300,9 +301,8 @@ class Training:
             ]
         period = sum(seconds for _, seconds in planned)
         pod = self._pod(period / STEPS_PER_PATTERN, sum(s for kind, s in planned if kind == cause) / period)
-        return Pattern(
-            [Stretch(seconds=s, activity=kind, uses=self._uses(kind, pod, roles)) for kind, s in planned if s > 0]
-        )
+        uses = {kind: self._uses(kind, pod, roles) for kind in {kind for kind, seconds in planned if seconds > 0}}
+        return Pattern([Stretch(seconds=s, activity=kind, uses=uses[kind]) for kind, s in planned if s > 0])
 
     def pod(self) -> PodUse:
         """What one pod does while its GPUs never wait for data."""

@@ -43,14 +43,17 @@ def seeds(text: str) -> range:
         ) from None
 
 
-def judge(tier: Tier, job: tuple[str, int]) -> Verdict:
-    """Simulate, record and diagnose one job; only the diagnosis is timed."""
+def judge(tiers: Sequence[Tier], job: tuple[str, int]) -> list[Verdict]:
+    """Simulate one job, record and diagnose it with each tier's metrics; only the diagnosis is timed."""
     case, seed = job
     simulated = simulate(case, seed)
-    facts, series, now = record(simulated, tier)
-    began = time.process_time()
-    diagnosis = diagnose(facts, series, simulated.static_findings, BUILT_IN.thresholds, now)
-    return verdict(case, seed, simulated.truth, diagnosis.findings, time.process_time() - began)
+    found = []
+    for tier in tiers:
+        facts, series, now = record(simulated, tier)
+        began = time.process_time()
+        diagnosis = diagnose(facts, series, simulated.static_findings, BUILT_IN.thresholds, now)
+        found.append(verdict(case, seed, simulated.truth, diagnosis.findings, time.process_time() - began))
+    return found
 
 
 def show(tier: Tier, case: str, chosen: range) -> None:
@@ -188,13 +191,13 @@ def main() -> None:
     work = [(case, seed) for case in options.case or CASES for seed in options.seeds]
     documents = []
     with Pool(options.jobs) as pool:
-        for tier in tiers:
-            verdicts = pool.map(partial(judge, tier), work, chunksize=8)
-            found = score(verdicts)
-            if options.format == "json":
-                documents.append(as_json(tier, options.seeds, found, verdicts))
-            else:
-                print("\n".join(text(tier, verdicts, found)), flush=True)
+        judged = pool.map(partial(judge, tiers), work, chunksize=8)
+    for tier, verdicts in zip(tiers, zip(*judged, strict=True), strict=True):
+        found = score(verdicts)
+        if options.format == "json":
+            documents.append(as_json(tier, options.seeds, found, verdicts))
+        else:
+            print("\n".join(text(tier, verdicts, found)))
     if options.format == "json":
         json.dump(documents, sys.stdout, indent=2)
         print()
