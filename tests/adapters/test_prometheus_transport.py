@@ -311,3 +311,27 @@ async def test_a_job_is_looked_at_within_a_budget_of_queries(server: Stub, monke
         monkeypatch.setattr("stoker.adapters.prometheus_series.MAX_QUERIES", 4)
         with pytest.raises(MetricsUnavailable, match="within 4 queries"):
             await source.series(job, started, NOW, timedelta(seconds=30))
+
+
+class Told:
+    """A QueryObserver that remembers."""
+
+    def __init__(self) -> None:
+        self.queries: list[tuple[str, str | None]] = []
+
+    def queried(self, kind: str, seconds: float, failure: str | None) -> None:
+        assert seconds > 0
+        self.queries.append((kind, failure))
+
+
+async def test_the_observer_is_told_what_each_query_was_for_and_why_it_failed(server: Stub) -> None:
+    told, pod = Told(), PodFacts(name="bert-0", uid="u", rank=0, gpus=1, started_at=NOW - timedelta(hours=1))
+    facts = JobFacts(namespace="team", name="bert", uid="j", nodes=1, gpus_per_node=1, pods=(pod,))
+    async with PrometheusSource(PrometheusAccess(url=server.url), observer=told) as source:
+        await source.screen([QUESTION], NOW)
+        assert set(told.queries) == {("screen", None)}
+        told.queries.clear()
+        server.behave = lambda handler: answer(handler, b"no", status=503)
+        with pytest.raises(MetricsUnavailable):
+            await source.series(facts, NOW - timedelta(hours=1), NOW, timedelta(seconds=30))
+    assert set(told.queries) == {("examination", "PrometheusUnavailable")}
