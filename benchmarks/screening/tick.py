@@ -1,6 +1,7 @@
 """The measured process: an operator that holds the jobs, and ticks."""
 
 import asyncio
+import logging
 import re
 import time
 import urllib.request
@@ -27,7 +28,7 @@ class Tick:
 
     queries: int
     megabytes: float
-    waited: float
+    served_cpu: float
     wall: float
     cpu: float
     examining_cpu: float
@@ -60,13 +61,13 @@ class CountingScanner(Scanner):
         self.examining_cpu += time.process_time() - before
 
 
-async def tick(url: str, jobs: int, end: datetime, ticks: int, answer: Connection) -> None:
+async def tick(url: str, jobs: int, end: datetime, ticks: int, timeout: timedelta, answer: Connection) -> None:
     """Be the operator for some ticks, and send what each has cost."""
     held = store(jobs, end)
     clock = PausedClock(end)
     policies = Policies(held.policies, held.namespaces)
     looks = Looks()
-    async with PrometheusSource(PrometheusAccess(url=url), max_skew=None) as source:
+    async with PrometheusSource(PrometheusAccess(url=url, timeout=timeout), max_skew=None) as source:
         queue: WorkQueue[Key] = WorkQueue()
         interval = timedelta(seconds=30)
         manifests = Manifests(policies, clock)
@@ -84,7 +85,7 @@ async def tick(url: str, jobs: int, end: datetime, ticks: int, answer: Connectio
                 Tick(
                     queries=now[0] - asked[0],
                     megabytes=(now[2] - asked[2]) / 1e6,
-                    waited=now[3] - asked[3],
+                    served_cpu=now[3] - asked[3],
                     wall=wall,
                     cpu=cpu,
                     examining_cpu=scanner.examining_cpu - examining,
@@ -102,7 +103,7 @@ def peak() -> float:
 
 
 def served(url: str) -> tuple[int, int, float, float]:
-    """What Prometheus has served: queries, range queries among them, bytes, seconds."""
+    """What Prometheus has served and needed for it: queries, range queries among them, bytes, CPU seconds."""
     with urllib.request.urlopen(f"{url}/metrics") as response:
         text = response.read().decode()
 
@@ -114,10 +115,11 @@ def served(url: str) -> tuple[int, int, float, float]:
         int(total("prometheus_http_requests_total")),
         int(total("prometheus_http_requests_total", "/api/v1/query_range")),
         total("prometheus_http_response_size_bytes_sum"),
-        total("prometheus_http_request_duration_seconds_sum"),
+        float(re.findall(r"^process_cpu_seconds_total (\S+)$", text, re.MULTILINE)[0]),
     )
 
 
-def operate(url: str, jobs: int, end: datetime, ticks: int, answer: Connection) -> None:
+def operate(url: str, jobs: int, end: datetime, ticks: int, timeout: timedelta, answer: Connection) -> None:
     """The measured process."""
-    asyncio.run(tick(url, jobs, end, ticks, answer))
+    logging.basicConfig()
+    asyncio.run(tick(url, jobs, end, ticks, timeout, answer))

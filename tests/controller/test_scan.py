@@ -17,7 +17,7 @@ from stoker.controller.store import Key, Store
 from stoker.models.diagnosis import IdlenessState
 from stoker.models.dljob import DLJob
 from stoker.models.finding import rfc3339
-from stoker.models.screen import GpuWindow, MetricsUnavailable, PodGlance, Question, Screen
+from stoker.models.screen import GpuWindow, MetricsSource, MetricsUnavailable, PodGlance, Question, Screen
 from stoker.models.series import GpuSignal, JobFacts, JobSeries
 from stoker.models.vocabulary import UnknownReason
 from tests.workload.building import JOB_UID, dljob_object, pod
@@ -106,7 +106,9 @@ async def nobody(*_: object) -> None:
 
 
 class World:
-    def __init__(self) -> None:
+    """A scanner over DLJobs in memory; `source` is asked in place of `metrics`, if given."""
+
+    def __init__(self, source: MetricsSource | None = None) -> None:
         self.store, self.looks, self.metrics = Store(), Looks(), Asked()
         self.queue = Waiting()
         clock = self.clock = StoppedClock()
@@ -115,7 +117,7 @@ class World:
             self.store,
             self.queue,
             self.looks,
-            self.metrics,
+            source or self.metrics,
             policies,
             Manifests(policies, clock),
             clock,

@@ -12,19 +12,24 @@ import pytest
 from e2e.scenarios.metrics.recorded import NAMESPACE, History, RecordedPrometheus, Value, constant, until
 from stoker.adapters.prometheus import PrometheusSource
 from stoker.adapters.prometheus_screen import WINDOWS
+from stoker.controller.scan import EXAMINED
 from stoker.diagnosis import diagnose, idleness, question
 from stoker.models.diagnosis import Idleness, IdlenessState
+from stoker.models.finding import rfc3339
 from stoker.models.policy import BUILT_IN
 from stoker.models.prometheus_access import PrometheusAccess
 from stoker.models.screen import MetricsUnavailable, Screen
 from stoker.models.series import GpuSignal, JobFacts, PodFacts, PodSignal
 from stoker.models.vocabulary import Category, Confidence, UnknownReason
+from tests.controller.test_scan import World
 
 pytestmark = pytest.mark.e2e
 
 WINDOW = timedelta(minutes=60)
 HOURS = 12
 GPUS = 8
+RESTING = 12
+"""Jobs that a whole tick finds at rest."""
 REST: dict[str, Value] = {
     "DCGM_FI_DEV_GPU_UTIL": constant(0),
     "DCGM_FI_PROF_GR_ENGINE_ACTIVE": constant(0),
@@ -124,6 +129,14 @@ def history(end: datetime) -> History:
         },
     )
     pod(HOSTILE, IDLE_90_MINUTES)
+    for number in range(RESTING):
+        pod(f"resting-{number}-0", REST, GPUS)
+    # At rest all the time, but for what nobody knows three hours ago.
+    pod("rested-across-a-gap", {metric: without(value, 10_200, 10_800) for metric, value in REST.items()})
+    pod(
+        "rested-across-a-nan",
+        REST | {"DCGM_FI_DEV_GPU_UTIL": lambda age: float("nan") if 10_200 < age <= 10_230 else 0},
+    )
 
     for name, cores in (("idle", 0.04), ("new-names", 0.04)):
         story.pod(name, "container_cpu_usage_seconds_total", until(5400, 6.0, cores), container="trainer")
@@ -227,6 +240,16 @@ async def test_idle_since_is_the_end_of_the_work(source: PrometheusSource, now: 
         assert since is not None
         # The last sample with work is 90 minutes and 30 seconds old.
         assert timedelta(0) <= since - (now - timedelta(seconds=5430)) <= timedelta(minutes=5)
+
+
+@pytest.mark.parametrize("pod", ["rested-across-a-gap", "rested-across-a-nan"])
+async def test_an_idle_stretch_reaches_over_nothing_that_is_not_known(
+    source: PrometheusSource, now: datetime, pod: str
+) -> None:
+    """Neither a gap of ten minutes nor a single sample that is no value is taken for rest."""
+    since = (await judged(source, pod, now)).since
+    assert since is not None
+    assert timedelta(0) <= since - (now - timedelta(seconds=10_200)) <= timedelta(minutes=5)
 
 
 async def test_a_job_younger_than_the_window_is_not_idle_yet(source: PrometheusSource, now: datetime) -> None:
@@ -385,6 +408,23 @@ async def test_a_screen_costs_three_queries_whatever_the_number_of_jobs_and_wind
     assert len({screen.window for screen in screens}) == WINDOWS
     await source.series(facts("idle", 8, now=now), now - timedelta(hours=HOURS), now, timedelta(seconds=30))
     assert (screened - before, asked(prometheus) - screened) == (3, 2)
+
+
+async def test_a_tick_asks_six_queries_at_most_beside_its_examinations(
+    prometheus: RecordedPrometheus, source: PrometheusSource, now: datetime
+) -> None:
+    """The controller's whole tick over 50 jobs with windows of their own, by Prometheus' own count."""
+    world = World(source)
+    world.clock.time = now
+    for number in range(50):
+        window = {"idleAfter": f"{10 + number}m"}
+        world.add(f"resting-{number}", started=rfc3339(now - timedelta(hours=7)), reclaim=window)
+    for _ in range(2):
+        before = asked(prometheus)
+        await world.tick()
+        assert asked(prometheus) - before <= 6 + 2 * EXAMINED
+    states = [world.state(f"resting-{number}") for number in range(50)]
+    assert states == [IdlenessState.IDLE] * RESTING + [IdlenessState.UNKNOWN] * (50 - RESTING)
 
 
 async def test_of_many_jobs_each_is_judged_by_its_own_window(source: PrometheusSource, now: datetime) -> None:
