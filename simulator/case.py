@@ -9,11 +9,11 @@ import numpy as np
 
 from simulator.hardware import DATACENTRE, GpuModel
 from simulator.job import SimulatedJob, SimulatedPod, Story
-from simulator.networks import BERT_LARGE, GPT2, LSTM, RESNET50, SPEECH, SWIN_BASE, VIT_LARGE, Network
+from simulator.networks import BERT_LARGE, GPT2, RESNET50, SPEECH, SWIN_BASE, VIT_LARGE, Network
 from simulator.timeline import Timeline
 from simulator.training import Exchange, Storage, Training
-from stoker.models.series import JobFacts, PodFacts
-from stoker.models.vocabulary import Category, Framework, JobType
+from stoker.models.series import Attempt, JobFacts, PodFacts
+from stoker.models.vocabulary import Category, JobType
 
 START = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
 Choice = TypeVar("Choice")
@@ -132,8 +132,9 @@ class Cast:
     queued: float = 4.0
     """Seconds between a pod's binding and its container's start."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    cpu_limit: float | None = None
-    cpu_request: float | None = None
+    host_network: bool = False
+    attempt: tuple[float, float] | None = None
+    """Seconds at which a first attempt ended, and the second began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,9 +215,16 @@ def _pod_facts(cast: Cast, rank: int, life: float, training: Training) -> PodFac
     bound = START - timedelta(seconds=cast.queued)
     if waits and len(cast.waiting) == cast.nodes:
         bound = START
-    limit = cast.cpu_limit if cast.cpu_limit is not None else training.cpu_limit if training.limited else None
+    attempts: tuple[Attempt, ...] = ()
+    if cast.attempt is not None:
+        ended, again = cast.attempt
+        attempts = (Attempt(started_at=START, finished_at=START + timedelta(seconds=ended)),)
+        started = START + timedelta(seconds=again)
     return PodFacts(
         name=_name(rank),
+        attempts=attempts,
+        restarts=len(attempts),
+        host_network=cast.host_network,
         uid=f"pod-{rank}",
         rank=rank,
         node=f"gpu-{rank + 1}",
@@ -226,8 +234,8 @@ def _pod_facts(cast: Cast, rank: int, life: float, training: Training) -> PodFac
         ready=not cast.finished and not waits,
         scheduled_at=bound,
         waiting_for=waits,
-        cpu_limit=limit,
-        cpu_request=training.cpu_limit if cast.cpu_request is None else cast.cpu_request,
+        cpu_limit=training.cpu_limit if training.limited else None,
+        cpu_request=training.cpu_limit,
     )
 
 
@@ -256,6 +264,3 @@ def begin(draw: Draw, training: Training, **others: Any) -> Story:
 def hours(draw: Draw, low: float = 1.5, high: float = 5.0) -> float:
     """A job's length in seconds."""
     return 3600 * draw.scale(low, high)
-
-
-__all__ = ["CASES", "LSTM", "Case", "Cast", "Draw", "Framework", "begin", "case", "cast", "fed", "hours", "simulate"]

@@ -311,9 +311,10 @@ class SimulatedJob:
     @property
     def started_at(self) -> datetime:
         """When its first container started; of a job whose containers never did, when it got its GPUs."""
-        times = [pod.started_at for pod in self.facts.pods] + [pod.scheduled_at for pod in self.facts.pods]
-        started = [time for time in times[: len(self.facts.pods)] if time is not None]
-        return min(started or [time for time in times if time is not None])
+        pods = self.facts.pods
+        first = [attempt.started_at for pod in pods for attempt in pod.attempts]
+        started = first + [pod.started_at for pod in pods if pod.started_at is not None]
+        return min(started or [pod.scheduled_at for pod in pods if pod.scheduled_at is not None])
 
     @cached_property
     def activities(self) -> Mapping[str, float]:

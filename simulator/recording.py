@@ -78,7 +78,7 @@ def record(job: SimulatedJob, tier: Tier, now: datetime | None = None) -> tuple[
     for facts in known.pods:
         if facts.started_at is None or facts.name not in played:
             continue
-        began = facts.started_at.timestamp()
+        began = min([facts.started_at, *(attempt.started_at for attempt in facts.attempts)]).timestamp()
         ended = facts.finished_at.timestamp() if facts.finished_at else now.timestamp()
         exporter = _Exporter(rng, began, ended, faults)
         pod = played[facts.name]

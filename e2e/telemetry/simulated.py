@@ -85,6 +85,8 @@ class SimulatedProgram:
 
 def _pod(job: SimulatedJob, rank: int) -> SimulatedPod:
     names = {facts.rank: facts.name for facts in job.facts.pods}
+    if any(facts.attempts for facts in job.facts.pods):
+        raise ScenarioError(f"simulate: {job.case} has earlier attempts, which one container can't play")
     for pod in job.pods:
         if pod.name == names.get(rank):
             return pod

@@ -194,6 +194,70 @@ def serving(draw: Draw) -> Cast:
     return cast(draw, story, finished=False, facts={"job_type": JobType.SERVING})
 
 
+@case("sweep")
+def sweep(draw: Draw) -> Cast:
+    """Several trainings one after the other in one process, with a pause for each new model."""
+    training = draw.tuned(layouts=[(1, 1), (1, 2), (1, 4)])
+    story = begin(draw, training)
+    regime, total = story.regime(), hours(draw, 2, 5)
+    while story.seconds < total:
+        story.train(regime, 60 * draw.scale(12, 40))
+        story.wait(draw.scale(5, 40), "switching", pod=PodUse(cpu=1.0, memory=training.host_memory, disk_read=2e8))
+    return cast(draw, story)
+
+
+@case("rank-zero-evaluates")
+def rank_zero_evaluates(draw: Draw) -> Cast:
+    """After each epoch rank 0 evaluates for some seconds, and its peers spin in the next collective."""
+    training = draw.tuned(layouts=[(1, 2), (1, 4), (1, 8), (2, 8)])
+    story = begin(draw, training)
+    regime, total = story.regime(), hours(draw)
+    alone = replace(training, forward_only=True, memory=training.gpu_memory)
+    while story.seconds < total:
+        story.train(regime, 60 * draw.scale(6, 20))
+        pod = PodUse(cpu=float(training.ranks_per_pod), memory=training.host_memory)
+        story.wait(draw.between(5, 40), "evaluating", pod=pod, lead=alone.computing(), peers=training.spinning())
+    return cast(draw, story)
+
+
+@case("pipeline-bubbles")
+def pipeline_bubbles(draw: Draw) -> Cast:
+    """Layers on different GPUs pass activations on; each waits a little for the others in every step."""
+    training = draw.tuned(networks=[LLAMA_7B, GPT2_XL], gpus=[A100, H100], layouts=[(1, 4), (1, 8), (2, 8)])
+    training = replace(training, memory=training.gpu.memory * draw.between(0.6, 0.9))
+    story = begin(draw, replace(training, host_gap=training.busy * draw.between(0.1, 0.25)))
+    story.train(story.regime(), hours(draw))
+    return cast(draw, story)
+
+
+@case("busy-network")
+def busy_network(draw: Draw) -> Cast:
+    """A pod on its node's own network, whose series show what others on the node send and receive."""
+    training = draw.tuned()
+    story = begin(draw, training)
+    regime, total = story.regime(), hours(draw)
+    while story.seconds < total:
+        others = PodUse(net_rx=draw.scale(1e6, 4e8), net_tx=draw.scale(1e6, 4e8))
+        story.train(regime, draw.scale(30, 600), beside={"head": others, "tails": others})
+    made = cast(draw, story)
+    return replace(made, host_network=True)
+
+
+@case("restarted")
+def restarted(draw: Draw) -> Cast:
+    """A first attempt lost its node's driver after a while; the second one has resumed from a checkpoint."""
+    training = draw.tuned(layouts=[(1, 1), (1, 2), (1, 4), (1, 8)])
+    story = begin(draw, training)
+    story.train(story.regime(), 60 * draw.scale(15, 90))
+    ended = story.seconds
+    story.hold(draw.scale(20, 120), "between-attempts")
+    again = story.seconds
+    story.boot(draw.scale(10, 60))
+    story.load_model(draw.scale(10, 60))
+    story.train(story.regime(), hours(draw))
+    return replace(cast(draw, story), attempt=(ended, again))
+
+
 @case("just-finished")
 def just_finished(draw: Draw) -> Cast:
     """Training is over and the last results are being stored: two minutes of rest at the end."""
