@@ -20,7 +20,8 @@ them. The study's example copied such a folder for 16 minutes. The same happens 
 - where any GPU has too few samples, and where the pods' CPUs, network or disks have none;
 - for serving and interactive jobs.
 
-A line of an installer in the pod's log makes it certain, where logs may be read. A fast copy of libraries from a share looks like any other download; the start-up script decides.
+A line of an installer in the pod's log makes it certain, where logs may be read. A fast copy of libraries from a share
+looks like any other download; the start-up script decides.
 
 ## Change
 
