@@ -38,6 +38,11 @@ def total(watts: Value, *, renewed: float = 30.0, reset_at: float | None = None)
     return value
 
 
+def late(value: Value) -> Value:
+    """As scraped with a gap of 45 s every ten minutes."""
+    return lambda age: None if age % 600 < 30 else value(age)
+
+
 def noisy(mean: float) -> Value:
     """Some value around a mean."""
     return lambda age: mean * (0.9 + 0.2 * ((age // 30) * 37 % 11) / 10)
@@ -47,6 +52,7 @@ def history(end: datetime) -> History:
     story = History(end=end, seconds=LIFE, step=15.0)
     story.gpu("energy", 0, BUSY | {ENERGY: total(until(AGO, 400, 120)), POWER: constant(999)})
     story.gpu("energy-anew", 0, BUSY | {ENERGY: total(constant(400), reset_at=AGO)})
+    story.gpu("energy-late", 0, BUSY | {ENERGY: late(lambda age: 120_000 * (LIFE - age))})
     story.gpu("power-only", 0, BUSY | {POWER: constant(333)})
     story.gpu("links-rate", 0, BUSY | {LINKS: noisy(50_000)})
     story.gpu("links-total", 0, BUSY | {LINKS: lambda age: 5_000 * (LIFE - age)})
@@ -169,6 +175,12 @@ async def test_power_is_the_mean_of_the_energy_counter_though_it_is_told_twice(
     np.testing.assert_allclose(power[(age > AGO + 60) & (age < LIFE - 90)], 400)
     np.testing.assert_allclose(power[(age < AGO - 60) & (age > 60)], 120)
     assert np.count_nonzero(power == 999) <= 4
+
+
+async def test_a_late_scrape_makes_no_spike_of_power(source: PrometheusSource, now: datetime) -> None:
+    """An idle GPU that seemed to work once in ten minutes would never be reclaimed."""
+    found, _ = await signals(source, "energy-late", now)
+    np.testing.assert_allclose(known(found[GpuSignal.POWER]), 120, rtol=0.05)
 
 
 async def test_a_counter_that_begins_anew_makes_no_spike(source: PrometheusSource, now: datetime) -> None:

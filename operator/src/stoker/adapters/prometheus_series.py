@@ -169,7 +169,10 @@ class SeriesReader:
         reach = REACH * self._resolution.total_seconds()
         last = f"last_over_time({chosen}[{duration(timedelta(seconds=max(step, reach)))}])"
         if kind is Kind.TOTAL:
-            return last
+            # The total at the step's end, not at its last sample: where a scrape is late or missed, the two differ, and
+            # what came in 40 s would be taken for what came in 30.
+            since = f"rate({chosen}[{duration(RATE_WINDOW)}]) * (time() - timestamp({chosen}))"
+            return f"({last} + {since}) or {last}"
         function = "avg_over_time" if kind is Kind.MEAN else "max_over_time"
         own = f"{function}({chosen}[{duration(timedelta(seconds=step))}])"
         return own if step >= reach else f"{own} or {last}"
