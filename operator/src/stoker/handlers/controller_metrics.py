@@ -5,8 +5,7 @@ over for a day; a namespace has one for each cause and state. No other label has
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from aiohttp import web
@@ -16,20 +15,14 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from stoker.adapters.clock import Clock
-from stoker.adapters.kubernetes import Object
-from stoker.controller.gpu_time import GpuState, GpuTime, split_hours, written_hours
+from stoker.controller.gpu_time import GpuTime
 from stoker.controller.looks import Looks
 from stoker.controller.store import Store
-from stoker.models.diagnosis import Utilization
-from stoker.models.finding import parse_time
-from stoker.models.meta import OWNER_LABEL, TEAM_LABEL
-from stoker.models.vocabulary import ConditionType, JobType, Phase, ReclaimState, Stage
+from stoker.handlers.job_metrics import JobMetrics
+from stoker.models.vocabulary import Phase, ReclaimState
 
 QUERY_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 TICK_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
-SHOWN_AFTER_END = timedelta(days=1)
-"""A job that is over stays visible for so long, though its object may stay for ever."""
-IDENTITY = ("uid", "namespace", "name")
 
 
 class ControllerMetrics:
@@ -87,11 +80,14 @@ class ControllerMetrics:
             "stoker_controller_leading", "Whether this process is the one that acts.", registry=self.registry
         )
         ProcessCollector(registry=self.registry)
+        self._jobs: JobMetrics | None = None
+        self._page = asyncio.Lock()
 
     def lead(self, store: Store, looks: Looks, queue_length: Callable[[], int], clock: Clock) -> None:
         """From now on tell of the jobs."""
         self._leading.set(1)
-        self.registry.register(_Jobs(store, looks, clock))
+        self._jobs = JobMetrics(store, looks, clock)
+        self.registry.register(_Counts(store))
         self.registry.register(_GpuHours(GpuTime(store.dljobs, store.namespaces)))
         waiting = Gauge("stoker_queue_length", "DLJobs that wait to be looked at.", registry=self.registry)
         waiting.set_function(queue_length)
@@ -116,8 +112,13 @@ class ControllerMetrics:
 
     async def page(self, _: web.Request) -> web.Response:
         """All of it, in Prometheus' text format. It is written in a thread: thousands of jobs take a while."""
-        text = await asyncio.to_thread(generate_latest, self.registry)
+        async with self._page:
+            text = await asyncio.to_thread(self._written)
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    def _written(self) -> bytes:
+        jobs = self._jobs.text().encode() if self._jobs is not None else b""
+        return generate_latest(self.registry) + jobs
 
 
 class _GpuHours(Collector):
@@ -138,131 +139,24 @@ class _GpuHours(Collector):
         yield hours
 
 
-class _Jobs(Collector):
-    """Reads off at each scrape how the DLJobs stand."""
+class _Counts(Collector):
+    """DLJobs by phase and by reclaim state."""
 
-    def __init__(self, store: Store, looks: Looks, clock: Clock) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._looks = looks
-        self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
-        info: Any = GaugeMetricFamily(
-            "stoker_dljob_info",
-            "One for each DLJob, with who it is. Owner and team are its labels stoker.dev/owner and stoker.dev/team.",
-            labels=[*IDENTITY, "job_type", "owner", "team", "gpus", "product", "priority"],
-        )
-        phase: Any = GaugeMetricFamily(
-            "stoker_dljob_phase", "One for the phase that each DLJob is in.", labels=[*IDENTITY, "phase"]
-        )
-        ready: Any = GaugeMetricFamily("stoker_dljob_ready", "Pods of each DLJob that are ready.", labels=IDENTITY)
-        hours: Any = GaugeMetricFamily(
-            "stoker_dljob_gpu_hours",
-            "GPU-hours that each DLJob has held so far, by what they were: used, idle, or unknown for want of samples.",
-            labels=[*IDENTITY, "state"],
-        )
-        findings: Any = GaugeMetricFamily(
-            "stoker_dljob_finding_idle_gpu_hours",
-            "Idle GPU-hours that each finding of a DLJob claims so far, closed findings included.",
-            labels=[*IDENTITY, "category", "rule"],
-        )
-        stages: Any = GaugeMetricFamily(
-            "stoker_dljob_stage_idle_gpu_hours",
-            "Idle GPU-hours of each stage of a DLJob's life so far, where its samples cover it.",
-            labels=[*IDENTITY, "stage"],
-        )
-        conditions: Any = GaugeMetricFamily(
-            "stoker_dljob_condition",
-            "One for the status (True, False, Unknown) that the conditions Idle and LowUtilization of each DLJob have.",
-            labels=[*IDENTITY, "condition", "status", "reason"],
-        )
         phases, states = dict.fromkeys(Phase, 0), dict.fromkeys(ReclaimState, 0)
         for raw in list(self._store.dljobs.objects.values()):
             status = raw.get("status", {})
-            if status.get("phase") in phases:
-                phases[Phase(status["phase"])] += 1
+            if (phase := status.get("phase")) in phases:
+                phases[Phase(phase)] += 1
             if (state := status.get("reclaim", {}).get("state")) in states:
                 states[ReclaimState(state)] += 1
-            if not _is_shown(status, self._clock.now()):
-                continue
-            metadata = raw["metadata"]
-            identity = (metadata["uid"], metadata["namespace"], metadata["name"])
-            info.add_metric([*identity, *_info(raw)], 1)
-            phase.add_metric([*identity, status.get("phase", "")], 1)
-            ready.add_metric(identity, int(status.get("ready", "0").partition("/")[0] or 0))
-            for kind, amount in self._hours(metadata["uid"], status).items():
-                hours.add_metric([*identity, kind.value], amount)
-            for stage, amount in self._stages(raw).items():
-                stages.add_metric([*identity, stage.value], amount)
-            for (category, rule), amount in _claims(status).items():
-                findings.add_metric([*identity, category, rule], amount)
-            for one in status.get("conditions", ()):
-                if one["type"] in _TOLD:
-                    conditions.add_metric([*identity, one["type"], one["status"], one["reason"]], 1)
         counts: Any = GaugeMetricFamily("stoker_dljobs", "DLJobs by phase.", labels=["phase"])
         reclaims: Any = GaugeMetricFamily("stoker_dljobs_reclaim", "DLJobs by reclaim state.", labels=["state"])
         for one, number in phases.items():
             counts.add_metric([one.value], number)
         for other, number in states.items():
             reclaims.add_metric([other.value], number)
-        yield from (info, phase, ready, hours, stages, findings, conditions, counts, reclaims)
-
-    def _utilization(self, uid: str) -> Utilization | None:
-        """As the last examination knows it; the status follows in steps."""
-        look = self._looks.get(uid)
-        return look.diagnosis.utilization if look is not None and look.diagnosis is not None else None
-
-    def _stages(self, raw: Object) -> Mapping[Stage, float]:
-        used = self._utilization(raw["metadata"]["uid"])
-        hours: dict[Stage, float] = {}
-        if used is None:
-            return hours
-        for span in used.stages:
-            if span.average_percent is not None:
-                held = _gpus(raw) * ((span.end or used.as_of) - span.start) / timedelta(hours=1)
-                hours[span.stage] = hours.get(span.stage, 0.0) + held * (1 - span.average_percent / 100)
-        return hours
-
-    def _hours(self, uid: str, status: Mapping[str, Any]) -> Mapping[GpuState, float]:
-        used = self._utilization(uid)
-        if used is not None:
-            return split_hours(used.gpu_hours, used.gpu_hours_idle, used.coverage_percent)
-        hours: dict[GpuState, float] = {}
-        for (state, _), amount in written_hours(status).items():
-            hours[state] = hours.get(state, 0.0) + amount
-        return hours
-
-
-_TOLD = frozenset({ConditionType.IDLE.value, ConditionType.LOW_UTILIZATION.value})
-
-
-def _is_shown(status: Mapping[str, Any], now: datetime) -> bool:
-    ended = parse_time(status.get("completionTime"))
-    return ended is None or now - ended < SHOWN_AFTER_END
-
-
-def _gpus(raw: Object) -> int:
-    return int(raw["spec"].get("nodes", 1) * raw["spec"]["gpusPerNode"])
-
-
-def _info(raw: Object) -> tuple[str, ...]:
-    spec, labels = raw["spec"], raw["metadata"].get("labels") or {}
-    template = (spec.get("podTemplate") or {}).get("spec") or {}
-    return (
-        spec.get("jobType") or JobType.TRAINING.value,
-        labels.get(OWNER_LABEL, ""),
-        labels.get(TEAM_LABEL, ""),
-        str(_gpus(raw)),
-        spec.get("gpuProduct", ""),
-        str(template.get("priorityClassName") or ""),
-    )
-
-
-def _claims(status: Mapping[str, Any]) -> Mapping[tuple[str, str], float]:
-    """Of each rule that measures GPU-hours; what the manifest alone says measures none."""
-    claims: dict[tuple[str, str], float] = {}
-    for finding in status.get("findings", ()):
-        if "gpuHoursIdle" in finding:
-            key = finding["category"], finding["rule"]
-            claims[key] = claims.get(key, 0.0) + float(finding["gpuHoursIdle"])
-    return claims
+        yield from (counts, reclaims)
