@@ -147,7 +147,9 @@ def _lost(finding: Finding) -> str:
     lost = "" if finding.gpu_hours_idle is None else f"{gpu_hours(finding.gpu_hours_idle)} idle"
     text = " ".join(part for part in (lost, when) if part)
     if (estimate := finding.recoverable) is not None:
-        back = f"{estimate.min:.1f} to {gpu_hours(estimate.max)} recoverable: {estimate.basis}"
+        least, most = gpu_hours(estimate.min), gpu_hours(estimate.max)
+        span = most if least == most else f"{estimate.min:.1f} to {most}"
+        back = f"{span} recoverable: {estimate.basis}"
         text = f"{text}; {back}" if text else back
     return text
 
