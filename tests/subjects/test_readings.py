@@ -24,43 +24,59 @@ def test_a_sample_that_is_no_value_is_left_out() -> None:
     assert highest([reading([]), reading(told, 1e5)]) == 2
 
 
-def test_energy_is_the_mean_power_between_two_samples() -> None:
-    assert pairs(mean_rates(every(30, 0, 3_000, 9_000), GAP)) == [(60, 100), (90, 200)]
+def power(total: np.ndarray, step: float = 30, *, late: float = 0, most: float = 1e9) -> list[tuple[float, float]]:
+    """The mean rates of a total whose samples were taken so many seconds before they are looked at."""
+    taken = np.column_stack((total[:, 0], total[:, 0] - late))
+    return [(time, round(value, 6)) for time, value in pairs(mean_rates(total, taken, step, GAP, most))]
+
+
+@pytest.mark.parametrize("late", [0, 7, 14])
+def test_energy_is_the_mean_power_between_two_samples(late: float) -> None:
+    """100 W, 200 W, 100 W between samples that are older than the steps' ends: each step has its own share of them."""
+    found = dict(power(every(30, 0, 3_000, 9_000, 12_000), late=late))
+    assert found[60.0] == pytest.approx((100 * (30 - late) + 200 * late) / 30)
+    assert found[90.0] == pytest.approx((200 * (30 - late) + 100 * late) / 30)
+    assert found[120.0] == 100
 
 
 @pytest.mark.parametrize("told", [1, 2, 3])
 def test_a_total_that_is_told_several_times_is_one_sample(told: int) -> None:
-    """A GPU at 400 W, collected each 30 s and read each 15 s, or 10: no step stands at 0 or at twice the power."""
+    """A GPU at 400 W, collected each 30 s and read each 30, 15 or 10 s: no step stands at 0 or at twice the power."""
     step = 30 / told
-    values = [12_000.0 * (number // told) for number in range(8 * told)]
-    rates = mean_rates(every(step, *values), GAP)
-    np.testing.assert_allclose(rates[:, 1], 400)
-    assert rates[0, 0] == step * 2 or told > 1
+    found = power(every(step, *(12_000.0 * (number // told) for number in range(8 * told))), step)
+    assert {value for _, value in found} == {400}
     # The last sample's repetitions may be the beginning of anything.
-    assert rates[-1, 0] == step * (7 * told + 1)
+    assert found[-1][0] == pytest.approx(step * (7 * told + 1))
+    assert len(found) == 7 * told
+
+
+def test_a_scrape_that_comes_late_makes_no_peak() -> None:
+    """100 W throughout; one sample is taken 12 s after its time, and is the latest for a step more."""
+    taken = np.array([(30, 28), (60, 58), (90, 58), (120, 100), (150, 148)], dtype=float)
+    total = np.column_stack((taken[:, 0], taken[:, 1] * 100))
+    np.testing.assert_allclose(mean_rates(total, taken, 30, GAP)[:, 1], 100)
 
 
 def test_a_late_collection_shifts_power_and_loses_none() -> None:
-    rates = mean_rates(every(30, 0, 3_000, 3_000, 9_000, 12_000), GAP)
-    assert pairs(rates) == [(60, 100), (90, 100), (120, 100), (150, 100)]
+    assert power(every(30, 0, 3_000, 3_000, 9_000, 12_000)) == [(60, 100), (90, 100), (120, 100), (150, 100)]
 
 
 def test_a_total_that_begins_anew_says_nothing_of_that_step() -> None:
-    assert pairs(mean_rates(every(30, 90_000, 93_000, 500, 3_500), GAP)) == [(60, 100), (120, 100)]
+    assert power(every(30, 90_000, 93_000, 500, 3_500)) == [(60, 100), (120, 100)]
 
 
 def test_a_gap_in_a_total_stays_a_gap() -> None:
     samples = np.array([(30, 0), (60, 3_000), (600, 60_000), (630, 63_000)], dtype=float)
-    assert pairs(mean_rates(samples, GAP)) == [(60, 100), (630, 100)]
+    assert power(samples) == [(60, 100), (630, 100)]
 
 
 def test_a_rate_that_no_device_has_is_left_out() -> None:
-    assert pairs(mean_rates(every(30, 0, 3_000, 1e12, 1e12 + 3_000), GAP, most=1e4)) == [(60, 100), (120, 100)]
+    assert power(every(30, 0, 3_000, 1e12, 1e12 + 3_000), most=1e4) == [(60, 100), (120, 100)]
 
 
 @pytest.mark.parametrize("values", [(), (5,), (5, 5, 5)])
 def test_a_total_that_never_changes_has_no_rate(values: tuple[float, ...]) -> None:
-    assert len(mean_rates(every(30, *values), GAP)) == 0
+    assert power(every(30, *values)) == []
 
 
 def test_link_traffic_that_falls_as_often_as_it_rises_is_a_rate() -> None:

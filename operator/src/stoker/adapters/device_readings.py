@@ -21,6 +21,8 @@ from stoker.subjects.readings import (
     steadiest,
 )
 
+TAKEN = "/taken"
+"""After a metric's name: when the sample was taken that was its latest."""
 Device = tuple[str, str]
 """Pod and device."""
 
@@ -29,6 +31,7 @@ Device = tuple[str, str]
 class _Row:
     identity: Identity
     samples: FloatArray
+    labels: frozenset[tuple[str, str]]
 
     @property
     def device(self) -> Device:
@@ -42,6 +45,7 @@ class DeviceReadings:
         self._profile = profile
         self._namespace = namespace
         self._rows: dict[str, list[_Row]] = defaultdict(list)
+        self._taken: dict[tuple[str, frozenset[tuple[str, str]]], FloatArray] = {}
 
     def add(self, rows: Rows) -> None:
         """An answer whose rows name their metrics."""
@@ -50,23 +54,29 @@ class DeviceReadings:
             identity = self._profile.identity(row["metric"])
             if identity is None or identity.namespace != self._namespace:
                 continue
-            metric = metrics[row["metric"][ORIGIN]]
+            labels = dict(row["metric"])
+            name = labels.pop(ORIGIN)
+            told = frozenset(labels.items())
+            if name.endswith(TAKEN):
+                self._taken[name.removesuffix(TAKEN), told] = reading(row["values"])
+                continue
+            metric = metrics[name]
             samples = reading(row["values"], PLAUSIBLE[metric.unit])
             if len(samples):
-                self._rows[metric.name].append(_Row(identity, samples))
+                self._rows[metric.name].append(_Row(identity, samples, told))
 
     def highest(self, metric: Metric) -> float:
         """The metric's largest value, 0 without any."""
         return highest(row.samples for row in self._rows[metric.name])
 
-    def traces(self, factors: Mapping[str, float], *, gap: float, shared: bool) -> Iterator[Trace]:
+    def traces(self, factors: Mapping[str, float], *, step: float, gap: float, shared: bool) -> Iterator[Trace]:
         """All that is known of each device, what is preferred first: the profile's order.
 
         A metric without a factor is left out, and what is not the pod's own doing. `gap` is how many seconds without a
         sample are a gap; `shared` says that the job's GPUs are shared, whether or not the exporter does.
         """
         found = {
-            metric.name: self._readings(metric, factors[metric.name], gap)
+            metric.name: self._readings(metric, factors[metric.name], step, gap)
             for metric in self._profile.metrics
             if metric.name in factors
         }
@@ -96,12 +106,15 @@ class DeviceReadings:
                         points=samples,
                     )
 
-    def _readings(self, metric: Metric, factor: float, gap: float) -> dict[Device, list[FloatArray]]:
+    def _readings(self, metric: Metric, factor: float, step: float, gap: float) -> dict[Device, list[FloatArray]]:
         """Each device's readings in the signal's unit, the best exporter's first."""
         rows = self._rows[metric.name]
         values = [scaled(row.samples, factor) for row in rows]
         if metric.kind is Kind.TOTAL:
-            values = [mean_rates(one, gap, PLAUSIBLE[Unit.WATTS]) for one in values]
+            nothing = reading(())
+            taken = [self._taken.get((metric.name, row.labels), nothing) for row in rows]
+            most = PLAUSIBLE[Unit.WATTS]
+            values = [mean_rates(one, at, step, gap, most) for one, at in zip(values, taken, strict=True)]
         elif metric.signal is GpuSignal.NVLINK and not metric.adds_to:
             values = link_rates(values, gap)
         devices: dict[Device, list[FloatArray]] = defaultdict(list)

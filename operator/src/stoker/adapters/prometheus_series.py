@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from stoker.adapters.device_readings import DeviceReadings
+from stoker.adapters.device_readings import TAKEN, DeviceReadings
 from stoker.adapters.metric_profile import RATIO_LIMIT, Factors, Kind, Metric, MetricProfile, Unit
 from stoker.adapters.prometheus_connection import Connection, aware, number
 from stoker.adapters.prometheus_transport import LimitExceeded, Rows
@@ -56,7 +56,7 @@ class SeriesReader:
         self._profile = profile
         self._factors = factors
         self._resolution = resolution
-        self._width = len({(metric.signal, metric.kind) for metric in profile.metrics})
+        self._width = len({(metric.signal, metric.kind) for metric in profile.metrics}) + 1
 
     async def read(self, facts: JobFacts, start: datetime, end: datetime, step: timedelta) -> JobSeries:
         """Two queries for most jobs: the GPUs, and the pods' CPU, memory, network, disks and pressure; former pods are
@@ -106,7 +106,7 @@ class SeriesReader:
             shared = (facts.gpu_product or "").endswith(SHARED_PRODUCT)
             return job_series(
                 facts,
-                [*devices.traces(factors, gap=gap, shared=shared), *traces],
+                [*devices.traces(factors, step=times.step, gap=gap, shared=shared), *traces],
                 start=datetime.fromtimestamp(times.start - times.step, tz=UTC),
                 end=datetime.fromtimestamp(times.stop - times.step, tz=UTC),
                 step=timedelta(seconds=times.step),
@@ -146,20 +146,16 @@ class SeriesReader:
         labels = (*self._profile.grouping, EXPORTER)
         matchers = self._profile.selecting(pods, namespace)
         # A target that two replicas of Prometheus scrape is one exporter, whose samples lie a little apart.
-        return union(
-            named(
-                metric.name,
-                union(
-                    aggregate(
-                        "avg" if metric.kind is Kind.MEAN else "max",
-                        labels,
-                        self._held(metric.kind, selector(metric.name, matcher), step),
-                    )
-                    for matcher in matchers
-                ),
-            )
-            for metric in self._profile.metrics
-        )
+        terms: list[str] = []
+        for metric in self._profile.metrics:
+            chosen = [selector(metric.name, matcher) for matcher in matchers]
+            operator = "avg" if metric.kind is Kind.MEAN else "max"
+            held = [aggregate(operator, labels, self._held(metric.kind, one, step)) for one in chosen]
+            terms.append(named(metric.name, union(held)))
+            if metric.kind is Kind.TOTAL:
+                taken = [aggregate("max", labels, f"timestamp({one})") for one in chosen]
+                terms.append(named(metric.name + TAKEN, union(taken)))
+        return union(terms)
 
     def _held(self, kind: Kind, chosen: str, step: int) -> str:
         """What a step's samples say; in a step without one the last sample, for as long as one may be away.
@@ -169,10 +165,7 @@ class SeriesReader:
         reach = REACH * self._resolution.total_seconds()
         last = f"last_over_time({chosen}[{duration(timedelta(seconds=max(step, reach)))}])"
         if kind is Kind.TOTAL:
-            # The total at the step's end, not at its last sample: where a scrape is late or missed, the two differ, and
-            # what came in 40 s would be taken for what came in 30.
-            since = f"rate({chosen}[{duration(RATE_WINDOW)}]) * (time() - timestamp({chosen}))"
-            return f"({last} + {since}) or {last}"
+            return last
         function = "avg_over_time" if kind is Kind.MEAN else "max_over_time"
         own = f"{function}({chosen}[{duration(timedelta(seconds=step))}])"
         return own if step >= reach else f"{own} or {last}"

@@ -34,29 +34,31 @@ def highest(readings: Iterable[FloatArray]) -> float:
     return max((float(one[:, 1].max()) for one in readings if len(one)), default=0.0)
 
 
-def mean_rates(one: FloatArray, gap: float, most: float = MOST) -> FloatArray:
-    """The mean rate of a total that always grows (energy), per second, up to each sample.
+def mean_rates(total: FloatArray, taken: FloatArray, step: float, gap: float, most: float = MOST) -> FloatArray:
+    """The mean rate, per second, of a total that always grows (energy), in the `step` before each reading of it.
 
-    The exporter renews such a total more rarely than it is read, so an unchanged one is the same sample once more: the
-    growth between two changes is spread over the time between them, whatever their phase. No rate stands over a fall,
-    nor over a stretch of more than `gap` seconds without samples, nor after the last change, nor over `most`.
+    `taken` says at the same times when the sample was taken that was the latest then. The exporter may renew a total
+    more rarely than it is scraped, so an unchanged one is the same sample once more: growth is spread over the time
+    between two changes, whatever the phases of collection, scrape and step. Nothing is known over a fall, over a
+    stretch of more than `gap` seconds without samples, after the last change, and where the rate is over `most`; a step
+    of which less than half is known has no rate.
     """
-    if len(one) < 2:
-        return one[:0]
-    times, values = one.T
-    corners = np.flatnonzero(np.concatenate(([True], np.diff(values) != 0)))
-    if len(corners) < 2:
-        return one[:0]
-    growth = np.diff(values[corners])
-    rates = growth / np.diff(times[corners])
-    usable = (growth > 0) & (rates <= most)
-    # The interval between two changes in which each sample lies, or which it ends.
-    within = np.searchsorted(corners, np.arange(len(values)), side="left") - 1
-    silent = np.concatenate(([False], np.diff(times) > gap)) & (within < len(rates))
-    usable[within[silent]] = False
-    inside = (within >= 0) & (within < len(rates))
-    kept = np.flatnonzero(inside)[usable[within[inside]]]
-    return np.column_stack((times[kept], rates[within[kept]]))
+    times, mine, others = np.intersect1d(total[:, 0], taken[:, 0], return_indices=True)
+    if len(times) < 2:
+        return total[:0]
+    scraped, values = taken[others, 1], total[mine, 1]
+    changes = np.flatnonzero(np.concatenate(([True], (np.diff(values) != 0) & (np.diff(scraped) > 0))))
+    if len(changes) < 2:
+        return total[:0]
+    seconds, growth = np.diff(scraped[changes]), np.diff(values[changes])
+    silence = np.maximum.reduceat(np.diff(scraped), changes[:-1])
+    known = (growth > 0) & (growth / seconds <= most) & (silence <= gap)
+    grown, lasted = (np.concatenate(([0.0], np.cumsum(np.where(known, part, 0.0)))) for part in (growth, seconds))
+    corners = scraped[changes]
+    covered = np.interp(times, corners, lasted) - np.interp(times - step, corners, lasted)
+    within = np.interp(times, corners, grown) - np.interp(times - step, corners, grown)
+    kept = covered >= step / 2
+    return np.column_stack((times[kept], within[kept] / covered[kept]))
 
 
 def link_rates(devices: Sequence[FloatArray], gap: float) -> list[FloatArray]:
