@@ -390,6 +390,21 @@ def test_wrong_options_are_usage_errors(tmp_path: Path, tape: Tape, arguments: l
     assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
 
 
+@pytest.mark.parametrize("given, seconds", [([], 30), (["--prometheus-timeout", "7s"], 7)])
+def test_a_query_may_take_longer_than_the_controllers(
+    tmp_path: Path, tape: Tape, monkeypatch: pytest.MonkeyPatch, given: list[str], seconds: float
+) -> None:
+    seen: list[timedelta] = []
+
+    def source(access: Any, **_: Any) -> Tape:
+        seen.append(access.timeout)
+        return tape
+
+    monkeypatch.setattr("stoker.adapters.prometheus.PrometheusSource", source)
+    run(tmp_path, *given, jobs=[entry("bert")])
+    assert seen == [timedelta(seconds=seconds)]
+
+
 def test_without_a_cluster_the_kubeconfig_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "config"
     arguments = ["--prometheus", "http://prometheus", "--job", "bert", "--kubeconfig", str(missing)]

@@ -2,11 +2,13 @@
 
 import asyncio
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
+from click.core import ParameterSource
 
 from stoker.cli.moment import MOMENT
 from stoker.cli.prometheus_options import prometheus_options
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     MakeLooker = Callable[[], AbstractAsyncContextManager[Looker]]
 
 EXIT_FINDINGS = 1
+QUERY_TIMEOUT = timedelta(seconds=30)
+"""Of one query where none is given: a person waits longer than the controller's next look may."""
 LOG_PIECES = 16
 """Pieces of a pod's log that are read at a time, of a quarter of a megabyte each."""
 
@@ -95,6 +99,8 @@ def diagnose(
         raise click.UsageError(
             "--from must be earlier than --to." if end is not None else "--from must be in the past."
         )
+    if context.get_parameter_source("prometheus_timeout") is ParameterSource.DEFAULT:
+        access = replace(access, timeout=QUERY_TIMEOUT)
     place = screen()
     looker = partial(_looker, access, period, place if form == "text" else None, past=bool(end or jobs_file))
     if jobs_file is not None:
@@ -183,7 +189,9 @@ async def _look_at_cluster(
                 context.exit(EXIT_USAGE if job or selector else 0)
             async with looker() as looking:
                 # Asked for by a person, who waits: of each pod a few megabytes.
-                looking.logs = PodLogs(api, SystemClock(), reads=10_000, pieces=LOG_PIECES, patience=60) if logs else None
+                looking.logs = (
+                    PodLogs(api, SystemClock(), reads=10_000, pieces=LOG_PIECES, patience=60) if logs else None
+                )
                 return await looking.look_at(workloads)
     except (CredentialsError, ApiError) as error:
         click.echo(f"stoker: {getattr(error, 'answer', '') or error}", err=True)

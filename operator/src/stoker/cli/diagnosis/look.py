@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 CONCURRENCY = 4
 """Jobs whose series are read at a time."""
-FAILURES = 3
+FAILURES = 5
 """Jobs in a row that the metrics' source does not answer for before it is not asked any more."""
 SEARCH = timedelta(days=14)
 """How far back the samples of a job are sought that nobody says the start of."""
@@ -155,6 +155,8 @@ class Looker:
     async def _examined(self, workload: Workload, facts: JobFacts, notes: tuple[str, ...]) -> Looked:
         at = self.period.at
         nothing = Looked(workload=workload, facts=facts, eligibility=NOT_LOOKED_AT, diagnosis=UNSEEN, notes=notes)
+        if facts.gpus == 0:
+            return replace(nothing, diagnosis=Diagnosis(utilization=None), notes=(*notes, "it asks for no GPUs"))
         start, end = began(facts), ended(facts) or at
         if start is None:
             waits = next((pod.waiting_for for pod in facts.pods if pod.waiting_for), None)
