@@ -102,6 +102,11 @@ def record(
             told(job, "stoker_dljob_stage_idle_gpu_hours", {"stage": stage}, hours)
     gpu("", "", 9, lambda _: 0)
     gpu("legacy", "jupyter", 0, lambda age: 50 if 4 * HOUR < age <= 6 * HOUR else None)
-    leading: Value = lambda age: None if operator_away is not None and operator_away(age / HOUR) else 1  # noqa: E731
-    story.tracks.append(Track(metric="stoker_controller_leading", labels={"job": "stoker"}, value=leading))
+    story.tracks.append(
+        Track(
+            metric="stoker_controller_leading",
+            labels={"job": "stoker"},
+            value=lambda age: None if operator_away is not None and operator_away(age / HOUR) else 1,
+        )
+    )
     return story

@@ -16,8 +16,8 @@ from stoker.cli import stoker
 END = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
 HOSTILE = "<script>alert('team')</script>"
 NEAR = 0.6
-"""GPU-hours: a minute or two of a job's GPUs at its start and end. A recorded series ends without Prometheus' marker, so
-that its last sample stands for four minutes more, which is half an hour of eight GPUs.
+"""GPU-hours: a minute or two of a job's GPUs at its start and end. A recorded series ends without Prometheus' marker,
+so that its last sample stands for four minutes more, which is half an hour of eight GPUs.
 """
 
 JOBS = (

@@ -108,7 +108,7 @@ def _causes_sentence(statement: Statement) -> str:
     known = words.share(statement.explained, statement.total.lost)
     return (
         f"{known} of the {hours(statement.total.lost)} lost GPU-hours have a known cause. The greatest is "
-        f"{words.spoken(first.category)}, {words.CAUSES[first.category]}: {hours(first.lost)} GPU-hours."
+        f"{first.category} ({words.CAUSES[first.category]}): {hours(first.lost)} GPU-hours."
     )
 
 
@@ -139,7 +139,7 @@ def _pictures(statement: Statement) -> dict[str, Any]:
         f"{words.day_time(worst[0].start)} on, {hours(worst[1].lost)} GPU-hours.",
         "causes_svg": Markup(pictures.bars(bars, salt="causes")),  # noqa: S704 - as above
         "causes_alt": "Bars of lost GPU-hours: " + _said((bar.name, bar.value) for bar in bars),
-        "stages_svg": Markup(pictures.bars(stages, salt="stages")) if statement.stages else None,  # noqa: S704
+        "stages_svg": Markup(pictures.bars(stages, salt="stages")) if statement.stages else None,  # noqa: S704 - as above
         "stages_alt": "Bars of lost GPU-hours: " + _said((bar.name, bar.value) for bar in stages) if lost else "",
     }
 
