@@ -10,6 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from e2e.cluster.waiting import wait_for
+from e2e.operator import CHART, CONTROLLER, NAMESPACE
 from e2e.scenarios.diagnose.story import INSTALLING, Story
 
 SCHEMA = Path(__file__).parents[3] / "docs/schemas/diagnose-v1.json"
@@ -98,6 +99,13 @@ def test_the_controller_reads_logs_where_the_policy_says_so(story: Story) -> Non
     assert "Passw0rd" not in json.dumps(story.logged.get("installs"))
     left = story.dljobs.status("left").get("findings", [])
     assert not any("Logs" in finding["sources"] for finding in left)
+
+
+def test_the_chart_grants_logs_only_where_it_is_told_to(story: Story) -> None:
+    may = ("auth", "can-i", "get", "pods", "--subresource=log", f"--namespace={story.logged.namespace}")
+    account = story.cluster.service_account_kubeconfig(NAMESPACE, CONTROLLER)
+    assert story.cluster.kubectl(*may, kubeconfig=account).strip() == "yes"
+    assert "pods/log" not in story.cluster.helm_template(CHART)
 
 
 def test_a_prometheus_that_refuses_or_is_not_there_is_said_once(story: Story) -> None:

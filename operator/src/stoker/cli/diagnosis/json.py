@@ -1,6 +1,7 @@
 """JSON, version 1, in the names of a DLJob's status: docs/schemas/diagnose-v1.json is its schema."""
 
 import json
+import math
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -122,7 +123,7 @@ def _all_idle(one: Looked) -> bool | None:
 
 
 def _number(value: float | None) -> float | None:
-    return None if value is None else round(value, DECIMALS)
+    return None if value is None or not math.isfinite(value) else round(value, DECIMALS)
 
 
 def _time(time: datetime | None) -> str | None:
