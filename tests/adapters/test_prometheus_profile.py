@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from stoker.adapters.metric_profile import Metric, Unit, profiles
-from stoker.adapters.promql import any_of, duration, quote, selector
+from stoker.adapters.promql import any_of, duration, quote, selector, union
 from stoker.models.series import GpuSignal
 from stoker.subjects.activity import ACTIVITY_SIGNALS
 
@@ -103,6 +103,11 @@ def test_values_can_not_leave_their_quotes() -> None:
 
 def test_alternatives_are_literal() -> None:
     assert selector("up", {"pod": any_of(["a.b", "c|d"])}) == 'up{pod=~"a\\\\.b|c\\\\|d"}'
+
+
+def test_a_union_is_a_balanced_tree() -> None:
+    assert union(["a"]) == "a"
+    assert union("abcde") == "(((a or b) or (c or d)) or e)"
 
 
 def test_durations_are_exact() -> None:

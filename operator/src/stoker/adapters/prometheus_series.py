@@ -145,10 +145,10 @@ class SeriesReader:
         """Every metric of the pods' devices; two exporters of one device stay apart."""
         labels = (*self._profile.grouping, EXPORTER)
         matchers = self._profile.selecting(pods, namespace)
-        # A target that two replicas of Prometheus scrape is one exporter, whose samples lie a little apart.
         terms: list[str] = []
         for metric in self._profile.metrics:
             chosen = [selector(metric.name, matcher) for matcher in matchers]
+            # A target that two replicas of Prometheus scrape is one exporter, whose samples lie a little apart.
             operator = "avg" if metric.kind is Kind.MEAN else "max"
             held = [aggregate(operator, labels, self._held(metric.kind, one, step)) for one in chosen]
             terms.append(named(metric.name, union(held)))

@@ -51,8 +51,15 @@ def named(origin: str, expression: str) -> str:
 
 
 def union(terms: Iterable[str]) -> str:
-    """All rows of marked terms."""
-    return " or ".join(terms)
+    """All rows of marked terms.
+
+    As a balanced tree: each `or` goes through all rows on its left, and a chain of them would do so for every term.
+    """
+    level = list(terms)
+    while len(level) > 1:
+        pairs = [level[place : place + 2] for place in range(0, len(level), 2)]
+        level = [f"({' or '.join(pair)})" if len(pair) == 2 else pair[0] for pair in pairs]
+    return level[0]
 
 
 def aggregate(operator: str, labels: Iterable[str], expression: str) -> str:
