@@ -139,23 +139,28 @@ class Cast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """`truth`: the causes that its mechanism has, empty for a healthy job. `about`: the mechanism, in a line."""
+    """`truth`: the causes that its mechanism has, empty for a healthy job. `about`: the mechanism, in a line. `unseen`:
+    kept from whoever tunes thresholds.
+    """
 
     name: str
     truth: frozenset[Category]
     about: str
     build: Callable[[Draw], Cast]
+    unseen: bool = False
 
 
 CASES: dict[str, Case] = {}
 
 
-def case(name: str, *truth: Category) -> Callable[[Callable[[Draw], Cast]], Callable[[Draw], Cast]]:
+def case(
+    name: str, *truth: Category, unseen: bool = False
+) -> Callable[[Callable[[Draw], Cast]], Callable[[Draw], Cast]]:
     """Register a builder; its docstring says what happens."""
 
     def enter(build: Callable[[Draw], Cast]) -> Callable[[Draw], Cast]:
         about = " ".join((build.__doc__ or "").split())
-        CASES[name] = Case(name=name, truth=frozenset(truth), about=about, build=build)
+        CASES[name] = Case(name=name, truth=frozenset(truth), about=about, build=build, unseen=unseen)
         return build
 
     return enter

@@ -4,6 +4,8 @@
     python -m benchmarks.diagnosis --seeds reporting --format json     # the figures of docs/accuracy.md
     python -m benchmarks.diagnosis --tier defaults --seeds 1000..1003 --show checkpoint-remote
 
+    python -m benchmarks.diagnosis --seeds reporting --unseen          # mechanisms that nobody has tuned on
+
 Thresholds are tuned on the tuning seeds only, and accuracy is reported on the others.
 """
 
@@ -179,6 +181,9 @@ def main() -> None:
     parser.add_argument("--tier", type=Tier, choices=list(Tier), action="append", help="all by default")
     parser.add_argument("--seeds", type=seeds, default=TUNING, help="tuning (default), reporting, or a range a..b")
     parser.add_argument("--case", choices=sorted(CASES), action="append", help="only these cases")
+    parser.add_argument(
+        "--unseen", action="store_true", help="the mechanisms kept for reporting, instead of all others"
+    )
     parser.add_argument("--show", choices=sorted(CASES), metavar="CASE", help="all that is said of a case's jobs")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--format", choices=["text", "json"], default="text")
@@ -188,7 +193,10 @@ def main() -> None:
         for tier in tiers:
             show(tier, options.show, options.seeds)
         return
-    work = [(case, seed) for case in options.case or CASES for seed in options.seeds]
+    if options.unseen and options.seeds != REPORTING:
+        parser.error("--unseen goes with --seeds reporting: what is seen while tuning is no longer unseen")
+    cases = options.case or [name for name, one in CASES.items() if one.unseen is options.unseen]
+    work = [(case, seed) for case in cases for seed in options.seeds]
     documents = []
     with Pool(options.jobs) as pool:
         judged = pool.map(partial(judge, tiers), work, chunksize=8)
