@@ -118,6 +118,17 @@ async def test_small_moves_are_written_after_half_an_hour() -> None:
     assert world.status["utilization"]["averagePercent"] == 32
 
 
+async def test_small_moves_are_written_when_the_job_leaves_its_phase() -> None:
+    world = Watched()
+    await world.look(Diagnosis(utilization=used(NOW, 31.0)))
+    await world.look(Diagnosis(utilization=used(NOW, 32.0)))
+    assert world.status["utilization"]["averagePercent"] == 31
+    world.put_pods(pod(ready=False))
+    await world.reconcile()
+    assert world.status["phase"] == "Starting"
+    assert world.status["utilization"]["averagePercent"] == 32
+
+
 async def test_a_finding_that_stays_away_closes_and_its_end_is_kept() -> None:
     world = Watched()
     await world.look(Diagnosis(utilization=used(NOW), findings=(finding(),)))

@@ -82,7 +82,9 @@ class Draft:
             }
         if diagnosis is not None and diagnosis.unknown is None and used is not None:
             after["advice"] = [_clamped(asdict(advice)) for advice in diagnosis.advice]
-        if not self.is_over and says_the_same(before, after, now):
+        # What the job has used in a phase is told exactly when it leaves it.
+        goes_on = not self.is_over and before.get("phase") == self.observation.phase.value
+        if goes_on and says_the_same(before, after, now):
             return {key: before.get(key) for key in after}
         same = {**after["utilization"], "asOf": None} == {**before.get("utilization", {}), "asOf": None}
         if same and not self.is_over:
