@@ -94,7 +94,7 @@ def upload_logs(draw: Draw) -> Cast:
 
 @case("unseen-parameter-servers", Category.DATA_EXCHANGE, unseen=True)
 def parameter_servers(draw: Draw) -> Cast:
-    """Workers of one GPU each push a part of their gradients to remote servers and pull parameters, over their pods' network."""
+    """Workers of one GPU each push parts of their gradients to remote servers and pull parameters, over TCP."""
     training = draw.tuned(networks=[VIT_LARGE, replace(RANKING, parameters=350)], layouts=[(2, 1), (4, 1)])
     training = replace(training, exchange=Exchange.HOST, network_bandwidth=draw.scale(4e8, 1.2e9), rdma=False)
     wanted = draw.between(0.5, 0.7)
