@@ -16,7 +16,7 @@ LEAST_BURSTS = 3
 """Two pauses at least: one has no regularity."""
 IRREGULAR_VARIATION = 1.0
 MANY_PAUSES = 6
-IRREGULAR_VARIATION_OF_MANY = 0.5
+IRREGULAR_VARIATION_OF_MANY = 0.4
 """Coefficient of variation of the pauses. Independent events have 1, periodic work with its jitter 0.3 at most; of few
 pauses only a large one means something.
 """

@@ -11,6 +11,7 @@ from stoker.models.series import FloatArray, LogMark, MarkKind, PodSignal
 from stoker.models.vocabulary import Category, Confidence, JobType, Source
 from stoker.subjects.examination import SATURATED_SHARE, Claim, Examination, once
 from stoker.subjects.grid import BoolArray
+from stoker.subjects.stages import runs
 from stoker.subjects.wording import count, gpu_hours, interval, minutes
 
 CONTEXT_MIB = 1024.0
@@ -20,6 +21,8 @@ WORK_WITHIN_SECONDS = 600.0
 """The first use of a GPU is two busy minutes within ten: a check that the devices are there is shorter."""
 SMOOTHING_SECONDS = 120.0
 """An installer downloads, unpacks and compiles by turns: what it does shows over two minutes."""
+LONGEST_GAP_SECONDS = 180.0
+"""So long may samples be missing: three scrapes of a minute each."""
 SHORT_SECONDS = 120.0
 """A shorter stretch between two others belongs to what came before."""
 QUIET_CORES = 0.1
@@ -109,7 +112,7 @@ def start_claim(
     """The GPU time that the pods' doing takes at the start. `what` completes `4 GPUs idle for 12 min of the start ...`.
 
     The log makes it certain. Without samples of the GPUs' memory the model may be there already, and what looks like
-    preparing data may be compiling its kernels: that is only possible then.
+    preparing data may be compiling its kernels: that is only possible then, unless data is read.
     """
     mask = startup.masks[doing]
     places = np.flatnonzero(mask)
@@ -119,7 +122,8 @@ def start_claim(
     gpus, whole = count(exam.facts.gpus, "GPU"), len(places) == len(startup)
     share = "the first " if whole else ""
     of = "" if whole else f" of the {minutes(len(startup) * exam.step)} before the first use"
-    doubtful = doing is Doing.PREPARING and not startup.memory_known
+    read = exam.pod_peak(PodSignal.DISK_READ, mask)
+    doubtful = doing is Doing.PREPARING and not startup.memory_known and (read is None or read < READING_BYTES)
     return Claim(
         detail=(
             f"{gpus} idle for {share}{minutes(len(places) * exam.step)}{of} {what}; "
@@ -161,7 +165,7 @@ def _startup(exam: Examination, attempt: BoolArray) -> Startup | None:
     alive = np.flatnonzero(attempt)
     first, end = int(alive[0]), int(alive[-1]) + 1
     used = _first_use(exam, first, end)
-    last = end if used is None else used
+    last = _first_gap(exam, first, end if used is None else used)
     mask = exam.steps(first, last)
     if last == first or not exam.sampled(mask):
         return None
@@ -175,6 +179,13 @@ def _startup(exam: Examination, attempt: BoolArray) -> Startup | None:
         used=used is not None,
         memory_known=bool(np.isfinite(memory).any(axis=1).all()),
     )
+
+
+def _first_gap(exam: Examination, first: int, last: int) -> int:
+    """Where samples of some GPU are missing for long, first; the end where they never are. What was before stands."""
+    unknown = np.asarray((exam.alive & ~exam.busy & ~exam.idle).any(axis=0), dtype=np.bool_)[first:last]
+    gaps = [start for start, stop in runs(unknown) if (stop - start) * exam.step > LONGEST_GAP_SECONDS]
+    return first + gaps[0] if gaps else last
 
 
 def _first_use(exam: Examination, first: int, end: int) -> int | None:

@@ -66,8 +66,12 @@ SAVED_BYTES = 40e6
 USUAL_FACTOR = 10.0
 """A small model's parameters, and ten times what is usually written in a step: logs are smaller."""
 LEAST_SAVES = 3
-RARE_SHARE = 0.2
-"""Of the steps: what writes all the time is no saving."""
+SAVE_STEPS = 10
+NEAR_STEPS = 2
+ALONE_SHARE = 0.3
+"""Ranks that save together begin within two samples of one another, each time. A third of the saves alone, and not more
+than one in ten samples, is no common training.
+"""
 SAME_SIZE = 0.3
 """Deviation of the sizes, against their mean: a save may lie across two samples."""
 MOST_CHANCE = 0.3
@@ -163,23 +167,30 @@ def _out_of_step(exam: Examination, pods: dict[str, FloatArray]) -> str | None:
 def _saves_alone(exam: Examination) -> str | None:
     """Each pod saves a model, and at times of its own: ranks of a common training save together, or one for all."""
     for flow in (sent(exam), flows(exam, PodSignal.DISK_WRITE)):
-        saves: list[BoolArray] = []
+        saves: list[list[tuple[int, int]]] = []
         sizes: list[float] = []
         for _, values in flow:
             written = np.where(exam.active, np.nan_to_num(values), 0.0) * exam.step
             bursts = runs(written >= max(SAVED_BYTES / 2, USUAL_FACTOR * float(np.median(written))))
-            saved = exam.steps(0, 0)
-            for first, last in bursts:
-                if (amount := float(written[first:last].sum())) >= SAVED_BYTES:
-                    saved[first:last] = True
-                    sizes.append(amount)
-            saves.append(saved)
-        if len(saves) < exam.facts.nodes or min(len(runs(saved)) for saved in saves) < LEAST_SAVES:
+            large = [(burst, float(written[slice(*burst)].sum())) for burst in bursts]
+            saves.append([burst for burst, amount in large if amount >= SAVED_BYTES])
+            sizes += [amount for _, amount in large if amount >= SAVED_BYTES]
+        if len(saves) < exam.facts.nodes or min(map(len, saves)) < LEAST_SAVES:
             continue
-        rare = all(saved.mean() <= RARE_SHARE for saved in saves)
-        if rare and float(np.std(sizes)) <= SAME_SIZE * float(np.mean(sizes)) and _apart(saves, exam.active):
+        rare = max(map(len, saves)) * SAVE_STEPS <= exam.active.sum()
+        if rare and float(np.std(sizes)) <= SAME_SIZE * float(np.mean(sizes)) and _alone(saves) >= ALONE_SHARE:
             return f"each saves {size(float(np.mean(sizes)))} at times of its own"
     return None
+
+
+def _alone(saves: list[list[tuple[int, int]]]) -> float:
+    """The share of the saves of each pod that no save of another one comes near."""
+    lonely = [
+        all(abs(first - begun) > NEAR_STEPS for begun, _ in other)
+        for one, other in permutations(saves, 2)
+        for first, _ in one
+    ]
+    return float(np.mean(lonely))
 
 
 def _apart(events: list[BoolArray], within: BoolArray) -> bool:

@@ -5,7 +5,7 @@
 A job that either
 
 - uses under 5 % of its GPUs over its life, in bursts at irregular times: three at least, with pauses whose lengths
-  differ more than their mean (from six pauses on, more than half of it), and little use of the GPUs even between the
+  differ more than their mean (from six pauses on, more than 0.4 of it), and little use of the GPUs even between the
   first and the last; or
 - has an interactive program as its last command, or was submitted as an interactive job, and uses no more of its GPUs
   than the policy's bound for a low job.

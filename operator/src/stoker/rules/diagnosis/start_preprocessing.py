@@ -21,7 +21,8 @@ The result is the same each time, and is computed again with each job and each r
 - for serving and interactive jobs.
 
 Compiling a library with all cores looks the same, and is named as the alternative; the start-up script decides. Without
-samples of the GPUs' memory it is only possible: the model may be there, and its kernels be compiled.
+samples of the GPUs' memory, and with nothing read, it is only possible: the model may be there, and its kernels be
+compiled.
 
 ## Change
 
