@@ -3,13 +3,16 @@
 import csv
 import io
 import json
+import shlex
 import sys
 from collections import defaultdict
 from math import fsum
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator, FormatChecker
 
@@ -264,3 +267,30 @@ def test_a_file_that_cannot_be_written_is_an_error_in_a_line(tmp_path: Path, mon
     result = report(tmp_path, monkeypatch, "--format", "csv", "--output", "nowhere/report.csv")
     assert result.exit_code == 2
     assert "nowhere/report.csv: No such file or directory" in result.stderr
+
+
+# ---------------------------------------------------------------------------------------------------------------- docs
+
+
+def test_the_recipe_of_the_page_is_a_cron_job_whose_command_line_the_command_takes() -> None:
+    page = (ROOT / "docs/report.md").read_text()
+    recipe = page.split("```yaml\n")[1].split("```")[0]
+    job, account, role, binding = yaml.safe_load_all(recipe)
+    pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == account["metadata"]["name"] == binding["subjects"][0]["name"]
+    assert role["metadata"]["name"] == binding["roleRef"]["name"]
+    (line,) = pod["containers"][0]["args"]
+    program, name, *arguments = shlex.split(line)
+    command = stoker.get_command(click.Context(stoker), name)
+    assert program == "stoker"
+    assert command is not None
+    command.make_context(name, arguments)
+
+
+def test_every_option_of_the_command_but_those_of_prometheus_and_the_cluster_is_on_its_page() -> None:
+    page = (ROOT / "docs/report.md").read_text()
+    command = stoker.get_command(click.Context(stoker), "report")
+    assert command is not None
+    options = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
+    own = {option for option in options if not option.startswith("--prometheus-")}
+    assert {option for option in own if f"`{option}" not in page and f"{option} " not in page} == set()
