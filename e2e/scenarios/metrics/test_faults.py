@@ -79,6 +79,12 @@ def history(end: datetime) -> History:
     # A program's own metric under the exporter's name: it says of no device.
     story.gpu("boasting", 0, IDLE, uuid="GPU-boast")
     story.gpu("boasting", 0, {UTIL: constant(100)}, UUID="", job="my-app")
+    # Two exporters on one node, and two replicas of Prometheus; of the former one may not see what works.
+    for exporter in ("gpu-1:9400", "gpu-1:9500"):
+        for replica in ("a", "b"):
+            story.gpu("told-four-times", 0, IDLE, instance=exporter, prometheus_replica=replica)
+    story.gpu("half-blind", 0, BUSY, instance="gpu-1:9400")
+    story.gpu("half-blind", 0, IDLE, instance="gpu-1:9500")
     # The device broke 40 minutes ago; the pod got another one.
     story.gpu("replaced", 3, cut(BUSY, 1e9, 2400), uuid="GPU-broken")
     story.gpu("replaced", 3, cut(IDLE, 2399, 0), uuid="GPU-fresh")
@@ -302,6 +308,24 @@ async def test_a_programs_own_metric_is_no_devices(source: PrometheusSource, now
     found = await diagnosed(source, facts("boasting", now), now)
     assert found.utilization is not None
     assert found.utilization.average_percent == pytest.approx(0, abs=0.1)
+
+
+async def test_a_gpu_that_is_told_four_times_rests_once(source: PrometheusSource, now: datetime) -> None:
+    job = facts("told-four-times", now)
+    assert (await judged(source, job, now)).state is IdlenessState.IDLE
+    found = await diagnosed(source, job, now)
+    assert found.utilization is not None
+    assert found.utilization.coverage_percent == pytest.approx(100, abs=1)
+    assert found.utilization.gpu_hours == pytest.approx(HOURS, abs=0.05)
+    assert len(found.utilization.gpus) == 1
+
+
+async def test_an_exporter_that_sees_nothing_hides_no_work(source: PrometheusSource, now: datetime) -> None:
+    job = facts("half-blind", now)
+    assert (await judged(source, job, now)).state is IdlenessState.ACTIVE
+    found = await diagnosed(source, job, now)
+    assert found.utilization is not None
+    assert found.utilization.average_percent == pytest.approx(80, abs=0.5)
 
 
 async def test_a_replaced_gpu_is_two_devices_of_one_life(source: PrometheusSource, now: datetime) -> None:

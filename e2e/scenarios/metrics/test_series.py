@@ -121,6 +121,15 @@ def history(end: datetime) -> History:
         # A burst of 30 s that belongs to one step.
         burst: Value = lambda age: 3e8 if AGO <= age < AGO + 30 else 0.0  # noqa: E731
         story.pod(name, "container_network_transmit_bytes_total", burst, interface="eth0")
+    # A container that was started anew: its counter begins at 0 again.
+    story.pod(
+        "power-only",
+        "container_cpu_usage_seconds_total",
+        lambda age: 2.0 * ((LIFE if age > AGO else AGO) - age),
+        counter=False,
+        container="trainer",
+        cpu="total",
+    )
     return story
 
 
@@ -187,6 +196,13 @@ async def test_a_counter_that_begins_anew_makes_no_spike(source: PrometheusSourc
     found, _ = await signals(source, "energy-anew", now)
     np.testing.assert_allclose(known(found[GpuSignal.POWER]), 400)
     assert np.isnan(found[GpuSignal.POWER]).sum() <= 5
+
+
+async def test_a_cpu_counter_that_begins_anew_makes_no_spike(source: PrometheusSource, now: datetime) -> None:
+    series = await read(source, facts("power-only", now), now)
+    [pod] = series.pods
+    np.testing.assert_allclose(known(pod.signals[PodSignal.CPU])[4:].mean(), 2, rtol=0.02)
+    assert known(pod.signals[PodSignal.CPU]).max() < 2.1
 
 
 async def test_power_without_an_energy_counter_is_what_is_exported(source: PrometheusSource, now: datetime) -> None:
