@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from stoker.adapters.prometheus_transport import Rows
+from stoker.adapters.prometheus_transport import LimitExceeded, Rows
 from stoker.adapters.prometheus_usage import PrometheusUsage
 from stoker.models.prometheus_access import PrometheusAccess
+from stoker.models.screen import MetricsUnavailable
 from stoker.models.usage import JobRecord, UsageRecord
+from stoker.models.vocabulary import UnknownReason
 
 END = datetime(2026, 11, 21, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -20,6 +22,8 @@ class Tape:
 
     def __init__(self) -> None:
         self.queries: list[str] = []
+        self.most = 1000
+        """Parts of one query that the server allows."""
         self.rows: list[tuple[str, dict[str, str], float, datetime, datetime]] = []
 
     def add(self, origin: str, value: float, start: datetime, end: datetime, **labels: str) -> None:
@@ -28,6 +32,8 @@ class Tape:
 
     async def range(self, query: str, start: float, end: float, step: float) -> Rows:
         self.queries.append(query)
+        if round((end - start) / step) + 1 > self.most:
+            raise LimitExceeded(UnknownReason.PROMETHEUS_UNAVAILABLE, "query processing would load too many samples")
         answer: list[dict[str, Any]] = []
         for origin, labels, value, first, last in self.rows:
             if f'"stoker_origin", "{origin}"' not in query:
@@ -172,6 +178,19 @@ async def test_causes_and_stages_that_this_version_does_not_know_are_left_out(ta
     found = job(await read(tape), "uid")
     assert [cause.rule for cause in found.causes] == ["straggler"]
     assert not found.stages
+
+
+async def test_a_server_that_allows_less_is_asked_in_smaller_slices(tape: Tape) -> None:
+    told(tape, "uid", END - DAY, END)
+    sampled(tape, END - DAY, END)
+    tape.most = 3
+    assert sum(job(await read(tape), "uid").sampled) == pytest.approx(24 * 4)
+
+
+async def test_a_server_that_allows_nothing_is_not_asked_for_ever(tape: Tape) -> None:
+    tape.most = 0
+    with pytest.raises(MetricsUnavailable, match="too many samples"):
+        await read(tape)
 
 
 async def test_a_hostile_namespace_ends_no_string_of_a_query(tape: Tape) -> None:

@@ -13,7 +13,7 @@ from typing import Self
 
 from stoker.adapters.metric_profile import FACTORS, PLAUSIBLE, Factors, Metric, MetricProfile, Unit, profile_of
 from stoker.adapters.prometheus_connection import Connection, aware, points
-from stoker.adapters.prometheus_transport import Rows
+from stoker.adapters.prometheus_transport import LimitExceeded, Rows
 from stoker.adapters.promql import ORIGIN, Not, aggregate, any_of, duration, named, quote, selector, union
 from stoker.models.prometheus_access import PrometheusAccess
 from stoker.models.series import GpuSignal
@@ -111,13 +111,22 @@ class PrometheusUsage:
         step = cut.width.total_seconds()
         # A second later, so that a part's first step is not counted to the one before as well: whether a window holds
         # its left edge differs between Prometheus 2 and 3.
+        times = [end + 1 for end in ends]
         answers = await asyncio.gather(
-            *(
-                self._connection.range(query, ends[first] + 1, ends[min(first + size, len(ends)) - 1] + 1, step)
-                for first in range(0, len(ends), size)
-            )
+            *(self._slice(query, times[first : first + size], step) for first in range(0, len(times), size))
         )
-        return await self._connection.off_loop(_Answer.of, answers, ends[0] + 1, step, len(ends))
+        rows = [one for answer in answers for one in answer]
+        return await self._connection.off_loop(_Answer.of, rows, times[0], step, len(times))
+
+    async def _slice(self, query: str, times: Sequence[float], step: float) -> list[Rows]:
+        """The query at these times: at once, or in halves where that is more than the server allows."""
+        try:
+            return [await self._connection.range(query, times[0], times[-1], step)]
+        except LimitExceeded:
+            if len(times) == 1:
+                raise
+            middle = len(times) // 2
+            return [rows for half in (times[:middle], times[middle:]) for rows in await self._slice(query, half, step)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
