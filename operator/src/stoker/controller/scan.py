@@ -5,6 +5,7 @@ windows, and only EXAMINED jobs a tick are read in full, two queries each (see `
 """
 
 import asyncio
+import gc
 import logging
 import math
 import operator
@@ -52,6 +53,8 @@ SCREEN_TIMEOUT = 30.0
 """Of a screen's queries together; each has its own, shorter limit."""
 BREATH = 50
 """Jobs between two moments in which the loop may do something else."""
+MANY = 1_000
+"""Jobs read anew in one tick, as after a start, whose objects are a good part of the process's memory."""
 LOOKED_AT = frozenset({Phase.STARTING, Phase.RUNNING, *FINAL})
 TICK_LATE = 600.0
 """Seconds beyond the interval after which the scan counts as hung: every query in a tick has its own, shorter limit."""
@@ -66,6 +69,7 @@ class Subject:
     """One job to be looked at in this tick."""
 
     key: Key
+    uid: str
     job: DLJob
     facts: JobFacts
     policy: EffectivePolicy
@@ -162,16 +166,16 @@ class Scanner:
         subjects = await self._subjects()
         if not subjects:
             return
-        before = {subject.job.uid: self._looks.get(subject.job.uid) for subject in subjects}
+        before = {subject.uid: self._looks.get(subject.uid) for subject in subjects}
         seen = await self._screen(subjects)
         for subject, answer in zip(subjects, seen, strict=True):
-            known = before[subject.job.uid]
+            known = before[subject.uid]
             diagnosis = known.diagnosis if known is not None else None
-            self._looks.put(subject.job.uid, Look(idleness=answer.idleness, diagnosis=diagnosis))
+            self._looks.put(subject.uid, Look(idleness=answer.idleness, diagnosis=diagnosis))
         if any(answer.idleness.reason is not UnknownReason.PROMETHEUS_UNAVAILABLE for answer in seen):
             await self._examine(subjects, seen)
         for subject in subjects:
-            if _is_news(before[subject.job.uid], self._looks.get(subject.job.uid)):
+            if _is_news(before[subject.uid], self._looks.get(subject.uid)):
                 self._queue.add(subject.key)
 
     async def _subjects(self) -> list[Subject]:
@@ -180,6 +184,7 @@ class Scanner:
         """
         now = self._clock.now()
         subjects: list[Subject] = []
+        anew = 0
         for number, (key, raw) in enumerate(list(self._store.dljobs.objects.items())):
             if number % BREATH == 0:
                 await asyncio.sleep(0)  # the watches and the lease go on meanwhile
@@ -196,9 +201,13 @@ class Scanner:
             if read is None or len(read.sources) != len(sources) or any(map(operator.is_not, read.sources, sources)):
                 read = Read(sources=sources, subject=self._subject(key, raw, child, policy, pods, now))
                 self._read[uid] = read
+                anew += 1
             subject = read.subject
             if subject is not None and (not subject.is_final or _wants_final_look(subject.job, now)):
                 subjects.append(subject)
+        if anew >= MANY:
+            # It stays for hours and has no circles: the garbage collector need not look through it time and again.
+            gc.freeze()
         return subjects
 
     def _subject(
@@ -222,7 +231,7 @@ class Scanner:
         if is_final and not _has_started(facts):
             return None
         window = idle_after(job.idle_after, policy)
-        return Subject(key=key, job=job, facts=facts, policy=policy, window=window, is_final=is_final)
+        return Subject(key=key, uid=job.uid, job=job, facts=facts, policy=policy, window=window, is_final=is_final)
 
     # ---------------------------------------------------------------------------------------------------- screening
 
@@ -232,14 +241,14 @@ class Scanner:
         # Where not all that rest can be looked at closely, the warned ones are, and those that waited longest.
         asked = sorted(
             (subject for subject in subjects if not subject.is_final),
-            key=lambda subject: (not subject.is_warned, self._looked_at.get(subject.job.uid, -math.inf)),
+            key=lambda subject: (not subject.is_warned, self._looked_at.get(subject.uid, -math.inf)),
         )
         screens: Mapping[str, Screen] = {}
         failure: MetricsUnavailable | None = None
         try:
             async with asyncio.timeout(SCREEN_TIMEOUT):
                 answers = await self._metrics.screen([subject.question(now) for subject in asked], now)
-            screens = {subject.job.uid: screen for subject, screen in zip(asked, answers, strict=True)}
+            screens = {subject.uid: screen for subject, screen in zip(asked, answers, strict=True)}
         except TimeoutError:
             late = f"no answer within {SCREEN_TIMEOUT:g} s"
             failure = MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, late)
@@ -253,15 +262,15 @@ class Scanner:
             if number % BREATH == 0:
                 await asyncio.sleep(0)
             # Of a job that is over no screen is needed to say that it waits for nothing any more.
-            screen = screens.get(subject.job.uid) or Screen(at=now, window=subject.window)
+            screen = screens.get(subject.uid) or Screen(at=now, window=subject.window)
             if screen.gpus:
-                self._looked_at[subject.job.uid] = steady
+                self._looked_at[subject.uid] = steady
             seen.append(Seen(idleness=self._idleness(subject, screen), is_low=_looks_low(subject, screen)))
         return seen
 
     def _idleness(self, subject: Subject, screen: Screen) -> Idleness:
         now = self._clock.now()
-        known = self._looks.get(subject.job.uid)
+        known = self._looks.get(subject.uid)
         if screen.put_off and known is not None and _holds(known.idleness, subject, now):
             return known.idleness
         return idleness(
@@ -278,7 +287,7 @@ class Scanner:
     async def _examine(self, subjects: Sequence[Subject], seen: Sequence[Seen]) -> None:
         """Read some jobs' series in full, in turn, within EXAMINED and EXAMINE_SECONDS."""
         by_uid = {
-            subject.job.uid: (subject, answer)
+            subject.uid: (subject, answer)
             for subject, answer in zip(subjects, seen, strict=True)
             if subject.facts.pods and _has_started(subject.facts)
         }
@@ -313,7 +322,7 @@ class Scanner:
             return Standing.WARNED
         if seen.idleness.state is IdlenessState.IDLE:
             return Standing.IDLE
-        known = self._looks.get(subject.job.uid)
+        known = self._looks.get(subject.uid)
         used = known.diagnosis.utilization if known is not None and known.diagnosis is not None else None
         was_low = used is not None and used.is_low(subject.policy.thresholds.low_percent) is True
         return Standing.LOW if seen.is_low or was_low else Standing.OTHER
