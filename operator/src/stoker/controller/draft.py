@@ -27,7 +27,7 @@ MAX_LINE = 640
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """All that a status is made of. `child_uid` None keeps what is written; so do `look` None and `runs` None.
+    """All that a status is made of. `child_uid` None keeps what is written; so does `look` None.
 
     Of a job that `is_over` every figure is written as it is; of others when it has moved.
     """
@@ -40,7 +40,7 @@ class Draft:
     child_uid: str | None = None
     look: Look | None = None
     conflict: str | None = None
-    runs: tuple[PodFacts, ...] | None = None
+    runs: tuple[PodFacts, ...] = ()
     is_over: bool = False
 
     def status(self, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class Draft:
             "completionTime": None if seen.completion_time is None else rfc3339(seen.completion_time),
             "conditions": self._conditions(before, measured["utilization"], now),
             "reclaim": steady_record(before.get("reclaim", {}), self.record.to_status()),
-            "pods": before.get("pods") if self.runs is None else [run_line(run)[:MAX_LINE] for run in self.runs],
+            "pods": [run_line(run)[:MAX_LINE] for run in self.runs],
             **measured,
         }
         kept = {key: value for key, value in before.items() if key not in fields}
