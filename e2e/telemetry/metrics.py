@@ -34,6 +34,12 @@ DCGM_METRICS = (
 )
 
 
+THROTTLED = "container_cpu_cfs_throttled_periods_total"
+LINKS = "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL"
+"""Also on by default: MB/s, whatever its type says."""
+CFS_PERIODS_PER_SECOND = 10.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
     """One GPU of a node; everything that identifies it follows from the node's name and its index."""
@@ -99,6 +105,7 @@ class PodPlayer:
             rendered(Gpu(node=pod.node, index=index, product=pod.product).labels() | identity) for index in pod.gpus
         ]
         self._cadvisor = _cadvisor_labels(pod)
+        self._container = next(labels for name, labels, _ in self._cadvisor if name == THROTTLED)
 
     def dcgm(self, at: float, interval: float) -> Iterator[Series]:
         """Its GPUs' series at `at` (seconds since the epoch); at rest while the container has not started."""
@@ -112,7 +119,12 @@ class PodPlayer:
             return
         sample = self._program.pod(at - self.pod.started)
         for name, labels, field in self._cadvisor:
-            yield Series(name=name, labels=labels, value=_cadvisor_value(sample, field))
+            value = _cadvisor_value(sample, field)
+            if value is not None:
+                yield Series(name=name, labels=labels, value=value)
+        if sample.stopped is not None:
+            periods = CFS_PERIODS_PER_SECOND * (at - self.pod.started)
+            yield Series(name="container_cpu_cfs_periods_total", labels=self._container, value=round(periods))
 
 
 def idle_series(gpu: Gpu, sample: GpuSample, product: Product) -> Iterator[Series]:
@@ -142,6 +154,8 @@ def dcgm_series(labels: str, sample: GpuSample, product: Product) -> Iterator[Se
     )
     for name, value in zip(DCGM_METRICS, values, strict=True):
         yield Series(name=name, labels=labels, value=value)
+    if sample.links is not None:
+        yield Series(name=LINKS, labels=labels, value=round(sample.links / 1e6))
 
 
 def _cadvisor_labels(pod: PlayedPod) -> list[tuple[str, str, str]]:
@@ -170,6 +184,12 @@ def _cadvisor_labels(pod: PlayedPod) -> list[tuple[str, str, str]]:
             ("container_fs_reads_bytes_total", rendered(labels | {"device": "/dev/nvme0n1"}), "disk_read"),
             ("container_fs_writes_bytes_total", rendered(labels | {"device": "/dev/nvme0n1"}), "disk_write"),
         ]
+    found.append((THROTTLED, rendered(container), "stopped"))
+    found += [
+        (f"container_pressure_{resource}_waiting_seconds_total", rendered(labels), f"{resource}_waiting")
+        for resource in ("cpu", "io", "memory")
+        for labels in (container, cgroup)
+    ]
     found += [
         ("container_network_receive_bytes_total", rendered(sandbox), "net_rx"),
         ("container_network_transmit_bytes_total", rendered(sandbox), "net_tx"),
@@ -177,9 +197,13 @@ def _cadvisor_labels(pod: PlayedPod) -> list[tuple[str, str, str]]:
     return found
 
 
-def _cadvisor_value(sample: PodSample, field: str) -> float:
-    value: float = getattr(sample, field)
-    return round(value, 6) if field == "cpu" else round(value)
+def _cadvisor_value(sample: PodSample, field: str) -> float | None:
+    value: float | None = getattr(sample, field)
+    if value is None:
+        return None
+    if field == "stopped":
+        return round(CFS_PERIODS_PER_SECOND * value)
+    return round(value, 6) if field == "cpu" or field.endswith("_waiting") else round(value)
 
 
 def rendered(labels: Mapping[str, str]) -> str:

@@ -12,7 +12,10 @@ class ScenarioError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSample:
-    """What one GPU shows: percents 0..100, ratios 0..1, MiB, bytes/s, watts; `energy` in joules since the start."""
+    """What one GPU shows: percents 0..100, ratios 0..1, MiB, bytes/s, watts; `energy` in joules since the start.
+
+    `links` is both directions of NVLink; None where nobody knows, as in scenarios written by hand.
+    """
 
     util: float
     engine: float
@@ -26,11 +29,16 @@ class GpuSample:
     decoder: float
     xid: float
     energy: float
+    links: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSample:
-    """What a pod shows: `rss` in bytes; all others are totals since the start, in CPU seconds and bytes."""
+    """What a pod shows: `rss` in bytes; all others are totals since the start, in CPU seconds and bytes.
+
+    `stopped` are the seconds in which the CPU limit held it, the others those in which it waited for a CPU, for disks
+    or for memory; None where nobody knows.
+    """
 
     cpu: float
     rss: float
@@ -38,6 +46,10 @@ class PodSample:
     net_tx: float
     disk_read: float
     disk_write: float
+    stopped: float | None = None
+    cpu_waiting: float | None = None
+    io_waiting: float | None = None
+    memory_waiting: float | None = None
 
 
 class Program(Protocol):

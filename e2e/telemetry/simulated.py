@@ -63,6 +63,7 @@ class SimulatedProgram:
             encoder=0,
             decoder=0,
             xid=use.xid,
+            links=mean.nvlink if self._pod.model.nvlink else None,
             energy=self._product.idle * t + (total.power - self._idle * t) * self._watts,
         )
 
@@ -77,6 +78,10 @@ class SimulatedProgram:
             net_tx=total.net_tx,
             disk_read=total.disk_read,
             disk_write=total.disk_write,
+            stopped=total.throttled,
+            cpu_waiting=total.cpu_pressure,
+            io_waiting=total.io_pressure,
+            memory_waiting=total.memory_pressure,
         )
 
     def _power(self, watts: float) -> float:

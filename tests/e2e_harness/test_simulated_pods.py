@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from e2e.telemetry.metrics import PlayedPod, PodPlayer
 from e2e.telemetry.products import product_named
 from e2e.telemetry.samples import Program, ScenarioError
 from e2e.telemetry.scenario import Scenario
@@ -28,6 +29,39 @@ def test_its_interval_means_and_counters_are_the_simulated_job_s() -> None:
     total = JOB.pods[0].gpu_total(0, times[-1:])[0, GPU_FIELDS.index("power")]
     assert samples[-1].energy == pytest.approx(total)
     assert program.pod(float(times[-1])).net_tx == pytest.approx(JOB.pods[0].pod_total(times[-1:])[0, 3])
+
+
+def test_it_shows_its_links_and_what_its_containers_wait_for() -> None:
+    """As dcgm-exporter and cAdvisor name them; a scenario written by hand shows neither."""
+    job = next(job for job in (simulate("exchange-data-parallel", seed) for seed in range(99)) if job.facts.nodes == 1)
+    gpus = len(job.pods[0].gpus)
+    scenario = f"simulate: {{case: {job.case}, seed: {job.seed}}}"
+    shown = {name: value for name, value in series(scenario, gpus, job.life / 2).items() if "total" in name.lower()}
+    assert shown["DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL"] > 0 or not job.pods[0].model.nvlink
+    assert shown["container_cpu_cfs_periods_total"] >= shown["container_cpu_cfs_throttled_periods_total"]
+    for resource in ("cpu", "io", "memory"):
+        assert 0 <= shown[f"container_pressure_{resource}_waiting_seconds_total"] <= job.life
+    painted = series("phases: [{util: 80}]", 1, 60)
+    assert not [name for name in painted if "NVLINK" in name or "pressure" in name or "cfs" in name]
+
+
+def series(scenario: str, gpus: int, t: float) -> dict[str, float]:
+    """A pod's series that long after its start, one of each name."""
+    pod = PlayedPod(
+        uid="5b0e",
+        namespace="nlp",
+        name="bert-0",
+        node="gpu-1",
+        container="trainer",
+        image="bert:1",
+        product="NVIDIA-H100-80GB-HBM3",
+        gpus=tuple(range(gpus)),
+        rank=0,
+        started=0,
+        scenario=scenario,
+    )
+    player = PodPlayer(pod, pod.program())
+    return {one.name: one.value for one in (*player.dcgm(t, 30), *player.cadvisor(t))}
 
 
 def test_on_another_model_it_takes_the_same_share_of_memory_and_power() -> None:
