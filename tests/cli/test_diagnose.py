@@ -323,6 +323,19 @@ def test_a_window_cuts_the_life_and_says_so(tmp_path: Path, tape: Tape) -> None:
     assert "only looked at from 2026-11-20 07:00 UTC on" in job["notes"][0]
 
 
+def test_a_cut_life_has_no_start(tmp_path: Path, tape: Tape) -> None:
+    """An idle half hour in the midst of a life is no start-up because the window begins with it."""
+    tape.pods = {"bert-0": ["0x10 90x110 0x60 90x300"] * 2}
+    begin = START + timedelta(hours=1)
+    whole, cut = (
+        document(run(tmp_path, *window, "--format", "json", jobs=[entry("bert")]))["jobs"][0]
+        for window in ([], ["--from", begin.isoformat()])
+    )
+    assert [stage["stage"] for stage in whole["stages"]] == [Stage.INITIALIZATION, Stage.ACTIVE]
+    assert [stage["stage"] for stage in cut["stages"]] == [Stage.ACTIVE]
+    assert cut["findings"] == whole["findings"] == []
+
+
 def test_a_window_beside_the_life_is_said(tmp_path: Path, tape: Tape) -> None:
     given = entry("bert", end=(START + timedelta(hours=1)).isoformat())
     begin = (START + timedelta(hours=2)).isoformat()

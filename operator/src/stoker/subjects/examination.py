@@ -19,7 +19,7 @@ from stoker.models.series import FloatArray, GpuSeries, GpuSignal, JobFacts, Job
 from stoker.models.vocabulary import Stage
 from stoker.subjects.activity import ACTIVITY_SIGNALS, PROFILING_SIGNALS, idle_ceiling
 from stoker.subjects.grid import BoolArray, job_lives
-from stoker.subjects.stages import Span, evaluations, runs, split, stages
+from stoker.subjects.stages import Span, evaluations, runs, split, stages, without_start
 from stoker.subjects.wording import ranges
 
 Answer = TypeVar("Answer")
@@ -372,10 +372,18 @@ class Examination:
         allocated = np.asarray(self._rows(device.allocated for device in self.devices).any(axis=0), dtype=np.bool_)
         found: list[Span] = []
         for attempt in self.attempts:
-            found += stages(attempt, allocated, self.any_busy, self._preparing, self.step)
+            spans = stages(attempt, allocated, self.any_busy, self._preparing, self.step)
+            found += without_start(spans) if self._began_before and attempt[0] else spans
         ends = [span for span in found if span.stage is Stage.TAIL]
         # A tail before a restart was no end: the program stood still, and then began anew.
         return [replace(span, stage=Stage.ACTIVE) if span in ends and span is not found[-1] else span for span in found]
+
+    @property
+    def _began_before(self) -> bool:
+        """The job began before what is looked at of it."""
+        starts = [pod.started_at for pod in self.pods] + [run.started_at for pod in self.pods for run in pod.attempts]
+        sight = float(self.series.times[0]) - 2 * self.step if len(self.series.times) else 0.0
+        return any(start is not None and start.timestamp() < sight for start in starts)
 
     def _within(self, stage: Stage) -> BoolArray:
         mask = np.zeros(len(self.series.times), dtype=np.bool_)

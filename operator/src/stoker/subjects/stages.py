@@ -1,7 +1,7 @@
 """The stages of a job's life: few, and only those that the series prove."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -70,6 +70,21 @@ def stages(life: BoolArray, allocated: BoolArray, busy: BoolArray, preparing: Bo
         Span(Stage.TAIL, end, last),
     )
     return [span for span in spans if len(span)]
+
+
+def without_start(spans: Sequence[Span]) -> list[Span]:
+    """The stages of an attempt that began before the grid: what lies before the first work in sight is no start."""
+    begun = [
+        replace(span, stage=Stage.ACTIVE) if span.stage in {Stage.INITIALIZATION, Stage.PREPROCESSING} else span
+        for span in spans
+    ]
+    joined: list[Span] = []
+    for span in begun:
+        if joined and joined[-1].stage is span.stage is Stage.ACTIVE:
+            joined[-1] = replace(joined[-1], last=span.last)
+        else:
+            joined.append(span)
+    return joined
 
 
 def evaluations(use: FloatArray, active: BoolArray, step: float) -> BoolArray:
