@@ -23,6 +23,9 @@ LEAST_DEPTH_POINTS = 20.0
 LEAST_COUNT = 3
 """Two drops have one gap, and no regularity."""
 LEAST_SAMPLES = 20
+LEAST_SAMPLED_STEPS = 2
+PERSISTENCE = 0.25
+"""Of samples taken in a moment as often as not, low ones are followed by low ones no more often than others are."""
 DEVIATION_OF_MEDIAN = 1.4826
 """Makes the median absolute deviation of normal noise its standard deviation."""
 REGULAR_GAPS = 0.25
@@ -47,6 +50,8 @@ class Drops:
     lost: tuple[float, ...]
     step: float
     seconds: float
+    clear: bool
+    """All of them lie three deviations under the level: the level is steady, and they are no part of its own noise."""
 
     @property
     def count(self) -> int:
@@ -93,11 +98,13 @@ class Drops:
         return [(after[0] - before[0]) * self.step for before, after in pairwise(self.spans)]
 
 
-def drops(values: FloatArray, mask: BoolArray, step: float, *, least_steps: int = 1) -> Drops | None:
+def drops(values: FloatArray, mask: BoolArray, step: float, *, averaged: bool = True) -> Drops | None:
     """The drops of a series of percent within the mask; None where there are not at least three.
 
-    A drop ends where the level is reached again: what lies at either end of the mask is none. `least_steps`: shorter
-    ones are not believed, as utilization that was sampled over a moment alone may show by chance.
+    A drop ends where the level is reached again: what lies at either end of the mask is none. Where drops are not much
+    longer than a step, most steps hold a part of one, and the high state has no three deviations of room: then what is
+    nearer to the low state is a drop. `averaged`: each value is a mean over its step. Values that were sampled in a
+    moment show a drop only where they stay low for longer than chance would have it.
     """
     places = np.flatnonzero(mask & np.isfinite(values))
     if len(places) < LEAST_SAMPLES:
@@ -107,11 +114,16 @@ def drops(values: FloatArray, mask: BoolArray, step: float, *, least_steps: int 
     high = known if states is None else known[~states[0]]
     level = float(np.median(high))
     spread = DEVIATION_OF_MEDIAN * float(np.median(np.abs(high - level)))
-    below = known < level - max(DEVIATIONS * spread, LEAST_DEPTH_POINTS)
+    cut = level - max(DEVIATIONS * spread, LEAST_DEPTH_POINTS)
+    clear = states is None or cut >= (states[1] + level) / 2
+    if states is not None and not clear:
+        cut = (states[1] + level) / 2
+    below = known < cut
+    least_steps = 1 if averaged else LEAST_SAMPLED_STEPS
     found = [
         (first, last) for first, last in runs(below) if first > 0 and last < len(known) and last - first >= least_steps
     ]
-    if len(found) < LEAST_COUNT:
+    if len(found) < LEAST_COUNT or not (averaged or _stays(below)):
         return None
     low = np.zeros(len(values), dtype=np.bool_)
     for first, last in found:
@@ -128,7 +140,14 @@ def drops(values: FloatArray, mask: BoolArray, step: float, *, least_steps: int 
         lost=tuple(float((1 - known[first:last] / level).sum()) * step for first, last in found),
         step=step,
         seconds=len(places) * step,
+        clear=clear,
     )
+
+
+def _stays(below: BoolArray) -> bool:
+    """A low sample is followed by another one far more often than one at any time is low."""
+    after = below[1:][below[:-1]]
+    return bool(len(after)) and float(after.mean()) >= float(below.mean()) + PERSISTENCE
 
 
 def variation(values: Sequence[float]) -> float:

@@ -17,7 +17,7 @@ WORK_SIGNALS = (GpuSignal.TENSOR, GpuSignal.DRAM, GpuSignal.SM_ACTIVE)
 USUAL_PERCENTILE = 90.0
 LEAST_USUAL_PERCENT = 3.0
 """A signal whose usual height is less says nothing of the work: fp32 arithmetic uses no tensor cores."""
-LEAST_USE_PERCENT = 5.0
+LEAST_USE_PERCENT = 1.0
 """A GPU that is below most of the time has no work that could be interrupted."""
 
 

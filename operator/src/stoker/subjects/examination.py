@@ -28,8 +28,9 @@ ALLOCATED_MIB = 64.0
 """Memory counts as allocated from this far over the device's baseline: the driver's own share swings by less."""
 STUCK_UTIL_PERCENT = 5.0
 STUCK_SAMPLES = 3
-"""The graphics engine at exactly 0 while utilization stands over 5 % for three samples: profiling is broken on that
-GPU. A mean over the whole interval misses no kernel that a look at a moment has seen.
+STUCK_SHARE = 0.2
+"""The graphics engine at exactly 0 while utilization stands over 5 % for three samples in a row, or in a fifth of all:
+profiling is broken on that GPU. A mean over the whole interval misses no kernel that a look at a moment has seen.
 """
 ALIASED_JUMP_POINTS = 50.0
 ALIASED_SHARE = 0.25
@@ -579,7 +580,8 @@ def _stuck(util: FloatArray, graphics: FloatArray) -> bool:
     """The graphics engine reads 0 while utilization stands high, too often to be chance."""
     with np.errstate(invalid="ignore"):
         contradiction = (util > STUCK_UTIL_PERCENT) & (graphics == 0)
-    return any(last - first >= STUCK_SAMPLES for first, last in runs(contradiction))
+    often = contradiction.sum() >= max(STUCK_SAMPLES, STUCK_SHARE * np.isfinite(graphics).sum())
+    return bool(often) or any(last - first >= STUCK_SAMPLES for first, last in runs(contradiction))
 
 
 def _aliased(util: FloatArray) -> bool:

@@ -6,7 +6,7 @@ its own: how near something is to what it can carry at most, and so how much of 
 explains enough is named; of several, the one at its ceiling; where the measures leave it open, none is.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 import numpy as np
@@ -15,11 +15,11 @@ from stoker.models.series import FloatArray, GpuSignal, PodFacts, PodSignal
 from stoker.models.vocabulary import Category, Confidence, Framework, JobType
 from stoker.subjects.coincidence import tied
 from stoker.subjects.effort import mean_of, progress, working
-from stoker.subjects.examination import SATURATED_SHARE, Examination, once
+from stoker.subjects.examination import SATURATED_SHARE, Device, Examination, once
 from stoker.subjects.grid import BoolArray
-from stoker.subjects.interruption import MATCHING, interrupted
+from stoker.subjects.interruption import MATCHING, STAGED, interrupted
 from stoker.subjects.pattern import two_states
-from stoker.subjects.traffic import both_ways, copied, exchanged, flows, links, peak, received, sent
+from stoker.subjects.traffic import both_ways, copied, exchanged, flows, links, peak, received, returned, sent
 from stoker.subjects.wording import percent, rate
 
 LOW_PERCENT = 50.0
@@ -42,6 +42,9 @@ IO_PRESSURE_PERCENT = 20.0
 CORES_A_GPU = 1.0
 LOADING_CORES_A_GPU = 3.0
 """A training process keeps about one core busy; three and more are loading or transforming data."""
+BUSY_CORES_A_GPU = 6.0
+UNSATURATED_SHARE = 0.6
+"""Of the CPU limit, or, without one, cores: below, the CPUs are not what holds the input up."""
 LOADING_SHARE = 0.75
 """Of the CPUs that the GPUs' own processes leave: the workers take no more when they wait for one another."""
 WRITTEN_BYTES = 500e3
@@ -62,6 +65,7 @@ PAGEABLE_BYTES = 6e9
 FAST_COPY_BYTES = 8e9
 """bytes/s that they reach on the fastest hosts."""
 BESIDE = 1.2
+VARYING = 0.05
 SLOW_COPY_BYTES = 1.5e9
 """bytes/s that they reach at worst: many small ones."""
 PEER_BYTES = 10e9
@@ -72,6 +76,7 @@ STAGED_BYTES = 1.5e9
 """bytes/s in each direction that they exchange through host memory, where the CPUs add up, at best."""
 NVLINK_BYTES = 300e9
 """bytes/s of both directions together that collectives reach on NVLink (A100: 600 GB/s by its data sheet)."""
+ALONE_PERCENT = 60.0
 SPINNING_PERCENT = 80.0
 SPINNING_BYTES = 300e6
 SPINNING_SM_PERCENT = 50.0
@@ -80,8 +85,8 @@ SPINNING_DRAM_PERCENT = 25.0
 """Use that is no work: a kernel runs nearly always, a pod exchanges so many bytes/s, and the SMs (or, where these are
 not sampled, tensor cores and memory) are busy for less of the time than in training that its network does not hold up.
 """
-NETWORK_BYTES = 1.2e9
-"""bytes/s in each direction of 10 Gbit/s Ethernet; faster networks seldom show in a pod's counters."""
+NETWORK_BYTES = 1e9
+"""bytes/s in each direction that TCP carries over 10 Gbit/s Ethernet; faster networks seldom show in a pod."""
 
 
 MOST_BATCH_MEMORY_PERCENT = 50.0
@@ -141,10 +146,13 @@ def input_wait(exam: Examination) -> InputWait | None:
         return None
     stage = exam.training & ~interrupted(exam)
     mask = _warm(stage, exam.step)
-    there = {row for row, device in enumerate(exam.devices) if (device.life & mask).any()}
-    if mask.sum() * exam.step < LEAST_SECONDS or not there <= set(working(exam)) or not exam.sampled(mask):
+    rows = [row for row in working(exam) if (exam.devices[row].life & mask).any()]
+    if mask.sum() * exam.step < LEAST_SECONDS or not rows or not exam.sampled(mask):
         return None
-    level = float(np.nanmean(exam.use[:, mask]))
+    levels = np.array([np.nanmean(exam.use[row, mask]) for row in rows])
+    level = float(levels.mean())
+    if level > STARVED_PERCENT and levels.min() <= ALONE_PERCENT and np.sort(levels)[1] >= SPINNING_PERCENT:
+        return _alone(exam, stage, mask, exam.devices[rows[int(levels.argmin())]], float(levels.min()))
     if level >= SPINNING_PERCENT:
         return _spins(exam, stage, mask, level)
     if level > STARVED_PERCENT or (exam.device_mean(GpuSignal.DRAM, mask) or 0.0) >= DRAM_PERCENT:
@@ -152,6 +160,23 @@ def input_wait(exam: Examination) -> InputWait | None:
     memory = [device.memory[exam.active] for device in exam.devices]
     peak_memory = float(np.nanmax(memory)) if np.isfinite(memory).any() else None
     return _decide(exam, stage, mask, level, peak_memory)
+
+
+def _alone(exam: Examination, stage: BoolArray, mask: BoolArray, device: Device, level: float) -> InputWait | None:
+    """One rank that saves or uploads more often than the samples show, while all others spin until it is back."""
+    found = next((one for one in _saving(exam, mask) if one.weight is Weight.STRONG), None)
+    if found is None:
+        return None
+    words = f"{found.words}; {exam.names([device])} at {percent(level)}, the others spin meanwhile"
+    return InputWait(
+        mask=mask,
+        stage=stage,
+        level=level,
+        peak=None,
+        category=found.category,
+        confidence=Confidence.LIKELY,
+        evidence=(replace(found, words=words),),
+    )
 
 
 def _spins(exam: Examination, stage: BoolArray, mask: BoolArray, level: float) -> InputWait | None:
@@ -196,12 +221,12 @@ def _decide(exam: Examination, stage: BoolArray, mask: BoolArray, level: float, 
     wait = 1 - level / 100
     capacity = _capacity(exam, mask, level, peak_memory)
     evidence = (
-        _offload(exam, mask, capacity),
         *_saving(exam, mask),
+        _offload(exam, mask, capacity),
         _cpus(exam, mask),
         _exchange(exam, mask, wait, capacity),
         _copies(exam, mask, wait),
-        _remote(exam, mask),
+        _remote(exam, mask, loading=_loading(exam, mask)),
     )
     category, confidence, alternatives = _verdict(exam, level, peak_memory, capacity, evidence)
     return InputWait(
@@ -239,6 +264,8 @@ def _verdict(
         return strong[0], Confidence.LIKELY, ()
     if level > LOW_PERCENT or not exam.is_low:
         return None, Confidence.POSSIBLE, ()
+    if left == (Category.INEFFICIENT_HOST_GPU_TRANSFER,) and capacity is None:
+        return None, Confidence.POSSIBLE, (*left, Category.DATA_PREPROCESSING)  # or the program's own thread
     if left:
         if len(left) == 1 and capacity is None and peak_memory is not None and not unknown:
             return left[0], Confidence.POSSIBLE, ()  # all else is excluded
@@ -314,17 +341,36 @@ def _cpus(exam: Examination, mask: BoolArray) -> Evidence:
     return best
 
 
+def _loading(exam: Examination, mask: BoolArray) -> bool:
+    """Some pod's CPUs are so busy that they may set the pace."""
+    pods = {pod.name: pod for pod in exam.pods}
+    for name, values in flows(exam, PodSignal.CPU):
+        known = _known(values, mask & exam.lives.get(name, mask))
+        if len(known) and name in pods:
+            limit = pods[name].cpu_limit
+            ceiling = BUSY_CORES_A_GPU * max(pods[name].gpus, 1) if limit is None else UNSATURATED_SHARE * limit
+            if float(known.mean()) >= ceiling:
+                return True
+    return False
+
+
 def _at_limit(cores: float, pod: PodFacts) -> bool:
-    """All CPUs are busy, or, beside one for each GPU's process, most of those that are left for loading."""
+    """All CPUs are busy, or, beside one for each GPU's process, most of those that are left for loading. Without a
+    limit, what a pod requested is what a full node leaves it: it has several cores and is just there.
+    """
     if pod.cpu_limit is None:
-        return False
+        requested = pod.cpu_request or 0.0
+        several = cores >= LOADING_CORES_A_GPU * max(pod.gpus, 1)
+        return several and SATURATED_SHARE * requested <= cores <= requested / SATURATED_SHARE
     left = pod.cpu_limit - pod.gpus
     loading = left >= pod.gpus and cores - pod.gpus >= LOADING_SHARE * left
     return cores >= SATURATED_SHARE * pod.cpu_limit or loading
 
 
-def _remote(exam: Examination, mask: BoolArray) -> Evidence:
-    """Reading from elsewhere: data comes in all the time, and the CPUs have time."""
+def _remote(exam: Examination, mask: BoolArray, *, loading: bool) -> Evidence:
+    """Reading from elsewhere: data comes in all the time, and the CPUs have time. Where they are `loading`, the pace of
+    what comes in may follow theirs.
+    """
     category = Category.REMOTE_DATA_READ
     incoming = peak(exam, received(exam), mask)
     stored = peak(exam, flows(exam, PodSignal.DISK_READ), mask)
@@ -335,16 +381,17 @@ def _remote(exam: Examination, mask: BoolArray) -> Evidence:
     pressed = waits is not None and waits >= IO_PRESSURE_PERCENT
     if pressed:
         words = f"{words}, a task waits for storage {percent(waits or 0.0)} of the time".removeprefix(", ")
+    work = progress(exam)
     if incoming is not None and incoming >= LEAST_RECEIVED_BYTES:
-        work = progress(exam)
         follows = any(tied(work, values, mask) for _, values in received(exam))
         if follows and not pressed:
             words = f"{words}, and the GPUs work the more the more it is"
-        if follows or pressed:
+        if pressed or (follows and not loading):
             return Evidence(category=category, weight=Weight.STRONG, words=words)
-        if incoming >= RECEIVED_BYTES:
+        if follows or incoming >= RECEIVED_BYTES:
             return Evidence(category=category, weight=Weight.OPEN, words=words)
-    if pressed or (stored is not None and stored >= READ_BYTES):
+    read = stored is not None and stored >= READ_BYTES
+    if pressed or (read and any(tied(work, values, mask) for _, values in flows(exam, PodSignal.DISK_READ))):
         return Evidence(category=category, weight=Weight.OPEN, words=words)
     return Evidence(category=category, weight=Weight.UNKNOWN if incoming is None else Weight.REFUTED, words=words)
 
@@ -363,8 +410,11 @@ def _copies(exam: Examination, mask: BoolArray, wait: float) -> Evidence:
         return Evidence(category=category, weight=Weight.UNKNOWN)
     speed = float(np.mean(speeds))
     words = f"{rate(speed)} copied to each GPU"
-    # Copies that hold up the program take no more than the wait: what takes longer runs beside the kernels.
-    beside = speed / FAST_COPY_BYTES > BESIDE * wait
+    # Copies that hold up the program take no more than the wait: what takes longer runs beside the kernels. And each
+    # step's take as long as the last one's: a pace that varies has its reason elsewhere.
+    work = progress(exam)[mask]
+    varies = float(np.nanstd(work)) > VARYING * float(np.nanmean(work))
+    beside = varies or speed / FAST_COPY_BYTES > BESIDE * wait
     weight = Weight.REFUTED if beside else _weighed(speed, PAGEABLE_BYTES, SLOW_COPY_BYTES, wait)
     return Evidence(category=category, weight=weight, words=words)
 
@@ -402,15 +452,18 @@ def _exchange(exam: Examination, mask: BoolArray, wait: float, capacity: Categor
         weight = _weighed(between, NETWORK_BYTES, NETWORK_BYTES / 4, wait)
         found.append(Evidence(category=category, weight=weight, words=words))
     over_pcie = PEER_BYTES if capacity is Category.IMPROPER_BATCH_SIZE else STAGED_BYTES
-    for words, rows, speed, worst in (
-        ("over NVLink", links(exam), NVLINK_BYTES, NVLINK_BYTES / 4),
-        ("over PCIe in both directions", both_ways(exam), over_pcie, STAGED_BYTES / 2),
-    ):
+    ways = [("over NVLink", links(exam), NVLINK_BYTES, NVLINK_BYTES / 4)]
+    if exam.facts.nodes == 1:  # of several, what crosses the host link may be on its way to the network
+        ways.append(("over PCIe in both directions", both_ways(exam), over_pcie, STAGED_BYTES / 2))
+    elsewhere = exam.facts.gpus_per_node > 1 and not ways[0][1]
+    for words, rows, speed, worst in ways:
         known = _known(mean_of(np.array(rows)), mask) if rows else np.empty(0)
         if len(known):
             mean = float(known.mean())
             weight = _weighed(mean, speed, worst, wait)
             found.append(Evidence(category=category, weight=weight, words=f"{rate(mean)} a GPU {words}"))
+    if elsewhere:  # NVLink may be there, and isn't sampled
+        found.append(Evidence(category=category, weight=Weight.UNKNOWN))
     return max(found, key=lambda one: one.weight, default=Evidence(category=category, weight=Weight.UNKNOWN))
 
 
@@ -425,30 +478,35 @@ def _saving(exam: Examination, mask: BoolArray) -> tuple[Evidence, Evidence]:
             Evidence(category=Category.INTERMEDIATE_RESULT_UPLOAD, weight=upload, words=words),
         )
 
-    writers = [*sent(exam), *flows(exam, PodSignal.DISK_WRITE)]
-    if not writers:
-        return both(Weight.UNKNOWN, Weight.UNKNOWN)
     incoming = peak(exam, received(exam), mask) or 0.0
     loss = 100.0 - progress(exam)
-    steady, follows = 0.0, False
-    for pod, values in writers:
+    steady: tuple[float, str, FloatArray] | None = None
+    staging = (
+        pod_values for pod_values in flows(exam, PodSignal.DISK_WRITE) if not _stages(pod_values[1], incoming, mask)
+    )
+    for pod, values in (*sent(exam), *staging):
         known = _known(values, mask & exam.lives.get(pod, mask))
-        if len(known) and float(np.median(known)) > steady:
-            steady, follows = float(np.median(known)), tied(loss, values, mask)
-    if steady < max(WRITTEN_BYTES, ANSWERS * incoming):
+        if len(known) and (steady is None or float(np.median(known)) > steady[0]):
+            steady = float(np.median(known)), pod, values
+    if steady is None:
+        return both(Weight.UNKNOWN, Weight.UNKNOWN)
+    speed, pod, values = steady
+    if speed < max(WRITTEN_BYTES, ANSWERS * incoming):
         return both(Weight.REFUTED, Weight.REFUTED)
-    words = f"{rate(steady)} written or sent all the time"
-    rows = [device.signal(GpuSignal.PCIE_TX) for device in exam.devices]
-    known_rows = [values for values in rows if values is not None]
-    if not known_rows:
-        large = steady >= MODEL_RATE
-        return both(
-            Weight.OPEN if large else Weight.REFUTED, Weight.OPEN if large or not follows else Weight.STRONG, words
-        )
-    from_gpu = float(np.nanmean(np.nansum(np.array(known_rows), axis=0)[mask]))
-    if steady >= MODEL_RATE and MATCHING[0] <= from_gpu / steady <= MATCHING[1]:
+    words = f"{rate(speed)} written or sent all the time"
+    large, follows, from_gpu = speed >= MODEL_RATE, tied(loss, values, mask), returned(exam, mask, pod)
+    if from_gpu is None:
+        upload = Weight.OPEN if large or not follows else Weight.STRONG
+        return both(Weight.OPEN if large else Weight.REFUTED, upload, words)
+    if large and MATCHING[0] <= from_gpu / speed <= MATCHING[1]:
         return both(Weight.STRONG, Weight.REFUTED, f"{words}, {rate(from_gpu)} from the GPUs")
     return both(Weight.REFUTED, Weight.STRONG if follows else Weight.OPEN, words)
+
+
+def _stages(written: FloatArray, incoming: float, mask: BoolArray) -> bool:
+    """What is written is data on its way in: as much, or half as much, is received."""
+    known = _known(written, mask)
+    return bool(len(known)) and incoming >= STAGED * float(known.mean()) > 0
 
 
 def _weighed(speed: float, at_best: float, at_worst: float, wait: float) -> Weight:

@@ -18,19 +18,22 @@ from stoker.subjects.drops import EQUAL_SIZES, Drops, drops
 from stoker.subjects.effort import effort, mean_of, progress, working
 from stoker.subjects.examination import SATURATED_SHARE, Device, Examination, once
 from stoker.subjects.grid import BoolArray
-from stoker.subjects.traffic import Flow, both_ways, exchanged, flows, links, received, sent
+from stoker.subjects.traffic import Flow, both_ways, exchanged, flows, links, received, returned, sent
 from stoker.subjects.wording import count, minutes, percent, rate, size
 
 LOST_SHARE = 0.10
 """Of the GPUs' time in the active stage. Under a tenth the best fix returns less than what a run varies by, and a
 validation of some seconds each epoch, which is no fault, stays below.
 """
-BURST_BYTES = 1e6
-"""bytes/s over the level outside: metrics, logs and heartbeats stay below."""
+BURST_BYTES = 500e3
+LEAST_CARRIED_BYTES = 5e6
+"""bytes/s over the level outside, and bytes in a drop: metrics, logs and heartbeats stay below."""
 STAGED = 0.5
 """What is written is data staged on its way in, if half as much or more has been received."""
 LINK_BYTES = 100e6
 """bytes/s a GPU over its links beyond the level outside."""
+USUAL_PERCENTILE = 25.0
+"""Of what a GPU sends to the host: losses and metrics, step after step."""
 HITS = 0.8
 """The share of the drops in which the burst is seen: of short ones a scrape misses some."""
 MODEL_BYTES = 100e6
@@ -94,6 +97,20 @@ class Interruption:
         return f"{count(found.count, 'drop')} from {percent(found.level)} to {percent(found.floor)}, {rhythm}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Burst:
+    """A flow of a pod that rises within the drops, and what it does there (`sent`)."""
+
+    word: str
+    pod: str
+    fit: Coincidence
+
+    @property
+    def words(self) -> str:
+        """As a clause."""
+        return f"meanwhile {rate(self.fit.inside)} {self.word} ({rate(self.fit.outside)} otherwise)"
+
+
 @once
 def interruption(exam: Examination) -> Interruption | None:
     """What interrupts the job's GPUs for a tenth of their active time or more; None where nothing does."""
@@ -102,7 +119,9 @@ def interruption(exam: Examination) -> Interruption | None:
     found = _drops(exam)
     if found is None or found[0].share < LOST_SHARE:
         return None
-    return _judge(exam, *found)
+    judged = _judge(exam, *found)
+    # What may be the level's own noise is a pattern only if something else has the same.
+    return judged if found[0].clear or judged.kind is not Kind.UNDECIDED else None
 
 
 def interrupted(exam: Examination) -> BoolArray:
@@ -121,9 +140,8 @@ def _drops(exam: Examination) -> tuple[Drops, tuple[Device, ...]] | None:
     if not rows:
         return None
     averaged = all(exam.devices[row].signal(GpuSignal.GRAPHICS) is not None for row in rows)
-    least_steps = 1 if averaged else 2
     mask = exam.training
-    together = drops(progress(exam), mask, exam.step, least_steps=least_steps)
+    together = drops(progress(exam), mask, exam.step, averaged=averaged)
     if together is not None and together.share >= LOST_SHARE:
         falling = tuple(exam.devices[row] for row in rows if _falls(exam.use[row], together))
         return together, falling or tuple(exam.devices[row] for row in rows)
@@ -132,7 +150,7 @@ def _drops(exam: Examination) -> tuple[Drops, tuple[Device, ...]] | None:
     alone = [
         (found, exam.devices[row])
         for row in rows
-        if (found := drops(effort(exam)[row], mask, exam.step, least_steps=least_steps)) is not None
+        if (found := drops(effort(exam)[row], mask, exam.step, averaged=averaged)) is not None
     ]
     if not alone:
         return None
@@ -164,16 +182,16 @@ def _judge(exam: Examination, found: Drops, devices: tuple[Device, ...]) -> Inte
                 undecided,
                 kind=kind,
                 confidence=Confidence.CERTAIN,
-                evidence=f'the log says "{mark}"' + ("" if written is None else f"; {_burst(*written)}"),
-                carried=None if written is None else written[1].amount,
+                evidence=f'the log says "{mark}"' + ("" if written is None else f"; {written.words}"),
+                carried=None if written is None else written.fit.amount,
                 mark=mark,
             )
     decided = replace(undecided, confidence=Confidence.LIKELY)
     read = _strongest(exam, [("received", received(exam))], found)
-    if read is not None and (written is None or read[1].amount >= STAGED * written[1].amount):
-        return replace(decided, kind=Kind.READ, evidence=_burst(*read))
+    if read is not None and (written is None or read.fit.amount >= STAGED * written.fit.amount):
+        return replace(decided, kind=Kind.READ, evidence=read.words)
     if written is not None:
-        return _judge_written(exam, undecided, *written)
+        return _judge_written(exam, undecided, written)
     links = _links(exam, found)
     if links is not None and len(devices) == len(working(exam)) > 1:
         return replace(decided, kind=Kind.EXCHANGE, evidence=links)
@@ -185,32 +203,27 @@ def _judge(exam: Examination, found: Drops, devices: tuple[Device, ...]) -> Inte
         return replace(
             undecided,
             kind=Kind.CHECKPOINT,
-            evidence=f"{size(from_gpu)} from the GPUs around each",
+            evidence=f"{size(from_gpu)} from the GPUs for each",
             carried=from_gpu,
             alternatives=(Category.INTERMEDIATE_RESULT_UPLOAD,),
         )
     return undecided
 
 
-def _judge_written(exam: Examination, undecided: Interruption, word: str, burst: Coincidence) -> Interruption:
+def _judge_written(exam: Examination, undecided: Interruption, burst: Burst) -> Interruption:
     """A saved model or a result: a model is large, of equal size, and has left the GPUs just before."""
-    found, from_gpu = undecided.drops, _from_gpu(exam, undecided.drops)
-    evidence = f"{_burst(word, burst)}, {size(burst.amount)} each"
-    matches = from_gpu is not None and MATCHING[0] <= from_gpu / max(burst.amount, 1.0) <= MATCHING[1]
+    found, fit, from_gpu = undecided.drops, burst.fit, _from_gpu(exam, undecided.drops, burst.pod)
+    evidence = f"{burst.words}, {size(fit.amount)} each"
+    matches = from_gpu is not None and MATCHING[0] <= from_gpu / max(fit.amount, 1.0) <= MATCHING[1]
     if from_gpu is not None and matches:
-        evidence += f", {size(from_gpu)} from the GPUs around it"
-    judged = replace(undecided, evidence=evidence, carried=burst.amount)
-    large = burst.amount >= MODEL_BYTES
-    alike = found.regular and (burst.amount_variation <= EQUAL_SIZES or found.equal)
+        evidence += f", {size(from_gpu)} from the GPUs for it"
+    judged = replace(undecided, evidence=evidence, carried=fit.amount)
+    large = fit.amount >= MODEL_BYTES
+    alike = found.regular and (fit.amount_variation <= EQUAL_SIZES or found.equal)
     if large and (matches or alike):
         # Alike, though the GPUs' traffic was sampled and doesn't match: a state that lives on the host may not show.
-        sure = matches or from_gpu is None
-        return replace(
-            judged,
-            kind=Kind.CHECKPOINT,
-            confidence=Confidence.LIKELY if sure else Confidence.POSSIBLE,
-            alternatives=() if sure else (Category.INTERMEDIATE_RESULT_UPLOAD,),
-        )
+        other = () if matches or from_gpu is None else (Category.INTERMEDIATE_RESULT_UPLOAD,)
+        return replace(judged, kind=Kind.CHECKPOINT, confidence=Confidence.LIKELY, alternatives=other)
     sure = not large or from_gpu is not None
     return replace(
         judged,
@@ -220,38 +233,28 @@ def _judge_written(exam: Examination, undecided: Interruption, word: str, burst:
     )
 
 
-def _burst(word: str, burst: Coincidence) -> str:
-    return f"meanwhile {rate(burst.inside)} {word} ({rate(burst.outside)} otherwise)"
-
-
-def _strongest(
-    exam: Examination, sources: Sequence[tuple[str, Iterable[Flow]]], found: Drops
-) -> tuple[str, Coincidence] | None:
+def _strongest(exam: Examination, sources: Sequence[tuple[str, Iterable[Flow]]], found: Drops) -> Burst | None:
     """The flow that rises most within the drops, where it does so in most of them and not by chance."""
     seen = [
-        (word, fit)
+        Burst(word=word, pod=pod, fit=fit)
         for word, source in sources
-        for _, values in source
+        for pod, values in source
         if (fit := coincidence(values, found.spans, exam.training, exam.step, floor=BURST_BYTES)) is not None
     ]
-    fitting = [(word, fit) for word, fit in seen if _fits(fit, BURST_BYTES)]
-    return max(fitting, key=lambda pair: pair[1].amount, default=None)
+    fitting = (one for one in seen if _fits(one.fit, BURST_BYTES) and one.fit.amount >= LEAST_CARRIED_BYTES)
+    return max(fitting, key=lambda one: one.fit.amount, default=None)
 
 
 def _fits(fit: Coincidence, floor: float) -> bool:
     return fit.hits >= HITS and fit.chance <= UNLIKELY and fit.excess >= floor
 
 
-def _from_gpu(exam: Examination, found: Drops) -> float | None:
-    """Bytes that the GPUs send to the host as a drop begins, the middle one; None without samples, 0.0 where it is no
-    more than at other times.
+def _from_gpu(exam: Examination, found: Drops, pod: str | None = None) -> float | None:
+    """Bytes that the GPUs of a pod, or of all, send to the host for each drop; None without samples. In training little
+    else leaves a GPU, so no moment is looked for, which short drops would not show.
     """
-    rows = [values for device in exam.devices if (values := device.signal(GpuSignal.PCIE_TX)) is not None]
-    if not rows:
-        return None
-    onsets = [(first, first + 1) for first, _ in found.spans]
-    fit = coincidence(np.nansum(np.array(rows), axis=0), onsets, exam.training, exam.step, floor=BURST_BYTES)
-    return None if fit is None else max(fit.amount, 0.0) if fit.chance <= UNLIKELY else 0.0
+    speed = returned(exam, exam.training, pod, over=USUAL_PERCENTILE)
+    return None if speed is None else speed * found.seconds / found.count
 
 
 def _links(exam: Examination, found: Drops) -> str | None:
@@ -260,13 +263,13 @@ def _links(exam: Examination, found: Drops) -> str | None:
         return None
     net = _strongest(exam, [("both sent and received", exchanged(exam))], found)
     if net is not None:
-        return _burst(*net)
+        return net.words
     for word, rows in (("over NVLink", links(exam)), ("over PCIe, both ways", both_ways(exam))):
         if not rows:
             continue
         fit = coincidence(mean_of(np.array(rows)), found.spans, exam.training, exam.step, floor=LINK_BYTES)
         if fit is not None and _fits(fit, LINK_BYTES):
-            return _burst(f"a GPU {word}", fit)
+            return Burst(word=f"a GPU {word}", pod="", fit=fit).words
     return None
 
 

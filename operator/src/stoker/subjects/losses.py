@@ -5,6 +5,7 @@ from datetime import datetime
 
 from stoker.models.finding import Recoverable
 from stoker.models.vocabulary import Category, Confidence, Source
+from stoker.subjects.effort import working
 from stoker.subjects.examination import Claim, Examination
 from stoker.subjects.grid import BoolArray
 from stoker.subjects.input_wait import InputWait, input_wait
@@ -106,7 +107,7 @@ def combined(exam: Examination, drops: Interruption | None, level: InputWait | N
     since, until = exam.span(mask)
     if drops is not None and goes_on(exam, drops):
         until = exam.until(len(exam.life))
-    explains = exam.explains(mask)
+    explains = exam.explains(mask, [exam.devices[row] for row in working(exam)])
     hours = exam.idle_hours(explains)
     return Loss(
         mask=mask,
