@@ -14,7 +14,7 @@ import json
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from multiprocessing import Pool
@@ -126,6 +126,38 @@ def text(tier: Tier, verdicts: Sequence[Verdict], found: Score) -> Iterator[str]
     yield ""
 
 
+def markdown(scores: Mapping[Tier, Score]) -> Iterator[str]:
+    """The tables of docs/accuracy.md: a column for each tier."""
+
+    def row(name: str, value: Callable[[Score], str]) -> str:
+        return f"| {name} | " + " | ".join(value(one) for one in scores.values()) + " |"
+
+    head = "| " + " | ".join(tier.value for tier in scores) + " |\n|---|" + "---|" * len(scores)
+    yield "| " + head
+    yield row("jobs", lambda one: str(one.jobs))
+    yield row("macro-F1, the study's fifteen", lambda one: _percent(one.macro_f1))
+    yield row("macro-F1, all nineteen", lambda one: _percent(one.macro_f1_all))
+    yield row("healthy jobs with a finding", lambda one: f"{one.healthy_found} of {one.healthy}")
+    for category in RECLAIM:
+        shares = (_percent(one.reclaim_precision[category]) for one in scores.values())
+        yield f"| precision of {category.value}, at least likely | {' | '.join(shares)} |"
+    if any(one.pairs for one in scores.values()):
+        yield row("pairs, both causes found", lambda one: _percent(one.both))
+        yield row("pairs, one of them found", lambda one: _percent(one.one))
+    yield row("left undecided", lambda one: _percent(one.undecided))
+    yield row("of these with a true candidate", lambda one: _percent(one.told))
+    yield row("ms of CPU a diagnosis", lambda one: f"{one.seconds / one.jobs * 1000:.0f}")
+    yield ""
+    yield "Precision / recall in percent:"
+    yield ""
+    yield "| category " + head
+    for category in Category:
+        measures = [one.measures[category] for one in scores.values()]
+        if any(measure.hits + measure.missed for measure in measures):
+            values = " | ".join(f"{_percent(m.precision)} / {_percent(m.recall)}" for m in measures)
+            yield f"| {category.value} | {values} |"
+
+
 def _said(one: Verdict) -> str:
     words = [category.value for category in one.found]
     return " + ".join(words + ([UNDECIDED] if one.undecided else [])) or NONE
@@ -186,7 +218,7 @@ def main() -> None:
     )
     parser.add_argument("--show", choices=sorted(CASES), metavar="CASE", help="all that is said of a case's jobs")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--format", choices=["text", "json"], default="text")
+    parser.add_argument("--format", choices=["text", "json", "markdown"], default="text")
     options = parser.parse_args()
     tiers = options.tier or list(Tier)
     if options.show:
@@ -197,15 +229,17 @@ def main() -> None:
         parser.error("--unseen goes with --seeds reporting: what is seen while tuning is no longer unseen")
     cases = options.case or [name for name, one in CASES.items() if one.unseen is options.unseen]
     work = [(case, seed) for case in cases for seed in options.seeds]
-    documents = []
+    documents, scores = [], {}
     with Pool(options.jobs) as pool:
         judged = pool.map(partial(judge, tiers), work, chunksize=8)
     for tier, verdicts in zip(tiers, zip(*judged, strict=True), strict=True):
-        found = score(verdicts)
+        found = scores[tier] = score(verdicts)
         if options.format == "json":
             documents.append(as_json(tier, options.seeds, found, verdicts))
-        else:
+        elif options.format == "text":
             print("\n".join(text(tier, verdicts, found)))
+    if options.format == "markdown":
+        print("\n".join(markdown(scores)))
     if options.format == "json":
         json.dump(documents, sys.stdout, indent=2)
         print()
