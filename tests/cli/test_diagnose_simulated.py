@@ -1,0 +1,60 @@
+"""Whatever a simulated job does, its answer is as published, and its picture fits the screen."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from simulator import CASES, Tier, record, simulate
+from stoker.cli.diagnosis import json as as_json
+from stoker.cli.diagnosis import text as as_text
+from stoker.cli.diagnosis.look import Looker, Period
+from stoker.cli.diagnosis.picture import MAX_COLUMNS, MIN_COLUMNS, room
+from stoker.cli.diagnosis.workload import Workload
+from stoker.cli.terminal import Screen
+from stoker.models.screen import MetricsUnavailable, Question
+from stoker.models.screen import Screen as MetricsScreen
+from stoker.models.series import JobFacts, JobSeries
+from stoker.models.vocabulary import UnknownReason
+from tests.cli.test_formats import strict
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/diagnose-v1.json").read_text())
+SEED = 90_210
+SCREENS = (Screen(width=110), Screen(width=60, unicode=False), Screen(width=200, colour=True))
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A metrics' source with one job's series; it answers no screen."""
+
+    kept: JobSeries
+
+    async def series(self, facts: JobFacts, start: datetime, end: datetime, step: timedelta) -> JobSeries:
+        return self.kept
+
+    async def screen(self, questions: Sequence[Question], now: datetime) -> Sequence[MetricsScreen]:
+        raise MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, "no answer")
+
+
+@pytest.mark.parametrize("case", sorted(CASES)[::9])
+@pytest.mark.parametrize("tier", [Tier.UTIL_ONLY, Tier.DEFAULTS])
+async def test_every_answer_is_as_published(case: str, tier: Tier) -> None:
+    job = simulate(case, SEED)
+    facts, series, now = record(job, tier)
+    for screen in SCREENS:
+        looker = Looker(source=Recorded(series), period=Period(now=now), columns=room(screen))
+        (looked,) = await looker.look_at([Workload(facts=facts, static_findings=tuple(job.static_findings))])
+        assert looked.error is None
+        shown = as_text.render([looked], screen).splitlines()
+        assert looked.picture is not None
+        assert MIN_COLUMNS <= looked.picture.columns <= MAX_COLUMNS
+        if not screen.colour:
+            too_wide = [line for line in shown if len(line) > screen.width and "https://" not in line]
+            assert too_wide == []  # an address is never broken
+    answer = json.loads(as_json.render([looked]))
+    Draft202012Validator(strict(SCHEMA)).validate(answer)
+    assert answer["jobs"][0]["reclaim"]["eligible"] is False  # no screen, no reclaim
