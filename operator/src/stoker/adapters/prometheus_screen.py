@@ -21,8 +21,10 @@ PRIMARY = (GpuSignal.UTIL, GpuSignal.GRAPHICS)
 """What coverage is counted on: without either, the silence of the others proves nothing."""
 GLANCE = timedelta(minutes=10)
 """A glance goes back so far, or as far as the shortest window asked for: who has worked in it has worked in all."""
-NAMED_PODS = 300
-"""Up to so many pods are named in a query: their names and the rows about them stay a few hundred kilobytes."""
+NAMED_PODS = 200
+"""Up to so many pods are named in a query. The longest names, some times for each metric, make up a megabyte, which is
+as much as proxies commonly pass.
+"""
 CLOSE_QUERIES = 3
 """Queries for what is looked at closely: NAMED_PODS pods each."""
 WINDOWS = 4
@@ -100,8 +102,6 @@ class Screening:
         self._resolution = resolution
         self._max_skew = max_skew
         self._stretches: dict[DeviceKey, _Stretch] = {}
-        self._labels: set[str] = set()
-        """The labels of the last glance's rows."""
 
     async def read(self, questions: Sequence[Question], now: datetime) -> list[Screen]:
         """A glance at all pods, aggregated by Prometheus; a close look at those that may be idle, in up to
@@ -172,7 +172,6 @@ class Screening:
     def _glances(self, rows: Rows) -> dict[PodKey, PodGlance]:
         """The pods that any row speaks of."""
         origins = {metric.name: metric for metric in self._profile.of(*PRIMARY)}
-        self._labels = {label for row in rows for label in row["metric"]}
         pods: dict[PodKey, dict[str, float]] = {}
         samples: dict[str, list[float]] = defaultdict(list)
         for row in rows:
@@ -201,13 +200,6 @@ class Screening:
 
     # -------------------------------------------------------------------------------------------------------- closely
 
-    def _selecting(self, pods: Iterable[str]) -> list[dict[str, str]]:
-        """As the profile's, but by those labels only that some pod of the glance has its name in: the names of many
-        pods are long.
-        """
-        places = zip(self._profile.labels["pod"], self._profile.selecting(sorted(set(pods))), strict=True)
-        return [matcher for label, matcher in places if label in self._labels]
-
     def _close_query(self, windows: Mapping[PodKey, timedelta]) -> str:
         """Everything that can contradict rest, of each device of these pods, each over its own window."""
         pods_of: dict[timedelta, list[str]] = defaultdict(list)
@@ -217,7 +209,7 @@ class Screening:
         others = self._profile.of(*(signal for signal in ACTIVITY_SIGNALS if signal not in PRIMARY))
         terms = [self._last(metric, [pod for _, pod in windows]) for metric in primary]
         for window, pods in pods_of.items():
-            matchers = self._selecting(pods)
+            matchers = self._profile.selecting(sorted(set(pods)))
             seconds = f"{window.total_seconds():g}"
             terms.append(named(f"{COVERAGE}/{seconds}", self._coverage(matchers, window)))
             for metric in primary:
@@ -225,15 +217,16 @@ class Screening:
                 terms.append(named(f"{DOUBT}/{seconds}/{metric.name}", self._doubt(metric, matchers, window)))
             for metric in others:
                 if (lowest := self._lowest_ceiling(metric)) is not None:
-                    # What rests by any unit is left out; a value that is none (NaN, a blank) is not at most anything.
-                    extents = self._extents(metric, matchers, window)
-                    terms.append(named(f"{metric.name}/{seconds}", f"({extents}) unless ({extents}) <= {lowest:g}"))
+                    # What rests by any unit is left out; a value that is none (NaN, a blank) is neither lifted to the
+                    # ceiling nor equal to it.
+                    extents = f"clamp_min({self._extents(metric, matchers, window)}, {lowest:g}) != {lowest:g}"
+                    terms.append(named(f"{metric.name}/{seconds}", extents))
         return union(terms)
 
     def _last(self, metric: Metric, pods: Iterable[str]) -> str:
         """When each device of these pods was sampled last: by all who hold it, as it may be shared with any pod."""
         devices = ", ".join(sorted({*self._profile.labels["device"], *self._profile.labels["instance"]}))
-        held = " or ".join(selector(metric.name, matcher) for matcher in self._selecting(pods))
+        held = " or ".join(selector(metric.name, matcher) for matcher in self._profile.selecting(sorted(set(pods))))
         times = f"timestamp({metric.name}) and on ({devices}) ({held})"
         return named(f"{LAST}/{metric.name}", aggregate("max", self._profile.grouping, times))
 
@@ -265,9 +258,9 @@ class Screening:
         return f"{highest} - min_over_time({chosen}[{span}])" if metric.signal is GpuSignal.NVLINK else highest
 
     def _doubt(self, metric: Metric, matchers: Sequence[Mapping[str, str]], window: timedelta) -> str:
-        # max_over_time skips NaN and coverage counts it; a sum is NaN as soon as one sample is, and then not >= 0.
-        chosen = [f"{selector(metric.name, matcher)}[{duration(window)}]" for matcher in matchers]
-        doubt = " or ".join(f"(present_over_time({one}) unless sum_over_time({one}) >= 0)" for one in chosen)
+        # max_over_time skips NaN and coverage counts it; a sum is NaN as soon as one sample is, and that is not 0.
+        chosen = (f"{selector(metric.name, matcher)}[{duration(window)}]" for matcher in matchers)
+        doubt = " or ".join(f"clamp_max(sum_over_time({one}), 0) != 0" for one in chosen)
         if self._max_skew is not None:
             # An agent whose clock is ahead stamps the latest samples with times that nobody asks for yet.
             ahead = f"[{duration(AHEAD - self._max_skew)}] offset -{duration(AHEAD)}"
@@ -429,7 +422,7 @@ class Screening:
         """
         labels = self._profile.grouping
         span = duration(QUIET_STEP)
-        matchers = self._selecting(pod for _, pod in pods)
+        matchers = self._profile.selecting(sorted({pod for _, pod in pods}))
         models = {gpu.model for gpus in pods.values() for gpu in gpus}
         terms: list[str] = []
         for metric in self._profile.of(*ACTIVITY_SIGNALS):
