@@ -10,8 +10,8 @@ import numpy as np
 from stoker.models.series import FloatArray, LogMark, MarkKind, PodSignal
 from stoker.models.vocabulary import Category, Confidence, JobType, Source
 from stoker.subjects.examination import SATURATED_SHARE, Claim, Examination, once
+from stoker.subjects.gaps import long_gaps
 from stoker.subjects.grid import BoolArray
-from stoker.subjects.stages import runs
 from stoker.subjects.wording import count, gpu_hours, interval, minutes
 
 CONTEXT_MIB = 1024.0
@@ -21,8 +21,6 @@ WORK_WITHIN_SECONDS = 600.0
 """The first use of a GPU is two busy minutes within ten: a check that the devices are there is shorter."""
 SMOOTHING_SECONDS = 120.0
 """An installer downloads, unpacks and compiles by turns: what it does shows over two minutes."""
-LONGEST_GAP_SECONDS = 180.0
-"""So long may samples be missing: three scrapes of a minute each."""
 SHORT_SECONDS = 120.0
 """A shorter stretch between two others belongs to what came before."""
 QUIET_CORES = 0.1
@@ -165,7 +163,9 @@ def _startup(exam: Examination, attempt: BoolArray) -> Startup | None:
     alive = np.flatnonzero(attempt)
     first, end = int(alive[0]), int(alive[-1]) + 1
     used = _first_use(exam, first, end)
-    last = _first_gap(exam, first, end if used is None else used)
+    last = end if used is None else used
+    # What was before a gap stands.
+    last = next((start for start, _ in long_gaps(exam, first, last)), last)
     mask = exam.steps(first, last)
     if last == first or not exam.sampled(mask):
         return None
@@ -179,13 +179,6 @@ def _startup(exam: Examination, attempt: BoolArray) -> Startup | None:
         used=used is not None,
         memory_known=bool(np.isfinite(memory).any(axis=1).all()),
     )
-
-
-def _first_gap(exam: Examination, first: int, last: int) -> int:
-    """Where samples of some GPU are missing for long, first; the end where they never are. What was before stands."""
-    unknown = np.asarray((exam.alive & ~exam.busy & ~exam.idle).any(axis=0), dtype=np.bool_)[first:last]
-    gaps = [start for start, stop in runs(unknown) if (stop - start) * exam.step > LONGEST_GAP_SECONDS]
-    return first + gaps[0] if gaps else last
 
 
 def _first_use(exam: Examination, first: int, end: int) -> int | None:

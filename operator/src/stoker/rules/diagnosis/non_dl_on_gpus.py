@@ -19,7 +19,8 @@ its GPUs are lost for its whole life.
 - where a GPU holds more than a CUDA context takes;
 - where any GPU has too few samples, and for serving and interactive jobs.
 
-Without samples of GPU memory, or of the pods' CPUs, it is only possible.
+Without samples of the pods' CPUs it is only possible, and so it is without those of GPU memory while the job runs: it
+may hold a model there, and wait.
 
 ## Change
 
@@ -51,7 +52,7 @@ def check(exam: Examination) -> Iterator[Claim]:
     since, until = exam.time(exam.stages[0].first), exam.until(exam.stages[-1].last)
     memory = "no samples of GPU memory" if unused.context is None else "no GPU memory ever allocated"
     cpu = "no samples of the CPUs" if unused.cores is None else f"{unused.cores:.1f} CPU cores busy"
-    sure = unused.context is not None and unused.cores is not None
+    sure = unused.cores is not None and (unused.context is not None or not exam.running)
     possible = (Category.API_MISUSE, Category.DATA_PREPROCESSING) if exam.running else (Category.API_MISUSE,)
     yield Claim(
         detail=(

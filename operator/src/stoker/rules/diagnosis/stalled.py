@@ -57,7 +57,8 @@ POLLING_WATTS = 60.0
 POLLING_FACTOR = 1.75
 """What polling draws over a context without work at most: clocks stand high, and a few processors read flags."""
 POLLING_SHARE = 0.5
-"""Of what the GPU has drawn at work, where tensor cores or memory say that it rests."""
+POLLING_SHARE_ALONE = 0.4
+"""Of what the GPU has drawn at work; less where neither tensor cores nor memory can be seen beside its power."""
 UNFED_BYTES = 1e6
 """bytes/s from the host: a program without tensor cores and with little memory traffic is at least given its data."""
 WORKED_PERCENTILE = 95.0
@@ -147,11 +148,10 @@ def _power_bound(device: Device) -> float | None:
     if power is None:
         return None
     polling = None if rest is None else max(rest + POLLING_WATTS, POLLING_FACTOR * rest)
-    if _known(device, GpuSignal.TENSOR) is None and _known(device, GpuSignal.DRAM) is None:
-        return polling
-    worked = POLLING_SHARE * _at_its_best(power)
+    alone = _known(device, GpuSignal.TENSOR) is None and _known(device, GpuSignal.DRAM) is None
+    worked = (POLLING_SHARE_ALONE if alone else POLLING_SHARE) * _at_its_best(power)
     if polling is not None:
-        return max(polling, worked)
+        return polling if alone else max(polling, worked)
     # Of a job that has spun for its whole life its own best is no work.
     full = power[np.isfinite(power) & (np.nan_to_num(device.use) >= SPINNING_PERCENT)]
     return worked if len(full) and worked > float(full.min()) else None

@@ -13,7 +13,8 @@ script waits for.
 
 ## When it stays silent
 
-- while any GPU works, or any GPU of any pod has no samples: what is missing is not idle;
+- while any GPU works, or any GPU of any pod has no samples, and for ten minutes after that: what is missing is not
+  idle;
 - while a pod computes, sends, receives or writes, and for ten minutes after that: a final evaluation on the CPUs or an
   upload is work;
 - in a running job, while the rest is not twice as long as the longest from which it has come back;
@@ -44,6 +45,7 @@ from stoker.models.rule import Rule
 from stoker.models.series import PodSignal
 from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
 from stoker.subjects.examination import Claim, Examination
+from stoker.subjects.gaps import long_gaps
 from stoker.subjects.grid import BoolArray
 from stoker.subjects.person import looks_interactive
 from stoker.subjects.wording import clock, count, gpu_hours, interval, minutes
@@ -77,7 +79,9 @@ def check(exam: Examination) -> Iterator[Claim]:
         return
     last = int(np.flatnonzero(exam.life)[-1]) + 1
     settled = int(worked[-1]) + 1 + int(SETTLING_SECONDS / exam.step)
-    first = _rest(exam, int(worked[-1]) + 1, settled, last)
+    first = max(
+        [_rest(exam, int(worked[-1]) + 1, settled, last), *(stop for _, stop in long_gaps(exam, settled, last))]
+    )
     tail, quiet = exam.steps(first, last), exam.steps(max(first, settled), last)
     least = max(LEAST_TAIL_SECONDS, PAUSE_FACTOR * _longest_pause(exam, worked) if exam.running else 0.0)
     if (last - first) * exam.step < least or not exam.covered_idle(tail):
