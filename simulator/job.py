@@ -227,7 +227,11 @@ class Story:
         peers = None if sharded else waiting
         copying = training.gpu_use(tx=training.gpu.pageable * 1e9)
         pod = PodUse(cpu=1.0, memory=training.host_memory + part, net_rx=3e3, net_tx=3e3)
-        idle = replace(QUIET, cpu=0.02 if training.exchange is not Exchange.NCCL else 1.0 * training.ranks_per_pod)
+        idle = replace(
+            QUIET,
+            memory=training.host_memory,
+            cpu=0.02 if training.exchange is not Exchange.NCCL else 1.0 * training.ranks_per_pod,
+        )
         spinners = idle.cpu if sharded or training.ranks_per_pod == 1 else 1.0 * (training.ranks_per_pod - 1)
         tails = pod if sharded else idle
         self.wait(out, activity, pod=pod, tails=tails, lead=copying, peers=peers or copying)
