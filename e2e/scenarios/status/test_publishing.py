@@ -34,11 +34,13 @@ def test_a_slow_jobs_status_says_how_much_where_and_why(jobs: SlowJobs) -> None:
 
 def test_a_steady_job_is_looked_at_again_and_again_and_its_status_stays_as_it_is(jobs: SlowJobs) -> None:
     jobs.start("steady")
+    jobs.start("idle", LEFT, hours=4)
     jobs.wait_found("steady", "GPUOversubscription")
-    jobs.settled("steady")
-    version, writes, ticks = jobs.get("steady")["metadata"]["resourceVersion"], jobs.writes(), jobs.ticks()
+    jobs.wait_found("idle", "UnreleasedJob")
+    versions = {name: jobs.settled(name) for name in ("steady", "idle")}
+    writes, ticks = jobs.writes(), jobs.ticks()
     wait_for(f"{TICKS} ticks", lambda: jobs.ticks() >= ticks + TICKS, timeout=90)
-    assert jobs.get("steady")["metadata"]["resourceVersion"] == version
+    assert {name: jobs.get(name)["metadata"]["resourceVersion"] for name in versions} == versions
     assert jobs.writes() == writes
 
 
