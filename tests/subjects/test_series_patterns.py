@@ -86,3 +86,19 @@ def test_times_have_their_date_once() -> None:
 def test_durations_and_counts() -> None:
     assert [minutes(value) for value in (40, 600, 7200)] == ["40 s", "10 min", "2.0 h"]
     assert [count(1, "process", "processes"), count(2, "process", "processes")] == ["1 process", "2 processes"]
+
+
+@pytest.mark.parametrize(
+    "nodes, odd, name",
+    [
+        (2, None, "GPU 0-1 of bert-0; GPU 0-1 of bert-1"),
+        (64, None, "GPU 0-1 of 64 pods"),
+        (6, 3, "GPU 0-1 of bert-0; GPU 0 of bert-1; GPU 0-1 of bert-2; GPU 0-1 of bert-3; 2 more pods"),
+    ],
+    ids=["few pods by name", "many alike by number", "many that differ, the first of them"],
+)
+def test_the_gpus_of_many_pods_are_said_shortly(nodes: int, odd: int | None, name: str) -> None:
+    recording = from_dict({"job": {"nodes": nodes, "gpusPerNode": 2}, "gpus": [{"util": "50x4"}]})
+    facts, series, now = recording.at(recording.length)
+    examined = examine(facts, series, Thresholds(), now)
+    assert examined.names(device for place, device in enumerate(examined.devices) if place != odd) == name

@@ -20,7 +20,7 @@ from stoker.models.vocabulary import Stage
 from stoker.subjects.activity import ACTIVITY_SIGNALS, PROFILING_SIGNALS, idle_ceiling
 from stoker.subjects.grid import BoolArray, job_lives
 from stoker.subjects.stages import Span, evaluations, runs, split, stages, without_start
-from stoker.subjects.wording import ranges
+from stoker.subjects.wording import count, ranges
 
 Answer = TypeVar("Answer")
 
@@ -48,6 +48,8 @@ COUNTER_SAMPLES = 10
 """NVLink traffic that never falls over so many samples is a running total."""
 SATURATED_SHARE = 0.85
 """Of the CPU limit: the pod computes as fast as it may."""
+MOST_NAMED_PODS = 4
+"""A job may have hundreds: what is said of them stays readable."""
 PREPARING_CORES = 2.0
 PREPARING_RECEIVED_BYTES = 1e6
 """Cores, and bytes/s received, a pod: preprocessing keeps several cores busy, and a download or pip receives more."""
@@ -494,7 +496,11 @@ class Examination:
             return "; ".join(f"GPU {ranges(labels)}" for labels in by_pod.values())
         ranks = {pod.name: pod.rank for pod in self.pods}
         ordered = sorted(by_pod.items(), key=lambda item: ranks[item[0]])
-        return "; ".join(f"GPU {ranges(labels)} of {self.facts.name}-{ranks[pod]}" for pod, labels in ordered)
+        if len(ordered) > MOST_NAMED_PODS and len({ranges(labels) for _, labels in ordered}) == 1:
+            return f"GPU {ranges(ordered[0][1])} of {len(ordered)} pods"
+        named = [f"GPU {ranges(labels)} of {self.facts.name}-{ranks[pod]}" for pod, labels in ordered]
+        more = len(named) - MOST_NAMED_PODS
+        return "; ".join(named if more <= 0 else [*named[:MOST_NAMED_PODS], count(more, "more pod")])
 
     @property
     def _shape(self) -> tuple[int, int]:
