@@ -56,7 +56,8 @@ def job_record(
     sampled = tuple(hours * coverage for hours in held)
 
     def grown(final: float) -> tuple[float | None, ...]:
-        return tuple(final * (part + 1 - start) / (end - start) if one else None for part, one in enumerate(alive))
+        grows = (final * (part + 1 - start) / (end - start) if one else None for part, one in enumerate(alive))
+        return (None, *grows)
 
     identity = JobIdentity(
         uid=f"uid-{name}" if recorded else None,

@@ -21,7 +21,7 @@ def job_records(draw: st.DrawFn) -> JobRecord:
     """A job whose measurements contradict one another freely."""
 
     def row(values: st.SearchStrategy[float | None]) -> tuple[float | None, ...]:
-        return tuple(draw(st.lists(values, min_size=PARTS, max_size=PARTS)))
+        return tuple(draw(st.lists(values, min_size=PARTS + 1, max_size=PARTS + 1)))
 
     def hours() -> tuple[float, ...]:
         return tuple(draw(st.lists(HOURS, min_size=PARTS, max_size=PARTS)))
@@ -124,6 +124,15 @@ def test_a_finding_counts_with_what_it_lost_within_the_period_only() -> None:
     assert statement.causes[0].before == pytest.approx(500)
 
 
+def test_the_period_before_is_not_charged_with_what_a_job_lost_earlier_still() -> None:
+    """A job that is older than both weeks: at their start its finding stood at 700 GPU-hours."""
+    job = job_record("bert", gpus=8, start=0, end=56, utilization=0.5, causes={SMALL_BATCH: 560.0})
+    sums = tuple(700 + (value or 0.0) for value in job.causes[SMALL_BATCH])
+    statement = state(usage_record([replace(job, causes={SMALL_BATCH: sums})]))
+    assert statement.causes[0].lost == pytest.approx(280)
+    assert statement.causes[0].before == pytest.approx(280)
+
+
 def test_causes_that_claim_more_than_was_lost_are_cut_alike_and_that_is_said() -> None:
     job = job_record("bert", gpus=1, start=28, end=56, utilization=0.5, causes={SMALL_BATCH: 126.0, CHECKPOINT: 42.0})
     statement = state(usage_record([job]))
@@ -149,7 +158,7 @@ def test_findings_of_a_job_older_than_its_record_count_from_its_beginning_and_th
         old,
         first_seen=50,
         held=tuple(0.0 if part < 50 else hours for part, hours in enumerate(old.held)),
-        causes={UNRELEASED: tuple(None if part < 50 else value for part, value in enumerate(old.causes[UNRELEASED]))},
+        causes={UNRELEASED: tuple(None if at <= 50 else value for at, value in enumerate(old.causes[UNRELEASED]))},
     )
     statement = state(usage_record([late]))
     assert lost_by_cause(statement)[Category.UNRELEASED_JOB] == pytest.approx(100)

@@ -73,7 +73,7 @@ def account(job: JobRecord, start: int, end: int) -> Account:
         balance=balance,
         causes=_within(balance.lost, causes),
         stages=_within(balance.lost, _gained(job.stages, start, end)),
-        from_birth=older and any(_latest(job.causes[cause][:start]) is None for cause in causes),
+        from_birth=older and any(_latest(job.causes[cause][: start + 1]) is None for cause in causes),
         scaled=fsum(causes.values()) > balance.lost * (1 + TOLERANCE),
     )
 
@@ -81,9 +81,9 @@ def account(job: JobRecord, start: int, end: int) -> Account:
 def _gained(sums: Mapping[Key, Sequence[float | None]], start: int, end: int) -> dict[Key, float]:
     """How much running sums grew over the parts `start` to `end`; those that did not are left out."""
     gained = {
-        key: last - (_latest(hours[:start]) or 0.0)
+        key: last - (_latest(hours[: start + 1]) or 0.0)
         for key, hours in sums.items()
-        if (last := _latest(hours[start:end])) is not None
+        if (last := _latest(hours[start + 1 : end + 1])) is not None
     }
     return {key: hours for key, hours in gained.items() if hours > 0}
 

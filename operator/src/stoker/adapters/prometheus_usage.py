@@ -89,7 +89,7 @@ class PrometheusUsage:
         probed = await self._ask(self._probe(), cut, slice_parts=len(cut.parts))
         scheme = _scheme(self._profile, probed)
         jobs, gpus, phases = await asyncio.gather(
-            self._ask(_jobs_query(cut), cut, slice_parts=len(cut.parts)),
+            self._ask(_jobs_query(cut), cut, slice_parts=len(cut.parts) + 1, from_start=True),
             self._ask(_gpu_query(self._profile, scheme, namespaces, cut), cut),
             self._ask(_phase_query(cut), cut, slice_parts=max(JOB_SLICE // cut.steps, 1)),
         )
@@ -104,10 +104,14 @@ class PrometheusUsage:
         )
         return union([*terms, named("exported", f"max({exported})")])
 
-    async def _ask(self, query: str, cut: "_Cut", *, slice_parts: int | None = None) -> "_Answer":
-        """The query at the end of each part, in slices."""
+    async def _ask(
+        self, query: str, cut: "_Cut", *, slice_parts: int | None = None, from_start: bool = False
+    ) -> "_Answer":
+        """The query at the end of each part, and before that where the first one begins if asked for, in slices."""
         size = slice_parts or max(SLICE // cut.steps, 1)
         ends = [part.end.timestamp() for part in cut.parts]
+        if from_start:
+            ends.insert(0, cut.parts[0].start.timestamp())
         step = cut.width.total_seconds()
         # A second later, so that a part's first step is not counted to the one before as well: whether a window holds
         # its left edge differs between Prometheus 2 and 3.
@@ -362,7 +366,8 @@ def _known_jobs(jobs: _Answer, size: int, namespaces: frozenset[str]) -> dict[st
     latest: dict[str, tuple[int, JobIdentity]] = {}
     first: dict[str, int] = {}
     for labels, values in jobs.rows("info"):
-        seen = [part for part, value in enumerate(values) if value is not None]
+        # What was seen where the first part begins was there in it.
+        seen = [max(place - 1, 0) for place, value in enumerate(values) if value is not None]
         identity = _identity(labels)
         if not seen or not identity.uid or (namespaces and identity.namespace not in namespaces):
             continue

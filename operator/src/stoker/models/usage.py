@@ -59,8 +59,9 @@ class JobRecord:
 
     held: while its phase said that it holds its GPUs. sampled: while a GPU of its pods was sampled. used: the integral
     of the sampled utilization. causes, stages: the idle GPU-hours of each finding and of each stage since the job
-    began, as they stood at each part's end; None where nothing was recorded in the part. first_seen: the part in which
-    the operator first recorded the job; None if it never did.
+    began, as they stood where the first part begins and at the end of each part, one value more than there are parts;
+    None where nothing was recorded lately. first_seen: the part in which the operator first recorded the job; None if
+    it never did.
     """
 
     identity: JobIdentity
