@@ -180,6 +180,16 @@ async def test_causes_and_stages_that_this_version_does_not_know_are_left_out(ta
     assert not found.stages
 
 
+async def test_running_sums_are_known_from_where_the_period_before_begins(tape: Tape) -> None:
+    told(tape, "uid", END - 3 * DAY, END)
+    tape.add("cause", 3, END - 3 * DAY, END - 2 * DAY, uid="uid", category="Straggler", rule="straggler")
+    tape.add("cause", 8, END - 2 * DAY, END, uid="uid", category="Straggler", rule="straggler")
+    record = await read(tape)
+    (sums,) = job(record, "uid").causes.values()
+    assert sums == (3.0, *[8.0] * len(record.parts))
+    assert job(record, "uid").first_seen == 0
+
+
 async def test_a_server_that_allows_less_is_asked_in_smaller_slices(tape: Tape) -> None:
     told(tape, "uid", END - DAY, END)
     sampled(tape, END - DAY, END)
