@@ -17,8 +17,8 @@ from stoker.subjects.wording import count, gpu_hours, interval, minutes
 CONTEXT_MIB = 1024.0
 """A GPU that holds more than a CUDA context takes has been given the model: the program has started."""
 WORK_SECONDS = 120.0
-WORK_WITHIN_SECONDS = 600.0
-"""The first use of a GPU is two busy minutes within ten: a check that the devices are there is shorter."""
+WORK_WITHIN_SECONDS = 300.0
+"""The first use of a GPU is two busy minutes within five: a check that the devices are there is shorter."""
 SMOOTHING_SECONDS = 120.0
 """An installer downloads, unpacks and compiles by turns: what it does shows over two minutes."""
 SHORT_SECONDS = 120.0

@@ -79,9 +79,9 @@ def check(exam: Examination) -> Iterator[Claim]:
         return
     last = int(np.flatnonzero(exam.life)[-1]) + 1
     settled = int(worked[-1]) + 1 + int(SETTLING_SECONDS / exam.step)
-    first = max(
-        [_rest(exam, int(worked[-1]) + 1, settled, last), *(stop for _, stop in long_gaps(exam, settled, last))]
-    )
+    first = _rest(exam, int(worked[-1]) + 1, settled, last)
+    if not exam.covered_idle(exam.steps(first, last)):
+        first = max([first, *(stop for _, stop in long_gaps(exam, first, last))])
     tail, quiet = exam.steps(first, last), exam.steps(max(first, settled), last)
     least = max(LEAST_TAIL_SECONDS, PAUSE_FACTOR * _longest_pause(exam, worked) if exam.running else 0.0)
     if (last - first) * exam.step < least or not exam.covered_idle(tail):
