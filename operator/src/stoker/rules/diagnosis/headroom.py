@@ -1,12 +1,12 @@
 """The GPUs could do more than they are given: advice, not a finding.
 
-## What it says
+## What it flags
 
 A job that trains with at most half of its GPUs' memory, and whose GPUs compute little while they are in use: tensor
 cores under 30 % and device memory under 40 % busy, as far as these are known, or, where neither is, kernels that run
 under 80 % of the time. It needn't be low: utilization says how long a kernel runs, not how much it computes.
 
-## Why it may save GPU time
+## Why it costs GPU time
 
 The study's two show-cases were at 55 and 53 % over their lives, over its own bound for a low job, and a larger batch
 alone made them 4.9 and 3.4 times as fast.
