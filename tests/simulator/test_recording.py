@@ -66,17 +66,22 @@ def test_the_same_job_and_tier_always_give_the_same_samples() -> None:
             np.testing.assert_array_equal(values, right.signals[signal])
 
 
-def test_profiling_breaks_in_a_few_jobs_and_shows_zero_or_nothing() -> None:
-    jobs = [simulate("hung-at-start", seed) for seed in range(100)]  # busy from its first minutes on
-    signals = [record(job, Tier.DEFAULTS)[1].gpus[0].signals for job in jobs]
-    engines = [one.get(GpuSignal.GRAPHICS) for one in signals]
+def test_profiling_shows_nothing_or_zero_in_some_jobs_while_most_are_well() -> None:
+    seen = {"well": 0, "absent": 0, "stuck": 0}
+    for seed in range(100):
+        engine = (
+            record(simulate("small-batch-recurrent", seed), Tier.DEFAULTS)[1].gpus[0].signals.get(GpuSignal.GRAPHICS)
+        )
+        seen["absent" if engine is None else "well" if np.nansum(engine) else "stuck"] += 1
+        if all(seen.values()):
+            break
 
-    assert 0 < sum(engine is None for engine in engines) < 12
-    assert 0 < sum(engine is not None and not np.nansum(engine) for engine in engines) < 12
+    assert seen["well"] > seen["absent"] > 0
+    assert seen["well"] > seen["stuck"] > 0
 
 
 def test_a_scrape_that_fails_leaves_a_gap_and_no_zero() -> None:
-    jobs = [simulate("hung-at-start", seed) for seed in range(30)]
+    jobs = [simulate("hung-at-start", seed) for seed in range(12)]
     utils = [record(job, Tier.UTIL_ONLY)[1].gpus[0].signals[GpuSignal.UTIL][20:-2] for job in jobs]
 
     assert any(np.isnan(util).any() for util in utils)
