@@ -79,7 +79,12 @@ class Operator:
         )
 
     def start_controller(
-        self, *, prometheus_url: str | None = None, scan_interval: str = "2s", minimum_warning_grace: str = "1m"
+        self,
+        *,
+        prometheus_url: str | None = None,
+        scan_interval: str = "2s",
+        minimum_warning_grace: str = "1m",
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """Start the controller; return when it leads and has listed its objects. Prometheus need not run yet."""
         self._start(
@@ -89,9 +94,10 @@ class Operator:
             f"--prometheus-url={prometheus_url or self.cluster.prometheus_url}",
             f"--scan-interval={scan_interval}",
             f"--minimum-warning-grace={minimum_warning_grace}",
+            environment=environment,
         )
 
-    def start(self, **controller: str) -> None:
+    def start(self, **controller: Any) -> None:
         """Install the chart and start both processes."""
         self.install()
         self.start_admission()
@@ -112,13 +118,13 @@ class Operator:
         """Where a process serves its metrics: host and port."""
         return f"127.0.0.1:{self._health_ports[process]}"
 
-    def _start(self, name: str, role: str, *options: str) -> None:
+    def _start(self, name: str, role: str, *options: str, environment: Mapping[str, str] | None = None) -> None:
         health = self._health_ports[name] = self.cluster.reserve_port()
         kubeconfig = self.cluster.service_account_kubeconfig(NAMESPACE, name)
         self.cluster.start_process(
             name,
             [sys.executable, "-m", "stoker", "run", role, *options, f"--health-port={health}"],
-            env={"KUBECONFIG": str(kubeconfig)},
+            env={"KUBECONFIG": str(kubeconfig), **(environment or {})},
             ready=lambda: _answers(f"http://127.0.0.1:{health}/readyz"),
         )
         self.cluster.scrape(name, health)
