@@ -34,7 +34,7 @@ def test_an_earlier_run_of_the_container_belongs_to_the_life() -> None:
         attempts=(Attempt(started_at=START, finished_at=START + 4 * MINUTE),),
         restarts=1,
     )
-    times = START.timestamp() + 60.0 * np.arange(1, 16)
+    times = START.timestamp() + 60.0 * np.arange(1, 16, dtype=np.float64)
     np.testing.assert_array_equal(life(again, times, 60.0), [True] * 4 + [False] * 6 + [True] * 5)
 
 

@@ -241,6 +241,15 @@ def _decide(exam: Examination, stage: BoolArray, mask: BoolArray, level: float, 
     )
 
 
+CANDIDATES = (
+    Category.DATA_PREPROCESSING,
+    Category.INEFFICIENT_HOST_GPU_TRANSFER,
+    Category.REMOTE_DATA_READ,
+    Category.DATA_EXCHANGE,
+    Category.MODEL_CHECKPOINTING,
+    Category.INTERMEDIATE_RESULT_UPLOAD,
+)
+"""The order in which causes are named of which nothing is known."""
 Verdict = tuple[Category | None, Confidence, tuple[Category, ...]]
 
 
@@ -259,25 +268,31 @@ def _verdict(
     def of(weight: Weight) -> tuple[Category, ...]:
         return tuple(one.category for one in evidence if one.weight is weight)
 
-    strong, left, unknown = of(Weight.STRONG), of(Weight.OPEN), of(Weight.UNKNOWN)
+    strong, left = of(Weight.STRONG), of(Weight.OPEN)
+    unknown = tuple(category for category in CANDIDATES if category in of(Weight.UNKNOWN))
     if strong:
         return strong[0], Confidence.LIKELY, ()
     if level > LOW_PERCENT or not exam.is_low:
         return None, Confidence.POSSIBLE, ()
-    if left == (Category.INEFFICIENT_HOST_GPU_TRANSFER,) and capacity is None:
-        return None, Confidence.POSSIBLE, (*left, Category.DATA_PREPROCESSING)  # or the program's own thread
+    sized = peak_memory is not None and capacity is None
+    # Of exchange what isn't sampled goes over NVLink, where the GPUs that wait spin and do not look idle.
+    excluded = sized and set(unknown) <= {Category.DATA_EXCHANGE}
+    if excluded and left in ((Category.DATA_PREPROCESSING,), (Category.DATA_EXCHANGE,)):
+        return left[0], Confidence.POSSIBLE, ()
     if left:
-        if len(left) == 1 and capacity is None and peak_memory is not None and not unknown:
-            return left[0], Confidence.POSSIBLE, ()  # all else is excluded
-        return None, Confidence.POSSIBLE, (*left, *((capacity,) if capacity is not None else ()))
+        thread = (Category.DATA_PREPROCESSING,) if left == (Category.INEFFICIENT_HOST_GPU_TRANSFER,) and sized else ()
+        return None, Confidence.POSSIBLE, (*left, *thread, *((capacity,) if capacity is not None else unknown))
     if capacity is not None:
         known = {Category.DATA_PREPROCESSING, Category.REMOTE_DATA_READ}.isdisjoint(unknown)
         return capacity, Confidence.LIKELY if known else Confidence.POSSIBLE, unknown
-    # All that was sampled has time: what is left is the program's own thread, which makes batches or launches kernels.
-    own = () if Category.DATA_PREPROCESSING in unknown else (Category.DATA_PREPROCESSING,)
-    sized = peak_memory is not None and peak_memory > MOST_BATCH_MEMORY_PERCENT
-    batch = () if sized else (Category.IMPROPER_BATCH_SIZE,)
-    return None, Confidence.POSSIBLE, (*unknown, *own, *batch)
+    # All that was sampled has time: what is left is the program's own thread, which makes batches, copies them piece by
+    # piece or launches kernels.
+    own = [Category.DATA_PREPROCESSING]
+    if exam.facts.framework not in (Framework.TENSORFLOW, Framework.JAX):
+        own.append(Category.INEFFICIENT_HOST_GPU_TRANSFER)
+    if peak_memory is None or peak_memory <= MOST_BATCH_MEMORY_PERCENT:
+        own.append(Category.IMPROPER_BATCH_SIZE)
+    return None, Confidence.POSSIBLE, tuple(dict.fromkeys((*own, *unknown)))
 
 
 def _capacity(exam: Examination, mask: BoolArray, level: float, peak_memory: float | None) -> Category | None:

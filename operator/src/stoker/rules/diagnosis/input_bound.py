@@ -4,8 +4,8 @@
 
 Training uses at most 50 % of each GPU in a job that is low over its life, and what the series show speaks for some
 causes without deciding among them; or for none, so that only the program's own thread is left, which prepares batches
-itself or launches many small kernels; or the GPUs' work drops for a tenth of the time and nothing that was sampled
-happens meanwhile. The candidates are named, the likeliest as the category.
+itself, copies them piece by piece or launches many small kernels; or the GPUs' work drops for a tenth of the time and
+nothing that was sampled happens meanwhile. The candidates are named, the likeliest as the category.
 
 ## Why it costs GPU time
 
