@@ -50,7 +50,7 @@ SPINNING_PERCENT = 95.0
 LEAST_SECONDS = 900.0
 """A quarter of an hour: ranks wait for minutes while another one saves or evaluates."""
 QUIET_TENSOR_PERCENT = 1.0
-QUIET_DRAM_PERCENT = 2.0
+QUIET_DRAM_PERCENT = 4.0
 QUIET_LINK_BYTES = 50e6
 """Polling kernels read a few flags: next to nothing of any of them. bytes/s."""
 POLLING_WATTS = 60.0
