@@ -27,7 +27,7 @@ from stoker.models.policy import BUILT_IN
 from stoker.models.vocabulary import Category
 
 TUNING = range(1000, 1010)
-REPORTING = range(5000, 5020)
+REPORTING = range(5000, 5010)
 SHORT = {category: "".join(letter for letter in category.value if letter.isupper()) for category in Category}
 
 
