@@ -31,11 +31,11 @@ cluster-down: $(STAMP) ## Stop what `make cluster` or `make demo KEEP=1` left up
 ##@ Test
 
 .PHONY: test
-test: binaries browser ## Run the unit tests, then the end-to-end tests (ARGS=... goes to pytest)
+test: binaries packages ## Run the unit tests, then the end-to-end tests (ARGS=... goes to pytest)
 	$(PYTEST) -m "not long" tests e2e $(ARGS)
 
 .PHONY: test-unit
-test-unit: $(STAMP) browser ## Run the unit tests only: no cluster, under a minute
+test-unit: $(STAMP) packages ## Run the unit tests only: no cluster, under a minute
 	$(PYTEST) -m "not long" tests $(ARGS)
 
 .PHONY: test-e2e
@@ -58,9 +58,9 @@ build/atheris/.stamp: $(STAMP) requirements/fuzz.txt
 binaries: $(STAMP) ## Find, download or build the control plane's programs (once per machine)
 	@$(BIN)/python -m e2e binaries
 
-.PHONY: browser
-browser: ## Find Chromium or Google Chrome for the report's tests, or install Debian's as root
-	@hack/browser.sh
+.PHONY: packages
+packages: ## Find what the tests take from the system (Chromium, libfaketime), or install Debian's as root
+	@hack/packages.sh
 
 ##@ Develop
 

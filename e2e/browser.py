@@ -15,7 +15,7 @@ NAMES = (
     "google-chrome-stable",
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
 )
-"""As hack/browser.sh looks for them."""
+"""As hack/packages.sh looks for them."""
 
 
 class NoBrowserError(Exception):
@@ -28,7 +28,7 @@ def started() -> Iterator[Browser]:
     names = (os.environ.get("CHROMIUM", ""), *NAMES)
     path = next((found for name in names if name and (found := shutil.which(name))), None)
     if path is None:
-        raise NoBrowserError("no Chromium or Chrome is installed: hack/browser.sh installs one, or says how")
+        raise NoBrowserError("no Chromium or Chrome is installed: hack/packages.sh installs one, or says how")
     with sync_playwright() as playwright:
         # Chromium's own sandbox does not start for root.
         browser = playwright.chromium.launch(executable_path=path, chromium_sandbox=os.geteuid() != 0)

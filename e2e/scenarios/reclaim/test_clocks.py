@@ -2,22 +2,18 @@
 
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from e2e.clock import off_by
 from e2e.conftest import StartCluster
 from e2e.operator import CONTROLLER, Operator
 from e2e.scenarios.reclaim.idling import Idling
-
-LIBRARIES = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
 
 
 @pytest.fixture(scope="module")
 def punctual(start_cluster: StartCluster) -> Iterator[Operator]:
     """A cluster of its own, whose controller each test starts."""
-    if not LIBRARIES:
-        pytest.skip("needs Debian's libfaketime")
     cluster = start_cluster("clocks")
     cluster.add_nodes(2)
     cluster.start_prometheus()
@@ -33,15 +29,13 @@ def test_a_clock_that_is_five_minutes_off_makes_utilization_unknown(
     punctual: Operator, minutes: int, side: str
 ) -> None:
     cluster = punctual.cluster
-    clock = {"LD_PRELOAD": str(LIBRARIES[0]), "FAKETIME": f"{minutes:+d}m", "DONT_FAKE_MONOTONIC": "1"}
-    punctual.start_controller(scan_interval="1s", minimum_warning_grace="10s", environment=clock)
+    punctual.start_controller(scan_interval="1s", minimum_warning_grace="10s", environment=off_by(minutes))
     try:
         jobs = Idling(punctual, cluster, cluster.create_namespace("clocks"))
         jobs.start("job")
         jobs.policy()
         jobs.remember()
         jobs.wait_condition("job", "Idle", "Unknown", "Stale", timeout=60)
-        # What is read up to five minutes ago is right as far as it goes.
         message = jobs.condition("job", "Idle")["message"]
         assert "Prometheus' clock" in message
         assert f"s {side} ours" in message
