@@ -34,8 +34,8 @@ DRAM_PERCENT = 50.0
 """Device memory busy for half of the time is what limits a kernel, whoever feeds it."""
 EXPLAINS = 0.4
 """A transfer explains a wait from two fifths of it on: the rest is what a step does on the host anyway."""
-THROTTLED_PERCENT = 10.0
-CPU_PRESSURE_PERCENT = 30.0
+THROTTLED_PERCENT = 25.0
+CPU_PRESSURE_PERCENT = 50.0
 """Of the CFS periods, and of the time in which some task waits for a CPU: the CPUs hold the pod up."""
 IO_PRESSURE_PERCENT = 20.0
 """Of the time in which some task waits for storage."""
@@ -341,11 +341,13 @@ def _cpus(exam: Examination, mask: BoolArray) -> Evidence:
         a_gpu = cores / max(pod.gpus, 1)
         of = "" if pod.cpu_limit is None else f" of {pod.cpu_limit:g}"
         words = f"{cores:.1f}{of} CPU cores busy"
+        # Many threads run into a quota now and then, long before it sets their pace.
+        much = a_gpu >= CORES_A_GPU and (pod.cpu_limit is None or cores >= UNSATURATED_SHARE * pod.cpu_limit)
         if _at_limit(cores, pod):
             weight = Weight.STRONG
-        elif throttled is not None and throttled >= THROTTLED_PERCENT and a_gpu >= CORES_A_GPU:
+        elif throttled is not None and throttled >= THROTTLED_PERCENT and much:
             weight, words = Weight.STRONG, f"{words}, throttled in {percent(throttled)} of the periods"
-        elif pressure is not None and pressure >= CPU_PRESSURE_PERCENT and a_gpu >= CORES_A_GPU:
+        elif pressure is not None and pressure >= CPU_PRESSURE_PERCENT and much:
             weight, words = Weight.STRONG, f"{words}, a task waits for a CPU {percent(pressure)} of the time"
         elif a_gpu >= LOADING_CORES_A_GPU:
             weight = Weight.OPEN
@@ -467,7 +469,8 @@ def _exchange(exam: Examination, mask: BoolArray, wait: float, capacity: Categor
         weight = _weighed(between, NETWORK_BYTES, NETWORK_BYTES / 4, wait)
         found.append(Evidence(category=category, weight=weight, words=words))
     over_pcie = PEER_BYTES if capacity is Category.IMPROPER_BATCH_SIZE else STAGED_BYTES
-    ways = [("over NVLink", links(exam), NVLINK_BYTES, NVLINK_BYTES / 4)]
+    # Collectives over NVLink spin on the GPUs: of an idle GPU only copies that fill the links explain the wait.
+    ways = [("over NVLink", links(exam), NVLINK_BYTES, NVLINK_BYTES)]
     if exam.facts.nodes == 1:  # of several, what crosses the host link may be on its way to the network
         ways.append(("over PCIe in both directions", both_ways(exam), over_pcie, STAGED_BYTES / 2))
     elsewhere = exam.facts.gpus_per_node > 1 and not ways[0][1]

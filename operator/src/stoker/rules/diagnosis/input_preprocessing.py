@@ -3,9 +3,10 @@
 ## What it flags
 
 Training uses at most 70 % of each GPU, and the CPUs are what it waits for: they are at 85 % of their limit or more
-(or at 75 % of what the GPUs' own processes leave of it), the limit stops them in a tenth of the periods or more, or
-tasks wait for a CPU for 30 % of the time. Or: the GPUs' work drops, for a tenth of the time or more, while the CPUs
-are at their limit, or busy by two cores a GPU more than otherwise, and nothing is received or sent.
+(or at 75 % of what the GPUs' own processes leave of it), or at 60 % of it while it stops them in a quarter of the
+periods or more, or tasks wait for a CPU for half of the time. Or: the GPUs' work drops, for a tenth of the time or
+more, while the CPUs are at their limit, or busy by two cores a GPU more than otherwise, and nothing is received or
+sent.
 
 Too few workers leave the CPUs time and show only as several busy cores. Where the job is low and every other cause is
 excluded, that is reported as possible.
