@@ -24,8 +24,11 @@ def test_an_address_with_or_without_a_path_is_taken(url: str) -> None:
         ({"url": "ftp://prometheus"}, "url"),
         ({"url": "http://"}, "url"),
         ({"url": "http://prometheus:port"}, "url"),
-        ({"url": "http://prometheus/?tenant=a"}, "more than a path"),
+        ({"url": "http://prometheus/?token=secret"}, "more than a path"),
         ({"url": "https://user:secret@prometheus"}, "password_file"),
+        ({"url": "https://user:s:secret@prometheus"}, "password_file"),
+        ({"url": "user:secret@prometheus:9090"}, "password_file"),
+        ({"url": "https://user:secret@[::1"}, "password_file"),
         ({"token_file": FILE, "username": "stoker", "password_file": FILE}, "give one"),
         ({"username": "stoker"}, "password_file"),
         ({"password_file": FILE}, "username"),
@@ -43,4 +46,4 @@ def test_an_address_with_or_without_a_path_is_taken(url: str) -> None:
 def test_what_can_not_work_is_refused_by_its_field(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said) as refused:
         PrometheusAccess(**{"url": HTTPS} | given)
-    assert "secret@" not in str(refused.value)
+    assert "secret" not in str(refused.value)

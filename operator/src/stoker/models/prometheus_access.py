@@ -42,6 +42,9 @@ class PrometheusAccess:
     timeout: timedelta = QUERY_TIMEOUT
 
     def __post_init__(self) -> None:
+        if "@" in self.url:
+            # Before anything else, so that no message repeats it.
+            raise ValueError("url: a password in an address ends up in logs; give username and password_file")
         try:
             address = urlsplit(self.url)
             host, _ = address.hostname, address.port
@@ -49,10 +52,8 @@ class PrometheusAccess:
             raise ValueError(f"url: {self.url!r} is not an address: {error}") from None
         if address.scheme not in ("http", "https") or not host:
             raise ValueError(f"url: {self.url!r} is not an address such as http://prometheus.monitoring.svc:9090")
-        if address.username is not None or address.password is not None:
-            raise ValueError("url: a password in an address ends up in logs; give username and password_file")
         if address.query or address.fragment:
-            raise ValueError(f"url: {self.url!r} has more than a path; the query is added to it")
+            raise ValueError("url: has more than a path; the query is added to it")
         if self.token_file is not None and self.username is not None:
             raise ValueError("token_file and username are two ways to be let in; give one")
         if (self.username is None) != (self.password_file is None):
