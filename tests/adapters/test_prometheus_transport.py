@@ -170,6 +170,37 @@ async def test_a_redirect_is_not_followed_with_the_token(server: Stub, tmp_path:
     assert [path for path, _, _ in server.requests] == ["/api/v1/query"]
 
 
+async def test_of_a_long_error_the_middle_is_left_out(server: Stub) -> None:
+    """VictoriaMetrics repeats the whole query, then says why."""
+    said = f'error when executing query="{"x" * 100_000}": too many samples'
+    server.behave = lambda handler: answer(handler, {"status": "error", "errorType": "422", "error": said}, 422)
+    unanswered = await unavailable(server)
+    assert isinstance(unanswered, LimitExceeded)
+    assert len(unanswered.message) < 1000
+    assert "error when executing" in unanswered.message
+    assert unanswered.message.endswith("too many samples")
+
+
+async def test_what_a_server_says_takes_one_line_and_commands_no_terminal(server: Stub) -> None:
+    server.behave = lambda handler: answer(handler, {"status": "error", "error": "bad\r\n2026 INFO \x1b[2Jquery"}, 400)
+    assert (await unavailable(server)).message.endswith("answered 400, error: bad 2026 INFO [2Jquery")
+
+
+async def test_of_a_long_warning_the_middle_is_left_out(server: Stub, caplog: pytest.LogCaptureFixture) -> None:
+    server.behave = lambda handler: answer(handler, {**EMPTY, "warnings": ["x" * 100_000 + " store is down"]})
+    assert (await screened(server)).message.endswith("store is down")
+    assert max(len(record.getMessage()) for record in caplog.records) < 1000
+
+
+async def test_a_date_without_its_zone_is_none(server: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    def zoneless(handler: BaseHTTPRequestHandler) -> None:
+        handler.date_time_string = lambda *_: "Sat, 21 Nov 2026 12:00:00 -0000"  # type: ignore[method-assign]
+        answer(handler, EMPTY)
+
+    server.behave = zoneless
+    assert (await screened(server)).complete
+
+
 async def test_silence_ends_with_the_timeout(server: Stub) -> None:
     server.behave = lambda _: (server.released.wait(30), None)[1]
     assert "did not answer within 0.2 s" in (await unavailable(server, timedelta(seconds=0.2))).message
@@ -222,7 +253,7 @@ async def test_a_password_is_read_anew_and_sent_as_basic_authentication(server: 
     assert [pair.decode() for pair in sent] == ["stoker:first", "stoker:zwölf"]
 
 
-@pytest.mark.parametrize("content", ["", "\n", "two\nlines"])
+@pytest.mark.parametrize("content", ["", "\n", "two\nlines", "abc\N{HORIZONTAL ELLIPSIS}def"])
 async def test_a_token_that_is_none_is_said_and_not_sent(server: Stub, tmp_path: Path, content: str) -> None:
     token = tmp_path / "token"
     token.write_text(content)

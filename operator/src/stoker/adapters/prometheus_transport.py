@@ -29,6 +29,8 @@ CONNECT_SECONDS = 3.05
 BODY_LIMIT = 128 * 1024 * 1024
 """bytes; the largest answer that the queries here ask for is some 50 MB."""
 CHUNK = 256 * 1024
+MAX_WORDS = 400
+"""Characters of a server's error or warning that are repeated in logs and conditions."""
 
 _LIMIT = re.compile(
     r"too many (samples|points|chunks|series)|maximum (resolution|number)|limit.{0,20}(exceeded|violated)"
@@ -169,7 +171,10 @@ def _stamps(access: PrometheusAccess) -> tuple[tuple[int, int, int] | None, ...]
 def _authorization(access: PrometheusAccess) -> str | None:
     """Read anew for each request: the kubelet rotates tokens, people passwords."""
     if access.token_file is not None:
-        return f"Bearer {_secret(access.token_file, 'token')}"
+        token = _secret(access.token_file, "token")
+        if not token.isascii():
+            raise CredentialsError(f"{access.token_file} holds no token: it has characters that a header can't carry")
+        return f"Bearer {token}"
     if access.username is not None and access.password_file is not None:
         pair = f"{access.username}:{_secret(access.password_file, 'password')}"
         return f"Basic {base64.b64encode(pair.encode()).decode()}"
@@ -197,7 +202,8 @@ def _rows(url: str, status: int, body: bytes, date: str | None) -> Rows:
         raise _unavailable(f"{url} answered {status} with something that isn't Prometheus'")
     if status != 200 or envelope.get("status") != "success":
         kind, error = envelope.get("errorType", "error"), str(envelope.get("error", "no reason given"))
-        message = f"{url} answered {status}, {kind}: {error}"
+        words = _words(f"{kind}: {error}")
+        message = f"{url} answered {status}, {words}"
         if _LIMIT.search(error):
             raise LimitExceeded(UnknownReason.PROMETHEUS_UNAVAILABLE, message)
         raise _unavailable(message)
@@ -206,17 +212,29 @@ def _rows(url: str, status: int, body: bytes, date: str | None) -> Rows:
         raise _unavailable(f"{url} answered without a result")
     # `infos` only remark on the query's style, and before 2.54 they came with the warnings; warnings say that something
     # could not be read. VictoriaMetrics has a field for that.
-    warnings = [text for text in map(str, envelope.get("warnings") or ()) if not text.startswith("PromQL info:")]
+    said = map(str, envelope.get("warnings") or ())
+    warnings = [_words(text) for text in said if not text.startswith("PromQL info:")]
     if envelope.get("isPartial") is True:
         warnings.append("isPartial: a storage node did not answer")
     return Rows(rows, tuple(warnings), _date(date))
 
 
+def _words(text: str) -> str:
+    """What a server says, on one line that a terminal and a log can hold, without its middle where it is long:
+    VictoriaMetrics repeats the query, then says why.
+    """
+    half = MAX_WORDS // 2
+    short = text if len(text) <= MAX_WORDS else f"{text[:half]} ... {text[-half:]}"
+    return " ".join("".join(character if character.isprintable() else " " for character in short).split())
+
+
 def _date(text: str | None) -> datetime | None:
+    """None for a time without its zone, too (RFC 9110 has only GMT)."""
     try:
-        return parsedate_to_datetime(text) if text else None
+        date = parsedate_to_datetime(text) if text else None
     except ValueError:
         return None
+    return None if date is None or date.tzinfo is None else date
 
 
 def _cause(error: BaseException) -> BaseException:
