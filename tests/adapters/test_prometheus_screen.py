@@ -12,8 +12,9 @@ from stoker.adapters.metric_profile import Factors, profile_of
 from stoker.adapters.prometheus_screen import CLOSE_QUERIES, NAMED_PODS, WINDOWS, Screening, _chosen
 from stoker.adapters.prometheus_transport import Rows
 from stoker.adapters.promql import ORIGIN
-from stoker.models.screen import GpuWindow, PodKey, Question, Screen
+from stoker.models.screen import GpuWindow, MetricsUnavailable, PodKey, Question, Screen
 from stoker.models.series import GpuSignal
+from stoker.models.vocabulary import UnknownReason
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -41,6 +42,17 @@ class Scripted:
 
     async def off_loop(self, work: Callable[..., Any], *args: Any) -> Any:
         return work(*args)
+
+
+class Refusing(Scripted):
+    """One that answers for no range while it refuses."""
+
+    refuses = True
+
+    async def range(self, query: str, start: float, end: float, step: float) -> Rows:
+        if self.refuses:
+            raise MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, "too many samples")
+        return await super().range(query, start, end, step)
 
 
 def screening(connection: Scripted) -> Screening:
@@ -295,6 +307,25 @@ async def test_an_idle_stretch_is_looked_up_once_and_goes_on_while_windows_overl
     assert len(connection.asked) == 3 + 2
     # More than a window later: what was between is not known.
     assert await quiet_since(reader, NOW + timedelta(minutes=120)) == -timedelta(hours=1)
+
+
+async def test_an_idle_stretch_whose_beginning_is_not_found_begins_with_the_first_window() -> None:
+    """Else it would begin anew with each screen, and so would whatever waits for it to last."""
+    rest = [glance("bert-0")], closely("bert-0", (UTIL, "0"))
+    connection = Refusing(*rest, *rest, *rest, back=past(lambda age: float(age >= 7200)))
+    reader = screening(connection)
+    assert await quiet_since(reader) == HOUR
+    assert await quiet_since(reader, NOW + timedelta(minutes=2)) == HOUR
+    connection.refuses = False
+    assert await quiet_since(reader, NOW + timedelta(minutes=4)) == timedelta(hours=2)
+
+
+async def test_a_screen_that_ends_after_a_later_one_knows_the_beginning_all_the_same() -> None:
+    rest = [glance("bert-0")], closely("bert-0", (UTIL, "0"))
+    connection = Scripted(*rest, *rest, back=past(lambda age: float(age >= 7200)))
+    reader = screening(connection)
+    assert await quiet_since(reader, NOW + timedelta(seconds=1)) == timedelta(hours=2)
+    assert await quiet_since(reader) == timedelta(hours=2)
 
 
 async def test_a_window_with_gaps_carries_no_idle_stretch_on() -> None:

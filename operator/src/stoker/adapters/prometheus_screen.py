@@ -73,10 +73,13 @@ class _Device:
 
 @dataclass(slots=True)
 class _Stretch:
-    """An idle stretch of a device: since when, and when it was last seen to go on."""
+    """An idle stretch of a device: since when, and when it was last seen to go on. While its beginning has not been
+    looked for it may lie further back.
+    """
 
     since: datetime
     proven_at: datetime
+    is_sought: bool = False
 
 
 class Screening:
@@ -367,30 +370,29 @@ class Screening:
         unknown: dict[PodKey, tuple[GpuWindow, ...]] = {}
         for (namespace, pod), found in quiet.items():
             for gpu in found:
-                stretch = self._stretches.get((namespace, pod, gpu.gpu))
-                if stretch is None or now - stretch.proven_at > windows[namespace, pod]:
+                key, window = (namespace, pod, gpu.gpu), windows[namespace, pod]
+                stretch = self._stretches.get(key)
+                if stretch is None or now - stretch.proven_at > window:
+                    # The window itself is known: the close look has seen it.
+                    stretch = self._stretches[key] = _Stretch(since=now - window, proven_at=now)
+                stretch.proven_at = max(stretch.proven_at, now)
+                if not stretch.is_sought:
                     unknown[namespace, pod] = found
-                else:
-                    stretch.proven_at = max(stretch.proven_at, now)
         if unknown:
             asked = dict(sorted(unknown.items())[:QUIET_PODS])
             try:
-                await self._look_back(asked, windows, now)
+                await self._look_back(asked, now)
             except MetricsUnavailable as error:
                 # The window is known to be idle; since when is only good to know.
                 LOG.warning("not known since when GPUs are idle: %s", error.message)
         return {
-            key: tuple(self._dated((*key, gpu.gpu), gpu, now) for gpu in found) if key in quiet else found
+            key: tuple(replace(gpu, quiet_since=self._stretches[*key, gpu.gpu].since) for gpu in found)
+            if key in quiet
+            else found
             for key, found in gpus.items()
         }
 
-    def _dated(self, key: DeviceKey, gpu: GpuWindow, now: datetime) -> GpuWindow:
-        stretch = self._stretches.get(key)
-        return gpu if stretch is None or stretch.proven_at != now else replace(gpu, quiet_since=stretch.since)
-
-    async def _look_back(
-        self, pods: Mapping[PodKey, Sequence[GpuWindow]], windows: Mapping[PodKey, timedelta], now: datetime
-    ) -> None:
+    async def _look_back(self, pods: Mapping[PodKey, Sequence[GpuWindow]], now: datetime) -> None:
         """Learn the end of each device's last step with work, a gap or a value that is none; nothing from a partial
         answer.
         """
@@ -410,11 +412,9 @@ class Screening:
             while first - seconds >= start and round(first) in idle:
                 first -= seconds
             found[identity.namespace, identity.pod, identity.gpu] = datetime.fromtimestamp(first, tz=UTC)
-        for pod, gpus in pods.items():
-            # The window itself is known: the close look has seen it.
-            proven = now - windows[pod]
-            for key in ((*pod, gpu.gpu) for gpu in gpus):
-                self._stretches[key] = _Stretch(since=min(found.get(key, proven), proven), proven_at=now)
+        for key in ((*pod, gpu.gpu) for pod, gpus in pods.items() for gpu in gpus):
+            stretch = self._stretches[key]
+            stretch.since, stretch.is_sought = min(found.get(key, stretch.since), stretch.since), True
 
     def _quiet_query(self, pods: Mapping[PodKey, Sequence[GpuWindow]]) -> str:
         """1 for a step in which a device worked or may have, 0 for one in which it did not; nothing for a step that
