@@ -185,3 +185,21 @@ async def test_pods_are_forgotten_beyond_a_bound(monkeypatch: pytest.MonkeyPatch
     for number in range(10):
         await logs.marks(job(uid=f"other-{number}"))
     assert len(logs._readings) == 3
+
+
+async def test_marks_are_forgotten_beyond_a_bound_those_read_least_lately_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pod_logs, "MARKS", 25)
+    ten = "".join(line(60 * epoch, f"Epoch {epoch}/90") for epoch in range(1, 11))
+    logs = PodLogs(Api({"bert-0": ten}), Clock(), reads=1000)
+    for number in range(8):
+        assert len(await logs.marks(job(uid=f"other-{number}"))) == 10
+    assert list(logs._readings) == ["other-5", "other-6", "other-7"]
+
+
+async def test_of_a_pod_that_only_the_status_remembers_no_log_is_asked_for() -> None:
+    api = Api({"bert-0": line(0, "Epoch 1/90")})
+    logs = PodLogs(api, Clock())
+    assert await logs.marks(job(uid="")) == ()
+    assert api.asked == []

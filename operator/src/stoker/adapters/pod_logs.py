@@ -31,6 +31,8 @@ PATIENCE = 5.0
 """Seconds that the reads of one job may take together."""
 REMEMBERED = 2_000
 """Pods whose marks are kept."""
+MARKS = 100_000
+"""Marks that are kept of all of them together: some 40 MB at their longest."""
 BEHIND = timedelta(minutes=10)
 """A reader that a chatty program has left further behind goes on with the last minutes."""
 REFUSED_FOR = timedelta(minutes=10)
@@ -85,8 +87,8 @@ class PodLogs:
 
     async def _read_all(self, facts: JobFacts, container: str) -> None:
         for pod in sorted(facts.pods, key=lambda one: one.rank)[:PODS]:
-            if pod.started_at is None:
-                continue
+            if pod.started_at is None or not pod.uid:
+                continue  # of a pod that only the status remembers there is no log any more
             for left in reversed(range(self._pieces)):
                 if not await self._read_on(facts.namespace, pod, container, is_last=not left):
                     break
@@ -95,8 +97,7 @@ class PodLogs:
         """Read a piece; whether there is more."""
         reading = self._readings.setdefault(pod.uid, _Reading())
         self._readings.move_to_end(pod.uid)
-        while len(self._readings) > REMEMBERED:
-            self._readings.popitem(last=False)
+        self._forget()
         if reading.is_over or not self._may_read():
             return False
         end = pod.finished_at or self._clock.now()
@@ -123,6 +124,13 @@ class PodLogs:
         reading.marks = bounded((*reading.marks, *log_marks(lines, pod.name)))
         reading.is_over = pod.finished_at is not None and not reading.is_behind
         return reading.is_behind
+
+    def _forget(self) -> None:
+        """Forget who was read least lately, beyond REMEMBERED pods and MARKS marks."""
+        kept = sum(len(one.marks) for one in self._readings.values())
+        while len(self._readings) > 1 and (len(self._readings) > REMEMBERED or kept > MARKS):
+            _, oldest = self._readings.popitem(last=False)
+            kept -= len(oldest.marks)
 
     def _may_read(self) -> bool:
         """Whether the account and the budget allow another read; counts it."""
