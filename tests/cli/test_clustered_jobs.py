@@ -1,6 +1,6 @@
 """How jobs are found in a cluster, over an API server in memory; a real one is asked end to end."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -113,6 +113,33 @@ async def test_all_jobs_of_a_namespace_are_found_each_once(api: Api) -> None:
     assert [one.name for one in bert.facts.pods] == ["bert-0-x7k2p"]
     assert "launcher-too-few" in [finding.rule for finding in bert.static_findings]
     assert bert.labels == {"team": "nlp"}
+
+
+class Counted(list[Object]):
+    """A list that counts how often it is gone through."""
+
+    rounds = 0
+
+    def __iter__(self) -> Iterator[Object]:
+        self.rounds += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("number", [1, 50])
+async def test_the_pods_are_gone_through_as_often_whatever_the_number_of_jobs(api: Api, number: int) -> None:
+    names = [f"job-{place}" for place in range(number)]
+    pods = Counted(map(pod_of, names))
+    api.objects = {DLJOBS: [dljob(name) for name in names]}
+
+    async def dljobs_and_pods(resource: Resource, *_: Any, **__: Any) -> tuple[list[Object], str]:
+        return (pods if resource == PODS else api.objects.get(resource, [])), "1"
+
+    api.list = dljobs_and_pods  # type: ignore[method-assign]  # the list itself, not a copy of it
+    jobs = await found(api)
+    assert {name: [pod.name for pod in one.facts.pods] for name, one in jobs.items()} == {
+        name: [f"{name}-0-x7k2p"] for name in names
+    }
+    assert pods.rounds == 2
 
 
 async def test_a_name_is_a_dljobs_first_and_then_anybodys(api: Api) -> None:

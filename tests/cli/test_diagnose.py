@@ -72,6 +72,7 @@ class Tape:
                 peaks={GpuSignal.UTIL: max(value for time, value in _points(text) if opened < time <= now)},
                 coverage_percent=100,
                 last_sample_at=now,
+                quiet_since=max(time for time, value in _points(text) if value and time <= now),
                 shared=self.shared,
             )
             for number, text in enumerate(self.pods[pod])
@@ -371,6 +372,11 @@ def test_a_window_beside_the_life_is_said(tmp_path: Path, tape: Tape) -> None:
             "- {namespace: n, pods: [a], gpusPerNode: 1, start: '2026-11-20T06:00:00Z', end: '2026-11-20T05:00:00Z'}\n",
             "end: must be later than start",
         ),
+        (
+            "- {namespace: n, pods: [a], gpusPerNode: 1, start: '0001-01-01T00:00:00+12:00'}\n",
+            "[0].start: '0001-01-01T00:00:00+12:00'",
+        ),
+        ("- {namespace: n, pods: [a], gpusPerNode: 1, end: '9999-12-31T23:59:59-12:00'}\n", "must be in the years"),
         ("- [\n", "not valid YAML"),
         ("", "holds no list of jobs"),
     ],

@@ -1,6 +1,7 @@
 """Jobs of a cluster: DLJobs, and the groups of pods with GPUs that no DLJob owns."""
 
 import logging
+from collections import defaultdict
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -52,7 +53,8 @@ async def find(api: KubernetesApi, wanted: Wanted, now: datetime) -> list[Worklo
     """The jobs, by namespace and name. Raises ApiError for what can't be asked."""
     dljobs, pods = await _objects(api, wanted)
     policies = _Policies(api)
-    found = [await _dljob(api, raw, pods, policies, now) for raw in dljobs]
+    by_owner = _by_owner(pods)
+    found = [await _dljob(api, raw, by_owner, policies, now) for raw in dljobs]
     others = [group for group in groups(pods) if wanted.job in {None, group.name}]
     found += [await _group(api, group, policies, now) for group in others]
     return sorted(found, key=lambda one: (one.facts.namespace, one.facts.name))
@@ -83,8 +85,17 @@ async def _objects(api: KubernetesApi, wanted: Wanted) -> tuple[list[Object], li
     return dljobs, pods
 
 
+def _by_owner(pods: Iterable[Object]) -> Mapping[str, Sequence[Object]]:
+    """The pods by the uid of each of their owners."""
+    owned: dict[str, list[Object]] = defaultdict(list)
+    for pod in pods:
+        for owner in pod["metadata"].get("ownerReferences", ()):
+            owned[str(owner.get("uid", ""))].append(pod)
+    return owned
+
+
 async def _dljob(
-    api: KubernetesApi, raw: Object, pods: Sequence[Object], policies: "_Policies", now: datetime
+    api: KubernetesApi, raw: Object, by_owner: Mapping[str, Sequence[Object]], policies: "_Policies", now: datetime
 ) -> Workload:
     """A DLJob with its Job's pods."""
     metadata = raw["metadata"]
@@ -95,7 +106,7 @@ async def _dljob(
         facts = JobFacts(namespace=namespace, name=name, uid=str(metadata["uid"]), nodes=0, gpus_per_node=0)
         return Workload(facts=facts, error=f"the DLJob is of another version: {error.error_count()} fields don't fit")
     uid = raw.get("status", {}).get("jobUID", "")
-    own = [pod for pod in pods if any(owner.get("uid") == uid for owner in pod["metadata"].get("ownerReferences", ()))]
+    own = by_owner.get(uid, ()) if uid else ()
     child = await _optional(api.get(JOBS, namespace, name))
     if child is not None and child["metadata"]["uid"] != uid:
         child = None

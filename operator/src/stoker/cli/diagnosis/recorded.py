@@ -70,6 +70,14 @@ class RecordedJob(ApiModel):
             raise PydanticCustomError("script", "at most {limit} bytes are allowed", {"limit": MAX_SCRIPT_BYTES})
         return script
 
+    @field_validator("start", "end")
+    @classmethod
+    def _in_utc(cls, time: datetime | None) -> datetime | None:
+        try:
+            return None if time is None else time.astimezone(UTC)
+        except OverflowError:
+            raise PydanticCustomError("year", "must be in the years 1 to 9999 of UTC") from None
+
     @model_validator(mode="after")
     def _makes_sense(self) -> "RecordedJob":
         if self.start is not None and self.end is not None and self.end <= self.start:
@@ -182,8 +190,8 @@ def _pods(job: RecordedJob, nodes: int) -> tuple[tuple[PodFacts, ...], tuple[Pod
                 uid=name,
                 rank=rank,
                 gpus=job.gpus_per_node,
-                started_at=None if job.start is None else job.start.astimezone(UTC),
-                finished_at=None if job.end is None else job.end.astimezone(UTC),
+                started_at=job.start,
+                finished_at=job.end,
                 ready=job.end is None,
             )
         )
