@@ -170,6 +170,19 @@ async def test_the_jobs_own_namespace_counts_where_the_scrape_has_one_of_its_tar
     assert job(record, "uid").identity.namespace == "nlp"
 
 
+async def test_an_operator_that_told_of_a_job_has_recorded_though_nothing_says_that_it_led(tape: Tape) -> None:
+    tape.rows = [row for row in tape.rows if row[0] != "recorded"]
+    told(tape, "u1", END - DAY / 24, END)
+    record = await read(tape)
+    assert record.recorded[-2:] == (0.0, 1.0)
+
+
+async def test_the_jobs_type_is_read_from_the_label_that_the_operator_writes(tape: Tape) -> None:
+    tape.add("info", 1, END - DAY / 24, END, uid="u1", namespace="nlp", name="bert", gpus="4", jobType="Interactive")
+    (job,) = (await read(tape)).jobs
+    assert job.identity.job_type == "Interactive"
+
+
 async def test_causes_and_stages_that_this_version_does_not_know_are_left_out(tape: Tape) -> None:
     told(tape, "uid", END - DAY, END)
     tape.add("cause", 3, END - DAY, END, uid="uid", category="TooMuchCoffee", rule="coffee")

@@ -43,7 +43,7 @@ IDENTITY = (
     "namespace",
     "exported_namespace",
     "name",
-    "job_type",
+    "jobType",
     "owner",
     "team",
     "gpus",
@@ -355,7 +355,7 @@ def _record(
             for job in (*known.values(), *foreign)
         ),
         watched=tuple(min(steps / cut.steps, 1.0) for steps in gpus.sums("watched", size)),
-        recorded=tuple(min(steps / cut.steps, 1.0) for steps in phases.sums("recorded", size)),
+        recorded=tuple(min(steps / cut.steps, 1.0) for steps in _recorded(phases, size)),
         resolution=cut.resolution,
         warnings=tuple(warnings),
     )
@@ -380,13 +380,23 @@ def _known_jobs(jobs: _Answer, size: int, namespaces: frozenset[str]) -> dict[st
     }
 
 
+def _recorded(phases: _Answer, size: int) -> list[float]:
+    """Steps in which an operator told of jobs: it said that it led, or there are jobs that it told of. A Prometheus may
+    have been given the jobs' metrics alone.
+    """
+    told = phases.sums("recorded", size)
+    for _, values in phases.rows("held"):
+        told = [max(known, steps or 0.0) for known, steps in zip(told, values, strict=True)]
+    return told
+
+
 def _identity(labels: Mapping[str, str]) -> JobIdentity:
     gpus = labels.get("gpus", "")
     return JobIdentity(
         uid=labels.get("uid") or None,
         namespace=labels.get("exported_namespace") or labels.get("namespace", ""),
         name=labels.get("name", ""),
-        job_type=labels.get("job_type", ""),
+        job_type=labels.get("jobType", ""),
         owner=labels.get("owner", ""),
         team=labels.get("team", ""),
         product=labels.get("product", ""),
