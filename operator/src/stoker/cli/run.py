@@ -49,7 +49,11 @@ def run(log_level: str) -> None:
     "--namespace", envvar="POD_NAMESPACE", default="stoker-system", show_default=True, help="Where the lease is."
 )
 @click.option(
-    "--health-port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="For /healthz, /readyz."
+    "--health-port",
+    type=click.IntRange(0, 65535),
+    default=8081,
+    show_default=True,
+    help="For /healthz, /readyz and /metrics.",
 )
 def controller(
     access: PrometheusAccess,
