@@ -92,6 +92,8 @@ NETWORK_BYTES = 1e9
 MOST_BATCH_MEMORY_PERCENT = 50.0
 FULL_MEMORY_PERCENT = 80.0
 """Of the GPUs' memory at its peak (ICSE 2024, section 4.2)."""
+NEARLY_EMPTY_PERCENT = 10.0
+"""Up to here the batch may grow so much that it comes first among the candidates, whatever else the pods do."""
 DROP_PERCENT = 10.0
 DROP_SHARE = 0.1
 """A low state under 10 % for a tenth of the time is an interruption, not a low level."""
@@ -279,6 +281,8 @@ def _verdict(
     excluded = sized and set(unknown) <= {Category.DATA_EXCHANGE}
     if excluded and left in ((Category.DATA_PREPROCESSING,), (Category.DATA_EXCHANGE,)):
         return left[0], Confidence.POSSIBLE, ()
+    if left and capacity is Category.IMPROPER_BATCH_SIZE and (peak_memory or 0.0) <= NEARLY_EMPTY_PERCENT:
+        return None, Confidence.POSSIBLE, (capacity, *left)
     if left:
         thread = (Category.DATA_PREPROCESSING,) if left == (Category.INEFFICIENT_HOST_GPU_TRANSFER,) and sized else ()
         return None, Confidence.POSSIBLE, (*left, *thread, *((capacity,) if capacity is not None else unknown))
