@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 
 import numpy as np
 
 from stoker.models.diagnosis import DiagnosisThresholds
 from stoker.models.series import JobFacts, JobSeries
-from stoker.subjects.examination import Device, Examination, examine
+from stoker.subjects.examination import Examination, examine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +55,7 @@ def timeline(
         return None
     first, last = int(alive[0]), int(alive[-1]) + 1
     edges = [first + (last - first) * column / columns for column in range(columns + 1)]
-    pieces = [
-        slice(int(left), max(int(np.ceil(right)), int(left) + 1))
-        for left, right in zip(edges[:-1], edges[1:], strict=True)
-    ]
+    pieces = [slice(int(left), max(int(np.ceil(right)), int(left) + 1)) for left, right in pairwise(edges)]
     return Timeline(
         start=exam.time(first),
         end=exam.time(last),
@@ -67,7 +65,7 @@ def timeline(
 
 
 def _strips(exam: Examination, pieces: list[slice]) -> Iterator[Strip]:
-    for device in sorted(exam.devices, key=_place):
+    for device in sorted(exam.devices, key=lambda device: device.place):
         known = np.isfinite(device.use)
         yield Strip(
             pod=device.pod.name,
@@ -77,12 +75,6 @@ def _strips(exam: Examination, pieces: list[slice]) -> Iterator[Strip]:
             cells=tuple(float(np.nanmean(device.use[piece])) if known[piece].any() else None for piece in pieces),
             alive=tuple(bool(device.life[piece].any()) for piece in pieces),
         )
-
-
-def _place(device: Device) -> tuple[int, str, int, str]:
-    return device.pod.rank, device.pod.name, len(device.label), device.label
-
-
 
 
 __all__ = ["Strip", "Timeline", "timeline"]

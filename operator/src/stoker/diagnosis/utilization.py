@@ -35,7 +35,7 @@ def utilization(exam: Examination) -> Utilization | None:
             for span in exam.stages
         ),
         nodes=_nodes(exam),
-        gpus=tuple(_gpu(device) for device in sorted(exam.devices, key=_place)),
+        gpus=tuple(_gpu(device) for device in sorted(exam.devices, key=lambda device: device.place)),
     )
 
 
@@ -50,11 +50,6 @@ def _gpu(device: Device) -> GpuUse:
         peak_memory_percent=float(np.nanmax(device.memory)) if np.isfinite(device.memory).any() else None,
         coverage_percent=100.0 * float(np.isfinite(device.use).sum()) / alive if alive else 0.0,
     )
-
-
-def _place(device: Device) -> tuple[int, str, int, str]:
-    """By rank, pod and number: GPU 10 comes after GPU 9."""
-    return device.pod.rank, device.pod.name, len(device.label), device.label
 
 
 def _mean(exam: Examination, mask: BoolArray) -> float | None:

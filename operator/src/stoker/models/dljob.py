@@ -645,8 +645,8 @@ class DLJobStatus(ApiModel):
     utilization: UtilizationStatus | None = None
     """How busy the job's GPUs are."""
     pods: Annotated[tuple[str, ...], Field(max_length=MAX_PODS)] = ()
-    """The runs of the job's pods, the oldest first, at most the last 1024: which node's GPUs each has held, from when to
-    when. What an earlier run used belongs to the job's utilization, also when its pod is deleted.
+    """The runs of the job's pods, the oldest first, at most the last 1024: which node's GPUs each has held, from when
+    to when. What an earlier run used belongs to the job's utilization, also when its pod is deleted.
     """
 
 

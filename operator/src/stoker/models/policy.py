@@ -236,8 +236,8 @@ class Analysis(ApiModel):
     """
     read_logs: Boolean | None = None
     """Whether the controller may read the logs of the jobs' trainers, for lines that tell what a program does: that it
-    installs, downloads, trains, evaluates, saves, uploads, or waits for a collective that timed out. It needs the chart's
-    controller.readLogs as well. Default: false.
+    installs, downloads, trains, evaluates, saves, uploads, or waits for a collective that timed out. It needs the
+    chart's controller.readLogs as well. Default: false.
     """
 
 

@@ -94,6 +94,11 @@ class Device:
         return self.series.index if self.series.index is not None else self.series.gpu
 
     @property
+    def place(self) -> tuple[int, str, int, str]:
+        """What devices are listed by: rank, pod and number; GPU 10 comes after GPU 9."""
+        return self.pod.rank, self.pod.name, len(self.label), self.label
+
+    @property
     def capacity_mib(self) -> float | None:
         """Its memory; None where unknown."""
         used, free = self.signal(GpuSignal.MEMORY_USED), self.signal(GpuSignal.MEMORY_FREE)
