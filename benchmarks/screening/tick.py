@@ -57,7 +57,7 @@ class CountingScanner(Scanner):
 
     async def _examine(self, *arguments: object) -> None:
         before = time.process_time()
-        await super()._examine(*arguments)  # type: ignore[arg-type]
+        await super()._examine(*arguments)  # type: ignore[arg-type]  # handed on as they came
         self.examining_cpu += time.process_time() - before
 
 

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -194,7 +195,7 @@ async def test_of_a_long_warning_the_middle_is_left_out(server: Stub, caplog: py
 
 async def test_a_date_without_its_zone_is_none(server: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     def zoneless(handler: BaseHTTPRequestHandler) -> None:
-        handler.date_time_string = lambda *_: "Sat, 21 Nov 2026 12:00:00 -0000"  # type: ignore[method-assign]
+        monkeypatch.setattr(handler, "date_time_string", lambda *_: "Sat, 21 Nov 2026 12:00:00 -0000")
         answer(handler, EMPTY)
 
     server.behave = zoneless
@@ -279,7 +280,8 @@ async def test_a_path_before_the_api_is_kept(server: Stub) -> None:
 @pytest.mark.parametrize("file", ["ca_file", "cert_file"])
 async def test_a_certificate_that_is_missing_is_named(tmp_path: Path, file: str) -> None:
     missing = tmp_path / "missing.pem"
-    access = PrometheusAccess(**{"url": "https://127.0.0.1:9", file: missing})  # type: ignore[arg-type]
+    given: dict[str, Any] = {"url": "https://127.0.0.1:9", file: missing}
+    access = PrometheusAccess(**given)
     async with PrometheusSource(access) as source:
         with pytest.raises(MetricsUnavailable, match=str(missing)):
             await source.screen([QUESTION], NOW)

@@ -1,6 +1,7 @@
 """`stoker diagnose` over a metrics' source that replays compact series; with a real one it is tried end to end."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -101,7 +102,7 @@ class Tape:
 
 def _points(text: str) -> list[tuple[datetime, float]]:
     values = parse_series(text)
-    return [(START + (place + 1) * STEP, value) for place, value in enumerate(values) if value == value]  # noqa: PLR0124
+    return [(START + (place + 1) * STEP, value) for place, value in enumerate(values) if not math.isnan(value)]
 
 
 def entry(called: str, **changes: Any) -> dict[str, Any]:

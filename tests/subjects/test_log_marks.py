@@ -46,8 +46,8 @@ SAID = {
         Downloading shards:  25%|##5       | 1/4 [00:41<02:05, 41.80s/it]
         Fetching 14 files:  29%|##8       | 4/14 [00:02<00:05,  1.80it/s]
         Downloading data: 100%|##########| 84.1M/84.1M [00:02<00:00, 35.5MB/s]
-        Downloading and preparing dataset imagenet/plain_text to /root/.cache/huggingface/datasets...
-        Downloading: "https://download.pytorch.org/models/resnet50-0676ba61.pth" to /root/.cache/torch/resnet50.pth
+        Downloading and preparing dataset imagenet/plain_text to /data/cache/huggingface/datasets...
+        Downloading: "https://download.pytorch.org/models/resnet50-0676ba61.pth" to /data/cache/torch/resnet50.pth
         --2026-11-21 05:41:10--  https://data.example.com/train.tar
         Saving to: 'train.tar'
         train.tar            34%[=====>              ] 340.00M  98.2MB/s    eta 7s

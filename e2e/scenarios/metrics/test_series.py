@@ -95,7 +95,7 @@ def history(end: datetime) -> History:
     # A node with two exporters, one of which may not read the profiling counters.
     story.gpu("two-exporters", 0, BUSY, instance="gpu-1:9400")
     story.gpu("two-exporters", 0, BUSY | {GRAPHICS: constant(0)}, instance="gpu-1:9500")
-    alternating: Value = lambda age: 100.0 if age % 60 < 30 else 0.0  # noqa: E731
+    alternating: Value = lambda age: 100.0 if age % 60 < 30 else 0.0  # noqa: E731 - a Value, as those beside it
     story.gpu("two-phases", 0, {UTIL: alternating}, instance="gpu-1:9400")
     story.gpu("two-phases", 0, {UTIL: lambda age: 100 - (alternating(age) or 0)}, instance="gpu-1:9500")
     story.gpu("moved", 0, BUSY, uuid="GPU-new", Hostname="gpu-2")
@@ -119,7 +119,7 @@ def history(end: datetime) -> History:
             # The pod's own cgroup, which says it once more.
             story.pod(name, f"container_pressure_{resource}_waiting_seconds_total", constant(share), container="")
         # A burst of 30 s that belongs to one step.
-        burst: Value = lambda age: 3e8 if AGO <= age < AGO + 30 else 0.0  # noqa: E731
+        burst: Value = lambda age: 3e8 if AGO <= age < AGO + 30 else 0.0  # noqa: E731 - a Value, as those beside it
         story.pod(name, "container_network_transmit_bytes_total", burst, interface="eth0")
     # A container that was started anew: its counter begins at 0 again.
     story.pod(
