@@ -89,6 +89,20 @@ def processes_checkpoint(draw: Draw) -> Cast:
     return cast(draw, story, per_node=8, roles=roles, rest="unused")
 
 
+@case("pair-install-processes", Category.LONG_LIBRARY_INSTALLATION, Category.GPU_OVERSUBSCRIPTION)
+def install_processes(draw: Draw) -> Cast:
+    """Libraries are installed at the start, and then the launcher starts a process on half of the GPUs."""
+    training = draw.tuned(layouts=[(1, 2), (1, 4)])
+    story = Story(draw.rng, training)
+    story.install_wheels(60 * draw.scale(14, 45))
+    story.boot(draw.scale(10, 60))
+    story.load_model(draw.scale(5, 45))
+    story.train(story.regime(), hours(draw))
+    used = training.ranks_per_pod
+    roles = {(0, slot): "lead" if slot == 0 else "peers" for slot in range(used)}
+    return cast(draw, story, per_node=2 * used, roles=roles, rest="unused")
+
+
 @case("pair-transfer-unreleased", Category.INEFFICIENT_HOST_GPU_TRANSFER, Category.UNRELEASED_JOB)
 def transfer_unreleased(draw: Draw) -> Cast:
     """Pageable copies that take longer than the steps, and a sleep at the end."""
