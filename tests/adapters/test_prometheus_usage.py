@@ -178,7 +178,7 @@ async def test_an_operator_that_told_of_a_job_has_recorded_though_nothing_says_t
 
 
 async def test_the_jobs_type_is_read_from_the_label_that_the_operator_writes(tape: Tape) -> None:
-    tape.add("info", 1, END - DAY / 24, END, uid="u1", namespace="nlp", name="bert", gpus="4", jobType="Interactive")
+    tape.add("info", 1, END - DAY / 24, END, uid="u1", namespace="nlp", name="bert", gpus="4", job_type="Interactive")
     (job,) = (await read(tape)).jobs
     assert job.identity.job_type == "Interactive"
 

@@ -61,7 +61,7 @@ class Page:
 async def test_a_job_is_told_with_who_it_is_and_how_it_stands() -> None:
     page = Page(nodes=2, gpuProduct="NVIDIA-H100", podTemplate={"spec": {"priorityClassName": "low"}})
     info = {
-        "jobType": "Training",
+        "job_type": "Training",
         "owner": "ada",
         "team": "nlp",
         "gpus": "16",

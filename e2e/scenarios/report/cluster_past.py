@@ -92,7 +92,7 @@ def record(
     for job in jobs:
         for index in range(job.gpus):
             gpu(job.namespace, f"{job.name}-0-x7k2p", index, alive(job, job.utilization))
-        who = {"jobType": "Training", "owner": job.owner, "team": job.team, "gpus": str(job.gpus)}
+        who = {"job_type": "Training", "owner": job.owner, "team": job.team, "gpus": str(job.gpus)}
         told(job, "stoker_dljob_info", {**who, "product": "H100", "priority": ""}, lambda _: 1)
         told(job, "stoker_dljob_phase", {"phase": "Running"}, lambda _: 1)
         for claim in job.claims:

@@ -46,7 +46,7 @@ def test_the_past_of_a_job_can_be_asked_for_when_it_is_gone(jobs: SlowJobs, obse
     [info] = observer.query(f"stoker_dljob_info{own}")
     who = {"name": "gone", "namespace": jobs.namespace, "owner": "ada", "team": "nlp", "gpus": "16"}
     assert who.items() <= info["metric"].items()
-    assert info["metric"]["jobType"] == "Training"
+    assert info["metric"]["job_type"] == "Training"
     [phase] = observer.query(f"stoker_dljob_phase{own}")
     assert (phase["metric"]["phase"], phase["value"][1]) == ("Running", "1")
     hours = {one["metric"]["state"]: float(one["value"][1]) for one in observer.query(f"stoker_dljob_gpu_hours{own}")}

@@ -106,7 +106,7 @@ def _info(raw: Object) -> Mapping[str, str]:
     spec, labels = raw["spec"], raw["metadata"].get("labels") or {}
     template = (spec.get("podTemplate") or {}).get("spec") or {}
     return {
-        "jobType": spec.get("jobType") or JobType.TRAINING.value,
+        "job_type": spec.get("jobType") or JobType.TRAINING.value,
         "owner": labels.get(OWNER_LABEL, ""),
         "team": labels.get(TEAM_LABEL, ""),
         "gpus": str(_gpus(raw)),
