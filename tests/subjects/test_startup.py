@@ -68,3 +68,13 @@ def test_what_was_before_a_gap_in_the_samples_stands() -> None:
 @pytest.mark.parametrize("job", [{"jobType": "Serving"}, {"jobType": "Interactive"}, {"interactiveEntry": True}])
 def test_services_and_persons_have_no_start_to_judge(job: dict[str, Any]) -> None:
     assert startups(exam(UNUSED, PIP, job=job)) == []
+
+
+@pytest.mark.parametrize("minutes, starts", [(0, 1), (5, 0)])
+def test_a_start_that_is_out_of_sight_is_none_to_judge(minutes: int, starts: int) -> None:
+    """Pods that compute before any GPU works are at their start only where the job has just begun."""
+    recording = from_dict({"gpus": [UNUSED], "pods": [PIP]})
+    facts, series, now = recording.at(recording.length)
+    began = START - timedelta(minutes=minutes)
+    pods = tuple(replace(pod, started_at=began) for pod in facts.pods)
+    assert len(startups(examine(replace(facts, pods=pods), series, Thresholds(), now))) == starts

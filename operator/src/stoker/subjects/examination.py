@@ -381,14 +381,14 @@ class Examination:
         found: list[Span] = []
         for attempt in self.attempts:
             spans = stages(attempt, allocated, self.any_busy, self._preparing, self.step)
-            found += without_start(spans) if self._began_before and attempt[0] else spans
+            found += without_start(spans) if self.began_before and attempt[0] else spans
         ends = [span for span in found if span.stage is Stage.TAIL]
         # A tail before a restart was no end: the program stood still, and then began anew.
         return [replace(span, stage=Stage.ACTIVE) if span in ends and span is not found[-1] else span for span in found]
 
     @property
-    def _began_before(self) -> bool:
-        """The job began before what is looked at of it."""
+    def began_before(self) -> bool:
+        """The job began before what is looked at of it: its start is out of sight."""
         starts = [pod.started_at for pod in self.pods] + [run.started_at for pod in self.pods for run in pod.attempts]
         sight = float(self.series.times[0]) - 2 * self.step if len(self.series.times) else 0.0
         return any(start is not None and start.timestamp() < sight for start in starts)
