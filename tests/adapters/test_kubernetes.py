@@ -72,3 +72,15 @@ async def test_a_kubeconfig_that_does_not_exist_is_named(tmp_path: Path) -> None
     with pytest.raises(CredentialsError, match="nowhere"):
         await find_credentials(kubeconfig=str(tmp_path / "nowhere"))
     assert await default_namespace(kubeconfig=str(tmp_path / "nowhere")) == "default"
+
+
+async def test_a_context_that_the_kubeconfig_does_not_have_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(
+        "current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u, namespace: nlp}}]\n"
+        "clusters: [{name: c, cluster: {server: 'https://127.0.0.1'}}]\nusers: [{name: u, user: {token: t}}]\n"
+    )
+    assert await default_namespace(kubeconfig=str(path)) == "nlp"
+    assert await default_namespace(kubeconfig=str(path), context="b") == "default"
+    with pytest.raises(CredentialsError, match="name b"):
+        await find_credentials(kubeconfig=str(path), context="b")

@@ -379,6 +379,9 @@ async def find_credentials(*, kubeconfig: str | None = None, context: str | None
             kubernetes_config.load_incluster_config(client_configuration=configuration)
         else:
             path = path or str(Path.home() / ".kube" / "config")
+            if not _exists(path):
+                msg = f"no credentials for a cluster: there is no kubeconfig {path}"
+                raise CredentialsError(msg)
             await kubernetes_config.load_kube_config(
                 config_file=path, context=context, client_configuration=configuration, persist_config=False
             )
@@ -386,22 +389,32 @@ async def find_credentials(*, kubeconfig: str | None = None, context: str | None
         where = "the pod's service account" if inside else f"kubeconfig {path}"
         msg = f"no credentials for a cluster in {where}: {error}"
         raise CredentialsError(msg) from error
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, YAMLError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
+        msg = f"kubeconfig {path} is none: it does not have what one has"
+        raise CredentialsError(msg) from error
+    except (OSError, ValueError, YAMLError) as error:
         msg = f"kubeconfig {path} can't be read: {error}"
         raise CredentialsError(msg) from error
     return configuration
 
 
 async def default_namespace(*, kubeconfig: str | None = None, context: str | None = None) -> str:
-    """The namespace of the kubeconfig's context, or `default`."""
+    """The namespace of the kubeconfig's context, or `default`: also for what isn't there, which connecting refuses."""
     path = kubeconfig or os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
 
     def read() -> str:
+        if not _exists(path):
+            return "default"
         contexts, active = kubernetes_config.list_kube_config_contexts(path)
-        chosen = active if context is None else next(entry for entry in contexts if entry["name"] == context)
+        chosen = active if context is None else next((one for one in contexts if one["name"] == context), {})
         return str(chosen["context"].get("namespace") or "default")
 
     try:
         return await asyncio.to_thread(read)
-    except (ConfigException, OSError, KeyError, TypeError, AttributeError, StopIteration, YAMLError):
+    except (ConfigException, OSError, KeyError, TypeError, AttributeError, YAMLError):
         return "default"
+
+
+def _exists(kubeconfig: str) -> bool:
+    """One of the files is there, which the library would tell the terminal of in its own words."""
+    return any(Path(path).expanduser().exists() for path in kubeconfig.split(os.pathsep) if path)
