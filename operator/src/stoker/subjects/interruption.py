@@ -32,8 +32,6 @@ STAGED = 0.5
 """What is written is data staged on its way in, if half as much or more has been received."""
 LINK_BYTES = 100e6
 """bytes/s a GPU over its links beyond the level outside."""
-USUAL_PERCENTILE = 25.0
-"""Of what a GPU sends to the host: losses and metrics, step after step."""
 HITS = 0.8
 """The share of the drops in which the burst is seen: of short ones a scrape misses some."""
 MODEL_BYTES = 100e6
@@ -127,7 +125,11 @@ def interruption(exam: Examination) -> Interruption | None:
 def interrupted(exam: Examination) -> BoolArray:
     """The steps that belong to a drop, and their neighbours, which a drop may share."""
     found = interruption(exam)
-    low = np.zeros(len(exam.series.times), dtype=np.bool_) if found is None else found.drops.low
+    return _near(np.zeros(len(exam.series.times), dtype=np.bool_) if found is None else found.drops.low)
+
+
+def _near(low: BoolArray) -> BoolArray:
+    """The steps, and their neighbours."""
     wide = low.copy()
     wide[1:] |= low[:-1]
     wide[:-1] |= low[1:]
@@ -250,11 +252,15 @@ def _fits(fit: Coincidence, floor: float) -> bool:
 
 
 def _from_gpu(exam: Examination, found: Drops, pod: str | None = None) -> float | None:
-    """Bytes that the GPUs of a pod, or of all, send to the host for each drop; None without samples. In training little
-    else leaves a GPU, so no moment is looked for, which short drops would not show.
+    """Bytes that the GPUs of a pod, or of all, send to the host for each drop; None without samples. They leave in it
+    or in the steps that it shares; what goes there as it does between the drops is none of it.
     """
-    speed = returned(exam, exam.training, pod, over=USUAL_PERCENTILE)
-    return None if speed is None else speed * found.seconds / found.count
+    near = _near(found.low) & exam.training
+    between = exam.training & ~near
+    if not between.any():
+        between = exam.training & ~found.low
+    speed = returned(exam, near, pod, over=between)
+    return None if speed is None else speed * float(near.sum()) * exam.step / found.count
 
 
 def _links(exam: Examination, found: Drops) -> str | None:

@@ -12,6 +12,8 @@ from stoker.models.series import FloatArray, GpuSignal, PodSignal
 from stoker.subjects.examination import Device, Examination
 from stoker.subjects.grid import BoolArray
 
+USUAL_PERCENTILE = 95.0
+"""Of a GPU's own traffic: what exceeds it stands out."""
 Flow = tuple[str, FloatArray]
 """A pod's name and its bytes a second."""
 
@@ -50,33 +52,35 @@ def copied(device: Device) -> FloatArray | None:
     return there if there is None or back is None else np.maximum(there - back, 0.0)
 
 
-def returned(exam: Examination, mask: BoolArray, pod: str | None = None, *, over: float = 0.0) -> float | None:
+def returned(
+    exam: Examination, mask: BoolArray, pod: str | None = None, *, over: BoolArray | None = None
+) -> float | None:
     """Mean bytes a second within the mask that the GPUs of a pod (of all by default) send to the host, together; None
     where any of them has no samples.
 
     Of several GPUs only what they do not exchange with one another counts: what one sends more than its peers do, or
-    what each sends more than it receives. `over`: only what exceeds this percentile of a GPU's own traffic.
+    what each sends more than it receives. `over`: only what exceeds nearly all of a GPU's own traffic in these steps.
     """
     devices = [device for device in exam.devices if pod in (None, device.pod.name)]
-    sent_back = [device.signal(GpuSignal.PCIE_TX) for device in devices]
-    rows = np.array([values[mask] for values in sent_back if values is not None])
+    rows = np.array([values for device in devices if (values := device.signal(GpuSignal.PCIE_TX)) is not None])
     if not len(rows) or len(rows) < len(devices):
         return None
     if len(exam.devices) == 1:
-        return _over(rows, over)
+        return _over(rows, mask, over)
     copied_in = [device.signal(GpuSignal.PCIE_RX) for device in devices]
-    back = np.array([np.zeros(mask.sum()) if values is None else values[mask] for values in copied_in])
+    back = np.array([np.zeros(len(mask)) if values is None else values for values in copied_in])
     alone = np.maximum(rows - np.median(rows, axis=0), 0.0) if len(rows) > 2 else np.zeros(rows.shape)
-    return max(_over(alone, over), _over(np.maximum(rows - back, 0.0), over))
+    return max(_over(alone, mask, over), _over(np.maximum(rows - back, 0.0), mask, over))
 
 
-def _over(rows: FloatArray, percentile: float) -> float:
-    """The sum of the rows' means over their own percentile."""
+def _over(rows: FloatArray, mask: BoolArray, over: BoolArray | None) -> float:
+    """The sum of the rows' means within the mask, over what is usual to them in other steps."""
     total = 0.0
     for row in rows:
-        known = row[np.isfinite(row)]
+        known = row[mask & np.isfinite(row)]
+        usual = np.empty(0) if over is None else row[over & np.isfinite(row)]
         if len(known):
-            base = float(np.percentile(known, percentile)) if percentile else 0.0
+            base = float(np.percentile(usual, USUAL_PERCENTILE)) if len(usual) else 0.0
             total += float(np.maximum(known - base, 0.0).mean())
     return total
 
