@@ -79,6 +79,11 @@ def goes_on(exam: Examination, drops: Interruption) -> bool:
     return bool(exam.training[-1]) and since <= OVERDUE_PERIODS * drops.drops.period
 
 
+def at_work(exam: Examination) -> str:
+    """The GPUs that training is said to use, as people say them."""
+    return "GPU" if len(working(exam)) == len(exam.devices) else "GPU that works"
+
+
 def combined(exam: Examination, drops: Interruption | None, level: InputWait | None) -> Loss | None:
     """The loss by drops and by a level together."""
     if drops is None and level is None:
@@ -99,7 +104,7 @@ def combined(exam: Examination, drops: Interruption | None, level: InputWait | N
         alternatives += drops.alternatives
     if level is not None:
         mask = mask | level.stage
-        details.append(f"Training uses {percent(level.level)} of each GPU")
+        details.append(f"Training uses {percent(level.level)} of each {at_work(exam)}")
         said = [one.words for one in level.evidence if one.words and (level.category in (None, one.category))]
         evidence.append(", ".join(said))
         confidences.append(level.confidence)
@@ -107,7 +112,10 @@ def combined(exam: Examination, drops: Interruption | None, level: InputWait | N
     since, until = exam.span(mask)
     if drops is not None and goes_on(exam, drops):
         until = exam.until(len(exam.life))
-    explains = exam.explains(mask, [exam.devices[row] for row in working(exam)])
+    workers = [exam.devices[row] for row in working(exam)]
+    latest = {pod.name for pod in exam.facts.pods}
+    present = [device for device in workers if device.pod.name in latest] or exam.present
+    explains = exam.explains(mask, workers)
     hours = exam.idle_hours(explains)
     return Loss(
         mask=mask,
@@ -117,7 +125,7 @@ def combined(exam: Examination, drops: Interruption | None, level: InputWait | N
         hours=hours,
         detail=f"{', and '.join(details)}; {gpu_hours(hours)} idle.",
         evidence="; ".join(
-            part for part in (f"{interval(since, until)}, {exam.names(exam.present)}", *evidence) if part
+            part for part in (f"{interval(since, until)}, {exam.names(present)}", *evidence) if part
         ),
         confidence=min(confidences, key=SURENESS.index),
         alternatives=tuple(dict.fromkeys(alternatives)),

@@ -39,7 +39,7 @@ import numpy as np
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Framework, Severity
 from stoker.subjects.examination import Claim, Device, Examination
-from stoker.subjects.losses import loss
+from stoker.subjects.losses import at_work, loss
 from stoker.subjects.wording import gib, gpu_hours, percent
 
 RESERVED_PERCENT = 88.0
@@ -61,7 +61,7 @@ def check(exam: Examination) -> Iterator[Claim]:
     yield replace(
         claim,
         detail=(
-            f"Training uses {percent(found.level.level)} of each GPU and up to {percent(found.level.peak)}{of}; "
+            f"Training uses {percent(found.level.level)} of each {at_work(exam)} and up to {percent(found.level.peak)}{of}; "
             f"{gpu_hours(found.hours)} idle."
         ),
         confidence=Confidence.POSSIBLE if unknown else claim.confidence,

@@ -2,7 +2,7 @@
 
 ## What it flags
 
-While it trains, the job uses at most 50 % of each GPU and at most 50 % of its memory, at a steady low level: the
+While it trains, the job uses at most 50 % of each {at_work(exam)} and at most 50 % of its memory, at a steady low level: the
 study's definition of an improper batch size. The job as a whole is at most at 50 %, too.
 
 ## Why it costs GPU time
@@ -44,7 +44,7 @@ from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Severity, Source
 from stoker.subjects.batch_size import larger_batch
 from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.losses import Loss, loss
+from stoker.subjects.losses import Loss, at_work, loss
 from stoker.subjects.wording import gib, gpu_hours, percent
 
 SLOWEST, FASTEST = 1.79, 1.96
@@ -63,7 +63,7 @@ def check(exam: Examination) -> Iterator[Claim]:
     yield replace(
         claim,
         detail=(
-            f"Training uses {percent(found.level.level)} of each GPU and at most {percent(peak)}{size}; "
+            f"Training uses {percent(found.level.level)} of each {at_work(exam)} and at most {percent(peak)}{size}; "
             f"{gpu_hours(found.hours)} idle."
         ),
         evidence="; ".join(part for part in (claim.evidence, exam.facts.batch_size) if part),
