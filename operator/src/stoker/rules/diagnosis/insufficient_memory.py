@@ -61,8 +61,8 @@ def check(exam: Examination) -> Iterator[Claim]:
     yield replace(
         claim,
         detail=(
-            f"Training uses {percent(found.level.level)} of each {at_work(exam)} and up to {percent(found.level.peak)}{of}; "
-            f"{gpu_hours(found.hours)} idle."
+            f"Training uses {percent(found.level.level)} of each {at_work(exam)} "
+            f"and up to {percent(found.level.peak)}{of}; {gpu_hours(found.hours)} idle."
         ),
         confidence=Confidence.POSSIBLE if unknown else claim.confidence,
     )

@@ -2,7 +2,7 @@
 
 ## What it flags
 
-While it trains, the job uses at most 50 % of each {at_work(exam)} and at most 50 % of its memory, at a steady low level: the
+While it trains, the job uses at most 50 % of each GPU and at most 50 % of its memory, at a steady low level: the
 study's definition of an improper batch size. The job as a whole is at most at 50 %, too.
 
 ## Why it costs GPU time
