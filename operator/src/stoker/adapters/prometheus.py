@@ -55,7 +55,7 @@ class PrometheusSource:
         await self.close()
 
     async def close(self) -> None:
-        """Let running queries end and close the connections."""
+        """Close the connections, without waiting for queries that still run."""
         await self._connection.close()
 
     async def screen(self, questions: Sequence[Question], now: datetime) -> list[Screen]:

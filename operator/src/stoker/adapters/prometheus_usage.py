@@ -73,7 +73,7 @@ class PrometheusUsage:
         await self.close()
 
     async def close(self) -> None:
-        """Let running queries end and close the connections."""
+        """Close the connections, without waiting for queries that still run."""
         await self._connection.close()
 
     async def read(self, start: datetime, end: datetime, namespaces: Sequence[str] = ()) -> UsageRecord:
