@@ -33,3 +33,15 @@ def test_ctrl_c_does_not_wait_for_a_server_that_says_nothing(tmp_path: Path, arg
         finally:
             waiting.kill()
     assert (waiting.returncode, out, err) == (EXIT_INTERRUPTED, "", "")
+
+
+def test_ctrl_c_leaves_no_file_that_is_removed_at_exit() -> None:
+    """The Kubernetes client writes a kubeconfig's private key to a file, and removes it at exit."""
+    program = (
+        "import atexit\nimport stoker.__main__ as program\n"
+        "atexit.register(print, 'removed')\n"
+        "def interrupted(**_): raise SystemExit(130)\n"
+        "program.stoker = interrupted\nprogram.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (EXIT_INTERRUPTED, "removed\n", "")

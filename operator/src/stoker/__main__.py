@@ -1,5 +1,6 @@
 """The composition root: `python -m stoker` and the console script `stoker`."""
 
+import atexit
 import os
 import sys
 
@@ -13,6 +14,8 @@ def main() -> None:
     except SystemExit as end:
         if end.code == EXIT_INTERRUPTED:
             # The interpreter would wait for threads that wait for a server; who has interrupted waits for neither.
+            # What is done at exit is done, though: the Kubernetes client keeps a kubeconfig's keys in files until then.
+            atexit._run_exitfuncs()  # noqa: SLF001 - there is no public way
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(EXIT_INTERRUPTED)
