@@ -536,6 +536,14 @@ def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
     assert done.stdout.count("\n") == 1
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a disk that is always full")
+def test_a_full_disk_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(WRONG)
+    command = f"{sys.executable} -m stoker lint {tmp_path} > /dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "stoker: standard output: No space left on device\n")
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["lint", "--help"], ["rules", "--help"]])
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     program = (

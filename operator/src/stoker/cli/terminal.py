@@ -48,15 +48,17 @@ def write(text: str, output: str | None, context: click.Context, *, error: bool 
     error: to standard error instead of standard output, which has something else.
     """
     data = text.encode("utf-8", "backslashreplace")
-    if output is None:
-        stream = sys.stderr.buffer if error else sys.stdout.buffer
-        stream.write(data)
-        stream.flush()
-        return
     try:
-        Path(output).write_bytes(data)
+        if output is None:
+            stream = sys.stderr.buffer if error else sys.stdout.buffer
+            stream.write(data)
+            stream.flush()
+        else:
+            Path(output).write_bytes(data)
+    except BrokenPipeError:
+        raise  # its reader has seen enough: no error
     except OSError as failure:
-        click.echo(f"stoker: {output}: {failure.strerror or failure}", err=True)
+        click.echo(f"stoker: {output or 'standard output'}: {failure.strerror or failure}", err=True)
         context.exit(EXIT_USAGE)
 
 
