@@ -111,7 +111,8 @@ def start_claim(
     """The GPU time that the pods' doing takes at the start. `what` completes `4 GPUs idle for 12 min of the start ...`.
 
     The log makes it certain. Without samples of the GPUs' memory the model may be there already, and what looks like
-    preparing data may be compiling its kernels: that is only possible then, unless data is read.
+    preparing data may be compiling its kernels; and what neither reads nor writes may be compiling a library: that is
+    only possible then.
     """
     mask = startup.masks[doing]
     places = np.flatnonzero(mask)
@@ -121,8 +122,10 @@ def start_claim(
     gpus, whole = count(exam.facts.gpus, "GPU"), len(places) == len(startup)
     share = "the first " if whole else ""
     of = "" if whole else f" of the {minutes(len(startup) * exam.step)} before the first use"
-    read = exam.pod_peak(PodSignal.DISK_READ, mask)
-    doubtful = doing is Doing.PREPARING and not startup.memory_known and (read is None or read < READING_BYTES)
+    read, written = (_usual(exam, startup, mask, signal) for signal in (PodSignal.DISK_READ, PodSignal.DISK_WRITE))
+    unread = read is None or read < READING_BYTES
+    computes = read is not None and unread and written is not None and written < READING_BYTES
+    doubtful = doing is Doing.PREPARING and (computes or (unread and not startup.memory_known))
     return Claim(
         detail=(
             f"{gpus} idle for {share}{minutes(len(places) * exam.step)}{of} {what}; "
@@ -134,7 +137,7 @@ def start_claim(
                 f"{interval(since, until)}, {gpus}",
                 f"meanwhile {activity(exam, mask)}",
                 "" if whole else startup.breakdown(exam.step),
-                "no samples of the GPUs' memory" if doubtful else "",
+                "" if not doubtful else "no data read or written" if computes else "no samples of the GPUs' memory",
                 "" if logged is None else f"log: {logged.text}",
             )
             if part
@@ -158,6 +161,13 @@ def activity(exam: Examination, mask: BoolArray) -> str:
         None if written is None else f"{written / 1e6:.0f} MB/s written",
     )
     return ", ".join(part for part in parts if part)
+
+
+def _usual(exam: Examination, startup: Startup, mask: BoolArray, signal: PodSignal) -> float | None:
+    """The median of what the busiest pod does in the steps of the mask: the program's own import is a short burst."""
+    values = _highest(exam, signal, startup.first, startup.last)[mask[startup.first : startup.last]]
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else None
 
 
 def _startup(exam: Examination, attempt: BoolArray) -> Startup | None:

@@ -20,9 +20,9 @@ The result is the same each time, and is computed again with each job and each r
 - where any GPU has too few samples, where the pods' CPUs or network have none;
 - for serving and interactive jobs.
 
-Compiling a library with all cores looks the same, and is named as the alternative; the start-up script decides. Without
-samples of the GPUs' memory, and with nothing read, it is only possible: the model may be there, and its kernels be
-compiled.
+Compiling a library with all cores looks the same, and is named as the alternative; the start-up script decides. It is
+only possible where the pods' disks are sampled and next to nothing is read or written; and without samples of the GPUs'
+memory where nothing is read: the model may be there, and its kernels be compiled.
 
 ## Change
 
