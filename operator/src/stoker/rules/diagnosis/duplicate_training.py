@@ -35,7 +35,6 @@ Start the launcher on each pod with the number of nodes and a common rendezvous 
 """
 
 from collections.abc import Iterator
-from itertools import permutations
 
 import numpy as np
 
@@ -139,15 +138,16 @@ def _alike(pods: dict[str, FloatArray], working: dict[str, BoolArray]) -> bool:
 
 def _ahead(exam: Examination, working: dict[str, BoolArray]) -> str | None:
     """One pod works before another has used its GPUs."""
-    for pod, work in working.items():
-        for peer in working:
-            used = [np.flatnonzero(device.busy) for device in exam.devices if device.pod.name == peer]
-            first = min((int(busy[0]) for busy in used if len(busy)), default=0)
-            seconds = float(work[:first].sum()) * exam.step
-            if seconds >= AHEAD_SECONDS:
-                ranks = {one.name: one.rank for one in exam.facts.pods}
-                return f"rank {ranks[pod]} had worked for {minutes(seconds)} before rank {ranks[peer]} used a GPU"
-    return None
+    first = dict.fromkeys(working, len(exam.series.times))
+    for device in exam.devices:
+        if device.pod.name in first and device.busy.any():
+            first[device.pod.name] = min(first[device.pod.name], int(device.busy.argmax()))
+    last = max(working, key=lambda name: first[name])
+    seconds, pod = max((float(work[: first[last]].sum()) * exam.step, name) for name, work in working.items())
+    if seconds < AHEAD_SECONDS:
+        return None
+    ranks = {one.name: one.rank for one in exam.facts.pods}
+    return f"rank {ranks[pod]} had worked for {minutes(seconds)} before rank {ranks[last]} used a GPU"
 
 
 def _out_of_step(exam: Examination, pods: dict[str, FloatArray]) -> str | None:
@@ -167,42 +167,46 @@ def _out_of_step(exam: Examination, pods: dict[str, FloatArray]) -> str | None:
 def _saves_alone(exam: Examination) -> str | None:
     """Each pod saves a model, and at times of its own: ranks of a common training save together, or one for all."""
     for flow in (sent(exam), flows(exam, PodSignal.DISK_WRITE)):
-        saves: list[list[tuple[int, int]]] = []
+        saves: list[list[int]] = []
         sizes: list[float] = []
         for _, values in flow:
             written = np.where(exam.active, np.nan_to_num(values), 0.0) * exam.step
             bursts = runs(written >= max(SAVED_BYTES / 2, USUAL_FACTOR * float(np.median(written))))
             large = [(burst, float(written[slice(*burst)].sum())) for burst in bursts]
-            saves.append([burst for burst, amount in large if amount >= SAVED_BYTES])
+            saves.append([first for (first, _), amount in large if amount >= SAVED_BYTES])
             sizes += [amount for _, amount in large if amount >= SAVED_BYTES]
         if len(saves) < exam.facts.nodes or min(map(len, saves)) < LEAST_SAVES:
             continue
         rare = max(map(len, saves)) * SAVE_STEPS <= exam.active.sum()
-        if rare and float(np.std(sizes)) <= SAME_SIZE * float(np.mean(sizes)) and _alone(saves) >= ALONE_SHARE:
+        if (
+            rare
+            and float(np.std(sizes)) <= SAME_SIZE * float(np.mean(sizes))
+            and _alone(saves, len(exam.life)) >= ALONE_SHARE
+        ):
             return f"each saves {size(float(np.mean(sizes)))} at times of its own"
     return None
 
 
-def _alone(saves: list[list[tuple[int, int]]]) -> float:
-    """The share of the saves of each pod that no save of another one comes near."""
-    lonely = [
-        all(abs(first - begun) > NEAR_STEPS for begun, _ in other)
-        for one, other in permutations(saves, 2)
-        for first, _ in one
-    ]
-    return float(np.mean(lonely))
+def _alone(saves: list[list[int]], steps: int) -> float:
+    """The share of the saves of each pod that no save of another one begins near, over all pairs of pods."""
+    near = np.zeros(steps, dtype=np.int64)
+    for one in saves:
+        beside = np.add.outer(one, np.arange(-NEAR_STEPS, NEAR_STEPS + 1))
+        near[np.unique(beside[(beside >= 0) & (beside < steps)])] += 1
+    begun = [first for one in saves for first in one]
+    return float((len(saves) - near[begun]).mean()) / (len(saves) - 1)
 
 
 def _apart(events: list[BoolArray], within: BoolArray) -> bool:
     """The pods' events meet not much more often than by chance; of frequent ones that can't be told."""
-    meetings: list[float] = []
-    for one, other in permutations(events, 2):
-        near = other | np.roll(other, 1) | np.roll(other, -1)
-        chance, together = float(near[within].mean()), float(near[one].mean())
-        if chance > MOST_CHANCE:
-            return False
-        meetings.append((together - chance) / max(1 - chance, 1e-9))
-    return float(np.mean(meetings)) <= IN_STEP
+    own = np.array(events)
+    near = own | np.roll(own, 1, axis=1) | np.roll(own, -1, axis=1)
+    chance = near[:, within].mean(axis=1)
+    if chance.max() > MOST_CHANCE:
+        return False
+    together = own.astype(np.float64) @ near.T / own.sum(axis=1, keepdims=True)  # a row a pod, a column a peer
+    meetings = (together - chance) / (1 - chance)
+    return float(meetings[~np.eye(len(own), dtype=np.bool_)].mean()) <= IN_STEP
 
 
 RULE = Rule(

@@ -177,10 +177,16 @@ def _rows(signal: GpuSignal, mask: BoolArray, devices: tuple[Device, ...]) -> Fl
 def _against_others(rows: FloatArray) -> FloatArray:
     """Each value against the median of the others in the same step; NaN where one of them isn't known."""
     complete = np.isfinite(rows).all(axis=0)
+    known, others = rows[:, complete], len(rows) - 1
+    ordered, rank = np.sort(known, axis=0), np.argsort(np.argsort(known, axis=0), axis=0)
+
+    def without_own(place: int) -> FloatArray:
+        """What stands at that place of the order of the others: one further where the own value came before."""
+        return np.where(rank > place, ordered[place], ordered[place + 1])
+
+    medians = (without_own((others - 1) // 2) + without_own(others // 2)) / 2
     ratios = np.full(rows.shape, np.nan)
-    for row in range(len(rows)):
-        others = np.median(np.delete(rows, row, axis=0)[:, complete], axis=0)
-        ratios[row, complete] = rows[row, complete] / np.maximum(others, 1e-9)
+    ratios[:, complete] = known / np.maximum(medians, 1e-9)
     return ratios
 
 
