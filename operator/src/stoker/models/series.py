@@ -30,7 +30,7 @@ class GpuSignal(StrEnum):
     PCIE_TX = "pcieTx"
     """GPU to host."""
     NVLINK = "nvlink"
-    """Both directions together; a counter under some exporters' name for a rate (see `subjects.examination`)."""
+    """A rate, of both directions together; some exporters' totals are made one by `subjects.readings.link_rates`."""
     POWER = "power"
     """Mean over the interval where the energy counter is exported, else over the exporter's last second."""
     ENCODER = "encoder"

@@ -44,8 +44,6 @@ LEARNED_SAMPLES = 20
 """Steps without work from which a GPU's own context-idle power is learned (its lowest tenth)."""
 LEARNED_REACH = 1.5
 """How far over its model's figure the learned one is believed: boards of one name differ by less."""
-COUNTER_SAMPLES = 10
-"""NVLink traffic that never falls over so many samples is a running total."""
 SATURATED_SHARE = 0.85
 """Of the CPU limit: the pod computes as fast as it may."""
 MOST_NAMED_PODS = 4
@@ -81,7 +79,6 @@ class Device:
     allocated: BoolArray
     trusted: bool
     aliased: bool
-    step: float
 
     @property
     def known(self) -> BoolArray:
@@ -117,8 +114,7 @@ class Device:
         """A signal, unless it is absent or can't be trusted."""
         if signal in PROFILING_SIGNALS and not self.trusted:
             return None
-        values = self.series.signals.get(signal)
-        return _link_rate(values, self.step) if signal is GpuSignal.NVLINK and values is not None else values
+        return self.series.signals.get(signal)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -555,8 +551,7 @@ def _device(pod: PodFacts, gpu: GpuSeries, series: JobSeries, alive: BoolArray, 
         ceiling = idle_ceiling(signal, idle_percent, watts)
         values = gpu.signals.get(signal)
         if ceiling is not None and values is not None:
-            rate = _link_rate(values, series.step) if signal is GpuSignal.NVLINK else values
-            busy |= np.nan_to_num(rate, nan=-np.inf) > ceiling
+            busy |= np.nan_to_num(values, nan=-np.inf) > ceiling
     return Device(
         pod=pod,
         series=gpu,
@@ -568,23 +563,7 @@ def _device(pod: PodFacts, gpu: GpuSeries, series: JobSeries, alive: BoolArray, 
         allocated=allocated & alive,
         trusted=trusted,
         aliased=not np.isfinite(graphics).any() and _aliased(util),
-        step=series.step,
     )
-
-
-def _link_rate(values: FloatArray, step: float) -> FloatArray:
-    """NVLink traffic in bytes/s. Exporters publish a rate, or a running total, under one name: what never falls is a
-    total, and what never changes is no traffic.
-    """
-    known = np.flatnonzero(np.isfinite(values))
-    changes = np.diff(values[known])
-    if len(known) == 0 or (values[known] == values[known[0]]).all():
-        return np.where(np.isfinite(values), 0.0, np.nan)
-    if len(known) < COUNTER_SAMPLES or (changes < 0).any():
-        return values
-    rates = np.full(len(values), np.nan)
-    rates[known[1:]] = changes / (np.diff(known) * step)
-    return rates
 
 
 def _stuck(util: FloatArray, graphics: FloatArray) -> bool:
