@@ -106,7 +106,8 @@ def test_any_signal_of_any_gpu_over_its_idle_level_means_active(signal: GpuSigna
     facts = job()
     answer = judge(facts, screen(facts, {(1, 3): gpu(13, peaks={**REST, signal: peak})}))
     assert answer.state is IdlenessState.ACTIVE
-    assert f"GPU 13 of pod bert-1: {signal} is over its idle level" in answer.message
+    assert answer.message.startswith(f"GPU 13 of pod bert-1: {signal} was over its idle level of ")
+    assert answer.message.endswith(" in the last 60 min")
 
 
 def test_power_up_to_fifteen_watts_over_context_idle_is_rest() -> None:
@@ -138,7 +139,7 @@ def test_work_at_a_glance_means_active_whatever_a_close_look_says(signal: GpuSig
     for gpus in (screen(facts).gpus, {}):
         answer = judge(facts, Screen(at=NOW, window=WINDOW, glances=glances, gpus=gpus))
         assert answer.state is IdlenessState.ACTIVE
-        assert f"GPUs of pod bert-1: {signal} is over its idle level" in answer.message
+        assert f"GPUs of pod bert-1: {signal} was over its idle level" in answer.message
 
 
 def test_rest_at_a_glance_proves_nothing() -> None:

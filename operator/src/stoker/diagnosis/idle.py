@@ -61,14 +61,15 @@ def idleness(
         if gpu.shared:
             message = f"{_name(pod, gpu)} is shared by several pods: its metrics can't be told apart"
             return replace(answer, reason=UnknownReason.PARTIAL, message=message)
+    lately = f" in the last {minutes(screen.window.total_seconds())}"
     for pod, gpu in held:
         if activity := _activity(gpu.peaks, gpu.context_idle_watts, idle_percent):
-            return replace(answer, state=IdlenessState.ACTIVE, message=f"{_name(pod, gpu)}: {activity}")
+            return replace(answer, state=IdlenessState.ACTIVE, message=f"{_name(pod, gpu)}: {activity}{lately}")
 
     glanced = [(pod, screen.glances.get((facts.namespace, pod.name))) for pod in facts.pods]
     for pod, glance in glanced:
         if glance is not None and (activity := _activity(glance.averages, None, idle_percent)):
-            return replace(answer, state=IdlenessState.ACTIVE, message=f"GPUs of pod {pod.name}: {activity}")
+            return replace(answer, state=IdlenessState.ACTIVE, message=f"GPUs of pod {pod.name}: {activity}{lately}")
 
     if fault := _screen_fault(screen, window, now):
         reason, message = fault
@@ -168,7 +169,7 @@ def _activity(values: Mapping[GpuSignal, float], context_idle_watts: float | Non
         # either.
         if ceiling is not None and value > ceiling:
             # Without the figure: it changes with every look, and a message that changes is a write of the status.
-            return f"{signal} is over its idle level of {_quantity(signal, ceiling)}"
+            return f"{signal} was over its idle level of {_quantity(signal, ceiling)}"
     return None
 
 
