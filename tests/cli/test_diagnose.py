@@ -367,8 +367,8 @@ def test_a_window_beside_the_life_is_said(tmp_path: Path, tape: Tape) -> None:
             "- {namespace: nlp, pods: [a], gpusPerNode: 1}\n- {namespace: n, pods: [b], gpusPerNode: 1, jobType: B}",
             "jobs.yaml:2: [1].jobType: 'B'",
         ),
-        ("- {namespace: nlp, pods: [a], gpusPerNode: 1, start: yesterday}\n", "[0].start: 'yesterday'"),
-        ("- {namespace: nlp, pods: [a], gpusPerNode: 1, start: '2026-11-20T06:00:00'}\n", "should have timezone info"),
+        ("- {namespace: nlp, pods: [a], gpusPerNode: 1, start: yesterday}\n", "'yesterday': must be a time"),
+        ("- {namespace: nlp, pods: [a], gpusPerNode: 1, start: '2026-11-20T06:00:00'}\n", "a time with its zone"),
         (
             "- {namespace: n, pods: [a], gpusPerNode: 1, start: '2026-11-20T06:00:00Z', end: '2026-11-20T05:00:00Z'}\n",
             "end: must be later than start",
@@ -379,6 +379,7 @@ def test_a_window_beside_the_life_is_said(tmp_path: Path, tape: Tape) -> None:
         ),
         ("- {namespace: n, pods: [a], gpusPerNode: 1, end: '9999-12-31T23:59:59-12:00'}\n", "must be in the years"),
         ("- [\n", "not valid YAML"),
+        ("[]\n", "holds no jobs"),
         ("", "holds no list of jobs"),
     ],
 )

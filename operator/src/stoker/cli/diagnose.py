@@ -132,7 +132,7 @@ def _recorded(
         context.exit(EXIT_USAGE)
     chosen = [one for one in workloads if namespace in {None, one.facts.namespace} and job in {None, one.facts.name}]
     if not chosen:
-        click.echo(f"stoker: {path}: holds no such job", err=True)
+        click.echo(f"stoker: {path}: holds no {'such job' if workloads else 'jobs'}", err=True)
         context.exit(EXIT_USAGE)
     return chosen
 

@@ -32,12 +32,17 @@ WITHOUT_VALUE = {
     "string_too_short": "must not be empty",
     "too_short": "must not be empty",
 }
+A_TIME = "must be a time with its zone, such as 2026-11-21T18:00:00Z"
 OWN_WORDS = {
     **WITHOUT_VALUE,
     "dict_type": "must be an object",
     "model_type": "must be an object",
     "tuple_type": "must be a list",
     "string_type": "must be a text, in quotes where it looks like a number",
+    "datetime_type": A_TIME,
+    "datetime_parsing": A_TIME,
+    "datetime_from_date_parsing": A_TIME,
+    "timezone_aware": A_TIME,
 }
 """Pydantic's own words name Python's types."""
 FIELD = re.compile(r"[A-Za-z][A-Za-z0-9]*")
