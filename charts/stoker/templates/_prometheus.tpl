@@ -5,6 +5,15 @@
 {{- /* The keys of the Secret that are mounted, as items of its volume; the file's name is what --prometheus-*-file is called. */ -}}
 {{- define "stoker.prometheusFiles" -}}
 {{- $secret := .Values.prometheus.secret -}}
+{{- if and $secret.passwordKey (not .Values.prometheus.username) }}
+{{- fail "prometheus.username: the user whose password prometheus.secret.passwordKey is" }}
+{{- end }}
+{{- if and $secret.privateKeyKey (not $secret.certKey) }}
+{{- fail "prometheus.secret.certKey: the key of the certificate that prometheus.secret.privateKeyKey belongs to" }}
+{{- end }}
+{{- if and $secret.name (not (or $secret.tokenKey $secret.passwordKey $secret.caKey $secret.certKey)) }}
+{{- fail "prometheus.secret: say which of its keys hold what: tokenKey, passwordKey, caKey, certKey, privateKeyKey" }}
+{{- end }}
 {{- range $file, $key := dict "token" $secret.tokenKey "password" $secret.passwordKey "ca" $secret.caKey "cert" $secret.certKey "key" $secret.privateKeyKey }}
 {{- if $key }}
 {{- if not $secret.name }}
