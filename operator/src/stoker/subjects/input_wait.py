@@ -74,6 +74,8 @@ OFFLOADED_BYTES = 200e6
 """bytes/s a GPU in each direction: states of hundreds of megabytes, once a second or so."""
 STAGED_BYTES = 1.5e9
 """bytes/s in each direction that they exchange through host memory, where the CPUs add up, at best."""
+OWN_PROCESS_CORES = 0.75
+"""A GPU: what a process of its own keeps busy while it launches kernels and waits for them."""
 NVLINK_BYTES = 300e9
 """bytes/s of both directions together that collectives reach on NVLink (A100: 600 GB/s by its data sheet)."""
 ALONE_PERCENT = 60.0
@@ -294,7 +296,8 @@ def _verdict(
     own = [Category.DATA_PREPROCESSING]
     if exam.facts.framework not in (Framework.TENSORFLOW, Framework.JAX):
         own.append(Category.INEFFICIENT_HOST_GPU_TRANSFER)
-    if peak_memory is None or peak_memory <= MOST_BATCH_MEMORY_PERCENT:
+    reserves = exam.facts.framework in (Framework.TENSORFLOW, Framework.JAX)
+    if peak_memory is None or peak_memory <= MOST_BATCH_MEMORY_PERCENT or reserves:
         own.append(Category.IMPROPER_BATCH_SIZE)
     return None, Confidence.POSSIBLE, tuple(dict.fromkeys((*own, *unknown)))
 
@@ -432,11 +435,12 @@ def _copies(exam: Examination, mask: BoolArray, wait: float) -> Evidence:
     speed = float(np.mean(speeds))
     words = f"{rate(speed)} copied to each GPU"
     # Copies that hold up the program take no more than the wait: what takes longer runs beside the kernels. And each
-    # step's take as long as the last one's: a pace that varies has its reason elsewhere.
+    # step's take as long as the last one's: a pace that varies may have its reason elsewhere.
     work = progress(exam)[mask]
     varies = float(np.nanstd(work)) > VARYING * float(np.nanmean(work))
-    beside = varies or speed / FAST_COPY_BYTES > BESIDE * wait
+    beside = speed / FAST_COPY_BYTES > BESIDE * wait
     weight = Weight.REFUTED if beside else _weighed(speed, PAGEABLE_BYTES, SLOW_COPY_BYTES, wait)
+    weight = min(weight, Weight.OPEN) if varies else weight
     return Evidence(category=category, weight=weight, words=words)
 
 
@@ -445,18 +449,26 @@ def _offload(exam: Examination, mask: BoolArray, capacity: Category | None) -> E
     category = Category.INSUFFICIENT_GPU_MEMORY
     if capacity is not category:
         return Evidence(category=category, weight=Weight.REFUTED)
-    cpu = [
-        float(_known(values, mask).mean()) / max(pod.gpus, 1)
-        for name, values in flows(exam, PodSignal.CPU)
-        for pod in exam.pods
-        if pod.name == name and len(_known(values, mask))
-    ]
+    cores = _cores_a_gpu(exam, mask)
     rows = both_ways(exam)
     moved = _known(mean_of(np.array(rows)), mask) if rows else np.empty(0)
-    if not cpu or not len(moved) or max(cpu) < LOADING_CORES_A_GPU or float(moved.mean()) < OFFLOADED_BYTES:
+    if cores is None or not len(moved) or cores < LOADING_CORES_A_GPU or float(moved.mean()) < OFFLOADED_BYTES:
         return Evidence(category=category, weight=Weight.REFUTED)
-    words = f"{rate(float(moved.mean()))} from each GPU to the host and back, {max(cpu):.1f} CPU cores a GPU"
+    words = f"{rate(float(moved.mean()))} from each GPU to the host and back, {cores:.1f} CPU cores a GPU"
     return Evidence(category=category, weight=Weight.STRONG, words=words)
+
+
+def _cores_a_gpu(exam: Examination, mask: BoolArray) -> float | None:
+    """The busy cores a GPU of the pod that has most; None without samples."""
+    gpus = {pod.name: max(pod.gpus, 1) for pod in exam.pods}
+    return max(
+        (
+            float(known.mean()) / gpus[name]
+            for name, values in flows(exam, PodSignal.CPU)
+            if name in gpus and len(known := _known(values, mask))
+        ),
+        default=None,
+    )
 
 
 def _exchange(exam: Examination, mask: BoolArray, wait: float, capacity: Category | None) -> Evidence:
@@ -473,16 +485,19 @@ def _exchange(exam: Examination, mask: BoolArray, wait: float, capacity: Categor
         weight = _weighed(between, NETWORK_BYTES, NETWORK_BYTES / 4, wait)
         found.append(Evidence(category=category, weight=weight, words=words))
     over_pcie = PEER_BYTES if capacity is Category.IMPROPER_BATCH_SIZE else STAGED_BYTES
-    # Collectives over NVLink spin on the GPUs: of an idle GPU only copies that fill the links explain the wait.
-    ways = [("over NVLink", links(exam), NVLINK_BYTES, NVLINK_BYTES)]
+    # Collectives over NVLink spin on the GPUs: of an idle GPU only copies that fill the links explain the wait. Those
+    # are one process's for several GPUs; where each has its own, what goes over the links goes while the GPUs work.
+    cores = _cores_a_gpu(exam, mask)
+    most = Weight.STRONG if cores is not None and cores < OWN_PROCESS_CORES else Weight.OPEN
+    ways = [("over NVLink", links(exam), NVLINK_BYTES, NVLINK_BYTES, most)]
     if exam.facts.nodes == 1:  # of several, what crosses the host link may be on its way to the network
-        ways.append(("over PCIe in both directions", both_ways(exam), over_pcie, STAGED_BYTES / 2))
+        ways.append(("over PCIe in both directions", both_ways(exam), over_pcie, STAGED_BYTES / 2, Weight.STRONG))
     elsewhere = exam.facts.gpus_per_node > 1 and not ways[0][1]
-    for words, rows, speed, worst in ways:
+    for words, rows, speed, worst, most in ways:
         known = _known(mean_of(np.array(rows)), mask) if rows else np.empty(0)
         if len(known):
             mean = float(known.mean())
-            weight = _weighed(mean, speed, worst, wait)
+            weight = min(most, _weighed(mean, speed, worst, wait))
             found.append(Evidence(category=category, weight=weight, words=f"{rate(mean)} a GPU {words}"))
     if elsewhere:  # NVLink may be there, and isn't sampled
         found.append(Evidence(category=category, weight=Weight.UNKNOWN))

@@ -19,6 +19,8 @@ larger is the share of the step in which it computes nothing.
 
 - for jobs with one GPU;
 - where the links have time, or only one rank falls (see checkpoint-stall);
+- for what goes over NVLink where each GPU has a process of its own, by the CPU cores in use: NCCL's kernels carry it,
+  and a GPU that runs them is not idle;
 - where ranks spin in NCCL's kernels and neither SMs nor tensor cores and memory are sampled;
 - over RDMA or InfiniBand, whose traffic no pod's counter shows;
 - in the first fifteen minutes of work, with MIG slices and shared GPUs, and where samples are missing.
