@@ -72,6 +72,12 @@ def undecided(exam: Examination) -> Loss | None:
     )
 
 
+def stalled_hours(exam: Examination, drops: Interruption) -> float:
+    """The GPU-hours that the drops took from the GPUs that have work: those that do none lose nothing by them."""
+    gpus = min(len(working(exam)), exam.facts.gpus)  # a former pod's GPUs are its successor's
+    return sum(drops.drops.lost) * gpus / 3600
+
+
 def goes_on(exam: Examination, drops: Interruption) -> bool:
     """The job's stage reaches to its end, and the next drop is not overdue."""
     last = drops.drops.spans[-1][1]
@@ -124,9 +130,7 @@ def combined(exam: Examination, drops: Interruption | None, level: InputWait | N
         explains=explains,
         hours=hours,
         detail=f"{', and '.join(details)}; {gpu_hours(hours)} idle.",
-        evidence="; ".join(
-            part for part in (f"{interval(since, until)}, {exam.names(present)}", *evidence) if part
-        ),
+        evidence="; ".join(part for part in (f"{interval(since, until)}, {exam.names(present)}", *evidence) if part),
         confidence=min(confidences, key=SURENESS.index),
         alternatives=tuple(dict.fromkeys(alternatives)),
         drops=drops,

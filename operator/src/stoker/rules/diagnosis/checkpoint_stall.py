@@ -48,7 +48,7 @@ from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Severity
 from stoker.subjects.examination import Claim, Examination
 from stoker.subjects.interruption import Interruption
-from stoker.subjects.losses import loss
+from stoker.subjects.losses import loss, stalled_hours
 from stoker.subjects.wording import minutes
 
 SMALL_SHARE = 0.05
@@ -78,9 +78,11 @@ def _fix(stalls: Interruption) -> str:
 
 def _recoverable(exam: Examination, stalls: Interruption) -> Recoverable:
     """At most the stalls; at least what is left of them when the state must still leave the GPU."""
-    hours = sum(stalls.drops.lost) * exam.facts.gpus / 3600
-    snapshot = 0.0 if stalls.carried is None else stalls.carried / SNAPSHOT_BYTES * stalls.drops.count
-    least = max(hours - snapshot * exam.facts.gpus / 3600, 0.0) if stalls.carried is not None else 0.0
+    hours = stalled_hours(exam, stalls)
+    least = 0.0
+    if stalls.carried is not None:
+        snapshots = stalls.carried / SNAPSHOT_BYTES * stalls.drops.count
+        least = hours * max(1 - snapshots / sum(stalls.drops.lost), 0.0)
     return Recoverable(
         min=least,
         max=hours,

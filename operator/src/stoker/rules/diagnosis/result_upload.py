@@ -38,7 +38,7 @@ from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Severity
 from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.losses import loss
+from stoker.subjects.losses import loss, stalled_hours
 
 
 def check(exam: Examination) -> Iterator[Claim]:
@@ -49,7 +49,7 @@ def check(exam: Examination) -> Iterator[Claim]:
     if found.drops is None:
         yield found.claim()
         return
-    hours = sum(found.drops.drops.lost) * exam.facts.gpus / 3600
+    hours = stalled_hours(exam, found.drops)
     yield found.claim(
         recoverable=Recoverable(
             min=hours / 2, max=hours, basis="the pauses, of which writing the results may take half"
