@@ -1,6 +1,6 @@
 """GPUs as their data sheets and measurements describe them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,24 +76,7 @@ A100 = GpuModel(
     tf32=True,
     published_context=True,
 )
-A100_40 = GpuModel(
-    name="NVIDIA-A100-SXM4-40GB",
-    memory=40960,
-    tensor=312,
-    fp32=156,
-    dram=1555,
-    pinned=24,
-    pageable=6,
-    bus=230,
-    idle=48,
-    context=74,
-    limit=400,
-    clock=1410,
-    kernel_floor=4.5e-6,
-    window=1.0,
-    tf32=True,
-    published_context=True,
-)
+A100_40 = replace(A100, name="NVIDIA-A100-SXM4-40GB", memory=40960, dram=1555, idle=48, context=74)
 H100 = GpuModel(
     name="NVIDIA-H100-80GB-HBM3",
     memory=81559,
@@ -150,4 +133,3 @@ T4 = GpuModel(
 )
 
 DATACENTRE = (V100, A100, A100_40, H100)
-ANY = (*DATACENTRE, L40S, T4)

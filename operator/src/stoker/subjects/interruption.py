@@ -89,7 +89,7 @@ class Interruption:
 
     @property
     def pattern(self) -> str:
-        """`20 drops to 0 % of 92 s each 168 s`."""
+        """`20 drops from 92 % to 0 %, each 3 min`."""
         found = self.drops
         rhythm = f"each {minutes(found.period)}" if found.regular else f"{minutes(found.period)} apart, irregular"
         return f"{count(found.count, 'drop')} from {percent(found.level)} to {percent(found.floor)}, {rhythm}"

@@ -182,7 +182,7 @@ def _against_others(rows: FloatArray) -> FloatArray:
 
     def without_own(place: int) -> FloatArray:
         """What stands at that place of the order of the others: one further where the own value came before."""
-        return np.where(rank > place, ordered[place], ordered[place + 1])
+        return np.asarray(np.where(rank > place, ordered[place], ordered[place + 1]), dtype=np.float64)
 
     medians = (without_own((others - 1) // 2) + without_own(others // 2)) / 2
     ratios = np.full(rows.shape, np.nan)
