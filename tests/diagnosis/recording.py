@@ -16,7 +16,7 @@ import numpy as np
 import yaml
 
 from stoker.models.duration import parse_duration
-from stoker.models.series import GpuSignal, JobFacts, JobSeries, LogMark, MarkKind, PodFacts, PodSignal
+from stoker.models.series import Attempt, GpuSignal, JobFacts, JobSeries, LogMark, MarkKind, PodFacts, PodSignal
 from stoker.models.vocabulary import Framework, JobType
 from stoker.subjects.grid import Trace, job_series
 
@@ -141,7 +141,9 @@ class Recording:
 
 
 def _pod_at(pod: PodFacts, now: datetime, ended: datetime | None) -> PodFacts:
-    """What its status says at a time: a container that starts later waits until then."""
+    """What its status says at a time: a container that starts later waits until then, one that starts anew runs on."""
+    if pod.started_at is not None and pod.started_at > now and pod.attempts:
+        pod = replace(pod, started_at=pod.attempts[0].started_at, attempts=())
     if pod.started_at is None or pod.started_at > now:
         return replace(pod, started_at=None, finished_at=None, ready=False)
     finished = pod.finished_at if pod.finished_at is not None and pod.finished_at <= now else ended
@@ -157,8 +159,8 @@ def from_dict(raw: Mapping[str, Any]) -> Recording:
     """Build a recording; the keys of `job` are those of a DLJob's spec and of JobFacts, in camel case.
 
     `gpus` is a list of entries with the numbers that each stands for (`of: 0-3`; all by default); `pods` likewise.
-    `podFacts` says of some pods when they were scheduled, started and finished, after the recording's start (`-10m` is
-    before; `started: never`), and what they wait for until they start. `marks` are lines of logs.
+    `podFacts` says of some pods when they were scheduled, started, restarted and finished, after the recording's start
+    (`-10m` is before; `started: never`), and what they wait for until they start. `marks` are lines of logs.
     """
     job = dict(raw.get("job", {}))
     nodes, per_node = int(job.get("nodes", 1)), int(job.get("gpusPerNode", 1))
@@ -183,7 +185,8 @@ def from_dict(raw: Mapping[str, Any]) -> Recording:
                 rank=rank,
                 node=f"gpu-{rank + 1}",
                 gpus=per_node,
-                started_at=_after(about[rank].get("started", "0s")),
+                started_at=_after(about[rank].get("restarted", about[rank].get("started", "0s"))),
+                attempts=_attempts(about[rank]),
                 finished_at=_after(about[rank].get("finished")),
                 scheduled_at=_after(about[rank].get("scheduled")),
                 waiting_for=about[rank].get("waitingFor"),
@@ -220,6 +223,14 @@ def from_dict(raw: Mapping[str, Any]) -> Recording:
         finished=bool(job.get("finished", False)),
         raw=raw,
     )
+
+
+def _attempts(about: Mapping[str, Any]) -> tuple[Attempt, ...]:
+    """The run before the restart, where there is one."""
+    started, restarted = _after(about.get("started", "0s")), _after(about.get("restarted"))
+    if started is None or restarted is None:
+        return ()
+    return (Attempt(started_at=started, finished_at=restarted),)
 
 
 def _after(text: str | None) -> datetime | None:

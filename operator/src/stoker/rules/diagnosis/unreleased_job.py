@@ -17,6 +17,7 @@ script waits for.
   idle;
 - while a pod computes, sends, receives or writes, and for ten minutes after that: a final evaluation on the CPUs or an
   upload is work;
+- after a restart, until the new run has worked for ten minutes: it may wait for its peers or its data;
 - in a running job, while the rest is not twice as long as the longest from which it has come back;
 - for interactive and serving jobs, whose rest is not their end;
 - a rest of less than ten minutes.
@@ -74,7 +75,7 @@ def check(exam: Examination) -> Iterator[Claim]:
     """Look for a tail behind enough work, in which GPUs, CPUs and network are at rest."""
     if exam.facts.job_type not in (JobType.TRAINING, JobType.EVALUATION) or looks_interactive(exam):
         return
-    worked = np.flatnonzero(exam.any_busy)
+    worked = np.flatnonzero(exam.any_busy & exam.attempts[-1]) if exam.attempts else np.empty(0, dtype=np.int64)
     if not len(worked) or len(worked) * exam.step < LEAST_WORK_SECONDS:
         return
     last = int(np.flatnonzero(exam.life)[-1]) + 1
