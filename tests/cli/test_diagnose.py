@@ -426,6 +426,12 @@ def test_a_query_may_take_longer_than_the_controllers(
     assert seen == [timedelta(seconds=seconds)]
 
 
+@pytest.mark.parametrize("command, default", [("diagnose", "30s"), ("report", "2m"), ("run controller", "6s")])
+def test_the_help_says_how_long_a_query_of_this_command_may_take(command: str, default: str) -> None:
+    said = " ".join(CliRunner().invoke(stoker, [*command.split(), "--help"]).stdout.split())
+    assert f"STOKER_PROMETHEUS_TIMEOUT; default: {default}]" in said
+
+
 def test_without_a_cluster_the_kubeconfig_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "config"
     arguments = ["--prometheus", "http://prometheus", "--job", "bert", "--kubeconfig", str(missing)]

@@ -2,13 +2,11 @@
 
 import asyncio
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
-from click.core import ParameterSource
 
 from stoker.cli.moment import MOMENT
 from stoker.cli.prometheus_options import prometheus_options
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     MakeLooker = Callable[[], AbstractAsyncContextManager[Looker]]
 
 EXIT_FINDINGS = 1
-QUERY_TIMEOUT = timedelta(seconds=30)
+QUERY_TIMEOUT = "30s"
 """Of one query where none is given: a person waits longer than the controller's next look may."""
 LOG_PIECES = 16
 """Pieces of a pod's log that are read at a time, of a quarter of a megabyte each."""
@@ -39,7 +37,10 @@ class _Cluster(NamedTuple):
     context: str | None
 
 
-@click.command(short_help="Say why running or recorded jobs use their GPUs badly.")
+@click.command(
+    short_help="Say why running or recorded jobs use their GPUs badly.",
+    context_settings={"default_map": {"prometheus_timeout": QUERY_TIMEOUT}},
+)
 @click.option("-n", "--namespace", help="Namespace of the jobs. [default: the context's; of recorded jobs all]")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces.")
 @click.option("--job", metavar="NAME", help="Only the job of this name: a DLJob, or what its pods belong to.")
@@ -99,8 +100,6 @@ def diagnose(
         raise click.UsageError(
             "--from must be earlier than --to." if end is not None else "--from must be in the past."
         )
-    if context.get_parameter_source("prometheus_timeout") is ParameterSource.DEFAULT:
-        access = replace(access, timeout=QUERY_TIMEOUT)
     place = screen()
     looker = partial(_looker, access, period, place if form == "text" else None, past=bool(end or jobs_file))
     if jobs_file is not None:

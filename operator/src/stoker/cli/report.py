@@ -2,12 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from stoker.cli.moment import MOMENT
 from stoker.cli.prometheus_options import prometheus_options
@@ -22,12 +20,15 @@ FORMATS = ("html", "csv", "json")
 DEFAULT_LENGTH = timedelta(days=7)
 SHORTEST = timedelta(minutes=12)
 LONGEST = timedelta(days=210)
-QUERY_TIMEOUT = timedelta(minutes=2)
+QUERY_TIMEOUT = "2m"
 """The default here: a query reads hours of all GPUs, and nobody waits for the next tick."""
 NO_PICTURES = "the page needs matplotlib and jinja2: pip install 'stoker[report]' (--format csv and json need neither)"
 
 
-@click.command(short_help="Sum up where a period's GPU-hours went.")
+@click.command(
+    short_help="Sum up where a period's GPU-hours went.",
+    context_settings={"default_map": {"prometheus_timeout": QUERY_TIMEOUT}},
+)
 @click.option("-n", "--namespace", "namespaces", multiple=True, help="Only this one; may be repeated. [default: all]")
 @click.option("--from", "start", metavar="T", type=MOMENT, help="[default: a week before --to]")
 @click.option("--to", "end", metavar="T", type=MOMENT, help="[default: now]")
@@ -69,8 +70,6 @@ def report(
             f"from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC can't be reported on: at least "
             f"{SHORTEST // timedelta(minutes=1)} minutes and at most {LONGEST.days} days can, up to the present."
         )
-    if context.get_parameter_source("prometheus_timeout") is ParameterSource.DEFAULT:
-        access = replace(access, timeout=QUERY_TIMEOUT)
     try:
         statement, rule_fixes = asyncio.run(_state(access, namespaces, start, end, kubeconfig, kube_context))
     except MetricsUnavailable as unavailable:
