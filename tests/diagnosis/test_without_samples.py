@@ -5,6 +5,8 @@ from typing import Any
 
 from stoker.diagnosis import diagnose
 from stoker.models.vocabulary import Category, UnknownReason
+from stoker.subjects.examination import examine
+from stoker.subjects.input_wait import input_wait
 from tests.diagnosis.recording import Thresholds, from_dict
 
 PULLING: dict[str, Any] = {
@@ -35,6 +37,21 @@ def test_of_a_partial_answer_nothing_is_concluded_but_what_needs_no_samples() ->
     found = diagnose(facts, replace(series, complete=False), (), Thresholds(), now)
     assert found.unknown is UnknownReason.PARTIAL
     assert [finding.category for finding in found.findings] == [Category.STARTUP_HOLD]
+
+
+def test_a_gpu_that_is_known_to_work_but_not_how_much_takes_no_part_in_the_level() -> None:
+    silent = {"of": "1", "util": "30..40x8", "power": "250x120"}
+    recording = from_dict(
+        {
+            "job": {"gpusPerNode": 2, "framework": "PyTorch", "contextIdleWatts": 55},
+            "gpus": [{"of": "0", "util": "30..40x120"}, silent],
+            "pods": [{"cpu": "1x120", "netRx": "1e4x120"}],
+        }
+    )
+    facts, series, now = recording.at(120)
+    found = input_wait(examine(facts, series, Thresholds(), now))
+    assert found is not None
+    assert 30 <= found.level <= 40
 
 
 def test_a_rule_that_is_off_is_not_asked_without_samples_either() -> None:

@@ -150,7 +150,7 @@ def input_wait(exam: Examination) -> InputWait | None:
         return None
     stage = exam.training & ~interrupted(exam)
     mask = _warm(stage, exam.step)
-    rows = [row for row in working(exam) if (exam.devices[row].life & mask).any()]
+    rows = [row for row in working(exam) if np.isfinite(exam.use[row, mask]).any()]
     if mask.sum() * exam.step < LEAST_SECONDS or not rows or not exam.sampled(mask):
         return None
     levels = np.array([np.nanmean(exam.use[row, mask]) for row in rows])

@@ -289,7 +289,8 @@ def _cpu(exam: Examination, found: Drops) -> str | None:
         if fit is None:
             continue
         held = throttled.get(name)
-        held_up = held is not None and float(np.nanmean(held[found.low])) >= THROTTLED_PERCENT
+        known = np.empty(0) if held is None else held[found.low & np.isfinite(held)]
+        held_up = len(known) > 0 and float(known.mean()) >= THROTTLED_PERCENT
         limited = pod.cpu_limit is not None and fit.inside >= SATURATED_SHARE * pod.cpu_limit
         rises = _fits(fit, CORES_A_GPU * max(pod.gpus, 1))
         if limited or held_up or rises:
