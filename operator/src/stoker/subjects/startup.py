@@ -9,7 +9,14 @@ import numpy as np
 
 from stoker.models.series import FloatArray, LogMark, MarkKind, PodSignal
 from stoker.models.vocabulary import Category, Confidence, JobType, Source
-from stoker.subjects.examination import SATURATED_SHARE, Claim, Examination, once
+from stoker.subjects.examination import (
+    PREPARING_CORES,
+    PREPARING_RECEIVED_BYTES,
+    SATURATED_SHARE,
+    Claim,
+    Examination,
+    once,
+)
 from stoker.subjects.gaps import long_gaps
 from stoker.subjects.grid import BoolArray
 from stoker.subjects.wording import count, gpu_hours, interval, minutes
@@ -44,9 +51,6 @@ receives; and it has received something before.
 """
 READING_BYTES = 1e6
 """bytes/s: data that is prepared is read from somewhere. Compilers that follow an installer read less."""
-PREPARING_CORES = 2.0
-PREPARING_RECEIVED_BYTES = 1e6
-"""Several cores at work on data that is there; or, whatever is received, all the cores that the pod may use."""
 THROTTLED_PERCENT = 10.0
 """The CPU limit stopped the pod in a tenth of the scheduler's periods: it computes as fast as it may."""
 
