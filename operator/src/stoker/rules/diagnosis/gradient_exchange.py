@@ -49,10 +49,10 @@ def check(exam: Examination) -> Iterator[Claim]:
     if found is None:
         return
     nodes = exam.facts.nodes
-    place = f"; fewer nodes than {nodes} with more GPUs each" if nodes > 1 else ""
+    place = f"; or put the same GPUs on fewer nodes (now {nodes})" if nodes > 1 else ""
     yield found.claim(
-        fix="Exchange less often (gradient accumulation under no_sync, backward_passes_per_step), a larger batch per "
-        f"GPU, or compressed gradients{place}."
+        fix="Exchange less often (gradient accumulation under no_sync, backward_passes_per_step), give each GPU a "
+        f"larger batch, or compress the gradients{place}."
     )
 
 
@@ -62,6 +62,6 @@ RULE = Rule(
     category=Category.DATA_EXCHANGE,
     severity=Severity.WARNING,
     summary="The GPUs wait while gradients are exchanged.",
-    fix="Exchange less often (gradient accumulation), a larger batch per GPU, or compressed gradients.",
+    fix="Exchange less often (gradient accumulation), give each GPU a larger batch, or compress the gradients.",
     check=check,
 )

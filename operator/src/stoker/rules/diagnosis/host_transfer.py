@@ -14,6 +14,8 @@ frequent category, with 27.90 % of all issues.
 ## When it stays silent
 
 - where little is copied: then even slow copies can't be what the GPUs wait for;
+- where so much is copied that it must run beside the kernels, or the GPUs' pace varies: a copy takes as long in each
+  step;
 - where the CPUs are at their limit or ranks exchange gradients over the same link: see input-preprocessing and
   gradient-exchange;
 - for TensorFlow and JAX, which place and overlap these copies themselves;
