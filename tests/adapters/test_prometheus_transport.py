@@ -224,9 +224,11 @@ async def test_an_answer_that_trickles_ends_with_the_timeout(server: Stub) -> No
     assert "did not answer within 0.3 s" in (await unavailable(server, timedelta(seconds=0.3))).message
 
 
-async def test_nobody_listens(server: Stub) -> None:
-    async with PrometheusSource(PrometheusAccess(url="http://127.0.0.1:9")) as source:
-        with pytest.raises(MetricsUnavailable, match="refused"):
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_nobody_listens(scheme: str) -> None:
+    """Then nobody asks for a certificate either."""
+    async with PrometheusSource(PrometheusAccess(url=f"{scheme}://127.0.0.1:9")) as source:
+        with pytest.raises(MetricsUnavailable, match=r"refused$"):
             await source.screen([QUESTION], NOW)
 
 

@@ -73,7 +73,8 @@ def test_the_environment_says_it_as_well(name: str, tmp_path: Path) -> None:
     [
         ([], "--prometheus"),
         (["--prometheus", "mimir"], "http://prometheus"),
-        (["--prometheus", URL, "--prometheus-username", "a"], "password_file"),
+        (["--prometheus", URL, "--prometheus-username", "a"], "and --prometheus-password-file go together"),
+        (["--prometheus", URL, "--prometheus-key-file", "k"], "--prometheus-key-file is the key of"),
         (["--prometheus", URL, "--prometheus-header", "X-Scope-OrgID"], "X-Scope-OrgID: team-a"),
         (["--prometheus", URL, "--prometheus-profile", "intel"], "nvidia"),
         (["--prometheus", URL, "--prometheus-timeout", "6"], "1h30m"),

@@ -119,6 +119,7 @@ class Transport:
             said = str(cause) or type(cause).__name__
             if (
                 isinstance(cause, ConnectionError | ssl.SSLEOFError)
+                and not isinstance(cause, ConnectionRefusedError)
                 and url.startswith("https:")
                 and access.cert_file is None
             ):

@@ -1,5 +1,6 @@
 """The options by which every command that reads metrics is told where they are, and how to be let in."""
 
+import re
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -11,6 +12,8 @@ from stoker.cli.duration import DURATION
 from stoker.models.prometheus_access import QUERY_TIMEOUT, PrometheusAccess
 
 PROFILES = ("nvidia", "amd")
+_FIELD = re.compile(r"\b(?:token|password|ca|cert|key)_file\b|^username\b|(?<=and )username\b")
+"""What a message about an access calls by the name of its field, and this command line by an option."""
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -103,4 +106,5 @@ def _access(*, prometheus_header: tuple[tuple[str, str], ...], **given: Any) -> 
     try:
         return PrometheusAccess(headers=dict(prometheus_header), **fields)
     except ValueError as error:
-        raise click.UsageError(f"--prometheus: {error}") from None
+        said = _FIELD.sub(lambda match: f"--prometheus-{match[0].replace('_', '-')}", str(error))
+        raise click.UsageError(f"--prometheus: {said}") from None
