@@ -14,6 +14,9 @@
 {{- if and $secret.name (not (or $secret.tokenKey $secret.passwordKey $secret.caKey $secret.certKey)) }}
 {{- fail "prometheus.secret: say which of its keys hold what: tokenKey, passwordKey, caKey, certKey, privateKeyKey" }}
 {{- end }}
+{{- if and (or $secret.caKey $secret.certKey) (hasPrefix "http://" .Values.prometheus.url) }}
+{{- fail "prometheus.url: prometheus.secret.caKey and certKey need https" }}
+{{- end }}
 {{- range $file, $key := dict "token" $secret.tokenKey "password" $secret.passwordKey "ca" $secret.caKey "cert" $secret.certKey "key" $secret.privateKeyKey }}
 {{- if $key }}
 {{- if not $secret.name }}

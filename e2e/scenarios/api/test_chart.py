@@ -131,6 +131,7 @@ def test_pods_meet_the_restricted_pod_security_standard(installed: Cluster, appl
         ({"prometheus": {"secret": {"name": "s", "passwordKey": "p"}}}, "prometheus.username"),
         ({"prometheus": {"secret": {"name": "s", "privateKeyKey": "k"}}}, "prometheus.secret.certKey"),
         ({"prometheus": {"secret": {"name": "s"}}}, "which of its keys"),
+        ({"prometheus": {"url": "http://p", "secret": {"name": "s", "caKey": "c"}}}, "need https"),
         ({"prometheus": {"serviceAccountToken": True, "secret": {"name": "s", "tokenKey": "t"}}}, "tokenKey"),
         ({"controller": {"scanInterval": "30"}}, "scanInterval"),
         ({"image": {"repository": ""}}, "repository"),
@@ -206,6 +207,7 @@ def test_a_cluster_that_scrapes_otherwise_gets_neither_annotations_nor_services(
 
 def test_the_options_of_the_chart_are_those_of_the_command(installed: Cluster) -> None:
     every = {
+        "url": "https://p",
         "username": "u",
         "metricPrefix": "amd_",
         "headers": {"A": "b"},
