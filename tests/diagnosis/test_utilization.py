@@ -86,6 +86,7 @@ def test_no_sample_at_all_is_unknown_with_full_range() -> None:
     assert found.utilization.average_percent is None
     assert found.utilization.gpu_hours_idle is None
     assert found.utilization.average_percent_range == (0, 100)
+    assert found.utilization.stages == ()
 
 
 def test_an_old_gap_leaves_the_present_known() -> None:

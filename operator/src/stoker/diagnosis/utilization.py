@@ -32,7 +32,7 @@ def utilization(exam: Examination) -> Utilization | None:
                 end=exam.until(span.last),
                 average_percent=_mean(exam, exam.steps(span.first, span.last)),
             )
-            for span in exam.stages
+            for span in (exam.stages if known or memory is not None else ())
         ),
         nodes=_nodes(exam),
         gpus=tuple(_gpu(device) for device in sorted(exam.devices, key=lambda device: device.place)),
