@@ -138,6 +138,7 @@ def markdown(scores: Mapping[Tier, Score]) -> Iterator[str]:
     yield row("macro-F1, the study's fifteen", lambda one: _percent(one.macro_f1))
     yield row("macro-F1, all nineteen", lambda one: _percent(one.macro_f1_all))
     yield row("healthy jobs with a finding", lambda one: f"{one.healthy_found} of {one.healthy}")
+    yield row("healthy jobs with an open question only", lambda one: f"{one.healthy_questioned} of {one.healthy}")
     for category in RECLAIM:
         shares = (_percent(one.reclaim_precision[category]) for one in scores.values())
         yield f"| precision of {category.value}, at least likely | {' | '.join(shares)} |"
@@ -153,7 +154,7 @@ def markdown(scores: Mapping[Tier, Score]) -> Iterator[str]:
     yield "| category " + head
     for category in Category:
         measures = [one.measures[category] for one in scores.values()]
-        if any(measure.hits + measure.missed for measure in measures):
+        if any(measure.hits + measure.missed + measure.wrong for measure in measures):
             values = " | ".join(f"{_percent(m.precision)} / {_percent(m.recall)}" for m in measures)
             yield f"| {category.value} | {values} |"
 
