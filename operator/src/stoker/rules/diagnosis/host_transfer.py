@@ -14,8 +14,9 @@ frequent category, with 27.90 % of all issues.
 ## When it stays silent
 
 - where little is copied: then even slow copies can't be what the GPUs wait for;
-- where so much is copied that it must run beside the kernels, or the GPUs' pace varies: a copy takes as long in each
-  step;
+- where so much is copied that it must run beside the kernels;
+- where the GPUs' pace varies, though copies take as long in each step: then it is a candidate at most (see
+  input-bound);
 - where the CPUs are at their limit or ranks exchange gradients over the same link: see input-preprocessing and
   gradient-exchange;
 - for TensorFlow and JAX, which place and overlap these copies themselves;
