@@ -85,8 +85,8 @@ def test_no_sample_at_all_is_unknown_with_full_range() -> None:
     assert found.utilization is not None
     assert found.utilization.average_percent is None
     assert found.utilization.gpu_hours_idle is None
-    assert found.utilization.average_percent_range == (0, 100)
     assert found.utilization.stages == ()
+    assert found.utilization.average_percent_range == (0, 100)
 
 
 def test_an_old_gap_leaves_the_present_known() -> None:
