@@ -1,7 +1,7 @@
 """What looking at a job's metrics concludes."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
@@ -37,12 +37,6 @@ class Idleness:
     since: datetime | None = None
     coverage_percent: int | None = None
     pod_uids: frozenset[str] = frozenset()
-
-    def idle_for(self, now: datetime) -> timedelta:
-        """How long the job has been idle at `now`; zero when it is not known to be."""
-        if self.state is not IdlenessState.IDLE or self.since is None:
-            return timedelta(0)
-        return max(now - self.since, timedelta(0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
