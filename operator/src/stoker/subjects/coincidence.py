@@ -28,8 +28,9 @@ class Coincidence:
     """A signal against a pattern, at the lag where it fits best.
 
     inside, outside: its mean and its median in the signal's unit. chance: the share of circular shifts of the pattern
-    that show as much. hits: the share of the pattern's stretches in which the signal rises over its level outside by
-    the floor. amount: what each of these holds over the level outside, the signal's unit times seconds, the middle one;
+    that show as much. rising: in how many of the pattern's stretches the signal rises over its level outside by the
+    floor. hits: the share of the pattern's time that these take: short ones of other making count for no more than they
+    are. amount: what each of these holds over the level outside, the signal's unit times seconds, the middle one;
     amount_variation: how much that varies.
     """
 
@@ -37,6 +38,7 @@ class Coincidence:
     outside: float
     lag: int
     chance: float
+    rising: int
     hits: float
     amount: float
     amount_variation: float
@@ -76,16 +78,20 @@ def coincidence(
     overlap = _shifted_sums(mask.astype(np.float64), mask)
     expected = mask.sum() ** 2 / len(mask)
     chances = sums[overlap - expected <= UNLIKE * (mask.sum() - expected)]
-    amounts = [_amount(values, level, first + lag, last + lag, step) for first, last in _widened(spans)]
+    rises_in = [_rises(values, level + floor, first + lag, last + lag) for first, last in spans]
+    amounts = [
+        _amount(values, level, first + lag, last + lag, step)
+        for (first, last), rising in zip(_widened(spans), rises_in, strict=True)
+        if rising or not any(rises_in)
+    ]
     lagged = known & np.roll(mask, lag)
     return Coincidence(
         inside=float(signal[lagged if lagged.any() else inside].mean()),
         outside=level,
         lag=lag,
         chance=float((chances >= sums[lag]).mean()) if len(chances) else 1.0,
-        hits=float(
-            np.mean([_rises(values, level + floor, first + lag, last + lag) for first, last in spans]),
-        ),
+        rising=sum(rises_in),
+        hits=float(np.average(rises_in, weights=[last - first for first, last in spans])),
         amount=float(np.median(amounts)),
         amount_variation=variation(amounts) if np.median(amounts) > 0 else float("inf"),
     )

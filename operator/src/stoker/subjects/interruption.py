@@ -33,7 +33,7 @@ STAGED = 0.5
 LINK_BYTES = 100e6
 """bytes/s a GPU over its links beyond the level outside."""
 HITS = 0.8
-"""The share of the drops in which the burst is seen: of short ones a scrape misses some."""
+"""The share of the drops' time in which the burst is seen: of short ones a scrape misses some."""
 MODEL_BYTES = 100e6
 """A checkpoint of a model worth a GPU is not smaller: 25 million parameters in fp32, without an optimizer's state."""
 MATCHING = (0.3, 3.0)
@@ -214,7 +214,8 @@ def _judge(exam: Examination, found: Drops, devices: tuple[Device, ...]) -> Inte
 
 def _judge_written(exam: Examination, undecided: Interruption, burst: Burst) -> Interruption:
     """A saved model or a result: a model is large, of equal size, and has left the GPUs just before."""
-    found, fit, from_gpu = undecided.drops, burst.fit, _from_gpu(exam, undecided.drops, burst.pod)
+    found, fit = undecided.drops, burst.fit
+    from_gpu = _from_gpu(exam, found, burst.pod, fit.rising)
     evidence = f"{burst.words}, {size(fit.amount)} each"
     matches = from_gpu is not None and MATCHING[0] <= from_gpu / max(fit.amount, 1.0) <= MATCHING[1]
     if from_gpu is not None and matches:
@@ -251,16 +252,16 @@ def _fits(fit: Coincidence, floor: float) -> bool:
     return fit.hits >= HITS and fit.chance <= UNLIKELY and fit.excess >= floor
 
 
-def _from_gpu(exam: Examination, found: Drops, pod: str | None = None) -> float | None:
-    """Bytes that the GPUs of a pod, or of all, send to the host for each drop; None without samples. They leave in it
-    or in the steps that it shares; what goes there as it does between the drops is none of it.
+def _from_gpu(exam: Examination, found: Drops, pod: str | None = None, number: int | None = None) -> float | None:
+    """Bytes that the GPUs of a pod, or of all, send to the host for each drop, or for each of so many; None without
+    samples. They leave in it or in the steps that it shares; what goes there as it does between the drops is none.
     """
     near = _near(found.low) & exam.training
     between = exam.training & ~near
     if not between.any():
         between = exam.training & ~found.low
     speed = returned(exam, near, pod, over=between)
-    return None if speed is None else speed * float(near.sum()) * exam.step / found.count
+    return None if speed is None else speed * float(near.sum()) * exam.step / max(number or found.count, 1)
 
 
 def _links(exam: Examination, found: Drops) -> str | None:
