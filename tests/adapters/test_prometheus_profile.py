@@ -8,7 +8,7 @@ import pytest
 from stoker.adapters.metric_profile import Metric, Unit, profiles
 from stoker.adapters.promql import any_of, duration, quote, selector, union
 from stoker.models.series import GpuSignal
-from stoker.subjects.activity import ACTIVITY_SIGNALS
+from stoker.subjects.series.activity import ACTIVITY_SIGNALS
 
 NVIDIA = profiles()["nvidia"]
 LABELS = {"UUID": "GPU-1", "gpu": "3", "namespace": "team", "pod": "bert-0", "modelName": "NVIDIA A100-SXM4-80GB"}

@@ -18,7 +18,7 @@ from stoker.diagnosis import diagnose
 from stoker.models.screen import GpuWindow, MetricsUnavailable, Question, Screen
 from stoker.models.series import GpuSignal, JobFacts, JobSeries, PodSignal
 from stoker.models.vocabulary import Category, Confidence, Severity, Source, Stage, UnknownReason
-from stoker.subjects.grid import Trace, job_series
+from stoker.subjects.series.grid import Trace, job_series
 from tests.cli.test_formats import strict
 from tests.diagnosis.recording import parse_series
 

@@ -18,7 +18,7 @@ import yaml
 from stoker.models.duration import parse_duration
 from stoker.models.series import Attempt, GpuSignal, JobFacts, JobSeries, LogMark, MarkKind, PodFacts, PodSignal
 from stoker.models.vocabulary import Framework, JobType
-from stoker.subjects.grid import Trace, job_series
+from stoker.subjects.series.grid import Trace, job_series
 
 START = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
 Value = TypeVar("Value")

@@ -5,8 +5,8 @@ from typing import Any
 
 from stoker.diagnosis import diagnose
 from stoker.models.vocabulary import Category, UnknownReason
-from stoker.subjects.examination import examine
-from stoker.subjects.input_wait import input_wait
+from stoker.subjects.series.examination import examine
+from stoker.subjects.series.input_wait import input_wait
 from tests.diagnosis.recording import Thresholds, from_dict
 
 PULLING: dict[str, Any] = {

@@ -9,7 +9,7 @@ from stoker.catalogue import diagnosis_rules
 from stoker.diagnosis import diagnose
 from stoker.models.diagnosis import Advice
 from stoker.models.finding import Finding
-from stoker.subjects.examination import examine
+from stoker.subjects.series.examination import examine
 from tests.diagnosis.recording import Recording, Thresholds, load
 
 FIXTURES = Path(__file__).parent / "diagnosis"

@@ -9,8 +9,8 @@ from stoker.adapters.metric_profile import PLAUSIBLE, Identity, Kind, Metric, Me
 from stoker.adapters.prometheus_transport import Rows
 from stoker.adapters.promql import ORIGIN
 from stoker.models.series import FloatArray, GpuSignal
-from stoker.subjects.grid import Trace
-from stoker.subjects.readings import (
+from stoker.subjects.series.grid import Trace
+from stoker.subjects.series.readings import (
     added,
     highest,
     link_rates,

@@ -15,7 +15,7 @@ from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes import ApiError, ForbiddenError
 from stoker.models.dljob import TRAINER
 from stoker.models.series import JobFacts, LogMark, PodFacts
-from stoker.subjects.log_marks import bounded, log_marks, read_line
+from stoker.subjects.series.log_marks import bounded, log_marks, read_line
 
 logger = logging.getLogger(__name__)
 

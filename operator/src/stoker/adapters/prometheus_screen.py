@@ -13,7 +13,7 @@ from stoker.adapters.prometheus_transport import Rows
 from stoker.adapters.promql import ORIGIN, aggregate, duration, named, selector, union
 from stoker.models.screen import GpuWindow, MetricsUnavailable, PodGlance, PodKey, Question, Screen
 from stoker.models.series import GpuSignal
-from stoker.subjects.activity import ACTIVITY_SIGNALS, idle_ceiling
+from stoker.subjects.series.activity import ACTIVITY_SIGNALS, idle_ceiling
 
 LOG = logging.getLogger(__name__)
 

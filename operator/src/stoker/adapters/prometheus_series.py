@@ -15,8 +15,8 @@ from stoker.adapters.promql import ORIGIN, Not, aggregate, any_of, duration, nam
 from stoker.models.screen import MetricsUnavailable
 from stoker.models.series import JobFacts, JobSeries, PodFacts, PodSignal
 from stoker.models.vocabulary import UnknownReason
-from stoker.subjects.grid import Trace, job_series
-from stoker.subjects.readings import reading
+from stoker.subjects.series.grid import Trace, job_series
+from stoker.subjects.series.readings import reading
 
 LOG = logging.getLogger(__name__)
 

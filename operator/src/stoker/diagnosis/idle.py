@@ -11,7 +11,7 @@ from stoker.models.diagnosis import Idleness, IdlenessState
 from stoker.models.screen import GpuWindow, Question, Screen
 from stoker.models.series import GpuSignal, JobFacts, PodFacts
 from stoker.models.vocabulary import UnknownReason
-from stoker.subjects.activity import ACTIVITY_SIGNALS, idle_ceiling
+from stoker.subjects.series.activity import ACTIVITY_SIGNALS, idle_ceiling
 from stoker.subjects.wording import clock, count, minutes, percent
 
 STALE_AFTER = timedelta(minutes=3)

@@ -13,7 +13,7 @@ from stoker.models.finding import Finding
 from stoker.models.rule import Rule
 from stoker.models.series import JobFacts, JobSeries
 from stoker.models.vocabulary import Severity, UnknownReason
-from stoker.subjects.examination import Claim, Examination, examine
+from stoker.subjects.series.examination import Claim, Examination, examine
 
 LOG = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from stoker.models.finding import Finding
 from stoker.models.vocabulary import Confidence, Severity
-from stoker.subjects.examination import Claim, Examination
+from stoker.subjects.series.examination import Claim, Examination
 
 CONFIDENCES = (Confidence.POSSIBLE, Confidence.LIKELY, Confidence.CERTAIN)
 SEVERITIES = (Severity.ADVICE, Severity.WARNING, Severity.ERROR)

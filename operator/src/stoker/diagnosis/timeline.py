@@ -9,7 +9,7 @@ import numpy as np
 
 from stoker.models.diagnosis import DiagnosisThresholds
 from stoker.models.series import JobFacts, JobSeries
-from stoker.subjects.examination import Examination, examine
+from stoker.subjects.series.examination import Examination, examine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ import numpy as np
 from stoker.diagnosis.words import MAX_NODES, node_line
 from stoker.models.diagnosis import GpuUse, StageSpan, Utilization
 from stoker.models.series import FloatArray
-from stoker.subjects.examination import Device, Examination
-from stoker.subjects.grid import BoolArray
+from stoker.subjects.series.examination import Device, Examination
+from stoker.subjects.series.grid import BoolArray
 
 
 def utilization(exam: Examination) -> Utilization | None:

@@ -17,7 +17,7 @@ from stoker.models.series import JobFacts, LogMark
 from stoker.models.vocabulary import Action, Severity, UnknownReason
 from stoker.reclaim import Candidate, Eligibility, candidate, eligibility, idle_after, presumed
 from stoker.reclaim.decision import reclaimable_cause
-from stoker.subjects.extent import extents, lived
+from stoker.subjects.series.extent import extents, lived
 from stoker.subjects.wording import clock
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stoker.cli.manifests import InputError
 from stoker.models.series import JobFacts, LogMark
-from stoker.subjects.log_marks import bounded, log_marks, read_line
+from stoker.subjects.series.log_marks import bounded, log_marks, read_line
 
 MAX_BYTES = 256 * 1024 * 1024
 HOW = "write it with kubectl logs --timestamps --prefix"

@@ -46,9 +46,9 @@ from collections.abc import Iterator
 from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Severity
-from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.interruption import Interruption
-from stoker.subjects.losses import loss, stalled_hours
+from stoker.subjects.series.examination import Claim, Examination
+from stoker.subjects.series.interruption import Interruption
+from stoker.subjects.series.losses import loss, stalled_hours
 from stoker.subjects.wording import minutes
 
 SMALL_SHARE = 0.05

@@ -42,11 +42,11 @@ from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
 from stoker.models.series import FloatArray, PodSignal
 from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
-from stoker.subjects.effort import WORK_SIGNALS, effort, mean_of
-from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.grid import BoolArray
-from stoker.subjects.stages import runs
-from stoker.subjects.traffic import exchanged, flows, sent
+from stoker.subjects.series.effort import WORK_SIGNALS, effort, mean_of
+from stoker.subjects.series.examination import Claim, Examination
+from stoker.subjects.series.grid import BoolArray
+from stoker.subjects.series.stages import runs
+from stoker.subjects.series.traffic import exchanged, flows, sent
 from stoker.subjects.wording import count, interval, minutes, percent, size
 
 LEAST_SECONDS = 1800.0

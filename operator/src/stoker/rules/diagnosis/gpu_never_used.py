@@ -36,8 +36,8 @@ from collections.abc import Iterator
 from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Framework, Severity, Source
-from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.unused_gpus import never_used
+from stoker.subjects.series.examination import Claim, Examination
+from stoker.subjects.series.unused_gpus import never_used
 from stoker.subjects.wording import count, gpu_hours, interval, minutes
 
 FRAMEWORKS = (Framework.PYTORCH, Framework.TENSORFLOW, Framework.JAX)

@@ -33,8 +33,8 @@ from collections.abc import Iterator
 from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
-from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.idle_devices import idle_devices
+from stoker.subjects.series.examination import Claim, Examination
+from stoker.subjects.series.idle_devices import idle_devices
 from stoker.subjects.wording import count, gpu_hours, interval, percent
 
 

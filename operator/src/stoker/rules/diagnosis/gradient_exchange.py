@@ -39,8 +39,8 @@ from collections.abc import Iterator
 
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Severity
-from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.losses import loss
+from stoker.subjects.series.examination import Claim, Examination
+from stoker.subjects.series.losses import loss
 
 
 def check(exam: Examination) -> Iterator[Claim]:

@@ -39,12 +39,12 @@ import numpy as np
 from stoker.models.rule import Rule
 from stoker.models.series import GpuSignal
 from stoker.models.vocabulary import Category, Confidence, Framework, JobType, Severity, Source
-from stoker.subjects.batch_size import larger_batch
-from stoker.subjects.effort import working
-from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.grid import BoolArray
-from stoker.subjects.input_wait import Weight, input_wait
-from stoker.subjects.interruption import interrupted
+from stoker.subjects.series.batch_size import larger_batch
+from stoker.subjects.series.effort import working
+from stoker.subjects.series.examination import Claim, Examination
+from stoker.subjects.series.grid import BoolArray
+from stoker.subjects.series.input_wait import Weight, input_wait
+from stoker.subjects.series.interruption import interrupted
 from stoker.subjects.wording import gib, percent
 
 MOST_MEMORY_PERCENT = 50.0

@@ -40,8 +40,8 @@ from collections.abc import Iterator
 from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Severity
-from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.losses import loss
+from stoker.subjects.series.examination import Claim, Examination
+from stoker.subjects.series.losses import loss
 
 SLOWEST, FASTEST = 1.02, 1.15
 """How much faster pinning alone made the study's jobs (section 4.5)."""

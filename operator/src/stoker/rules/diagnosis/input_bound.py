@@ -35,8 +35,8 @@ from dataclasses import replace
 
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Severity
-from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.losses import undecided
+from stoker.subjects.series.examination import Claim, Examination
+from stoker.subjects.series.losses import undecided
 
 UNEXPLAINED = (Category.MODEL_CHECKPOINTING, Category.DATA_PREPROCESSING, Category.REMOTE_DATA_READ)
 """What drops without a trace may be for: storage that the node mounts shows in no counter of the pod."""

@@ -38,8 +38,8 @@ import numpy as np
 
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Framework, Severity
-from stoker.subjects.examination import Claim, Device, Examination
-from stoker.subjects.losses import at_work, loss
+from stoker.subjects.series.examination import Claim, Device, Examination
+from stoker.subjects.series.losses import at_work, loss
 from stoker.subjects.wording import gib, gpu_hours, percent
 
 RESERVED_PERCENT = 88.0

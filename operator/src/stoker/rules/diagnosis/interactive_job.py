@@ -41,8 +41,8 @@ from collections.abc import Iterator
 from stoker.models.rule import Rule
 from stoker.models.series import PodSignal
 from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
-from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.person import INTERACTIVE_USE_PERCENT, irregular_bursts
+from stoker.subjects.series.examination import Claim, Examination
+from stoker.subjects.series.person import INTERACTIVE_USE_PERCENT, irregular_bursts
 from stoker.subjects.wording import count, gpu_hours, interval, minutes, percent
 
 LEAST_LIFE_SECONDS = 1800.0

@@ -36,8 +36,8 @@ from collections.abc import Iterator
 
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Severity
-from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.startup import Doing, start_claim, startups
+from stoker.subjects.series.examination import Claim, Examination
+from stoker.subjects.series.startup import Doing, start_claim, startups
 
 LEAST_SECONDS = 600.0
 """Ten minutes, the study's definition (ICSE 2024, section 4.4)."""

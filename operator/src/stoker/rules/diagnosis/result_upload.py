@@ -37,8 +37,8 @@ from collections.abc import Iterator
 from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Severity
-from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.losses import loss, stalled_hours
+from stoker.subjects.series.examination import Claim, Examination
+from stoker.subjects.series.losses import loss, stalled_hours
 
 
 def check(exam: Examination) -> Iterator[Claim]:

@@ -42,9 +42,9 @@ from dataclasses import replace
 from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Severity, Source
-from stoker.subjects.batch_size import larger_batch
-from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.losses import Loss, at_work, loss
+from stoker.subjects.series.batch_size import larger_batch
+from stoker.subjects.series.examination import Claim, Examination
+from stoker.subjects.series.losses import Loss, at_work, loss
 from stoker.subjects.wording import gib, gpu_hours, percent
 
 SLOWEST, FASTEST = 1.79, 1.96

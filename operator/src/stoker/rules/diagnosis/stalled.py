@@ -41,9 +41,9 @@ from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
 from stoker.models.series import FloatArray, GpuSignal, MarkKind, PodSignal
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
-from stoker.subjects.examination import Claim, Device, Examination
-from stoker.subjects.grid import BoolArray
-from stoker.subjects.stages import runs
+from stoker.subjects.series.examination import Claim, Device, Examination
+from stoker.subjects.series.grid import BoolArray
+from stoker.subjects.series.stages import runs
 from stoker.subjects.wording import clock, count, gpu_hours, interval, minutes, percent
 
 SPINNING_PERCENT = 95.0

@@ -38,9 +38,9 @@ from collections.abc import Iterator
 
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Severity
-from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.startup import Doing, start_claim, startups
-from stoker.subjects.unused_gpus import never_used
+from stoker.subjects.series.examination import Claim, Examination
+from stoker.subjects.series.startup import Doing, start_claim, startups
+from stoker.subjects.series.unused_gpus import never_used
 
 LEAST_SECONDS = 600.0
 """Ten minutes, as for an installation: a shorter start is everyday."""

@@ -42,8 +42,8 @@ from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
 from stoker.models.series import PodFacts
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
-from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.grid import BoolArray
+from stoker.subjects.series.examination import Claim, Examination
+from stoker.subjects.series.grid import BoolArray
 from stoker.subjects.wording import count, gpu_hours, interval, minutes
 
 LEAST_SECONDS = 600.0

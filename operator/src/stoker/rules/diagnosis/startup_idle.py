@@ -34,9 +34,9 @@ from collections.abc import Iterator
 from stoker.models.rule import Rule
 from stoker.models.series import PodSignal
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
-from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.startup import Doing, Startup, activity, startups
-from stoker.subjects.unused_gpus import never_used
+from stoker.subjects.series.examination import Claim, Examination
+from stoker.subjects.series.startup import Doing, Startup, activity, startups
+from stoker.subjects.series.unused_gpus import never_used
 from stoker.subjects.wording import count, gpu_hours, interval, minutes
 
 LEAST_SECONDS = 900.0

@@ -44,9 +44,9 @@ from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
 from stoker.models.series import FloatArray, GpuSignal
 from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
-from stoker.subjects.examination import Claim, Device, Examination
-from stoker.subjects.grid import BoolArray
-from stoker.subjects.interruption import interrupted
+from stoker.subjects.series.examination import Claim, Device, Examination
+from stoker.subjects.series.grid import BoolArray
+from stoker.subjects.series.interruption import interrupted
 from stoker.subjects.wording import gpu_hours, interval, percent
 
 LEAST_SECONDS = 900.0

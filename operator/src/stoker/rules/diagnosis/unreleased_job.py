@@ -45,10 +45,10 @@ from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
 from stoker.models.series import PodSignal
 from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
-from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.gaps import long_gaps
-from stoker.subjects.grid import BoolArray
-from stoker.subjects.person import looks_interactive
+from stoker.subjects.series.examination import Claim, Examination
+from stoker.subjects.series.gaps import long_gaps
+from stoker.subjects.series.grid import BoolArray
+from stoker.subjects.series.person import looks_interactive
 from stoker.subjects.wording import clock, count, gpu_hours, interval, minutes
 
 TRAFFIC = (PodSignal.NET_RX, PodSignal.NET_TX, PodSignal.DISK_READ, PodSignal.DISK_WRITE)

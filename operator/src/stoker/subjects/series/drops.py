@@ -12,9 +12,9 @@ from itertools import pairwise
 import numpy as np
 
 from stoker.models.series import FloatArray
-from stoker.subjects.grid import BoolArray
-from stoker.subjects.pattern import STATE_SEPARATION_POINTS, two_states
-from stoker.subjects.stages import runs
+from stoker.subjects.series.grid import BoolArray
+from stoker.subjects.series.pattern import STATE_SEPARATION_POINTS, two_states
+from stoker.subjects.series.stages import runs
 
 DEVIATIONS = 3.0
 """The study's three sigma, of the high state."""

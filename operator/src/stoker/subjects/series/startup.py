@@ -9,7 +9,7 @@ import numpy as np
 
 from stoker.models.series import FloatArray, LogMark, MarkKind, PodSignal
 from stoker.models.vocabulary import Category, Confidence, JobType, Source
-from stoker.subjects.examination import (
+from stoker.subjects.series.examination import (
     PREPARING_CORES,
     PREPARING_RECEIVED_BYTES,
     SATURATED_SHARE,
@@ -17,8 +17,8 @@ from stoker.subjects.examination import (
     Examination,
     once,
 )
-from stoker.subjects.gaps import long_gaps
-from stoker.subjects.grid import BoolArray
+from stoker.subjects.series.gaps import long_gaps
+from stoker.subjects.series.grid import BoolArray
 from stoker.subjects.wording import count, gpu_hours, interval, minutes
 
 CONTEXT_MIB = 1024.0

@@ -13,13 +13,13 @@ import numpy as np
 
 from stoker.models.series import FloatArray, GpuSignal, PodFacts, PodSignal
 from stoker.models.vocabulary import Category, Confidence, Framework, JobType
-from stoker.subjects.coincidence import tied
-from stoker.subjects.effort import mean_of, progress, working
-from stoker.subjects.examination import SATURATED_SHARE, Device, Examination, once
-from stoker.subjects.grid import BoolArray
-from stoker.subjects.interruption import MATCHING, STAGED, interrupted
-from stoker.subjects.pattern import two_states
-from stoker.subjects.traffic import both_ways, copied, exchanged, flows, links, peak, received, returned, sent
+from stoker.subjects.series.coincidence import tied
+from stoker.subjects.series.effort import mean_of, progress, working
+from stoker.subjects.series.examination import SATURATED_SHARE, Device, Examination, once
+from stoker.subjects.series.grid import BoolArray
+from stoker.subjects.series.interruption import MATCHING, STAGED, interrupted
+from stoker.subjects.series.pattern import two_states
+from stoker.subjects.series.traffic import both_ways, copied, exchanged, flows, links, peak, received, returned, sent
 from stoker.subjects.wording import percent, rate
 
 LOW_PERCENT = 50.0

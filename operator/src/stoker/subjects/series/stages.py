@@ -8,7 +8,7 @@ import numpy as np
 
 from stoker.models.series import FloatArray
 from stoker.models.vocabulary import Stage
-from stoker.subjects.grid import BoolArray
+from stoker.subjects.series.grid import BoolArray
 
 TAIL_MINIMUM_SECONDS = 300.0
 """A shorter pause at the end may be a checkpoint, a validation or the next epoch's shuffle."""

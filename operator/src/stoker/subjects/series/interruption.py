@@ -13,12 +13,12 @@ import numpy as np
 
 from stoker.models.series import FloatArray, GpuSignal, MarkKind, PodSignal
 from stoker.models.vocabulary import Category, Confidence, JobType
-from stoker.subjects.coincidence import UNLIKELY, Coincidence, coincidence
-from stoker.subjects.drops import EQUAL_SIZES, Drops, drops
-from stoker.subjects.effort import effort, mean_of, progress, working
-from stoker.subjects.examination import SATURATED_SHARE, Device, Examination, once
-from stoker.subjects.grid import BoolArray
-from stoker.subjects.traffic import Flow, both_ways, exchanged, flows, links, received, returned, sent
+from stoker.subjects.series.coincidence import UNLIKELY, Coincidence, coincidence
+from stoker.subjects.series.drops import EQUAL_SIZES, Drops, drops
+from stoker.subjects.series.effort import effort, mean_of, progress, working
+from stoker.subjects.series.examination import SATURATED_SHARE, Device, Examination, once
+from stoker.subjects.series.grid import BoolArray
+from stoker.subjects.series.traffic import Flow, both_ways, exchanged, flows, links, received, returned, sent
 from stoker.subjects.wording import count, minutes, percent, rate, size
 
 LOST_SHARE = 0.10

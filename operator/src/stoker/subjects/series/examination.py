@@ -17,9 +17,9 @@ from stoker.models.diagnosis import DiagnosisThresholds
 from stoker.models.finding import Problem
 from stoker.models.series import FloatArray, GpuSeries, GpuSignal, JobFacts, JobSeries, MarkKind, PodFacts, PodSignal
 from stoker.models.vocabulary import Stage
-from stoker.subjects.activity import ACTIVITY_SIGNALS, PROFILING_SIGNALS, idle_ceiling
-from stoker.subjects.grid import BoolArray, job_lives
-from stoker.subjects.stages import Span, evaluations, runs, split, stages, without_start
+from stoker.subjects.series.activity import ACTIVITY_SIGNALS, PROFILING_SIGNALS, idle_ceiling
+from stoker.subjects.series.grid import BoolArray, job_lives
+from stoker.subjects.series.stages import Span, evaluations, runs, split, stages, without_start
 from stoker.subjects.wording import count, ranges
 
 Answer = TypeVar("Answer")

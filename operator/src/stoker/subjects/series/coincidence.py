@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from stoker.models.series import FloatArray
-from stoker.subjects.drops import variation
-from stoker.subjects.grid import BoolArray
+from stoker.subjects.series.drops import variation
+from stoker.subjects.series.grid import BoolArray
 
 LAGS = (0, 1, -1, 2)
 """Steps by which a signal may lag or lead: exporters are scraped at different moments of a step, and a rate over the

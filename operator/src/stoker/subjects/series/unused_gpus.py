@@ -6,8 +6,8 @@ import numpy as np
 
 from stoker.models.series import PodSignal
 from stoker.models.vocabulary import JobType
-from stoker.subjects.examination import ALLOCATED_MIB, Examination, once
-from stoker.subjects.startup import CONTEXT_MIB
+from stoker.subjects.series.examination import ALLOCATED_MIB, Examination, once
+from stoker.subjects.series.startup import CONTEXT_MIB
 
 LEAST_RUNNING_SECONDS = 3600.0
 """An hour: a job that still runs may yet be at its start."""

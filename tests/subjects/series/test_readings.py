@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stoker.subjects.readings import added, highest, link_rates, mean_rates, proven, reading, steadiest
+from stoker.subjects.series.readings import added, highest, link_rates, mean_rates, proven, reading, steadiest
 
 GAP = 135.0
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stoker.models.vocabulary import JobType
-from stoker.subjects.examination import Device, Examination
+from stoker.subjects.series.examination import Device, Examination
 
 LEAST_WORK_SECONDS = 900.0
 """Fifteen minutes of work on the others: ranks that load or compile one after the other are at work long before."""

@@ -6,7 +6,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stoker.models.series import LogMark, MarkKind
-from stoker.subjects.log_marks import MAX_MARKS, MAX_TEXT, bounded, kind_of, log_marks, looks_secret, read_line, shown
+from stoker.subjects.series.log_marks import (
+    MAX_MARKS,
+    MAX_TEXT,
+    bounded,
+    kind_of,
+    log_marks,
+    looks_secret,
+    read_line,
+    shown,
+)
 
 START = datetime(2026, 11, 21, 5, 40, tzinfo=UTC)
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from stoker.subjects.examination import Examination
-from stoker.subjects.stages import runs
+from stoker.subjects.series.examination import Examination
+from stoker.subjects.series.stages import runs
 
 LONGEST_GAP_SECONDS = 180.0
 """So long may samples be missing without a doubt: three scrapes of a minute each."""

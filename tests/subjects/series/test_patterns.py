@@ -5,10 +5,10 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from stoker.subjects.examination import Examination, examine
-from stoker.subjects.pattern import two_states
-from stoker.subjects.person import irregular_bursts
-from stoker.subjects.stages import runs
+from stoker.subjects.series.examination import Examination, examine
+from stoker.subjects.series.pattern import two_states
+from stoker.subjects.series.person import irregular_bursts
+from stoker.subjects.series.stages import runs
 from stoker.subjects.wording import count, interval, minutes, percent, ranges
 from tests.diagnosis.recording import START, Thresholds, from_dict, parse_series
 

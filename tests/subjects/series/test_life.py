@@ -9,8 +9,8 @@ import pytest
 
 from stoker.models.series import Attempt, GpuSignal, LogMark, MarkKind
 from stoker.models.vocabulary import Stage
-from stoker.subjects.examination import Examination, examine
-from stoker.subjects.grid import life
+from stoker.subjects.series.examination import Examination, examine
+from stoker.subjects.series.grid import life
 from tests.diagnosis.recording import START, Thresholds, from_dict
 
 MINUTE = timedelta(minutes=1)

@@ -5,11 +5,11 @@ from datetime import datetime
 
 from stoker.models.finding import Recoverable
 from stoker.models.vocabulary import Category, Confidence, Source
-from stoker.subjects.effort import working
-from stoker.subjects.examination import Claim, Examination
-from stoker.subjects.grid import BoolArray
-from stoker.subjects.input_wait import InputWait, input_wait
-from stoker.subjects.interruption import CATEGORIES, Interruption, interruption
+from stoker.subjects.series.effort import working
+from stoker.subjects.series.examination import Claim, Examination
+from stoker.subjects.series.grid import BoolArray
+from stoker.subjects.series.input_wait import InputWait, input_wait
+from stoker.subjects.series.interruption import CATEGORIES, Interruption, interruption
 from stoker.subjects.wording import gpu_hours, interval, percent
 
 OVERDUE_PERIODS = 2.0

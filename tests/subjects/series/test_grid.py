@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from stoker.models.series import FloatArray, GpuSignal, JobFacts, PodFacts, PodSignal
-from stoker.subjects.grid import Trace, job_series
+from stoker.subjects.series.grid import Trace, job_series
 
 START = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
 T0 = START.timestamp()

@@ -3,7 +3,7 @@
 import numpy as np
 
 from stoker.models.series import FloatArray
-from stoker.subjects.grid import BoolArray
+from stoker.subjects.series.grid import BoolArray
 
 STATE_SEPARATION_POINTS = 25.0
 """Two levels of use that lie closer than this are one level with noise."""

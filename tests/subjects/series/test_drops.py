@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from stoker.subjects.coincidence import UNLIKELY, coincidence, tied
-from stoker.subjects.drops import Drops, drops, variation
-from stoker.subjects.effort import effort, progress
-from stoker.subjects.examination import examine
+from stoker.subjects.series.coincidence import UNLIKELY, coincidence, tied
+from stoker.subjects.series.drops import Drops, drops, variation
+from stoker.subjects.series.effort import effort, progress
+from stoker.subjects.series.examination import examine
 from tests.diagnosis.recording import Thresholds, from_dict, parse_series
 
 STEP = 30.0

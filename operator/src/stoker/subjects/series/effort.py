@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from stoker.models.series import FloatArray, GpuSignal
-from stoker.subjects.examination import Device, Examination, once
+from stoker.subjects.series.examination import Device, Examination, once
 
 WORK_SIGNALS = (GpuSignal.TENSOR, GpuSignal.DRAM, GpuSignal.SM_ACTIVE)
 """What rises with the work done and not with the time spent in a kernel, each a mean over the exporter's interval."""

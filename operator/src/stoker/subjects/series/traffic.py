@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from stoker.models.series import FloatArray, GpuSignal, PodSignal
-from stoker.subjects.examination import Device, Examination
-from stoker.subjects.grid import BoolArray
+from stoker.subjects.series.examination import Device, Examination
+from stoker.subjects.series.grid import BoolArray
 
 USUAL_PERCENTILE = 95.0
 """Of a GPU's own traffic: what exceeds it stands out."""

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from stoker.subjects.examination import Examination, examine
-from stoker.subjects.person import irregular_bursts, looks_interactive
+from stoker.subjects.series.examination import Examination, examine
+from stoker.subjects.series.person import irregular_bursts, looks_interactive
 from tests.diagnosis.recording import Thresholds, from_dict
 
 AN_HOUR_OR_TWO = "(0x30 40x1 0x150 40x1 0x12 40x1 0x60 40x1 0x8 40x1 0x100 40x1)x4"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from stoker.models.series import Attempt
-from stoker.subjects.examination import Examination, examine
-from stoker.subjects.startup import Doing, startups
+from stoker.subjects.series.examination import Examination, examine
+from stoker.subjects.series.startup import Doing, startups
 from tests.diagnosis.recording import START, Thresholds, from_dict
 
 PIP = {"cpu": "1.1x24 3x40", "netRx": "4e6x24 0x40", "diskWrite": "9e6x24 0x40"}

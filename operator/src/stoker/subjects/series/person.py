@@ -6,7 +6,7 @@ import numpy as np
 
 from stoker.models.series import FloatArray, PodSignal
 from stoker.models.vocabulary import JobType
-from stoker.subjects.examination import Examination
+from stoker.subjects.series.examination import Examination
 
 INTERACTIVE_USE_PERCENT = 5.0
 """Life utilization under which a job may be interactive; the study's example has less than 1 % (ICSE 2024, section
