@@ -65,8 +65,11 @@ class Drops:
 
     @property
     def length(self) -> float:
-        """Seconds of work that the middle one costs."""
-        return float(np.median(self.lost))
+        """Seconds of work that a typical one costs: half of what all cost, those cost that are as long or longer. Short
+        stalls of other making thus don't count for what they are many.
+        """
+        longest = np.sort(self.lost)[::-1]
+        return float(longest[np.searchsorted(np.cumsum(longest), longest.sum() / 2)])
 
     @cached_property
     def period(self) -> float:
