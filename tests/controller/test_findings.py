@@ -40,6 +40,13 @@ def test_what_the_metrics_no_longer_show_is_closed_not_deleted() -> None:
     assert again.is_open
 
 
+def test_what_closes_keeps_the_hours_that_no_other_cause_explains_now() -> None:
+    before = [replace(finding("old", 2), until=EARLIER), finding("moved", 6), finding("stays", 3)]
+    found = merged(before, [finding("stays", 4), finding("new", 5)], NOW, idle=12)
+    assert {one.rule: one.gpu_hours_idle for one in found} == {"new": 5, "stays": 4, "old": 2, "moved": 1}
+    assert merged(found, [finding("stays", 4), finding("new", 5)], NOW, idle=12) == found
+
+
 def test_what_only_the_manifest_shows_goes_when_it_is_no_longer_said() -> None:
     assert merged([finding("a", source=Source.SCRIPT)], [], NOW) == ()
 

@@ -19,11 +19,15 @@ def recorded(job: DLJob) -> tuple[Finding, ...]:
     )
 
 
-def merged(before: Sequence[Finding], now_held: Iterable[Finding], now: datetime) -> tuple[Finding, ...]:
+def merged(
+    before: Sequence[Finding], now_held: Iterable[Finding], now: datetime, *, idle: float | None = None
+) -> tuple[Finding, ...]:
     """The findings that hold now, and those of before that the metrics no longer show, closed at `now`.
 
     A finding that is found again keeps the time since which it was known. Open ones come first, the most idle
-    GPU-hours first; of the closed ones the cheapest fall out first.
+    GPU-hours first; of the closed ones the cheapest fall out first. `idle` are the job's idle GPU-hours, where they are
+    known: one that closes keeps of its own what the others leave of these, for another cause may explain the same time
+    now.
     """
     held = {_identity(finding): finding for finding in now_held}
     known = {_identity(finding): finding for finding in before}
@@ -31,11 +35,13 @@ def merged(before: Sequence[Finding], now_held: Iterable[Finding], now: datetime
         replace(finding, since=known[key].since if finding.since is None and key in known else finding.since)
         for key, finding in held.items()
     ]
-    closed = [
-        finding if not finding.is_open else replace(finding, until=now)
-        for key, finding in known.items()
-        if key not in held and Source.METRICS in finding.sources
-    ]
+    gone = [finding for key, finding in known.items() if key not in held and Source.METRICS in finding.sources]
+    closed = [finding for finding in gone if not finding.is_open]
+    for finding in (finding for finding in gone if finding.is_open):
+        hours = finding.gpu_hours_idle
+        if idle is not None and hours is not None:
+            hours = min(hours, max(idle + sum(map(_cost, (*current, *closed))), 0.0))
+        closed.append(replace(finding, until=now, gpu_hours_idle=hours))
     ordered = sorted(current, key=_cost) + sorted(closed, key=_cost)
     return tuple(ordered[:MAX_FINDINGS])
 

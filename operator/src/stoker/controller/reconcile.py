@@ -90,7 +90,7 @@ class Pass:
     @property
     def found(self) -> tuple[Finding, ...]:
         """What holds at this moment: nothing is taken back for anything else."""
-        return merged(self.known, holding(self.known, self._shown, self.static), self.now)
+        return self._merged(self._shown)
 
     @property
     def told(self) -> tuple[Finding, ...]:
@@ -98,7 +98,13 @@ class Pass:
         shown = self._shown
         if shown is not None and self.look is not None:
             shown = lasting(filter(self._counts, self.known), shown, self.look.showings)
-        return merged(self.known, holding(self.known, shown, self.static), self.now)
+        return self._merged(shown)
+
+    def _merged(self, shown: Sequence[Finding] | None) -> tuple[Finding, ...]:
+        diagnosis = self.look.diagnosis if self.look is not None else None
+        used = diagnosis.utilization if diagnosis is not None else None
+        idle = used.gpu_hours_idle if used is not None else None
+        return merged(self.known, holding(self.known, shown, self.static), self.now, idle=idle)
 
     @property
     def _shown(self) -> tuple[Finding, ...] | None:

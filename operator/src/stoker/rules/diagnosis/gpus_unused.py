@@ -56,8 +56,8 @@ def check(exam: Examination) -> Iterator[Claim]:
             f"{exam.names(split.working)} at {percent(split.working_percent)}{launch}"
         ),
         fix=(
-            f"Start {count(wanted, 'process', 'processes')} on each node (torchrun --nproc_per_node={wanted}, or a bare torchrun), "
-            f"or request {count(len(split.working), 'GPU')}."
+            f"Start {count(wanted, 'process', 'processes')} on each node (torchrun --nproc_per_node={wanted}, "
+            f"or a bare torchrun), or request {count(len(split.working), 'GPU')}."
         ),
         confidence=Confidence.CERTAIN if matches else Confidence.LIKELY,
         sources=(Source.METRICS, Source.SCRIPT) if matches else (Source.METRICS,),
