@@ -6,7 +6,7 @@ Bearer tokens and tenants are not Prometheus' own: a gate stands before it, as O
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,6 @@ pytestmark = pytest.mark.e2e
 USER, PASSWORD = "stoker", "correct horse"
 BCRYPT = "$2b$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e"
 """Of that password, at the lowest cost."""
-
-
-@pytest.fixture(scope="module")
-def now() -> datetime:
-    return datetime.now(UTC).replace(microsecond=0)
 
 
 @pytest.fixture(scope="module")

@@ -92,20 +92,9 @@ def history(end: datetime) -> History:
 
 
 @pytest.fixture(scope="module")
-def now() -> datetime:
-    return datetime.now(UTC).replace(microsecond=0)
-
-
-@pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory, now: datetime) -> Iterator[RecordedPrometheus]:
     with RecordedPrometheus(tmp_path_factory.mktemp("prom"), history(now).lines()) as running:
         yield running
-
-
-@pytest.fixture
-async def source(prometheus: RecordedPrometheus) -> AsyncIterator[PrometheusSource]:
-    async with PrometheusSource(PrometheusAccess(url=prometheus.url), max_skew=None) as source:
-        yield source
 
 
 def facts(name: str, now: datetime, *, age: timedelta = timedelta(hours=HOURS)) -> JobFacts:

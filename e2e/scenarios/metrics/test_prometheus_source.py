@@ -3,7 +3,7 @@
 import asyncio
 import re
 import urllib.request
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -162,21 +162,9 @@ def facts(pod: str, gpus: int = 1, *, now: datetime, age: timedelta = timedelta(
 
 
 @pytest.fixture(scope="module")
-def now() -> datetime:
-    return datetime.now(UTC).replace(microsecond=0)
-
-
-@pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory, now: datetime) -> Iterator[RecordedPrometheus]:
     with RecordedPrometheus(tmp_path_factory.mktemp("prom"), history(now).lines()) as running:
         yield running
-
-
-@pytest.fixture
-async def source(prometheus: RecordedPrometheus) -> AsyncIterator[PrometheusSource]:
-    # The history ends when the module started; it must stay the present until the module ends.
-    async with PrometheusSource(PrometheusAccess(url=prometheus.url), max_skew=None) as source:
-        yield source
 
 
 async def seen(

@@ -1,6 +1,6 @@
 """One job's series out of a real Prometheus: exporters' names, units and quirks end in one meaning."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -143,12 +143,6 @@ def now() -> datetime:
 def prometheus(tmp_path_factory: pytest.TempPathFactory, now: datetime) -> Iterator[RecordedPrometheus]:
     with RecordedPrometheus(tmp_path_factory.mktemp("prom"), history(now).lines()) as running:
         yield running
-
-
-@pytest.fixture
-async def source(prometheus: RecordedPrometheus) -> AsyncIterator[PrometheusSource]:
-    async with PrometheusSource(PrometheusAccess(url=prometheus.url), max_skew=None) as source:
-        yield source
 
 
 def facts(pod: str, now: datetime, *, namespace: str = NAMESPACE, **more: Any) -> JobFacts:
