@@ -19,7 +19,18 @@ from stoker.subjects.series.examination import SATURATED_SHARE, Device, Examinat
 from stoker.subjects.series.grid import BoolArray
 from stoker.subjects.series.interruption import MATCHING, STAGED, interrupted
 from stoker.subjects.series.pattern import two_states
-from stoker.subjects.series.traffic import both_ways, copied, exchanged, flows, links, peak, received, returned, sent
+from stoker.subjects.series.traffic import (
+    both_ways,
+    copied,
+    exchanged,
+    flows,
+    links,
+    means,
+    peak,
+    received,
+    returned,
+    sent,
+)
 from stoker.subjects.wording import percent, rate
 
 LOW_PERCENT = 50.0
@@ -337,14 +348,15 @@ def _cpus(exam: Examination, mask: BoolArray) -> Evidence:
     """
     category = Category.DATA_PREPROCESSING
     pods = {pod.name: pod for pod in exam.pods}
-    throttled = peak(exam, flows(exam, PodSignal.CPU_THROTTLED), mask)
-    pressure = peak(exam, flows(exam, PodSignal.CPU_PRESSURE), mask)
+    throttling = means(exam, flows(exam, PodSignal.CPU_THROTTLED), mask)
+    pressures = means(exam, flows(exam, PodSignal.CPU_PRESSURE), mask)
     best = Evidence(category=category, weight=Weight.UNKNOWN)
     for name, values in flows(exam, PodSignal.CPU):
         known = values[mask & exam.lives.get(name, mask) & np.isfinite(values)]
         if not len(known) or name not in pods:
             continue
         pod, cores = pods[name], float(known.mean())
+        throttled, pressure = throttling.get(name), pressures.get(name)
         a_gpu = cores / max(pod.gpus, 1)
         of = "" if pod.cpu_limit is None else f" of {pod.cpu_limit:g}"
         words = f"{cores:.1f}{of} CPU cores busy"

@@ -96,15 +96,20 @@ def links(exam: Examination) -> list[FloatArray]:
     return [values for device in exam.devices if (values := device.signal(GpuSignal.NVLINK)) is not None]
 
 
-def peak(exam: Examination, found: Iterator[Flow], mask: BoolArray) -> float | None:
-    """The largest of the pods' means within the mask; None where none has samples for half of its life there."""
-    means: list[float] = []
+def means(exam: Examination, found: Iterator[Flow], mask: BoolArray) -> dict[str, float]:
+    """The pods' means within the mask, of those that have samples for half of their life there."""
+    found_means: dict[str, float] = {}
     for pod, values in found:
         alive = mask & exam.lives.get(pod, mask)
         known = values[alive & np.isfinite(values)]
         if len(known) and len(known) >= alive.sum() / 2:
-            means.append(float(known.mean()))
-    return max(means, default=None)
+            found_means[pod] = float(known.mean())
+    return found_means
+
+
+def peak(exam: Examination, found: Iterator[Flow], mask: BoolArray) -> float | None:
+    """The largest of the pods' means within the mask; None where none has samples for half of its life there."""
+    return max(means(exam, found, mask).values(), default=None)
 
 
 def _beyond(exam: Examination, signal: PodSignal, other: PodSignal) -> Iterator[Flow]:
