@@ -132,10 +132,6 @@ HUB_TOOLS = frozenset(
 )
 """Tools whose downloads come from a public site unless they are told otherwise."""
 
-TARGET_OPTIONS = frozenset(
-    {"--local-dir", "--cache-dir", "-P", "--directory-prefix", "-O", "-o", "--output", "-d", "--dir"}
-)
-
 
 def check(submission: Submission, *, allowed_sites: tuple[str, ...]) -> Iterator[Problem]:
     """Report the first download from a public site in the foreground."""

@@ -33,12 +33,10 @@ Set CUDA_VISIBLE_DEVICES right, or not at all; install the framework's build for
 
 from collections.abc import Iterator
 
-from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Framework, Severity, Source
 from stoker.subjects.series.examination import Claim, Examination
-from stoker.subjects.series.unused_gpus import never_used
-from stoker.subjects.wording import count, gpu_hours, interval, minutes
+from stoker.subjects.series.unused_gpus import never_used, unused_claim
 
 FRAMEWORKS = (Framework.PYTORCH, Framework.TENSORFLOW, Framework.JAX)
 
@@ -49,25 +47,14 @@ def check(exam: Examination) -> Iterator[Claim]:
     framework = exam.facts.framework if exam.facts.framework in FRAMEWORKS else None
     if unused is None or not (framework or unused.context):
         return
-    explains = exam.explains(exam.life)
-    hours = exam.idle_hours(explains)
-    since, until = exam.time(exam.stages[0].first), exam.until(exam.stages[-1].last)
     reason = "a CUDA context was made" if unused.context else f"the program uses {framework}"
-    cpu = "no samples of the CPUs" if unused.cores is None else f"{unused.cores:.1f} CPU cores busy"
-    possible = (Category.NON_DL_JOB, Category.DATA_PREPROCESSING) if exam.running else (Category.NON_DL_JOB,)
-    yield Claim(
-        detail=(
-            f"{count(exam.facts.gpus, 'GPU')} never used in {minutes(exam.life_seconds)}, though {reason}; "
-            f"{gpu_hours(hours)} lost."
-        ),
-        evidence=f"{interval(since, until)}: 0 % on {exam.names(exam.devices)}, {cpu}",
+    yield unused_claim(
+        exam,
+        unused,
+        though=f", though {reason}",
         confidence=Confidence.POSSIBLE if unused.cores is None else Confidence.LIKELY,
         sources=(Source.METRICS,) if framework is None else (Source.MANIFEST, Source.METRICS),
-        since=since,
-        until=until,
-        recoverable=Recoverable(min=hours, max=hours, basis="without GPUs the job runs as it does now"),
-        alternatives=possible,
-        explains=explains,
+        other=Category.NON_DL_JOB,
     )
 
 

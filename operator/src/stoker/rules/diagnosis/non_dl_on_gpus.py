@@ -34,12 +34,10 @@ its libraries are built for GPUs, and CUDA_VISIBLE_DEVICES.
 
 from collections.abc import Iterator
 
-from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Framework, Severity, Source
 from stoker.subjects.series.examination import Claim, Examination
-from stoker.subjects.series.unused_gpus import never_used
-from stoker.subjects.wording import count, gpu_hours, interval, minutes
+from stoker.subjects.series.unused_gpus import never_used, unused_claim
 
 
 def check(exam: Examination) -> Iterator[Claim]:
@@ -47,25 +45,15 @@ def check(exam: Examination) -> Iterator[Claim]:
     unused = never_used(exam)
     if unused is None or unused.context or exam.facts.framework not in (None, Framework.OTHER):
         return
-    explains = exam.explains(exam.life)
-    hours = exam.idle_hours(explains)
-    since, until = exam.time(exam.stages[0].first), exam.until(exam.stages[-1].last)
     memory = "no samples of GPU memory" if unused.context is None else "no GPU memory ever allocated"
-    cpu = "no samples of the CPUs" if unused.cores is None else f"{unused.cores:.1f} CPU cores busy"
     sure = unused.cores is not None and (unused.context is not None or not exam.running)
-    possible = (Category.API_MISUSE, Category.DATA_PREPROCESSING) if exam.running else (Category.API_MISUSE,)
-    yield Claim(
-        detail=(
-            f"{count(exam.facts.gpus, 'GPU')} never used in {minutes(exam.life_seconds)}; {gpu_hours(hours)} lost."
-        ),
-        evidence=f"{interval(since, until)}: 0 % on {exam.names(exam.devices)}, {memory}, {cpu}",
+    yield unused_claim(
+        exam,
+        unused,
+        memory=f", {memory}",
         confidence=Confidence.LIKELY if sure else Confidence.POSSIBLE,
         sources=(Source.METRICS,),
-        since=since,
-        until=until,
-        recoverable=Recoverable(min=hours, max=hours, basis="without GPUs the job runs as it does now"),
-        alternatives=possible,
-        explains=explains,
+        other=Category.API_MISUSE,
     )
 
 

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stoker.models.finding import Recoverable
 from stoker.models.series import PodSignal
-from stoker.models.vocabulary import JobType
-from stoker.subjects.series.examination import ALLOCATED_MIB, Examination, once
+from stoker.models.vocabulary import Category, Confidence, JobType, Source
+from stoker.subjects.series.examination import ALLOCATED_MIB, Claim, Examination, once
 from stoker.subjects.series.startup import CONTEXT_MIB
+from stoker.subjects.wording import count, gpu_hours, interval, minutes
 
 LEAST_RUNNING_SECONDS = 3600.0
 """An hour: a job that still runs may yet be at its start."""
@@ -50,3 +52,36 @@ def never_used(exam: Examination) -> Unused | None:
         return None
     risen = any(float(known.max() - known.min()) >= ALLOCATED_MIB for known in memory)
     return Unused(cores=cores, context=risen)
+
+
+def unused_claim(
+    exam: Examination,
+    unused: Unused,
+    *,
+    though: str = "",
+    memory: str = "",
+    confidence: Confidence,
+    sources: tuple[Source, ...],
+    other: Category,
+) -> Claim:
+    """The claim on such a job's whole life. `though` and `memory` are clauses of the detail and the evidence; `other` is
+    the cause that it may be instead.
+    """
+    explains = exam.explains(exam.life)
+    hours = exam.idle_hours(explains)
+    since, until = exam.time(exam.stages[0].first), exam.until(exam.stages[-1].last)
+    cpu = "no samples of the CPUs" if unused.cores is None else f"{unused.cores:.1f} CPU cores busy"
+    return Claim(
+        detail=(
+            f"{count(exam.facts.gpus, 'GPU')} never used in {minutes(exam.life_seconds)}{though}; "
+            f"{gpu_hours(hours)} lost."
+        ),
+        evidence=f"{interval(since, until)}: 0 % on {exam.names(exam.devices)}{memory}, {cpu}",
+        confidence=confidence,
+        sources=sources,
+        since=since,
+        until=until,
+        recoverable=Recoverable(min=hours, max=hours, basis="without GPUs the job runs as it does now"),
+        alternatives=(other, Category.DATA_PREPROCESSING) if exam.running else (other,),
+        explains=explains,
+    )
