@@ -64,8 +64,9 @@ def unused_claim(
     sources: tuple[Source, ...],
     other: Category,
 ) -> Claim:
-    """The claim on such a job's whole life. `though` and `memory` are clauses of the detail and the evidence; `other` is
-    the cause that it may be instead.
+    """The claim on such a job's whole life.
+
+    `though` and `memory` are clauses of the detail and of the evidence; `other` is the cause that it may be instead.
     """
     explains = exam.explains(exam.life)
     hours = exam.idle_hours(explains)
