@@ -6,12 +6,14 @@ from typing import Any
 from stoker.adapters.events import EventWriter
 from stoker.adapters.kubernetes import DLJOBS, EVENTS, JOBS, PODS
 from stoker.controller.children import Children
+from stoker.controller.circumstances import ClusterSurroundings
 from stoker.controller.looks import Looks
 from stoker.controller.manifests import Manifests
 from stoker.controller.meter import UNMETERED, Meter
 from stoker.controller.policies import Policies
+from stoker.controller.presence import Presences
 from stoker.controller.publishing import Publisher
-from stoker.controller.reclaiming import Reclaimer, ReclaimSettings
+from stoker.controller.reclaiming import Reclaimer
 from stoker.controller.reconcile import Reconciler
 from stoker.controller.store import Key, Store
 from tests.controller.cluster import FakeApi, HeldClock
@@ -48,8 +50,17 @@ class World:
         children = Children(self.api, self.store)
         events = EventWriter(self.api, self.clock, instance="test")
         self.publisher = publisher = Publisher(self.api, self.store, events, self._meter)
-        settings = ReclaimSettings(minimum_warning_grace=timedelta(minutes=5))
-        reclaimer = Reclaimer(self.api, children, publisher, policies, manifests, NoMetrics(), self.clock, settings)
+        reclaimer = Reclaimer(
+            self.api,
+            children,
+            publisher,
+            policies,
+            manifests,
+            NoMetrics(),
+            self.clock,
+            presences=Presences(),
+            surroundings=ClusterSurroundings(self.api, minimum_warning_grace=timedelta(minutes=5)),
+        )
         return Reconciler(
             self.api, self.store, self.looks, children, policies, manifests, publisher, reclaimer, self.clock
         )

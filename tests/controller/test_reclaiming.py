@@ -10,18 +10,21 @@ import pytest
 from stoker.adapters.events import EventWriter
 from stoker.adapters.kubernetes import DLJOBS, JOBS, PODS, POLICIES, ApiError, ConflictError, Resource
 from stoker.controller.children import Children
+from stoker.controller.circumstances import ClusterSurroundings
 from stoker.controller.findings import recorded
 from stoker.controller.manifests import Manifests
 from stoker.controller.policies import Policies
+from stoker.controller.presence import Presences
 from stoker.controller.publishing import Publisher
 from stoker.controller.queue import Transient
-from stoker.controller.reclaiming import Reclaimer, ReclaimSettings
+from stoker.controller.reclaiming import Reclaimer, freed
 from stoker.controller.store import Store
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, rfc3339
 from stoker.models.screen import GpuWindow, MetricsUnavailable, Question, Screen
 from stoker.models.series import GpuSignal, JobFacts, JobSeries
-from stoker.models.vocabulary import UnknownReason
+from stoker.models.vocabulary import ReclaimMode, ReclaimState, UnknownReason
+from stoker.reclaim import Record
 from tests.controller.cluster import FakeApi
 from tests.workload.building import JOB_UID, dljob_object, job, pod
 
@@ -107,7 +110,8 @@ class World:
             Manifests(policies, clock),
             self.metrics,
             clock,
-            ReclaimSettings(minimum_warning_grace=timedelta(minutes=5)),
+            presences=Presences(),
+            surroundings=ClusterSurroundings(self.api, minimum_warning_grace=timedelta(minutes=5)),
         )
 
     async def reclaim(self, found: Sequence[Finding] | None = None) -> None:
@@ -152,21 +156,33 @@ class World:
 CONFLICT = ConflictError("write", code=409, reason="Conflict")
 
 
-async def test_the_intent_is_recorded_then_the_job_suspended_then_the_deed_recorded() -> None:
+async def test_the_place_is_taken_then_the_intent_recorded_then_the_job_suspended() -> None:
     world = World()
     await world.reclaim()
-    assert (world.is_suspended, world.state) == (True, "Reclaimed")
+    assert (world.is_suspended, world.state) == (True, "Reclaiming")
     writes = [one for one in world.api.requests if one.split()[0] in {"replace", "patch", "delete", "create"}]
-    assert writes == ["replace utilizationpolicies", "replace dljobs", "patch jobs", "replace dljobs", "create events"]
-    (event,) = (one for key, one in world.api.objects.items() if key[0].plural == "events")
-    assert event["reason"] == "Reclaimed"
+    assert writes == ["replace utilizationpolicies", "replace dljobs", "patch jobs"]
+
+
+def test_a_job_is_reclaimed_when_its_last_pod_has_ended() -> None:
+    record = Record(state=ReclaimState.RECLAIMING, action=ReclaimMode.SUSPEND, idle_since=NOW)
+    child = {**job(), "metadata": {**job()["metadata"], "annotations": {"stoker.dev/suspended-by": "reclaim"}}}
+    child["spec"] = {"suspend": True}
+    waiting = freed(record, child, [pod()], NOW)
+    assert (waiting.state, waiting.reclaimed_at) == (ReclaimState.RECLAIMING, None)
+    assert "1 pod" in waiting.reason
+    ending = freed(record, {**child, "status": {"terminating": 2}}, [], NOW)
+    assert ending.state is ReclaimState.RECLAIMING, "the watch has told of the pods' end before the Job controller"
+    done = freed(record, child, [], NOW)
+    assert (done.state, done.reclaimed_at) == (ReclaimState.RECLAIMED, NOW)
+    assert freed(record, {**child, "spec": {"suspend": False}}, [], NOW) is record, "an intent is not the deed"
 
 
 async def test_delete_mode_deletes_the_job() -> None:
     world = World(mode="Delete")
     await world.reclaim()
     assert (JOBS, "team", "bert") not in world.api.objects
-    assert world.state == "Reclaimed"
+    assert world.state == "Reclaiming"
 
 
 async def test_one_gpu_that_works_again_stops_it() -> None:
@@ -244,7 +260,7 @@ async def test_a_job_that_changes_after_the_look_is_not_suspended() -> None:
         await world.reclaim()
     assert (world.is_suspended, world.state) == (False, "Reclaiming")
     await world.reclaim()  # the next pass looks again, and finds nothing changed
-    assert (world.is_suspended, world.state) == (True, "Reclaimed")
+    assert (world.is_suspended, world.state) == (True, "Reclaiming")
 
 
 async def test_a_dljob_that_changes_after_the_look_is_not_reclaimed() -> None:

@@ -21,7 +21,7 @@ from stoker.models.vocabulary import (
     Source,
     UnknownReason,
 )
-from stoker.reclaim import Candidate, Decision, NoticeReason, Record, Step, decide
+from stoker.reclaim import Candidate, Circumstances, Decision, NoticeReason, Obstruction, Record, Step, decide
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PODS = frozenset({"pod-0", "pod-1"})
@@ -132,7 +132,7 @@ def test_the_controllers_floor_makes_the_grace_longer_never_shorter() -> None:
     assert record.deadline is not None
     assert record.warned_at is not None
     assert record.deadline - record.warned_at == timedelta(minutes=5)
-    lowered = look(policy=quick, minimum_warning_grace=timedelta(0)).record
+    lowered = look(policy=quick, around=Circumstances(minimum_warning_grace=timedelta(0))).record
     assert lowered.deadline is not None
     assert lowered.warned_at is not None
     assert lowered.deadline - lowered.warned_at == timedelta(minutes=1)
@@ -313,7 +313,9 @@ def test_not_knowing_keeps_the_warning_and_does_nothing() -> None:
 
 
 def test_pressure_and_schedule_hold_a_warned_job() -> None:
-    assert look(record=WARNED, policy=with_reclaim(on_pressure_only=True)).step is Step.NONE
+    nobody = Circumstances(pressure=Obstruction(reason="no pending pod asks for nvidia.com/gpu"))
+    assert look(record=WARNED, policy=with_reclaim(on_pressure_only=True), around=nobody).step is Step.NONE
+    assert look(record=WARNED, policy=with_reclaim(on_pressure_only=True)).step is Step.RECLAIM
     closed = ScheduleWindow(start="18:00", end="08:00")
     assert look(record=WARNED, policy=with_reclaim(schedule=(closed,))).step is Step.NONE
     opened = ScheduleWindow(start="08:00", end="18:00")
@@ -351,4 +353,4 @@ def test_a_snooze_cancels_a_warning() -> None:
     decision = look(job=replace(CANDIDATE, snooze="2026-11-21T13:00:00Z"), record=WARNED)
     assert decision.record.state is ReclaimState.SNOOZED
     assert not decision.record.has_warning
-    assert reasons(decision) == [NoticeReason.CANCELLED]
+    assert reasons(decision) == [NoticeReason.SNOOZED, NoticeReason.CANCELLED]

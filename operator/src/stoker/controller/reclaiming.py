@@ -3,12 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Any
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Protocol
 
 from stoker.adapters.clock import Clock
-from stoker.adapters.kubernetes import DLJOBS, JOBS, PODS, POLICIES, KubernetesApi, Object
+from stoker.adapters.kubernetes import DLJOBS, JOBS, PODS, KubernetesApi, Object
 from stoker.controller.children import Children
 from stoker.controller.findings import recorded
 from stoker.controller.manifests import Manifests
@@ -18,23 +18,29 @@ from stoker.controller.queue import Transient
 from stoker.diagnosis import idleness, question
 from stoker.models.diagnosis import Idleness, IdlenessState
 from stoker.models.dljob import DLJob
-from stoker.models.finding import Finding, parse_time, rfc3339
-from stoker.models.meta import RESUME_ANNOTATION, SNOOZE_ANNOTATION
+from stoker.models.finding import Finding, rfc3339
+from stoker.models.meta import RESUME_ANNOTATION, SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION
 from stoker.models.policy import EffectivePolicy
 from stoker.models.screen import MetricsSource, MetricsUnavailable
-from stoker.models.vocabulary import Phase, ReclaimMode, ReclaimState, UnknownReason
+from stoker.models.vocabulary import ReclaimMode, ReclaimState, UnknownReason
 from stoker.reclaim import (
+    CALM,
     Candidate,
+    Circumstances,
     Decision,
     Notice,
     NoticeReason,
+    Outcome,
+    Presence,
     Record,
     Resumption,
     Step,
+    after,
     decide,
     idle_after,
     resumed,
 )
+from stoker.subjects.wording import count
 from stoker.workload import job_facts
 from stoker.workload import pods as pod_status
 from stoker.workload.manifest import DLJOB_LABEL, QUEUE_LABEL
@@ -43,12 +49,34 @@ from stoker.workload.observation import BY_RECLAIM, SUSPENDED_BY, is_ending
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReclaimSettings:
-    """What the process was started with."""
+METRICS_TIMEOUT = 20.0
+"""Seconds that the last look at the metrics before a reclaim may take."""
 
-    minimum_warning_grace: timedelta
-    metrics_timeout: float = 20.0
+
+class PresenceReader(Protocol):
+    """Finds out whether somebody works in a job."""
+
+    async def of(self, job: DLJob, pods: Sequence[Object]) -> Presence:
+        """Look now; what can't be read is unknown. Raises nothing."""
+        ...
+
+
+class Surroundings(Protocol):
+    """What the rest of the cluster says to a reclaim."""
+
+    async def around(
+        self, job: DLJob, pods: Sequence[Object], policy: EffectivePolicy, record: Record
+    ) -> Circumstances:
+        """Whether something speaks against taking this job's GPUs, as far as it matters: not all of it is read for a
+        job that no warning stands for. What can't be read speaks against it. Raises nothing.
+        """
+        ...
+
+    async def take_place(self, job: DLJob, policy: EffectivePolicy, now: datetime) -> bool:
+        """Count the reclaim against the policy's bounds, durably and once; False where there is no place. Raises
+        ApiError, ConflictError when somebody else was faster.
+        """
+        ...
 
 
 class Reclaimer:
@@ -63,7 +91,8 @@ class Reclaimer:
         manifests: Manifests,
         metrics: MetricsSource,
         clock: Clock,
-        settings: ReclaimSettings,
+        presences: PresenceReader,
+        surroundings: Surroundings,
     ) -> None:
         self._api = api
         self._children = children
@@ -72,9 +101,10 @@ class Reclaimer:
         self._manifests = manifests
         self._metrics = metrics
         self._clock = clock
-        self._settings = settings
+        self._presences = presences
+        self._surroundings = surroundings
 
-    def decide(
+    async def decide(
         self,
         job: DLJob,
         child: Object,
@@ -86,13 +116,13 @@ class Reclaimer:
         """What becomes of a job whose Job is not over. `idle` None: no scan has looked at it yet, so the record stays,
         unless the job can't be touched anyway.
         """
-        candidate = self._candidate(job, child, pods, findings)
         now = self._clock.now()
+        candidate = self._candidate(job, child, pods, findings)
         if idle is None:
             if candidate.untouchable is None:
                 return Decision(record=record)
             idle = Idleness(state=IdlenessState.UNKNOWN, observed_at=now, reason=UnknownReason.NO_SAMPLES)
-        return self._decide(candidate, idle, self._policies.of(job.namespace), record, now)
+        return await self._decide(job, pods, candidate, idle, self._policies.of(job.namespace), record)
 
     async def reclaim(self, stale: DLJob, found: Sequence[Finding]) -> bool:
         """Look at everything afresh and decide again, by those of the findings just `found` that are on record, too;
@@ -117,14 +147,13 @@ class Reclaimer:
         on_record = {finding.rule for finding in recorded(job) if finding.is_open}
         candidate = self._candidate(job, child, pods, [one for one in found if one.rule in on_record])
         idle = await self._fresh_idleness(job, child, pods, candidate, policy)
-        now = self._clock.now()
-        decision = self._decide(candidate, idle, policy, record, now)
+        decision = await self._decide(job, pods, candidate, idle, policy, record)
         if decision.step is not Step.RECLAIM:
             logger.info("%s/%s: not reclaimed after a second look: %s", job.namespace, job.name, decision.record.reason)
             raw = await self._publisher.write(raw, {**raw["status"], "reclaim": decision.record.to_status()})
             await self._publisher.tell(raw, decision.notices)
             return False
-        if not await self._within_bounds(job, policy, now):
+        if not await self._surroundings.take_place(job, policy, self._clock.now()):
             return False
         intent = replace(decision.record, state=ReclaimState.RECLAIMING)
         raw = await self._publisher.write(raw, {**raw["status"], "reclaim": intent.to_status()})
@@ -132,12 +161,8 @@ class Reclaimer:
             await self._children.delete(child)
         else:
             await self._children.suspend(child, BY_RECLAIM)
+        # That its GPUs are free is recorded when its pods are gone, whose events are on their way.
         logger.info("%s/%s: reclaimed: %s", job.namespace, job.name, intent.reason)
-        done = deed(intent, self._clock.now())
-        # The rest of the status follows from the children, whose events are on their way.
-        fields = {"phase": Phase.RECLAIMED.value, "reclaim": done.to_status()}
-        raw = await self._publisher.write(raw, {**raw["status"], **fields})
-        await self._publisher.tell(raw, (deed_notice(job, done),))
         return True
 
     def _candidate(self, job: DLJob, child: Object, pods: Sequence[Object], findings: Sequence[Finding]) -> Candidate:
@@ -150,30 +175,45 @@ class Reclaimer:
             pod_uids=frozenset(pod_status.uid(pod) for pod in live),
             last_start=max(starts) if starts and len(starts) == len(live) else None,
             labels=job.metadata.labels,
+            priority_class=job.traits.priority_class,
+            gpu_product=job.traits.gpu_product,
             findings=tuple(findings),
             idle_after=job.idle_after,
             snooze=job.metadata.annotations.get(SNOOZE_ANNOTATION),
+            snooze_reason=job.metadata.annotations.get(SNOOZE_REASON_ANNOTATION),
             has_persistent_volume=self._manifests.program(job).has_persistent_volume,
+            serves=self._manifests.program(job).serves,
+            termination_grace=min(map(pod_status.termination_grace, live), default=None),
             untouchable=_untouchable(job, child),
         )
 
-    def _decide(
-        self, candidate: Candidate, idle: Idleness, policy: EffectivePolicy, record: Record, now: datetime
+    async def _decide(
+        self,
+        job: DLJob,
+        pods: Sequence[Object],
+        candidate: Candidate,
+        idle: Idleness,
+        policy: EffectivePolicy,
+        record: Record,
     ) -> Decision:
-        grace = self._settings.minimum_warning_grace
-        return decide(candidate, idle, policy, record, now, minimum_warning_grace=grace)
+        """Decide by what the cluster says beyond the job, which is asked only of jobs that rest."""
+        around = CALM
+        if idle.state is IdlenessState.IDLE and candidate.untouchable is None:
+            candidate = replace(candidate, presence=await self._presences.of(job, pods))
+            around = await self._surroundings.around(job, pods, policy, record)
+        return decide(candidate, idle, policy, record, self._clock.now(), around=around)
 
     async def _fresh_idleness(
         self, job: DLJob, child: Object, pods: Sequence[Object], candidate: Candidate, policy: EffectivePolicy
     ) -> Idleness:
         now = self._clock.now()
-        window = idle_after(candidate.idle_after, policy)
+        window = idle_after(candidate.idle_after, candidate.traits, policy)
         idle_percent = policy.thresholds.idle_percent
         live = [pod for pod in pods if not pod_status.is_finished(pod)]
         facts = job_facts(job, live, self._manifests.program(job), child=child, now=now)
         asked = question(facts, window=window, idle_percent=idle_percent, now=now)
         try:
-            async with asyncio.timeout(self._settings.metrics_timeout):
+            async with asyncio.timeout(METRICS_TIMEOUT):
                 (screen,) = await self._metrics.screen([asked], now)
         except MetricsUnavailable as unavailable:
             return unknown(unavailable, now)
@@ -188,31 +228,6 @@ class Reclaimer:
             idle_percent=idle_percent,
             now=now,
         )
-
-    async def _within_bounds(self, job: DLJob, policy: EffectivePolicy, now: datetime) -> bool:
-        """Take a place among the reclaims that the policy allows in its window; they are counted in the policy's own
-        status, so that neither a restart nor a deleted job resets them. A place taken for this job is not taken twice.
-        """
-        name = policy.sources[-1] if policy.sources else None
-        if name is None:
-            return False
-        raw = await self._api.get(POLICIES, None, name)
-        status = raw.get("status", {})
-        start = now - policy.reclaim.window
-        recent = [
-            entry
-            for entry in status.get("recentReclaims", ())
-            if (time := parse_time(entry["time"])) is not None and time > start
-        ]
-        if any(entry["jobUID"] == job.uid for entry in recent):
-            return True
-        if len(recent) >= policy.reclaim.max_jobs_per_window:
-            logger.info("%s/%s: not reclaimed now: policy %s has reached its bound", job.namespace, job.name, name)
-            return False
-        entry = {"jobUID": job.uid, "job": f"{job.namespace}/{job.name}", "time": rfc3339(now), "gpus": job.gpus}
-        body = {**raw, "status": {**status, "recentReclaims": [*recent, entry]}}
-        await self._api.replace(POLICIES, None, name, body, subresource="status")
-        return True
 
 
 def owners_word(job: DLJob, record: Record, now: datetime) -> Resumption:
@@ -233,11 +248,27 @@ def unknown(unavailable: MetricsUnavailable, now: datetime) -> Idleness:
     )
 
 
-def completed(record: Record, child: Mapping[str, Any], now: datetime) -> Record:
-    """The record after an intent whose deed is done but was not recorded."""
+def is_taken(record: Record, child: Mapping[str, Any] | None) -> bool:
+    """Whether the deed is done: its Job was deleted, or is suspended by reclaim, though pods may still be ending."""
+    if record.state is ReclaimState.RECLAIMED:
+        return True
+    if record.state is not ReclaimState.RECLAIMING:
+        return False
+    if child is None:
+        return record.action is ReclaimMode.DELETE
     by = child["metadata"].get("annotations", {}).get(SUSPENDED_BY)
-    done = record.state is ReclaimState.RECLAIMING and child["spec"].get("suspend") and by == BY_RECLAIM
-    return deed(record, now) if done else record
+    return bool(child["spec"].get("suspend")) and by == BY_RECLAIM
+
+
+def freed(record: Record, child: Mapping[str, Any] | None, pods: Sequence[Object], now: datetime) -> Record:
+    """The record after a deed: reclaimed once no pod holds a GPU any more, and until then waiting for that."""
+    if record.state is ReclaimState.RECLAIMED or not is_taken(record, child):
+        return record
+    ending = sum(not pod_status.is_finished(pod) for pod in pods)
+    terminating = (child or {}).get("status", {}).get("terminating") or 0
+    if left := max(ending, terminating):
+        return replace(record, reason=f"its GPUs are free when {count(left, 'pod')} have ended")
+    return deed(record, now)
 
 
 def deed(record: Record, now: datetime) -> Record:
@@ -245,7 +276,7 @@ def deed(record: Record, now: datetime) -> Record:
     since = rfc3339(record.idle_since) if record.idle_since is not None else "unknown"
     how = "its Job was deleted" if record.action is ReclaimMode.DELETE else "suspended; stoker resume brings it back"
     return replace(
-        record, state=ReclaimState.RECLAIMED, reclaimed_at=now, reason=f"idle since {since}; {how}"
+        record, state=after(record.state, Outcome.FREED), reclaimed_at=now, reason=f"idle since {since}; {how}"
     ).remembering(now, f"reclaimed: idle since {since}")
 
 

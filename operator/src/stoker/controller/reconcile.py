@@ -31,7 +31,7 @@ from stoker.controller.manifests import Manifests
 from stoker.controller.policies import Policies
 from stoker.controller.publishing import Publisher
 from stoker.controller.queue import Transient
-from stoker.controller.reclaiming import Reclaimer, completed, deed, deed_notice, owners_word
+from stoker.controller.reclaiming import Reclaimer, deed_notice, freed, is_taken, owners_word
 from stoker.controller.steadiness import lasting
 from stoker.controller.store import Key, Store
 from stoker.models.dljob import DLJob
@@ -206,10 +206,8 @@ class Reconciler:
                 this = replace(this, obstacle=_job_refused(error))
         child = this.child
         if child is not None and not is_ending(child) and "deletionTimestamp" not in child["metadata"]:
-            done = completed(record, child, this.now)
-            notices = (deed_notice(job, done),) if done is not record else ()
-            child = await self._synchronize(job, child, reclaimed=done.state is ReclaimState.RECLAIMED)
-            this = replace(this, record=done, notices=notices, child=child)
+            child = await self._synchronize(job, child, reclaimed=is_taken(record, child))
+            this = replace(this, child=child)
         return await self._conclude(this)
 
     def _not_analysed(self, job: DLJob, verdict: Verdict) -> Obstacle | None:
@@ -256,13 +254,13 @@ class Reconciler:
             pods = self._store.pods_of(Key(job.namespace, job.name), child["metadata"]["uid"])
             if obstacle is None and finished(child) is None:
                 obstacle = await self._children.obstacle(child, pods)
-            this = replace(this, pods=tuple(pods), obstacle=obstacle)
-        reclaimed = this.record.state is ReclaimState.RECLAIMED
+            this = _after_deed(replace(this, pods=tuple(pods), obstacle=obstacle))
+        reclaimed = is_taken(this.record, child)
         seen = observe(job, child, this.pods, obstacle=obstacle, reclaimed=reclaimed)
         decision = Decision(record=this.record)
         if child is not None and not reclaimed:
             idle = this.look.idleness if this.look is not None else None
-            decision = self._reclaimer.decide(job, child, this.pods, this.told, idle, this.record)
+            decision = await self._reclaimer.decide(job, child, this.pods, this.told, idle, this.record)
         this = replace(this, record=decision.record, notices=(*this.notices, *decision.notices))
         await self._publish(this, seen, is_over=seen.phase in FINAL)
         if decision.step is Step.RECLAIM:
@@ -294,14 +292,13 @@ class Reconciler:
         """A Job was created and is no more: reclaim deleted it, or somebody else did. It is not brought back."""
         job, record = this.job, this.record
         if record.action is ReclaimMode.DELETE and record.state in {ReclaimState.RECLAIMING, ReclaimState.RECLAIMED}:
-            if record.state is ReclaimState.RECLAIMING:
-                record = deed(record, this.now)
-                this = replace(this, record=record, notices=(deed_notice(job, record),))
+            pods = self._store.pods_of(Key(job.namespace, job.name), (job.status.job_uid if job.status else None) or "")
+            this = _after_deed(replace(this, pods=tuple(pods)))
             seen = observe(job, None, (), reclaimed=True)
         else:
             seen = _failed(job, job_deleted(), this.now)
         await self._publish(_without_news(this), seen)
-        return _look_again(record, None, seen, this.now)
+        return _look_again(this.record, None, seen, this.now)
 
     async def _refuse(self, this: Pass, denied: Sequence[Finding]) -> None:
         """What admission would have denied does not run, however it came past admission."""
@@ -368,6 +365,13 @@ class Reconciler:
         )
         await self._publish(this, seen, is_over=True)
         return left
+
+
+def _after_deed(this: Pass) -> Pass:
+    """Where a reclaimed job's pods are gone, that is recorded and told."""
+    record = freed(this.record, this.child, this.pods, this.now)
+    told = (deed_notice(this.job, record),) if record.state is not this.record.state else ()
+    return replace(this, record=record, notices=(*this.notices, *told))
 
 
 def _without_news(this: Pass) -> Pass:

@@ -230,7 +230,7 @@ class Scanner:
         is_final = raw["status"]["phase"] in FINAL
         if is_final and not _has_started(facts):
             return None
-        window = idle_after(job.idle_after, policy)
+        window = idle_after(job.idle_after, job.traits, policy)
         return Subject(key=key, uid=job.uid, job=job, facts=facts, policy=policy, window=window, is_final=is_final)
 
     # ---------------------------------------------------------------------------------------------------- screening

@@ -19,14 +19,16 @@ from stoker.adapters.prometheus import PrometheusSource
 from stoker.admission.policies import Surroundings
 from stoker.catalogue import all_rules
 from stoker.controller.children import Children
+from stoker.controller.circumstances import ClusterSurroundings
 from stoker.controller.elector import Elector, LeadershipLostError
 from stoker.controller.looks import Looks
 from stoker.controller.manifests import Manifests
 from stoker.controller.policies import Policies
 from stoker.controller.policy_status import PolicyReporter
+from stoker.controller.presence import Presences
 from stoker.controller.publishing import Publisher
 from stoker.controller.queue import WorkQueue
-from stoker.controller.reclaiming import Reclaimer, ReclaimSettings
+from stoker.controller.reclaiming import Reclaimer
 from stoker.controller.reconcile import Reconciler
 from stoker.controller.scan import Scanner
 from stoker.controller.store import Key, Store
@@ -85,8 +87,10 @@ async def serve(settings: ControllerSettings) -> None:
         policies.follow(queue_jobs(store, queue))
         manifests = Manifests(policies, clock)
         publisher = Publisher(api, store, EventWriter(api, clock, instance=identity), told)
-        grace = ReclaimSettings(minimum_warning_grace=settings.minimum_warning_grace)
-        reclaimer = Reclaimer(api, children, publisher, policies, manifests, metrics, clock, grace)
+        around = ClusterSurroundings(api, minimum_warning_grace=settings.minimum_warning_grace)
+        reclaimer = Reclaimer(
+            api, children, publisher, policies, manifests, metrics, clock, presences=Presences(), surroundings=around
+        )
         reconciler = Reconciler(api, store, looks, children, policies, manifests, publisher, reclaimer, clock)
         scanner = Scanner(
             store,

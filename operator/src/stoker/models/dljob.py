@@ -18,6 +18,7 @@ from stoker.models.meta import (
     ObjectMeta,
     Time,
 )
+from stoker.models.policy import JobTraits
 from stoker.models.schema import INT_OR_STRING, PRESERVE_UNKNOWN, ApiModel, Validation, validations
 from stoker.models.vocabulary import (
     Category,
@@ -44,6 +45,7 @@ MAX_FINDINGS = 32
 MAX_NODE_LINES = 32
 MAX_PODS = 1024
 MAX_HISTORY = 10
+MAX_NOTIFIED = 4
 
 DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
 GPU_PRODUCT_LABELS: Mapping[str, str] = {"nvidia.com": "nvidia.com/gpu.product", "amd.com": "amd.com/gpu.product-name"}
@@ -579,6 +581,12 @@ class ReclaimStatus(ApiModel):
     """When it was resumed last."""
     snoozed_until: Time | None = None
     """Until when its owner has put reclaim off, within the policy's bound."""
+    snoozes: Annotated[int | None, Field(json_schema_extra={"format": "int32"})] = None
+    """How often its owner has put reclaim off."""
+    policy: str | None = None
+    """The policies that the state was decided under, with the generations of their specs: default@3, research@7."""
+    notified: Annotated[tuple[str, ...], Field(max_length=MAX_NOTIFIED)] = ()
+    """What its owner was told beyond the cluster: the event and its time, the latest last."""
     history: Annotated[tuple[str, ...], Field(max_length=MAX_HISTORY)] = ()
     """The last ten events, the latest last."""
 
@@ -642,6 +650,10 @@ class DLJobStatus(ApiModel):
     """What may help though nothing is wrong, at most 4."""
     reclaim: ReclaimStatus | None = None
     """Where the job stands on the way to being reclaimed."""
+    last_session: Time | None = None
+    """When somebody last opened a session in one of its pods: exec, attach or port-forward. Known only where the
+    chart's sessionWebhook is on.
+    """
     utilization: UtilizationStatus | None = None
     """How busy the job's GPUs are."""
     pods: Annotated[tuple[str, ...], Field(max_length=MAX_PODS)] = ()
@@ -682,6 +694,17 @@ class DLJob(ApiModel):
     def job_type(self) -> JobType:
         """What it says it is; Training where it says nothing."""
         return self.spec.job_type or JobType.TRAINING
+
+    @property
+    def traits(self) -> JobTraits:
+        """What decides about its class of reclaim settings."""
+        template = self.spec.pod_template or {}
+        return JobTraits(
+            job_type=self.job_type,
+            priority_class=(template.get("spec") or {}).get("priorityClassName"),
+            gpu_product=self.spec.gpu_product,
+            labels=self.metadata.labels,
+        )
 
     @property
     def gpus(self) -> int:

@@ -20,6 +20,13 @@ OWNER_LABEL = f"{GROUP}/owner"
 TEAM_LABEL = f"{GROUP}/team"
 RESUME_ANNOTATION = f"{GROUP}/resume"
 SNOOZE_ANNOTATION = f"{GROUP}/snooze-until"
+SNOOZE_REASON_ANNOTATION = f"{GROUP}/snooze-reason"
+JUPYTER_ANNOTATION = f"{GROUP}/jupyter"
+"""Where in the trainer's pod Jupyter answers, as `8888` or `8888/base/url`."""
+RELEASE_BRAKE_ANNOTATION = f"{GROUP}/release-brake"
+"""On a UtilizationPolicy: any new value lets reclaim go on though so much turned idle at once."""
+CHANNEL_ANNOTATION = f"{GROUP}/notification-channel"
+"""On a Namespace: the key of the notification Secret with the channels of its jobs."""
 
 Time = Annotated[
     AwareDatetime,

@@ -1,13 +1,13 @@
 """UtilizationPolicy: what is denied, warned of and reclaimed, for whom; and how the policies of a cluster add up."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
 from functools import reduce
 from typing import Annotated, Any, Literal, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from stoker.models.duration import Between, format_duration, parse_duration
@@ -22,7 +22,7 @@ from stoker.models.meta import (
     matches,
 )
 from stoker.models.schema import PRESERVE_UNKNOWN, ApiModel, Validation, validations
-from stoker.models.vocabulary import Action, Framework, JobType, ReclaimMode
+from stoker.models.vocabulary import Action, Framework, JobType, NotificationEvent, ReclaimMode
 
 KIND = "UtilizationPolicy"
 PLURAL = "utilizationpolicies"
@@ -34,6 +34,7 @@ NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 MAX_OVERLAPS = 64
 MAX_RECENT_RECLAIMS = 1000
+MAX_RECENT_IDLE = 1000
 
 Int32 = Field(json_schema_extra={"format": "int32"})
 Percent = Annotated[Integer, Field(ge=0, le=100), Int32]
@@ -41,6 +42,7 @@ Percent = Annotated[Integer, Field(ge=0, le=100), Int32]
 ALL_RULES = "*"
 """Stands for every rule where a policy lists rules."""
 RuleName = Annotated[str, Field(min_length=1, max_length=63)]
+Name = Annotated[str, Field(min_length=1, max_length=253)]
 
 
 def _no_yaml_boolean(value: object) -> object:
@@ -141,6 +143,19 @@ WEEKDAYS: tuple[Weekday, ...] = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"
 TIME_OF_DAY = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 
 
+def _existing_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise PydanticCustomError(
+            "time_zone", "{name} is no time zone: write UTC or a name such as Europe/Berlin", {"name": repr(name)}
+        ) from None
+    return name
+
+
+TimeZone = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_existing_zone)]
+
+
 class ScheduleWindow(ApiModel):
     """A daily time in which jobs may be reclaimed."""
 
@@ -152,19 +167,8 @@ class ScheduleWindow(ApiModel):
     """When the window begins, such as 18:00."""
     end: Annotated[str, Field(pattern=TIME_OF_DAY, max_length=5)]
     """When it ends, such as 08:00; at or before start, it ends on the next day."""
-    time_zone: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    time_zone: TimeZone | None = None
     """Time zone of start and end, such as Europe/Berlin. Default: UTC."""
-
-    @field_validator("time_zone")
-    @classmethod
-    def _zone_exists(cls, name: str | None) -> str | None:
-        try:
-            ZoneInfo(name or "UTC")
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise PydanticCustomError(
-                "time_zone", "{name} is no time zone: write UTC or a name such as Europe/Berlin", {"name": repr(name)}
-            ) from None
-        return name
 
     def applies_to(self, job_type: JobType) -> bool:
         """Whether the window is for jobs of this type."""
@@ -181,6 +185,66 @@ class ScheduleWindow(ApiModel):
 
     def _begins_on(self, local: datetime) -> bool:
         return not self.days or WEEKDAYS[local.weekday()] in self.days
+
+
+class ReclaimClass(ApiModel):
+    """Other settings for jobs of a class: those that are all of what is given here."""
+
+    model_config = ConfigDict(
+        json_schema_extra=validations(
+            Validation(
+                rule="has(self.jobTypes) || has(self.priorityClasses)"
+                " || has(self.jobSelector) || has(self.gpuProducts)",
+                message="a class needs jobTypes, priorityClasses, a jobSelector or gpuProducts",
+            )
+        )
+    )
+
+    name: Annotated[str, Field(min_length=1, max_length=63)]
+    """What the class is called in messages."""
+    job_types: Annotated[tuple[JobType, ...], Field(max_length=4)] = ()
+    """The job types in it. Default: all."""
+    priority_classes: Annotated[tuple[Name, ...], Field(max_length=32)] = ()
+    """Names of priority classes, as in spec.podTemplate.spec.priorityClassName. Default: all, and none."""
+    job_selector: LabelSelector | None = None
+    """Labels of the DLJobs in it. Default: all."""
+    gpu_products: Annotated[tuple[Name, ...], Field(max_length=32)] = ()
+    """The values of spec.gpuProduct in it, such as NVIDIA-H100-80GB-HBM3. Default: all, and none."""
+    mode: ReclaimMode | None = None
+    """Instead of the policy's mode. Default: as there."""
+    idle_after: Annotated[str, Between("10m", "168h")] | None = None
+    """Instead of the policy's idleAfter. Default: as there."""
+    startup_grace: Annotated[str, Between("0s", "24h")] | None = None
+    """Instead of the policy's startupGrace. Default: as there."""
+    warning_grace: Annotated[str, Between("1m", "24h")] | None = None
+    """Instead of the policy's warningGrace. Default: as there."""
+    on_pressure_only: Boolean | None = None
+    """Instead of the policy's onPressureOnly. Default: as there."""
+
+    @model_validator(mode="after")
+    def _selects(self) -> "ReclaimClass":
+        if not (self.job_types or self.priority_classes or self.job_selector is not None or self.gpu_products):
+            raise PydanticCustomError("class", "a class needs jobTypes, priorityClasses, a jobSelector or gpuProducts")
+        return self
+
+    def has(self, job: "JobTraits") -> bool:
+        """Whether a job belongs to the class."""
+        return (
+            (not self.job_types or job.job_type in self.job_types)
+            and (not self.priority_classes or job.priority_class in self.priority_classes)
+            and (self.job_selector is None or matches(self.job_selector, job.labels))
+            and (not self.gpu_products or job.gpu_product in self.gpu_products)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTraits:
+    """What of a job decides about its class."""
+
+    job_type: JobType
+    priority_class: str | None = None
+    gpu_product: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 class Reclaim(ApiModel):
@@ -207,22 +271,74 @@ class Reclaim(ApiModel):
         default=None, alias="maxGPUPercentPerWindow"
     )
     """The largest share of the cluster's GPUs reclaimed within the window, from 1 to 100; one job always may be.
-    Not in force yet. Default: 10.
+    Default: 10.
     """
     mass_idle_brake: MassIdleBrake | None = None
-    """When reclaim stops because so much turns idle at once within the window. Not in force yet."""
+    """When reclaim stops because so much turns idle at once within the window. It goes on when the GPUs work again, or
+    when the annotation stoker.dev/release-brake of this policy gets a new value.
+    """
     cooldown_after_resume: Annotated[str, Between("0s", "168h")] | None = None
     """How long after a resume a job is left alone, from 0s to 168h. Default: 1h."""
     max_snooze: Annotated[str, Between("0s", "720h")] | None = None
     """How far the annotation stoker.dev/snooze-until may put reclaim off, from 0s to 720h. Default: 24h."""
     on_pressure_only: Boolean | None = None
-    """Whether a job is reclaimed only while a pending job would then fit. Pending jobs are not seen yet: while this
-    is true nothing is reclaimed. Default: false.
+    """Whether a job is reclaimed only while a pending pod asks for the same GPUs and would then fit. Default: false."""
+    min_termination_grace: Annotated[str, Between("0s", "1h")] | None = None
+    """A job whose pods get less time than this between SIGTERM and SIGKILL is only observed: it could not save a
+    checkpoint. From 0s to 1h. Default: 30s.
+    """
+    interactive_without_volume: Boolean | None = None
+    """Whether an interactive job without a persistent volume is reclaimed, though what was made in it is then lost.
+    Default: false, it is only observed.
     """
     schedule: Annotated[tuple[ScheduleWindow, ...], Field(max_length=32)] | None = None
     """Windows outside which the job types they name are not reclaimed. Default: none, so that reclaim may happen at any
     time.
     """
+    classes: Annotated[tuple[ReclaimClass, ...], Field(max_length=32)] | None = None
+    """Other settings for some jobs; the first class that a job belongs to counts. Default: none."""
+
+
+class DigestTime(ApiModel):
+    """When the digest is sent."""
+
+    days: Annotated[tuple[Weekday, ...], Field(max_length=7)] = ()
+    """On which days: Mon, Tue, Wed, Thu, Fri, Sat, Sun. Default: all."""
+    at: Annotated[str, Field(pattern=TIME_OF_DAY, max_length=5)]
+    """At what time, such as 08:00."""
+    time_zone: TimeZone | None = None
+    """Time zone of `at`, such as Europe/Berlin. Default: UTC."""
+
+
+class NotificationTemplates(ApiModel):
+    """What messages say, with {job}, {namespace}, {owner}, {team}, {gpus}, {idleSince}, {deadline}, {cause}, {policy}
+    and {command} for what they are about.
+    """
+
+    warned: Annotated[str, Field(min_length=1, max_length=2048)] | None = None
+    """Of a job that is going to be reclaimed. Default: when, why, and how to prevent it."""
+    reclaimed: Annotated[str, Field(min_length=1, max_length=2048)] | None = None
+    """Of a job that was reclaimed. Default: why, and how to bring it back."""
+
+
+class Notification(ApiModel):
+    """Who is told of reclaims, beside the events and conditions in the cluster, which are always written."""
+
+    secret_key: Annotated[str, Field(pattern=r"^[-._a-zA-Z0-9]{1,253}$", max_length=253)] | None = None
+    """The key of the operator's notification Secret (the chart's notification.secretName) that holds the channels'
+    addresses, one a line, in Apprise's form (https://github.com/caronc/apprise/wiki); {owner}, {team} and {namespace}
+    stand for the job's. A namespace's annotation stoker.dev/notification-channel names another key for its jobs.
+    Default: nobody is told.
+    """
+    events: Annotated[tuple[NotificationEvent, ...], Field(max_length=3)] | None = None
+    """What is told: Warned, Reclaimed, Digest. Default: all."""
+    max_per_hour: Annotated[Integer, Field(ge=1, le=1000), Int32] | None = None
+    """The most messages an hour under the policy, from 1 to 1000; what exceeds it is in the next digest. Default: 30.
+    """
+    digest: DigestTime | None = None
+    """When the digest is sent. Default: 08:00 UTC every day on which there is something to tell."""
+    templates: NotificationTemplates | None = None
+    """Other words than the default ones."""
 
 
 class Analysis(ApiModel):
@@ -309,6 +425,8 @@ class UtilizationPolicySpec(ApiModel):
     """When utilization counts as low or idle, and how much must be known to say so."""
     reclaim: Reclaim | None = None
     """Whether, when and how much idle jobs are reclaimed."""
+    notification: Notification | None = None
+    """Who is told of reclaims."""
     analysis: Analysis | None = None
     """How much time a review may take, and what may be read beside the metrics."""
 
@@ -326,6 +444,28 @@ class RecentReclaim(ApiModel):
     """GPUs that it held."""
 
 
+class RecentIdle(ApiModel):
+    """One job whose GPUs turned idle."""
+
+    job_uid: str = Field(alias="jobUID")
+    """uid of the DLJob."""
+    job: str
+    """Namespace and name of the DLJob."""
+    time: Time
+    """When it was first seen to rest."""
+    gpus: Annotated[Integer, Int32]
+    """GPUs that it holds."""
+
+
+class BrakeStatus(ApiModel):
+    """Why reclaiming is stopped under the policy."""
+
+    since: Time
+    """When it was stopped."""
+    message: str
+    """How many jobs and GPUs turned idle at once, of how many."""
+
+
 class UtilizationPolicyStatus(ApiModel):
     """What the operator has found out about the policy and done under it. Written by the operator only."""
 
@@ -339,6 +479,14 @@ class UtilizationPolicyStatus(ApiModel):
     """Namespaces that other policies select as well, and which policy counts there."""
     recent_reclaims: Annotated[tuple[RecentReclaim, ...], Field(max_length=MAX_RECENT_RECLAIMS)] = ()
     """What was reclaimed within the window; the bounds are counted from here, so that no restart resets them."""
+    recent_idle: Annotated[tuple[RecentIdle, ...], Field(max_length=MAX_RECENT_IDLE)] = ()
+    """What turned idle within the window, and while the brake is on what made it stop; the brake counts from here."""
+    brake: BrakeStatus | None = None
+    """Why nothing is reclaimed under the policy; absent while reclaim may go on."""
+    handled_release: str | None = None
+    """The last value of the annotation stoker.dev/release-brake that was acted upon."""
+    last_digest: Time | None = None
+    """When the last digest was sent."""
 
 
 class UtilizationPolicy(ApiModel):
@@ -402,7 +550,22 @@ class EffectiveReclaim:
     cooldown_after_resume: timedelta = timedelta(hours=1)
     max_snooze: timedelta = timedelta(hours=24)
     on_pressure_only: bool = False
+    min_termination_grace: timedelta = timedelta(seconds=30)
+    interactive_without_volume: bool = False
     schedule: tuple[ScheduleWindow, ...] = ()
+    classes: tuple[ReclaimClass, ...] = ()
+
+    def class_of(self, job: JobTraits) -> ReclaimClass | None:
+        """The first class that a job belongs to."""
+        return next((one for one in self.classes if one.has(job)), None)
+
+    def of(self, job: JobTraits) -> "EffectiveReclaim":
+        """What holds for a job: its class's settings over the policy's."""
+        found = self.class_of(job)
+        if found is None:
+            return self
+        fields = {name: getattr(found, name) for name in CLASS_SETTINGS}
+        return replace(self, **{name: _concrete(name, value) for name, value in fields.items() if value is not None})
 
     def open_at(self, now: datetime, job_type: JobType) -> bool:
         """Whether the schedule lets a job of this type be reclaimed now: no window is for its type, or one that is
@@ -410,6 +573,21 @@ class EffectiveReclaim:
         """
         windows = [window for window in self.schedule if window.applies_to(job_type)]
         return not windows or any(window.contains(now) for window in windows)
+
+
+CLASS_SETTINGS = ("mode", "idle_after", "startup_grace", "warning_grace", "on_pressure_only")
+"""The fields of EffectiveReclaim that a class may set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveNotification:
+    """Who is told of reclaims; `secret_key` None: nobody."""
+
+    secret_key: str | None = None
+    events: tuple[NotificationEvent, ...] = tuple(NotificationEvent)
+    max_per_hour: int = 30
+    digest: DigestTime = field(default_factory=lambda: DigestTime(at="08:00"))
+    templates: NotificationTemplates = field(default_factory=NotificationTemplates)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -428,7 +606,8 @@ class EffectivePolicy:
     `rules` holds the settings that differ from the rules' own; `exemptions` are those whose namespaceSelector selects
     the namespace. `suppressible` names the rules that a job's author may suppress, None all that they don't deny.
     `trusted_job_types`: whether a self-declared Interactive or Serving is honoured in the namespace.
-    `sources` names the policies that it was made of, the base first.
+    `sources` names the policies that it was made of, the base first, and `revision` the same with the generations of
+    their specs, such as `default@3, research@7`.
     """
 
     rules: Mapping[str, RuleSetting] = field(default_factory=dict)
@@ -438,8 +617,10 @@ class EffectivePolicy:
     images: tuple[ImagePattern, ...] = ()
     thresholds: EffectiveThresholds = field(default_factory=EffectiveThresholds)
     reclaim: EffectiveReclaim = field(default_factory=EffectiveReclaim)
+    notification: EffectiveNotification = field(default_factory=EffectiveNotification)
     analysis: EffectiveAnalysis = field(default_factory=EffectiveAnalysis)
     sources: tuple[str, ...] = ()
+    revision: str = "built-in"
 
     def action(self, rule: str, own: Action) -> Action:
         """What is done with a rule's findings; `own` is the rule's own action."""
@@ -515,8 +696,10 @@ def combined(layers: Sequence[UtilizationPolicy], labels: Mapping[str, str]) -> 
         images=tuple(one.pattern for one in spec.images or ()),
         thresholds=EffectiveThresholds(**_set_fields(spec.thresholds)),
         reclaim=EffectiveReclaim(**_set_fields(spec.reclaim)),
+        notification=EffectiveNotification(**_set_fields(spec.notification)),
         analysis=EffectiveAnalysis(**_set_fields(spec.analysis)),
         sources=tuple(one.name for one in layers),
+        revision=", ".join(f"{one.name}@{one.metadata.generation}" for one in layers) or "built-in",
     )
 
 
@@ -548,6 +731,7 @@ DURATION_FIELDS = frozenset(
         "cooldown_after_resume",
         "idle_after",
         "max_snooze",
+        "min_termination_grace",
         "review_budget",
         "startup_grace",
         "warning_grace",

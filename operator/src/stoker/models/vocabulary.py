@@ -183,3 +183,11 @@ class ReclaimState(StrEnum):
     SNOOZED = "Snoozed"
     EXEMPT = "Exempt"
     UNKNOWN = "Unknown"
+
+
+class NotificationEvent(StrEnum):
+    """What people are told of beyond the cluster."""
+
+    WARNED = "Warned"
+    RECLAIMED = "Reclaimed"
+    DIGEST = "Digest"

@@ -1,22 +1,49 @@
 """The decision whether an idle job's GPUs are taken back; pure."""
 
-from stoker.reclaim.decision import Candidate, Decision, Notice, NoticeReason, Step, decide, idle_after
+from stoker.reclaim.candidate import (
+    CALM,
+    MINIMUM_WARNING_GRACE,
+    NOBODY,
+    Candidate,
+    Circumstances,
+    Obstruction,
+    Presence,
+)
+from stoker.reclaim.decision import Decision, Step, decide
 from stoker.reclaim.eligibility import Eligibility, candidate, eligibility, presumed
+from stoker.reclaim.explanation import Answer, Explanation, explain
+from stoker.reclaim.gates import GATES, Case, idle_after
+from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.record import Record
 from stoker.reclaim.resumption import Resumption, resumed
+from stoker.reclaim.transitions import TRANSITIONS, Outcome, after
 
 __all__ = [
+    "CALM",
+    "GATES",
+    "MINIMUM_WARNING_GRACE",
+    "NOBODY",
+    "TRANSITIONS",
+    "Answer",
     "Candidate",
+    "Case",
+    "Circumstances",
     "Decision",
     "Eligibility",
+    "Explanation",
     "Notice",
     "NoticeReason",
+    "Obstruction",
+    "Outcome",
+    "Presence",
     "Record",
     "Resumption",
     "Step",
+    "after",
     "candidate",
     "decide",
     "eligibility",
+    "explain",
     "idle_after",
     "presumed",
     "resumed",

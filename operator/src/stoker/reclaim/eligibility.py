@@ -2,14 +2,20 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 
 from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.models.policy import EffectivePolicy
 from stoker.models.series import JobFacts
-from stoker.models.vocabulary import ReclaimState, UnknownReason
-from stoker.reclaim.decision import Candidate, reclaimable_cause, state_left_alone
+from stoker.models.vocabulary import UnknownReason
+from stoker.reclaim.candidate import Candidate
+from stoker.reclaim.gates import Case, holds
 from stoker.reclaim.record import Record
+from stoker.reclaim.transitions import Outcome
 from stoker.subjects.wording import clock
+
+WHERE_POLICIES_DIFFER = "mode"
+"""The first gate that asks what a policy wants done; those before it ask what is so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +37,7 @@ def candidate(facts: JobFacts, diagnosis: Diagnosis, *, untouchable: str | None 
         job_uid=facts.uid,
         pod_uids=frozenset(pod.uid for pod in facts.pods),
         last_start=None if None in starts else max((start for start in starts if start is not None), default=None),
+        gpu_product=facts.gpu_product,
         findings=diagnosis.findings,
         has_persistent_volume=facts.has_persistent_volume,
         untouchable=untouchable or _ended(facts),
@@ -39,20 +46,20 @@ def candidate(facts: JobFacts, diagnosis: Diagnosis, *, untouchable: str | None 
 
 def eligibility(job: Candidate, idleness: Idleness, policy: EffectivePolicy, now: datetime) -> Eligibility:
     """What `decide` would make of a job that nobody has warned, put off or resumed, whatever the policy's mode."""
-    left_alone = state_left_alone(job, idleness, policy, Record(), now)
-    if left_alone is None:
-        cause = reclaimable_cause(job, policy, now)
-        assert cause is not None  # state_left_alone has asked
-        assert idleness.since is not None
-        sure = cause.confidence.value.lower()
+    case = Case(job=job, idleness=idleness, policy=policy, record=Record(), now=now)
+    asked = takewhile(lambda answer: answer[0].name != WHERE_POLICIES_DIFFER, holds(case))
+    hold = next((hold for _, hold in asked if hold is not None), None)
+    if hold is None:
+        assert case.cause is not None  # gates have asked
+        assert case.idle_since is not None
+        sure = case.cause.confidence.value.lower()
         return Eligibility(
-            eligible=True, why=f"{cause.category}, {sure}; all its GPUs idle since {clock(idleness.since)}"
+            eligible=True, why=f"{case.cause.category}, {sure}; all its GPUs idle since {clock(case.idle_since)}"
         )
-    state, why = left_alone
-    if state is ReclaimState.UNKNOWN:
+    if hold.outcome is Outcome.UNKNOWN:
         return Eligibility(eligible=False, why=f"not known to be idle: {idleness.message or idleness.reason}")
-    seen = state is ReclaimState.ACTIVE and job.untouchable is None and idleness.message
-    return Eligibility(eligible=False, why=f"{why} ({idleness.message})" if seen else why)
+    seen = hold.outcome is Outcome.WORKS and job.untouchable is None and idleness.message
+    return Eligibility(eligible=False, why=f"{hold.reason} ({idleness.message})" if seen else hold.reason)
 
 
 def presumed(facts: JobFacts, diagnosis: Diagnosis, now: datetime) -> Idleness:

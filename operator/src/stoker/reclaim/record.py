@@ -29,6 +29,9 @@ class Record:
     reclaimed_at: datetime | None = None
     resumed_at: datetime | None = None
     snoozed_until: datetime | None = None
+    snoozes: int = 0
+    policy: str | None = None
+    notified: tuple[str, ...] = ()
     history: tuple[str, ...] = ()
 
     @property
@@ -65,6 +68,9 @@ class Record:
             reclaimed_at=status.reclaimed_at,
             resumed_at=status.resumed_at,
             snoozed_until=status.snoozed_until,
+            snoozes=status.snoozes or 0,
+            policy=status.policy,
+            notified=status.notified,
             history=status.history,
         )
 
@@ -85,6 +91,9 @@ class Record:
             "reclaimedAt": _time(self.reclaimed_at),
             "resumedAt": _time(self.resumed_at),
             "snoozedUntil": _time(self.snoozed_until),
+            "snoozes": self.snoozes or None,
+            "policy": self.policy,
+            "notified": list(self.notified),
             "history": list(self.history),
         }
         return {key: value for key, value in entry.items() if value not in (None, "", [])}

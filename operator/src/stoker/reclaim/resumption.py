@@ -7,7 +7,7 @@ from datetime import datetime
 
 from stoker.models.finding import rfc3339
 from stoker.models.vocabulary import ReclaimMode, ReclaimState
-from stoker.reclaim.decision import Notice, NoticeReason
+from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.record import Record
 
 ON_THE_WAY = frozenset({ReclaimState.WARNED, ReclaimState.RECLAIMING, ReclaimState.RECLAIMED})

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from stoker.models.dljob import TRAINER
 from stoker.models.finding import parse_time
 
 INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
+DEFAULT_GRACE_SECONDS = 30
+"""The API server's default of terminationGracePeriodSeconds."""
 PULL_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 
@@ -49,6 +51,11 @@ def is_terminating(pod: Mapping[str, Any]) -> bool:
 def is_finished(pod: Mapping[str, Any]) -> bool:
     """Whether it has ended and holds nothing any more."""
     return phase(pod) in {"Succeeded", "Failed"}
+
+
+def termination_grace(pod: Mapping[str, Any]) -> timedelta:
+    """The time between SIGTERM and SIGKILL."""
+    return timedelta(seconds=int(pod.get("spec", {}).get("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS)))
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:

@@ -11,12 +11,12 @@ from stoker.cli.diagnosis.workload import Workload, as_of, began, ended
 from stoker.diagnosis import diagnose, idleness, question
 from stoker.diagnosis.timeline import Timeline, timeline
 from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
-from stoker.models.policy import EffectivePolicy
+from stoker.models.policy import EffectivePolicy, JobTraits
 from stoker.models.screen import MetricsSource, MetricsUnavailable, Question, Screen, step_for
 from stoker.models.series import JobFacts, LogMark
 from stoker.models.vocabulary import Action, Severity, UnknownReason
 from stoker.reclaim import Candidate, Eligibility, candidate, eligibility, idle_after, presumed
-from stoker.reclaim.decision import reclaimable_cause
+from stoker.reclaim.gates import reclaimable_cause
 from stoker.subjects.series.extent import extents, lived
 from stoker.subjects.wording import clock
 
@@ -221,7 +221,7 @@ class Looker:
     async def _idleness(self, looked: Sequence[Looked]) -> list[Idleness]:
         """Whether these jobs are idle, by a screen."""
         at = self.period.at
-        windows = [idle_after(one.workload.idle_after, one.workload.policy) for one in looked]
+        windows = [idle_after(one.workload.idle_after, _traits(one), one.workload.policy) for one in looked]
         thresholds = [one.workload.policy.thresholds for one in looked]
         questions = [
             question(one.facts, window=window, idle_percent=threshold.idle_percent, now=at)
@@ -261,6 +261,10 @@ def _candidate(one: Looked, diagnosis: Diagnosis) -> Candidate:
     workload = one.workload
     known = candidate(one.facts, diagnosis, untouchable=workload.untouchable)
     return replace(known, labels=workload.labels, snooze=workload.snooze, idle_after=workload.idle_after)
+
+
+def _traits(one: Looked) -> JobTraits:
+    return JobTraits(job_type=one.facts.job_type, gpu_product=one.facts.gpu_product, labels=one.workload.labels)
 
 
 def _hangs_on_screen(one: Looked, job: Candidate, now: datetime) -> bool:

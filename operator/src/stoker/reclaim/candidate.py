@@ -1,0 +1,92 @@
+"""What a decision is made from, beside the metrics and the policy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from stoker.models.finding import Finding
+from stoker.models.policy import JobTraits
+from stoker.models.vocabulary import JobType
+
+MINIMUM_WARNING_GRACE = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """Whether a person is at work in the job's pods, as far as that leaves traces outside the GPUs.
+
+    `last_seen` is the latest trace (a session opened, a notebook's kernel or connection active) and `how` what it was.
+    `unknown` says why one that should be there could not be read: not knowing counts as being there.
+    """
+
+    last_seen: datetime | None = None
+    how: str = ""
+    unknown: str | None = None
+
+
+NOBODY = Presence()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """What must be known of a running job.
+
+    `job_uid` and `pod_uids` are its Job and all its pods, `last_start` the latest start of a trainer. `snooze` is the
+    annotation's text. `termination_grace` is the shortest time that its pods get between SIGTERM and SIGKILL.
+    `untouchable` says why nothing may be done to it now, whatever the numbers say (something is being deleted, is
+    ending, is not ours).
+    """
+
+    job_type: JobType
+    gpus: int
+    job_uid: str
+    pod_uids: frozenset[str]
+    last_start: datetime | None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    priority_class: str | None = None
+    gpu_product: str | None = None
+    findings: tuple[Finding, ...] = ()
+    idle_after: timedelta | None = None
+    snooze: str | None = None
+    snooze_reason: str | None = None
+    has_persistent_volume: bool = False
+    serves: bool = False
+    """Its program is a server of models, whatever type it says it is."""
+    termination_grace: timedelta | None = None
+    presence: Presence = NOBODY
+    untouchable: str | None = None
+
+    @property
+    def traits(self) -> JobTraits:
+        """What decides about its class."""
+        return JobTraits(
+            job_type=self.job_type,
+            priority_class=self.priority_class,
+            gpu_product=self.gpu_product,
+            labels=self.labels,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obstruction:
+    """Why a job that is due must wait for others: in words, and until when if that is known."""
+
+    reason: str
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What the rest of the cluster says to a reclaim, each None while it has no objection.
+
+    `brake`: too much turned idle at once. `pressure`: nobody waits for these GPUs, asked only where the policy reclaims
+    on pressure. `bounds`: enough was reclaimed lately, or others come first.
+    """
+
+    minimum_warning_grace: timedelta = MINIMUM_WARNING_GRACE
+    brake: Obstruction | None = None
+    pressure: Obstruction | None = None
+    bounds: Obstruction | None = None
+
+
+CALM = Circumstances()

@@ -1,0 +1,31 @@
+"""What reclaim tells: by events, the audit log, metrics, and where a policy asks for it, messages."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class NoticeReason(StrEnum):
+    """Reasons of the events about reclaim."""
+
+    WARNED = "ReclaimWarning"
+    CANCELLED = "ReclaimCancelled"
+    WOULD_RECLAIM = "WouldReclaim"
+    RECLAIMED = "Reclaimed"
+    RESUMED = "Resumed"
+    SNOOZED = "Snoozed"
+    SNOOZE_CLAMPED = "SnoozeClamped"
+    SNOOZE_IGNORED = "SnoozeIgnored"
+    POLICY_CHANGED = "ReclaimPolicyChanged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Something to tell the job's owner by an event, after the record is written. `episode` tells one occasion from the
+    next; `numbers` are what it rested on, for the audit log.
+    """
+
+    reason: NoticeReason
+    message: str
+    episode: str
+    numbers: Mapping[str, str | int | float] = field(default_factory=dict)

@@ -1,0 +1,52 @@
+"""The owner's word that puts reclaim off, within the policy's bound."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from stoker.models.finding import parse_time, rfc3339
+from stoker.models.policy import EffectivePolicy, format_duration
+from stoker.reclaim.candidate import Candidate
+from stoker.reclaim.notices import Notice, NoticeReason
+from stoker.reclaim.record import Record
+
+
+def snoozed(
+    job: Candidate, policy: EffectivePolicy, record: Record, now: datetime
+) -> tuple[Record, tuple[Notice, ...]]:
+    """Take a new value of the snooze annotation into the record, within the policy's bound; each value is taken once,
+    or an annotation far in the future would be bounded anew with every look.
+    """
+    if job.snooze == record.handled_snooze:
+        return record, ()
+    if job.snooze is None:
+        taken = replace(record, handled_snooze=None, snoozed_until=None)
+        return (taken.remembering(now, "snooze withdrawn") if record.snoozed_until is not None else taken), ()
+    try:
+        until = parse_time(job.snooze)
+        if until is None or until.tzinfo is None:
+            raise ValueError("no time zone")  # noqa: TRY301 - one reason among those that parse_time has
+        until = until.astimezone(UTC)  # a year outside 1..9999 in UTC overflows
+    except (ValueError, OverflowError):
+        message = f"stoker.dev/snooze-until {job.snooze[:64]!r} is ignored: write a time such as 2026-11-21T18:00:00Z."
+        notice = Notice(reason=NoticeReason.SNOOZE_IGNORED, message=message, episode=job.snooze)
+        return replace(record, handled_snooze=job.snooze, snoozed_until=None), (notice,)
+    longest = now.astimezone(UTC).replace(microsecond=0) + policy.reclaim.max_snooze
+    taken = replace(record, handled_snooze=job.snooze, snoozed_until=min(until, longest))
+    if until <= now:
+        return taken, ()
+    why = f": {job.snooze_reason}" if job.snooze_reason else ""
+    words = f"snoozed until {rfc3339(min(until, longest))}{why}"
+    taken = replace(taken, snoozes=record.snoozes + 1).remembering(now, words)
+    numbers: dict[str, str | int | float] = {
+        "until": rfc3339(min(until, longest)),
+        "asked": rfc3339(until),
+        "snoozes": taken.snoozes,
+    }
+    if until <= longest:
+        message = f"Reclaim is put off until {rfc3339(until)}{why}."
+        return taken, (Notice(reason=NoticeReason.SNOOZED, message=message, episode=job.snooze, numbers=numbers),)
+    message = (
+        f"stoker.dev/snooze-until is shortened to {rfc3339(longest)}:"
+        f" the policy allows {format_duration(policy.reclaim.max_snooze)} at a time."
+    )
+    return taken, (Notice(reason=NoticeReason.SNOOZE_CLAMPED, message=message, episode=job.snooze, numbers=numbers),)

@@ -1,0 +1,58 @@
+"""The states of a job on the way to being reclaimed, and what leads from one to the next."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from stoker.models.vocabulary import ReclaimState
+
+
+class Outcome(StrEnum):
+    """What a look at the job has found, or what has happened to it. The values stand in the documentation's table."""
+
+    UNKNOWN = "the metrics say nothing"
+    WORKS = "it works, waits, or must not be touched"
+    RESTS = "it rests, and a condition of a reclaim is missing"
+    EXEMPT = "it is exempt"
+    SNOOZED = "its owner put it off"
+    WARN = "every condition of a warning holds"
+    HELD = "it is warned, and a condition of the deed is missing"
+    DUE = "it is warned, and every condition of the deed holds"
+    FREED = "its pods are gone"
+    RESUMED = "its owner brought it back"
+
+
+_LOOKED_AT: Mapping[Outcome, ReclaimState] = {
+    Outcome.UNKNOWN: ReclaimState.UNKNOWN,
+    Outcome.WORKS: ReclaimState.ACTIVE,
+    Outcome.RESTS: ReclaimState.IDLE,
+    Outcome.EXEMPT: ReclaimState.EXEMPT,
+    Outcome.SNOOZED: ReclaimState.SNOOZED,
+    Outcome.WARN: ReclaimState.WARNED,
+}
+_WARNED: Mapping[Outcome, ReclaimState] = {
+    **_LOOKED_AT,
+    Outcome.HELD: ReclaimState.WARNED,
+    Outcome.DUE: ReclaimState.RECLAIMING,
+    Outcome.RESUMED: ReclaimState.ACTIVE,
+}
+TRANSITIONS: Mapping[ReclaimState, Mapping[Outcome, ReclaimState]] = {
+    ReclaimState.ACTIVE: _LOOKED_AT,
+    ReclaimState.IDLE: _LOOKED_AT,
+    ReclaimState.SNOOZED: _LOOKED_AT,
+    ReclaimState.EXEMPT: _LOOKED_AT,
+    # A warning outlives a time in which nothing is known.
+    ReclaimState.UNKNOWN: _WARNED,
+    ReclaimState.WARNED: _WARNED,
+    # An intent whose deed is not done yet is no more than a warning.
+    ReclaimState.RECLAIMING: {**_WARNED, Outcome.FREED: ReclaimState.RECLAIMED},
+    ReclaimState.RECLAIMED: {Outcome.RESUMED: ReclaimState.ACTIVE},
+}
+"""Where each outcome leads from each state; what is absent can't happen, and changes nothing."""
+KEEPS_WARNING = frozenset({Outcome.UNKNOWN, Outcome.HELD, Outcome.DUE, Outcome.FREED})
+"""Every other outcome ends a warning, or replaces it."""
+
+
+def after(state: ReclaimState | None, outcome: Outcome) -> ReclaimState:
+    """The state that follows; None stands for a job that was never looked at, which is taken for active."""
+    state = state or ReclaimState.ACTIVE
+    return TRANSITIONS[state].get(outcome, state)
