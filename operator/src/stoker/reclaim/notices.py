@@ -16,7 +16,6 @@ class NoticeReason(StrEnum):
     SNOOZED = "Snoozed"
     SNOOZE_CLAMPED = "SnoozeClamped"
     SNOOZE_IGNORED = "SnoozeIgnored"
-    POLICY_CHANGED = "ReclaimPolicyChanged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
