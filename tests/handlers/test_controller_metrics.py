@@ -158,13 +158,15 @@ async def test_the_controllers_work_is_counted() -> None:
     page = Page()
     page.metrics.ticked(0.3, failed=False)
     page.metrics.examined("unavailable")
-    page.metrics.noticed("Reclaimed")
+    page.metrics.noticed("Reclaimed", "research")
+    page.metrics.freed(8, "research")
     page.metrics.queried("screen", 0.2, None)
     page.metrics.queried("screen", 6.0, "PrometheusUnavailable")
     assert await page.value("stoker_scan_ticks_total", result="done") == 1
     assert await page.value("stoker_scan_tick_seconds_sum") == 0.3
     assert await page.value("stoker_examinations_total", result="unavailable") == 1
-    assert await page.value("stoker_reclaim_notices_total", reason="Reclaimed") == 1
+    assert await page.value("stoker_reclaim_events_total", event="Reclaimed", policy="research") == 1
+    assert await page.value("stoker_reclaimed_gpus_total", policy="research") == 8
     assert await page.value("stoker_prometheus_query_seconds_count", kind="screen") == 2
     failure = {"kind": "screen", "reason": "PrometheusUnavailable"}
     assert await page.value("stoker_prometheus_query_failures_total", **failure) == 1

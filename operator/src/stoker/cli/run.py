@@ -19,6 +19,11 @@ def run(log_level: str) -> None:
     logging.basicConfig(
         level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
+    # The audit is JSON alone, on the other stream: whoever collects it need not tell it from text.
+    audit = logging.getLogger("stoker.audit")
+    audit.addHandler(logging.StreamHandler(sys.stdout))
+    audit.setLevel(logging.INFO)
+    audit.propagate = False
     # kopf tells of every event of every object; what the controller does with it is told by the controller.
     logging.getLogger("kopf").setLevel(max(logging.getLogger().level, logging.WARNING))
 
@@ -116,6 +121,12 @@ def controller(
     show_default=True,
     help="The controller's setting of that name, for policies to be warned by.",
 )
+@click.option(
+    "--note-sessions/--no-note-sessions",
+    default=False,
+    show_default=True,
+    help="Whether to take reviews of exec, attach and port-forward, and to write into a job's status when one began.",
+)
 def admission(
     address: str,
     port: int,
@@ -123,6 +134,7 @@ def admission(
     health_port: int,
     scrape_interval: timedelta,
     minimum_warning_grace: timedelta,
+    note_sessions: bool,
 ) -> None:
     """Answer the API server's reviews of DLJobs and UtilizationPolicies."""
     from stoker.adapters.kubernetes import CredentialsError
@@ -133,6 +145,7 @@ def admission(
     settings = AdmissionSettings(
         server=ServerSettings(address=address, port=port, certificate_folder=certificate_folder),
         surroundings=Surroundings(scrape_interval=scrape_interval, minimum_warning_grace=minimum_warning_grace),
+        notes_sessions=note_sessions,
         health_port=health_port,
     )
     try:

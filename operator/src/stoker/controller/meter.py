@@ -18,8 +18,12 @@ class Meter(Protocol):
         """A DLJob's status was to be written: done, conflict (it had changed meanwhile), or failed."""
         ...
 
-    def noticed(self, reason: str) -> None:
-        """Reclaim had something to tell: a NoticeReason."""
+    def noticed(self, event: str, policy: str) -> None:
+        """Reclaim did or said something: a NoticeReason, under the policy of that name."""
+        ...
+
+    def freed(self, gpus: int, policy: str) -> None:
+        """A reclaimed job's GPUs are free."""
         ...
 
 
@@ -33,7 +37,10 @@ class _Unmetered:
     def wrote(self, result: str) -> None:
         pass
 
-    def noticed(self, reason: str) -> None:
+    def noticed(self, event: str, policy: str) -> None:
+        pass
+
+    def freed(self, gpus: int, policy: str) -> None:
         pass
 
 

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
+from stoker.adapters.clock import SystemClock
 from stoker.adapters.events import Event, EventWriter
 from stoker.adapters.kubernetes import DLJOBS, ApiError, ConflictError, KubernetesApi, Object
+from stoker.controller.audit import Audit
 from stoker.controller.draft import Draft
 from stoker.controller.findings import opened
 from stoker.controller.meter import UNMETERED, Meter
@@ -20,7 +22,15 @@ ALARMING = frozenset({NoticeReason.WARNED, NoticeReason.RECLAIMED, NoticeReason.
 class Publisher:
     """Every write is fenced by the resource version that was read, and leaves what it made in the store."""
 
-    def __init__(self, api: KubernetesApi, store: Store, events: EventWriter, meter: Meter = UNMETERED) -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        store: Store,
+        events: EventWriter,
+        meter: Meter = UNMETERED,
+        audit: Audit | None = None,
+    ) -> None:
+        self._audit = audit or Audit(SystemClock(), meter)
         self._api = api
         self._store = store
         self._events = events
@@ -56,9 +66,9 @@ class Publisher:
         return written
 
     async def tell(self, raw: Object, notices: Iterable[Notice]) -> None:
-        """Tell of what reclaim did or will do."""
+        """Tell of what reclaim did or will do; `raw` is the DLJob as it was written with it."""
         for notice in notices:
-            self._meter.noticed(notice.reason.value)
+            self._audit.of_job(raw, notice)
             kind: Literal["Normal", "Warning"] = "Warning" if notice.reason in ALARMING else "Normal"
             reason = notice.reason.value
             await self.record(raw, kind, reason, notice.message, rule="reclaim", episode=notice.episode)

@@ -1,7 +1,8 @@
 """What Prometheus is told of the controller: its own work, and each DLJob, whose past is then known when it is gone.
 
 Bounded: a job has at most 8 series and one for each finding and each kind of stage, while it exists, and once it is
-over for a day; a namespace has one for each cause and state. No other label has a value that a user chooses.
+over for a day; a namespace has one for each cause and state, a policy one for each event. No other label has a value
+that a user chooses.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from stoker.handlers.job_metrics import JobMetrics
 from stoker.models.vocabulary import Phase, ReclaimState
 
 QUERY_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 TICK_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
 
 
@@ -70,10 +72,16 @@ class ControllerMetrics:
             ["result"],
             registry=self.registry,
         )
-        self._notices = Counter(
-            "stoker_reclaim_notices",
-            "What reclaim had to tell, by the event's reason.",
-            ["reason"],
+        self._events = Counter(
+            "stoker_reclaim_events",
+            "What reclaim did or said, by the event's reason and the policy that counted.",
+            ["event", "policy"],
+            registry=self.registry,
+        )
+        self._freed = Counter(
+            "stoker_reclaimed_gpus",
+            "GPUs given back by reclaim, counted when the last pod that held them has ended.",
+            ["policy"],
             registry=self.registry,
         )
         self._leading = Gauge(
@@ -102,8 +110,11 @@ class ControllerMetrics:
     def wrote(self, result: str) -> None:
         self._writes.labels(result).inc()
 
-    def noticed(self, reason: str) -> None:
-        self._notices.labels(reason).inc()
+    def noticed(self, event: str, policy: str) -> None:
+        self._events.labels(event, policy).inc()
+
+    def freed(self, gpus: int, policy: str) -> None:
+        self._freed.labels(policy).inc(gpus)
 
     def queried(self, kind: str, seconds: float, failure: str | None) -> None:
         self._query_seconds.labels(kind).observe(seconds)
@@ -146,17 +157,26 @@ class _Counts(Collector):
         self._store = store
 
     def collect(self) -> Iterator[Metric]:
-        phases, states = dict.fromkeys(Phase, 0), dict.fromkeys(ReclaimState, 0)
+        phases, states, gpus = dict.fromkeys(Phase, 0), dict.fromkeys(ReclaimState, 0), dict.fromkeys(ReclaimState, 0)
         for raw in list(self._store.dljobs.objects.values()):
             status = raw.get("status", {})
             if (phase := status.get("phase")) in phases:
                 phases[Phase(phase)] += 1
-            if (state := status.get("reclaim", {}).get("state")) in states:
+            if phase not in FINAL and (state := status.get("reclaim", {}).get("state")) in states:
                 states[ReclaimState(state)] += 1
+                gpus[ReclaimState(state)] += status.get("gpus") or 0
         counts: Any = GaugeMetricFamily("stoker_dljobs", "DLJobs by phase.", labels=["phase"])
-        reclaims: Any = GaugeMetricFamily("stoker_dljobs_reclaim", "DLJobs by reclaim state.", labels=["state"])
+        reclaims: Any = GaugeMetricFamily(
+            "stoker_dljobs_reclaim", "DLJobs that are not over, by reclaim state.", labels=["state"]
+        )
+        held: Any = GaugeMetricFamily(
+            "stoker_dljobs_reclaim_gpus",
+            "GPUs of DLJobs that are not over, by reclaim state; of those that are reclaimed what they gave back.",
+            labels=["state"],
+        )
         for one, number in phases.items():
             counts.add_metric([one.value], number)
         for other, number in states.items():
             reclaims.add_metric([other.value], number)
-        yield from (counts, reclaims)
+            held.add_metric([other.value], gpus[other])
+        yield from (counts, reclaims, held)

@@ -16,6 +16,10 @@ class NoticeReason(StrEnum):
     SNOOZED = "Snoozed"
     SNOOZE_CLAMPED = "SnoozeClamped"
     SNOOZE_IGNORED = "SnoozeIgnored"
+    BRAKED = "ReclaimBraked"
+    """Of a policy: so much turned idle at once that reclaim stops."""
+    RELEASED = "BrakeReleased"
+    """Of a policy: reclaim may go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

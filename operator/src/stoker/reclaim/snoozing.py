@@ -41,6 +41,8 @@ def snoozed(
         "until": rfc3339(min(until, longest)),
         "asked": rfc3339(until),
         "snoozes": taken.snoozes,
+        "policy": policy.revision,
+        **({"why": job.snooze_reason} if job.snooze_reason else {}),
     }
     if until <= longest:
         message = f"Reclaim is put off until {rfc3339(until)}{why}."
