@@ -18,6 +18,7 @@ from stoker.adapters.pod_logs import PodLogs
 from stoker.adapters.prometheus import PrometheusSource
 from stoker.admission.policies import Surroundings
 from stoker.catalogue import all_rules
+from stoker.controller.audit import Audit
 from stoker.controller.children import Children
 from stoker.controller.circumstances import ClusterSurroundings
 from stoker.controller.elector import Elector, LeadershipLostError
@@ -86,7 +87,8 @@ async def serve(settings: ControllerSettings) -> None:
         children, policies = Children(api, store), Policies(store.policies, store.namespaces)
         policies.follow(queue_jobs(store, queue))
         manifests = Manifests(policies, clock)
-        publisher = Publisher(api, store, EventWriter(api, clock, instance=identity), told)
+        audit = Audit(clock, told)
+        publisher = Publisher(api, store, EventWriter(api, clock, instance=identity), told, audit)
         around = ClusterSurroundings(api, minimum_warning_grace=settings.minimum_warning_grace)
         reclaimer = Reclaimer(
             api, children, publisher, policies, manifests, metrics, clock, presences=Presences(), surroundings=around
