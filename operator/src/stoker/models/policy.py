@@ -1,8 +1,8 @@
 """UtilizationPolicy: what is denied, warned of and reclaimed, for whom; and how the policies of a cluster add up."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from functools import reduce
 from typing import Annotated, Any, Literal, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -157,7 +157,9 @@ TimeZone = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_ex
 
 
 class ScheduleWindow(ApiModel):
-    """A daily time in which jobs may be reclaimed."""
+    """A daily time in which jobs may be reclaimed, as the clocks of its time zone show it: where these are changed, a
+    time that is shown twice counts twice, and one that is left out does not come.
+    """
 
     job_types: Annotated[tuple[JobType, ...], Field(max_length=4)] = ()
     """The job types that the window is for; they are reclaimed only inside their windows. Default: all."""
@@ -183,8 +185,43 @@ class ScheduleWindow(ApiModel):
             return today and start <= at < end
         return (today and at >= start) or (yesterday and at < end)
 
+    def next_opening(self, now: datetime) -> datetime | None:
+        """The first moment after `now` from which on the window contains the time; None if there is none for weeks.
+
+        A window opens at its start, which a day may have twice or not at all, or where the clocks are changed.
+        """
+        zone = ZoneInfo(self.time_zone or "UTC")
+        start, today = time.fromisoformat(self.start), now.astimezone(zone).date()
+        days = [today + timedelta(days=ahead) for ahead in range(-1, OPENING_SOUGHT.days)]
+        starts = [datetime.combine(day, start, zone).replace(fold=fold) for day in days for fold in (0, 1)]
+        moments = sorted(one.astimezone(UTC) for one in (*starts, *_switches(zone, now, now + OPENING_SOUGHT)))
+        return next((one for one in moments if one > now and self._opens(one)), None)
+
+    def _opens(self, moment: datetime) -> bool:
+        return self.contains(moment) and not self.contains(moment - timedelta(minutes=1))
+
     def _begins_on(self, local: datetime) -> bool:
         return not self.days or WEEKDAYS[local.weekday()] in self.days
+
+
+OPENING_SOUGHT = timedelta(days=16)
+"""A week holds every day; the one day that a window has may lack its time, so that the next week's counts."""
+
+
+def _switches(zone: ZoneInfo, since: datetime, until: datetime) -> Iterator[datetime]:
+    """The minutes between two times in which the zone's clocks are changed, at most one change a day."""
+    day = timedelta(days=1)
+    while since < until:
+        before, after = since.astimezone(UTC).replace(second=0, microsecond=0), since.astimezone(UTC) + day
+        if before.astimezone(zone).utcoffset() != after.astimezone(zone).utcoffset():
+            first, last = 0, 24 * 60 + 1
+            while last - first > 1:
+                middle = (first + last) // 2
+                moment = before + timedelta(minutes=middle)
+                same = moment.astimezone(zone).utcoffset() == before.astimezone(zone).utcoffset()
+                first, last = (middle, last) if same else (first, middle)
+            yield before + timedelta(minutes=last)
+        since += day
 
 
 class ReclaimClass(ApiModel):
@@ -442,6 +479,8 @@ class RecentReclaim(ApiModel):
     """When the action was decided."""
     gpus: Annotated[Integer, Int32]
     """GPUs that it held."""
+    resource: str | None = None
+    """What its GPUs are called, such as nvidia.com/gpu."""
 
 
 class RecentIdle(ApiModel):
@@ -455,6 +494,8 @@ class RecentIdle(ApiModel):
     """When it was first seen to rest."""
     gpus: Annotated[Integer, Int32]
     """GPUs that it holds."""
+    released: bool | None = None
+    """Whether the brake was released since: it counts as idle then, and no longer as a sign of an outage."""
 
 
 class BrakeStatus(ApiModel):
@@ -473,14 +514,16 @@ class UtilizationPolicyStatus(ApiModel):
     """Generation of the spec that this status was computed from."""
     conditions: Conditions = ()
     """Ready: whether the policy is in force anywhere, and if not, why; NeedsAttention: what in it does not do what it
-    looks like.
+    looks like; ReclaimStopped: whether the brake is on, and why.
     """
     overlaps: Annotated[tuple[str, ...], Field(max_length=MAX_OVERLAPS)] = ()
     """Namespaces that other policies select as well, and which policy counts there."""
     recent_reclaims: Annotated[tuple[RecentReclaim, ...], Field(max_length=MAX_RECENT_RECLAIMS)] = ()
     """What was reclaimed within the window; the bounds are counted from here, so that no restart resets them."""
     recent_idle: Annotated[tuple[RecentIdle, ...], Field(max_length=MAX_RECENT_IDLE)] = ()
-    """What turned idle within the window, and while the brake is on what made it stop; the brake counts from here."""
+    """What was seen to turn idle, until it works again or is gone; the brake counts what turned idle within the window,
+    and while it is on what made it stop.
+    """
     brake: BrakeStatus | None = None
     """Why nothing is reclaimed under the policy; absent while reclaim may go on."""
     handled_release: str | None = None
@@ -574,6 +617,11 @@ class EffectiveReclaim:
         windows = [window for window in self.schedule if window.applies_to(job_type)]
         return not windows or any(window.contains(now) for window in windows)
 
+    def opens_after(self, now: datetime, job_type: JobType) -> datetime | None:
+        """When the schedule opens next for jobs of this type, where it is closed at `now`."""
+        windows = [window for window in self.schedule if window.applies_to(job_type)]
+        return min((at for window in windows if (at := window.next_opening(now)) is not None), default=None)
+
 
 CLASS_SETTINGS = ("mode", "idle_after", "startup_grace", "warning_grace", "on_pressure_only")
 """The fields of EffectiveReclaim that a class may set."""
@@ -626,6 +674,15 @@ class EffectivePolicy:
         """What is done with a rule's findings; `own` is the rule's own action."""
         setting = self.rules.get(rule)
         return own if setting is None or setting.action is None else setting.action
+
+    def trusted(self, job_type: JobType) -> JobType:
+        """What a job says it is, where its word is taken."""
+        own_word = job_type in {JobType.SERVING, JobType.INTERACTIVE}
+        return JobType.TRAINING if own_word and not self.trusted_job_types else job_type
+
+    def reclaim_of(self, job: JobTraits) -> EffectiveReclaim:
+        """How a job is reclaimed: as its class is, by the type that it is taken for."""
+        return self.reclaim.of(replace(job, job_type=self.trusted(job.job_type)))
 
     def parameters(self, rule: str) -> Mapping[str, Any]:
         """The parameters set for a rule."""

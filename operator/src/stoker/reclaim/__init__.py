@@ -15,7 +15,7 @@ from stoker.reclaim.explanation import Answer, Explanation, explain
 from stoker.reclaim.gates import GATES, Case, idle_after
 from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.record import Record
-from stoker.reclaim.resumption import Resumption, resumed
+from stoker.reclaim.resumption import Resumption, resumed, started_by_hand
 from stoker.reclaim.transitions import TRANSITIONS, Outcome, after
 
 __all__ = [
@@ -47,4 +47,5 @@ __all__ = [
     "idle_after",
     "presumed",
     "resumed",
+    "started_by_hand",
 ]

@@ -33,8 +33,8 @@ class Candidate:
 
     `job_uid` and `pod_uids` are its Job and all its pods, `last_start` the latest start of a trainer. `snooze` is the
     annotation's text. `termination_grace` is the shortest time that its pods get between SIGTERM and SIGKILL.
-    `untouchable` says why nothing may be done to it now, whatever the numbers say (something is being deleted, is
-    ending, is not ours).
+    `unsuspendable` says why its pods can't be taken away so that they can be given back. `untouchable` says why nothing
+    may be done to it now, whatever the numbers say (something is being deleted, is ending, is not ours).
     """
 
     job_type: JobType
@@ -54,6 +54,7 @@ class Candidate:
     """Its program is a server of models, whatever type it says it is."""
     termination_grace: timedelta | None = None
     presence: Presence = NOBODY
+    unsuspendable: str | None = None
     untouchable: str | None = None
 
     @property

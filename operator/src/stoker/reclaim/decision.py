@@ -11,7 +11,7 @@ from stoker.models.finding import Finding, rfc3339
 from stoker.models.policy import EffectivePolicy
 from stoker.models.vocabulary import ReclaimMode, ReclaimState
 from stoker.reclaim.candidate import CALM, Candidate, Circumstances
-from stoker.reclaim.gates import Case, Hold, first_hold
+from stoker.reclaim.gates import Case, Hold, first_hold, later
 from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.record import Record
 from stoker.reclaim.snoozing import snoozed
@@ -21,6 +21,11 @@ CONCERNED = frozenset({ReclaimState.IDLE, ReclaimState.WARNED, ReclaimState.RECL
 """States in which the policy's numbers matter to the job: of the others its status says nothing of the policy, or every
 change of one would be a write to every job.
 """
+
+
+TOLD = frozenset({ReclaimState.IDLE, ReclaimState.UNKNOWN})
+"""States that a job which would be reclaimed is in once that is told: not knowing for a while is no news."""
+POLICY_NOTE = "policy is now "
 
 
 class Step(StrEnum):
@@ -60,8 +65,8 @@ def decide(
     """
     if history.state is ReclaimState.RECLAIMED:
         return Decision(record=history)
-    record, notices = snoozed(job, policy, history, now)
-    case = Case(job=job, idleness=idleness, policy=policy, record=record, now=now, around=around)
+    case = Case(job=job, idleness=idleness, policy=policy, record=history, now=now, around=around)
+    case, notices = heard(case)
     held = first_hold(case)
     if held is None:
         return _due(case, notices)
@@ -76,6 +81,14 @@ def decide(
         case _:
             decision = _left_alone(case, hold)
     return replace(decision, notices=(*notices, *decision.notices), gate=gate.name, until=hold.until)
+
+
+def heard(case: Case) -> tuple[Case, tuple[Notice, ...]]:
+    """The case with its owner's word in the record, and without the marks of a warning that is none."""
+    record, notices = snoozed(case.job, case.policy, case.record, case.now)
+    if not record.has_warning and (record.warned_at is not None or record.deadline is not None):
+        record = record.without_warning()
+    return replace(case, record=record), notices
 
 
 def _due(case: Case, notices: tuple[Notice, ...]) -> Decision:
@@ -93,9 +106,15 @@ def _held(case: Case, hold: Hold) -> Decision:
 
 def _standing(case: Case) -> Record:
     """The record of a warning that stands."""
-    state = after(case.record.state, Outcome.HELD)
-    since = case.idle_since or case.record.idle_since
-    return replace(case.record, state=state, idle_since=since, deadline=case.deadline, action=case.settings.mode)
+    cause = case.cause
+    return replace(
+        case.record,
+        state=after(case.record.state, Outcome.HELD),
+        rule=cause.rule if cause is not None else case.record.rule,
+        idle_since=case.idle_since or case.record.idle_since,
+        deadline=case.deadline,
+        action=case.settings.mode,
+    )
 
 
 def _unknown(case: Case, hold: Hold) -> Decision:
@@ -107,8 +126,8 @@ def _left_alone(case: Case, hold: Hold) -> Decision:
     """A job that nothing is done to; a warning ends."""
     state = after(case.record.state, hold.outcome)
     # An answer about pods that are gone (the state is Active then) says nothing of how long these have been idle.
-    since = case.idleness.since if case.idle_since is not None and state is not ReclaimState.ACTIVE else None
-    told = case.record.state is ReclaimState.IDLE and case.record.action is ReclaimMode.OBSERVE
+    since = case.idle_since if state is not ReclaimState.ACTIVE else None
+    told = case.record.state in TOLD and case.record.action is ReclaimMode.OBSERVE
     cause = case.cause
     same = cause is not None and case.record.rule == cause.rule
     record = replace(
@@ -143,7 +162,7 @@ def _warn(case: Case) -> Decision:
     assert since is not None
     # Whole seconds, as status holds them; the deadline is rounded up, so that writing it never shortens the grace.
     warned_at = case.now.astimezone(UTC).replace(microsecond=0) + timedelta(seconds=1)
-    deadline = warned_at + case.warning_grace
+    deadline = later(warned_at, case.warning_grace)
     mode = case.settings.mode
     does = "suspended (stoker resume brings it back)" if mode is ReclaimMode.SUSPEND else "ended for good"
     record = replace(
@@ -177,7 +196,9 @@ def _under_policy(case: Case, record: Record) -> Record:
         return replace(record, policy=None)
     revision, known = case.policy.revision, case.record.policy
     if known is not None and known != revision:
-        record = record.remembering(case.now, f"policy is now {revision}, was {known}: {record.reason}")
+        record = record.remembering(
+            case.now, f"{POLICY_NOTE}{revision}, was {known}: {record.reason}", over=POLICY_NOTE
+        )
     return replace(record, policy=revision)
 
 

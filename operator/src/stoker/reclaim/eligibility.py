@@ -1,21 +1,20 @@
 """Whether a job could be reclaimed, and why (not), for those who only look."""
 
 from dataclasses import dataclass
-from datetime import datetime
-from itertools import takewhile
+from datetime import datetime, timedelta
 
 from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.models.policy import EffectivePolicy
 from stoker.models.series import JobFacts
 from stoker.models.vocabulary import UnknownReason
 from stoker.reclaim.candidate import Candidate
-from stoker.reclaim.gates import Case, holds
+from stoker.reclaim.gates import FACTS, GATES, Case
 from stoker.reclaim.record import Record
 from stoker.reclaim.transitions import Outcome
 from stoker.subjects.wording import clock
 
-WHERE_POLICIES_DIFFER = "mode"
-"""The first gate that asks what a policy wants done; those before it ask what is so."""
+DEFAULT_TERMINATION_GRACE = timedelta(seconds=30)
+"""What a pod gets between SIGTERM and SIGKILL that asks for nothing else (PodSpec.terminationGracePeriodSeconds)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +39,7 @@ def candidate(facts: JobFacts, diagnosis: Diagnosis, *, untouchable: str | None 
         gpu_product=facts.gpu_product,
         findings=diagnosis.findings,
         has_persistent_volume=facts.has_persistent_volume,
+        termination_grace=DEFAULT_TERMINATION_GRACE,
         untouchable=untouchable or _ended(facts),
     )
 
@@ -47,8 +47,8 @@ def candidate(facts: JobFacts, diagnosis: Diagnosis, *, untouchable: str | None 
 def eligibility(job: Candidate, idleness: Idleness, policy: EffectivePolicy, now: datetime) -> Eligibility:
     """What `decide` would make of a job that nobody has warned, put off or resumed, whatever the policy's mode."""
     case = Case(job=job, idleness=idleness, policy=policy, record=Record(), now=now)
-    asked = takewhile(lambda answer: answer[0].name != WHERE_POLICIES_DIFFER, holds(case))
-    hold = next((hold for _, hold in asked if hold is not None), None)
+    asked = (gate.check(case) for gate in GATES if gate.stage in FACTS)
+    hold = next((hold for hold in asked if hold is not None), None)
     if hold is None:
         assert case.cause is not None  # gates have asked
         assert case.idle_since is not None

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from stoker.models.vocabulary import ReclaimState
-from stoker.reclaim.gates import GATES, Case, holds
+from stoker.reclaim.decision import heard
+from stoker.reclaim.gates import GATES, Case, Gate, Stage
 from stoker.reclaim.transitions import Outcome
 
 
@@ -15,6 +16,7 @@ class Answer:
     """
 
     gate: str
+    stage: Stage
     demand: str
     holds: bool | None
     reason: str = ""
@@ -24,10 +26,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """All conditions of a reclaim in their order, and the first one that does not hold."""
+    """All conditions of a reclaim in their order; the first one that does not hold, and what comes of that."""
 
     answers: tuple[Answer, ...]
     decisive: Answer | None
+    outcome: Outcome
 
     @property
     def next_deadline(self) -> datetime | None:
@@ -35,42 +38,36 @@ class Explanation:
         return self.decisive.until if self.decisive is not None else None
 
 
-NEEDS_IDLENESS = frozenset({"same-pods", "start-known", "idle-long-enough"})
-NEEDS_CAUSE = frozenset({"nothing-lost"})
-AFTER_WARNING = frozenset({"grace-over", "schedule-open", "pressure", "bounds"})
-
-
 def explain(case: Case) -> Explanation:
-    """Ask every gate. A job that is reclaimed has passed them all when it was."""
+    """Ask every gate, as `decide` does: `decisive` is the gate that it names. A job that is reclaimed has passed them
+    all when it was.
+    """
     if case.record.state is ReclaimState.RECLAIMED:
-        return Explanation(
-            answers=tuple(Answer(gate=gate.name, demand=gate.demand, holds=True) for gate in GATES), decisive=None
-        )
+        passed = tuple(_answer(gate, holds=True) for gate in GATES)
+        return Explanation(answers=passed, decisive=None, outcome=Outcome.FREED)
+    case, _ = heard(case)
     answers: list[Answer] = []
     decisive: Answer | None = None
-    failed: set[str] = set()
-    for gate, hold in holds(case):
-        answer = Answer(gate=gate.name, demand=gate.demand, holds=None if _premature(gate.name, failed) else True)
-        if hold is not None:
-            failed.add(gate.name)
-            waits = hold.outcome is Outcome.WARN
+    outcome = Outcome.DUE
+    for gate in GATES:
+        hold = gate.check(case)
+        if hold is not None and (decisive is None or gate.asked(case)):
             answer = Answer(
                 gate=gate.name,
+                stage=gate.stage,
                 demand=gate.demand,
                 holds=False,
                 reason=hold.reason,
-                until=None if waits else hold.until,
+                until=hold.until,
                 change=hold.change,
             )
-            decisive = decisive or answer
+            if decisive is None:
+                decisive, outcome = answer, hold.outcome
+        else:
+            answer = _answer(gate, holds=True if gate.asked(case) else None)
         answers.append(answer)
-    return Explanation(answers=tuple(answers), decisive=decisive)
+    return Explanation(answers=tuple(answers), decisive=decisive, outcome=outcome)
 
 
-def _premature(gate: str, failed: set[str]) -> bool:
-    """Whether an earlier condition that does not hold leaves this one without an answer."""
-    if gate in NEEDS_IDLENESS:
-        return bool(failed & {"metrics-known", "pods-ready", "all-idle", "same-pods"})
-    if gate in NEEDS_CAUSE:
-        return "cause" in failed
-    return gate in AFTER_WARNING and "warned" in failed
+def _answer(gate: Gate, *, holds: bool | None) -> Answer:
+    return Answer(gate=gate.name, stage=gate.stage, demand=gate.demand, holds=holds)

@@ -2,9 +2,10 @@
 back says what becomes of it; asked all at once, they explain it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 
 from stoker.models.diagnosis import Idleness, IdlenessState
 from stoker.models.finding import Finding, rfc3339
@@ -19,6 +20,12 @@ RECLAIMABLE = (Category.UNRELEASED_JOB, Category.INTERACTIVE_JOB)
 SURE = frozenset({Confidence.CERTAIN, Confidence.LIKELY})
 OWN_IDLE_AFTER = (timedelta(minutes=10), timedelta(hours=24))
 """The bounds of a job's own idleAfter."""
+LOOK_HOLDS = timedelta(minutes=5)
+"""How long after a look at the metrics its answer still says something of now."""
+CLOCK_TOLERANCE = timedelta(minutes=1)
+"""How far the stamps of others (Prometheus, kubelets, the API server) may lie beside our clock: nothing that bears a
+stamp this close to the warning came certainly before it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +42,12 @@ class Case:
     @property
     def settings(self) -> EffectiveReclaim:
         """The policy's, as they hold for the job's class."""
-        return self.policy.reclaim.of(self.job.traits)
+        return self.policy.reclaim_of(self.job.traits)
+
+    @property
+    def job_type(self) -> JobType:
+        """What the job says it is, where its word is taken."""
+        return self.policy.trusted(self.job.job_type)
 
     @property
     def idle_after(self) -> timedelta:
@@ -49,21 +61,24 @@ class Case:
 
     @property
     def idle_since(self) -> datetime | None:
-        """Since when all its GPUs rest; None where they don't, or it is not known of these pods."""
-        if self.idleness.state is not IdlenessState.IDLE or self.idleness.pod_uids != self.job.pod_uids:
+        """Since when all its GPUs rest; None where they don't, or where that is not known of these containers."""
+        looked, start = self.idleness, self.job.last_start
+        if looked.state is not IdlenessState.IDLE or looked.pod_uids != self.job.pod_uids:
             return None
-        return self.idleness.since
+        return None if looked.since is None or start is None else max(looked.since, start)
 
     @property
     def warning_stands(self) -> bool:
-        """Whether the recorded warning is about these pods, this stretch of idleness and nothing milder."""
-        record, since = self.record, self.idle_since
+        """Whether the recorded warning is about these pods, this stretch of idleness, in which nobody came by, and
+        about nothing milder.
+        """
+        record, seen = self.record, self.job.presence.last_seen
         # Who was warned of a suspension, which can be undone, is warned anew before anything is deleted.
         milder = self.settings.mode is ReclaimMode.DELETE and record.action is not ReclaimMode.DELETE
         return (
             record.has_warning
             and record.warned_at is not None
-            and (since is None or since <= record.warned_at)
+            and all(sign is None or sign <= record.warned_at - CLOCK_TOLERANCE for sign in (self.idle_since, seen))
             and record.job_uid == self.job.job_uid
             and record.pod_uids == self.job.pod_uids
             and not milder
@@ -77,7 +92,7 @@ class Case:
         record = self.record
         if record.warned_at is None or record.deadline is None:
             return None
-        return max(record.deadline, record.warned_at + self.warning_grace)
+        return max(record.deadline, later(record.warned_at, self.warning_grace))
 
     @property
     def warning_grace(self) -> timedelta:
@@ -97,13 +112,52 @@ class Hold:
     """Everything else would hold: the job is reported as one that would be reclaimed."""
 
 
+class Stage(StrEnum):
+    """The questions that the gates answer, in their order. The first four ask what is so, the others what is to follow
+    from it.
+    """
+
+    TOUCH = "May it be touched?"
+    REST = "Do all its GPUs rest?"
+    LENGTH = "For long enough, and alone?"
+    NEED = "Does nobody need them?"
+    CONSENT = "Does the policy act on it?"
+    WARNING = "Is its owner warned?"
+    DEED = "Is it due?"
+
+
+FACTS = frozenset({Stage.TOUCH, Stage.REST, Stage.LENGTH, Stage.NEED})
+
+
+def _always(_: Case) -> bool:
+    return True
+
+
+def _rests(case: Case) -> bool:
+    return case.idleness.state is IdlenessState.IDLE
+
+
+def _rests_since(case: Case) -> bool:
+    return case.idle_since is not None
+
+
+def _is_warned(case: Case) -> bool:
+    return case.warning_stands
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """One condition of a reclaim: its name, what must be so, and the check, which is total and pure."""
+    """One condition of a reclaim: its name, the stage that it belongs to, what must be so, and the check.
+
+    A check is total and pure, and holds back whatever it can't judge. `asked` says of which jobs the question makes
+    sense; of others an earlier gate holds, so that it is of interest only to who explains them all.
+    """
 
     name: str
+    stage: Stage
     demand: str
     check: Callable[[Case], Hold | None]
+    asked: Callable[[Case], bool] = _always
 
 
 # ----------------------------------------------------------------------------------------------- may it be touched?
@@ -120,7 +174,7 @@ def _no_gpus(case: Case) -> Hold | None:
 
 
 def _service(case: Case) -> Hold | None:
-    if trusted_type(case.job, case.policy) is JobType.SERVING:
+    if case.job_type is JobType.SERVING:
         return Hold(outcome=Outcome.EXEMPT, reason="a service is never reclaimed")
     if case.job.serves:
         return Hold(outcome=Outcome.EXEMPT, reason="its program serves a model, and a service is never reclaimed")
@@ -173,18 +227,23 @@ def _idle(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.WORKS, reason=reason, change=case.idleness.message)
 
 
-def _same_pods(case: Case) -> Hold | None:
-    if case.idleness.state is not IdlenessState.IDLE:
+def _looked_lately(case: Case) -> Hold | None:
+    # A look from the future was stamped by a clock that has been set back since.
+    age = case.now - case.idleness.observed_at
+    if not _rests(case) or -CLOCK_TOLERANCE <= age <= LOOK_HOLDS:
         return None
-    if case.idleness.pod_uids == case.job.pod_uids and case.job.pod_uids:
+    reason = f"the last look at its metrics was at {rfc3339(case.idleness.observed_at)}"
+    return Hold(outcome=Outcome.UNKNOWN, reason=reason)
+
+
+def _same_pods(case: Case) -> Hold | None:
+    if not _rests(case) or (case.idleness.pod_uids == case.job.pod_uids and case.job.pod_uids):
         return None
     return Hold(outcome=Outcome.WORKS, reason="its pods have changed since the metrics were looked at")
 
 
 def _started(case: Case) -> Hold | None:
-    if case.idleness.state is not IdlenessState.IDLE:
-        return None
-    if case.job.last_start is not None and case.idleness.since is not None:
+    if not _rests(case) or (case.job.last_start is not None and case.idleness.since is not None):
         return None
     return Hold(outcome=Outcome.UNKNOWN, reason="it is not known when its containers started")
 
@@ -192,9 +251,9 @@ def _started(case: Case) -> Hold | None:
 def _long_enough(case: Case) -> Hold | None:
     since, start = case.idle_since, case.job.last_start
     if since is None or start is None:
-        return None
+        return Hold(outcome=Outcome.UNKNOWN, reason="it is not known since when it rests")
     # The clock starts when the last container runs, with the start-up grace on top.
-    until = max(since, start + case.settings.startup_grace) + case.idle_after
+    until = later(max(since, later(start, case.settings.startup_grace)), case.idle_after)
     if case.now >= until:
         return None
     early = f"reclaim looks at it after {format_duration(case.idle_after)}"
@@ -207,7 +266,7 @@ def _unattended(case: Case) -> Hold | None:
         return Hold(outcome=Outcome.UNKNOWN, reason=f"it is not known whether somebody works in it: {presence.unknown}")
     if presence.last_seen is None or case.now - presence.last_seen >= case.idle_after:
         return None
-    until = presence.last_seen + case.idle_after
+    until = later(presence.last_seen, case.idle_after)
     reason = f"somebody works in it: {presence.how} at {rfc3339(presence.last_seen)}"
     return Hold(outcome=Outcome.WORKS, reason=reason, until=until)
 
@@ -216,7 +275,7 @@ def _not_resumed_lately(case: Case) -> Hold | None:
     resumed, cooldown = case.record.resumed_at, case.settings.cooldown_after_resume
     if resumed is None or case.now - resumed >= cooldown:
         return None
-    until = resumed + cooldown
+    until = later(resumed, cooldown)
     reason = f"idle, but left alone until {rfc3339(until)} since it was resumed"
     return Hold(outcome=Outcome.RESTS, reason=reason, until=until)
 
@@ -231,8 +290,11 @@ def _not_stalled(case: Case) -> Hold | None:
 def _caused(case: Case) -> Hold | None:
     if case.cause is not None:
         return None
-    reason = "idle, and only reported: no finding says that nobody needs its GPUs"
-    return Hold(outcome=Outcome.RESTS, reason=reason)
+    doubts = (_doubt(one, case.job, case.policy, case.now) for one in _suspects(case.job))
+    why = next((doubt for doubt in doubts if doubt is not None), None)
+    if why is not None:
+        return replace(why, reason=f"idle, and only reported: {why.reason}")
+    return Hold(outcome=Outcome.RESTS, reason="idle, and only reported: no finding says that nobody needs its GPUs")
 
 
 # ----------------------------------------------------------------------------------------- may something be done to it?
@@ -248,21 +310,31 @@ def _acting(case: Case) -> Hold | None:
 
 def _graceful(case: Case) -> Hold | None:
     least, own = case.settings.min_termination_grace, case.job.termination_grace
-    if own is None or own >= least:
+    if own is None:
+        return _observed(case, "it is not known how much time its pods get to save a checkpoint", "")
+    if own >= least:
         return None
     reason = f"its pods get {format_duration(own)} to save a checkpoint, and the policy wants {format_duration(least)}"
     return _observed(case, reason, "raise spec.podTemplate.spec.terminationGracePeriodSeconds of the job")
 
 
 def _nothing_lost(case: Case) -> Hold | None:
-    cause = case.cause
-    if cause is None or cause.category is not Category.INTERACTIVE_JOB:
+    found = any(one.category is Category.INTERACTIVE_JOB and one.is_open for one in case.job.findings)
+    interactive = case.job_type is JobType.INTERACTIVE or found
+    if not interactive or case.job.has_persistent_volume or case.settings.interactive_without_volume:
         return None
-    if case.job.has_persistent_volume or case.settings.interactive_without_volume:
-        return None
-    # What was typed in a session without a persistent volume would be lost.
+    # What was typed in a session without a persistent volume would be lost, whatever else is wrong with it.
     reason = "an interactive job without a persistent volume is only observed"
     return _observed(case, reason, "set reclaim.interactiveWithoutVolume of the policy, or give the job a volume")
+
+
+def _suspendable(case: Case) -> Hold | None:
+    why = case.job.unsuspendable
+    if why is None:
+        return None
+    reason = f"its Job can't be suspended: {why}"
+    # What keeps it from being suspended now may pass: a warning that stands is not taken back for it.
+    return Hold(outcome=Outcome.HELD, reason=f"idle; {reason}") if case.warning_stands else _observed(case, reason, "")
 
 
 def _observed(case: Case, reason: str, change: str) -> Hold:
@@ -283,7 +355,9 @@ def _warned(case: Case) -> Hold | None:
 
 def _deadline_passed(case: Case) -> Hold | None:
     deadline = case.deadline
-    if not case.warning_stands or deadline is None or case.now >= deadline:
+    if not case.warning_stands or deadline is None:
+        return _warned(case)
+    if case.now >= deadline:
         return None
     return Hold(
         outcome=Outcome.HELD,
@@ -294,10 +368,11 @@ def _deadline_passed(case: Case) -> Hold | None:
 
 
 def _schedule_open(case: Case) -> Hold | None:
-    job_type = trusted_type(case.job, case.policy)
-    if case.settings.open_at(case.now, job_type):
+    if case.settings.open_at(case.now, case.job_type):
         return None
-    return Hold(outcome=Outcome.HELD, reason="idle and warned; the policy's schedule is closed now")
+    opens = case.settings.opens_after(case.now, case.job_type)
+    when = f"opens at {rfc3339(opens)}" if opens is not None else "is closed"
+    return Hold(outcome=Outcome.HELD, reason=f"idle and warned; the policy's schedule {when}", until=opens)
 
 
 def _under_pressure(case: Case) -> Hold | None:
@@ -313,46 +388,109 @@ def _obstructed(case: Case, by: Obstruction | None, outcome: Outcome) -> Hold | 
 
 
 GATES = (
-    Gate(name="touchable", demand="nothing of it is being deleted, suspended or ended", check=_untouchable),
-    Gate(name="gpus", demand="it holds GPUs", check=_no_gpus),
-    Gate(name="no-service", demand="it serves nobody", check=_service),
-    Gate(name="not-exempt", demand="no policy exempts it", check=_exempt),
-    Gate(name="not-snoozed", demand="its owner has not put it off", check=_snoozed),
-    Gate(name="metrics-known", demand="every GPU of every pod has current samples", check=_known),
-    Gate(name="pods-ready", demand="all its pods are ready", check=_ready),
-    Gate(name="all-idle", demand="every signal of every GPU stands at its idle level", check=_idle),
-    Gate(name="same-pods", demand="the metrics are those of the pods it has", check=_same_pods),
-    Gate(name="start-known", demand="it is known when its containers started", check=_started),
-    Gate(name="idle-long-enough", demand="it rests for idleAfter, after its start-up grace", check=_long_enough),
-    Gate(name="unattended", demand="nobody works in it", check=_unattended),
-    Gate(name="cooled-down", demand="it was not resumed lately", check=_not_resumed_lately),
-    Gate(name="not-stalled", demand="it does not hang", check=_not_stalled),
-    Gate(name="cause", demand="UnreleasedJob or InteractiveJob is found, likely at least", check=_caused),
-    Gate(name="mode", demand="the policy acts on jobs of its class", check=_acting),
-    Gate(name="checkpoint-grace", demand="its pods have the time to save a checkpoint", check=_graceful),
-    Gate(name="nothing-lost", demand="an interactive job has a persistent volume", check=_nothing_lost),
-    Gate(name="brake-off", demand="not too much turned idle at once", check=_brake_off),
-    Gate(name="warned", demand="its owner is warned", check=_warned),
-    Gate(name="grace-over", demand="the warning's grace is over", check=_deadline_passed),
-    Gate(name="schedule-open", demand="the policy's schedule is open", check=_schedule_open),
-    Gate(name="pressure", demand="somebody waits for its GPUs, where the policy wants that", check=_under_pressure),
-    Gate(name="bounds", demand="not too much was reclaimed lately", check=_within_bounds),
+    Gate(
+        name="touchable",
+        stage=Stage.TOUCH,
+        demand="nothing of it is being deleted, suspended or ended",
+        check=_untouchable,
+    ),
+    Gate(name="gpus", stage=Stage.TOUCH, demand="it holds GPUs", check=_no_gpus),
+    Gate(name="no-service", stage=Stage.TOUCH, demand="it serves nobody", check=_service),
+    Gate(name="not-exempt", stage=Stage.TOUCH, demand="no policy exempts it", check=_exempt),
+    Gate(name="not-snoozed", stage=Stage.TOUCH, demand="its owner has not put it off", check=_snoozed),
+    Gate(name="metrics-known", stage=Stage.REST, demand="every GPU of every pod has current samples", check=_known),
+    Gate(name="pods-ready", stage=Stage.REST, demand="all its pods are ready", check=_ready),
+    Gate(name="all-idle", stage=Stage.REST, demand="every signal of every GPU stands at its idle level", check=_idle),
+    Gate(
+        name="look-fresh",
+        stage=Stage.REST,
+        demand="the metrics were looked at just now",
+        check=_looked_lately,
+        asked=_rests,
+    ),
+    Gate(
+        name="same-pods",
+        stage=Stage.REST,
+        demand="the metrics are those of the pods it has",
+        check=_same_pods,
+        asked=_rests,
+    ),
+    Gate(
+        name="start-known",
+        stage=Stage.REST,
+        demand="it is known when its containers started",
+        check=_started,
+        asked=_rests,
+    ),
+    Gate(
+        name="idle-long-enough",
+        stage=Stage.LENGTH,
+        demand="it rests for idleAfter, after its start-up grace",
+        check=_long_enough,
+        asked=_rests_since,
+    ),
+    Gate(name="unattended", stage=Stage.LENGTH, demand="nobody works in it", check=_unattended, asked=_rests_since),
+    Gate(name="cooled-down", stage=Stage.LENGTH, demand="it was not resumed lately", check=_not_resumed_lately),
+    Gate(name="not-stalled", stage=Stage.NEED, demand="it does not hang", check=_not_stalled),
+    Gate(
+        name="cause",
+        stage=Stage.NEED,
+        demand="UnreleasedJob or InteractiveJob is found, likely at least",
+        check=_caused,
+    ),
+    Gate(name="mode", stage=Stage.CONSENT, demand="the policy acts on jobs of its class", check=_acting),
+    Gate(
+        name="checkpoint-grace",
+        stage=Stage.CONSENT,
+        demand="its pods have the time to save a checkpoint",
+        check=_graceful,
+    ),
+    Gate(
+        name="nothing-lost",
+        stage=Stage.CONSENT,
+        demand="an interactive job has a persistent volume",
+        check=_nothing_lost,
+    ),
+    Gate(
+        name="suspendable", stage=Stage.CONSENT, demand="what manages its Job lets it be suspended", check=_suspendable
+    ),
+    Gate(name="brake-off", stage=Stage.WARNING, demand="not too much turned idle at once", check=_brake_off),
+    Gate(name="warned", stage=Stage.WARNING, demand="its owner is warned", check=_warned),
+    Gate(
+        name="grace-over",
+        stage=Stage.DEED,
+        demand="the warning's grace is over",
+        check=_deadline_passed,
+        asked=_is_warned,
+    ),
+    Gate(
+        name="schedule-open",
+        stage=Stage.DEED,
+        demand="the policy's schedule is open",
+        check=_schedule_open,
+        asked=_is_warned,
+    ),
+    Gate(
+        name="pressure",
+        stage=Stage.DEED,
+        demand="somebody waits for its GPUs, where the policy wants that",
+        check=_under_pressure,
+        asked=_is_warned,
+    ),
+    Gate(
+        name="bounds",
+        stage=Stage.DEED,
+        demand="not too much was reclaimed lately",
+        check=_within_bounds,
+        asked=_is_warned,
+    ),
 )
 """In this order; a job that passes all is reclaimed, after a second look."""
 
 
-def holds(case: Case) -> Iterator[tuple[Gate, Hold | None]]:
-    """Every gate with what it says."""
-    return ((gate, gate.check(case)) for gate in GATES)
-
-
 def first_hold(case: Case) -> tuple[Gate, Hold] | None:
     """The first gate that holds the job back; None for one that is due."""
-    return next(_held(holds(case)), None)
-
-
-def _held(answers: Iterable[tuple[Gate, Hold | None]]) -> Iterator[tuple[Gate, Hold]]:
-    return ((gate, hold) for gate, hold in answers if hold is not None)
+    return next(((gate, hold) for gate in GATES if (hold := gate.check(case)) is not None), None)
 
 
 # ------------------------------------------------------------------------------------------------------------ questions
@@ -361,32 +499,40 @@ def _held(answers: Iterable[tuple[Gate, Hold | None]]) -> Iterator[tuple[Gate, H
 def idle_after(own: timedelta | None, traits: JobTraits, policy: EffectivePolicy) -> timedelta:
     """How long a job must be idle: its own wish within 10m..24h, else its class's or the policy's."""
     if own is None:
-        return policy.reclaim.of(traits).idle_after
+        return policy.reclaim_of(traits).idle_after
     return min(max(own, OWN_IDLE_AFTER[0]), OWN_IDLE_AFTER[1])
 
 
-def trusted_type(job: Candidate, policy: EffectivePolicy) -> JobType:
-    """What the job says it is, where its word is taken."""
-    own_word = job.job_type in {JobType.SERVING, JobType.INTERACTIVE}
-    return JobType.TRAINING if own_word and not policy.trusted_job_types else job.job_type
-
-
 def reclaimable_cause(job: Candidate, policy: EffectivePolicy, now: datetime) -> Finding | None:
-    """The open finding that makes the job reclaimable. The metrics must show it: that the manifest promises an end
-    without release says nothing of a job that still works on its CPUs. A rule that the policy turns off, or exempts
-    the job from, is no reason.
+    """The open finding that makes the job reclaimable."""
+    return next((one for one in _suspects(job) if _doubt(one, job, policy, now) is None), None)
+
+
+def _suspects(job: Candidate) -> Iterator[Finding]:
+    """The open findings of causes in which nobody waits for the GPUs' work, in the order of the causes."""
+    return (one for cause in RECLAIMABLE for one in job.findings if one.category is cause and one.is_open)
+
+
+def _doubt(finding: Finding, job: Candidate, policy: EffectivePolicy, now: datetime) -> Hold | None:
+    """Why a finding is no reason to take the GPUs. The metrics must show it: that the manifest promises an end without
+    release says nothing of a job that still works on its CPUs.
     """
-    return next(
-        (
-            finding
-            for category in RECLAIMABLE
-            for finding in job.findings
-            if finding.category is category
-            and finding.is_open
-            and finding.confidence in SURE
-            and Source.METRICS in finding.sources
-            and policy.action(finding.rule, Action.WARN) is not Action.OFF
-            and policy.exemption(finding.rule, job.labels, now) is None
-        ),
-        None,
-    )
+    if policy.action(finding.rule, Action.WARN) is Action.OFF:
+        return Hold(outcome=Outcome.RESTS, reason=f"the policy turns {finding.rule} off")
+    exemption = policy.exemption(finding.rule, job.labels, now)
+    if exemption is not None:
+        reason = f"exempt by policy from {finding.rule}: {exemption.reason}"
+        return Hold(outcome=Outcome.RESTS, reason=reason, until=exemption.until)
+    if finding.confidence not in SURE:
+        return Hold(outcome=Outcome.RESTS, reason=f"{finding.category} is only possible")
+    if Source.METRICS not in finding.sources:
+        return Hold(outcome=Outcome.RESTS, reason=f"{finding.category} is what its manifest says, not its metrics")
+    return None
+
+
+def later(time: datetime, by: timedelta) -> datetime:
+    """The time that comes `by` later; the last one there is where the calendar ends."""
+    try:
+        return time + by
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)

@@ -1,12 +1,13 @@
 """What is remembered of a job on its way to being reclaimed: `status.reclaim`, the only memory there is."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from stoker.models.dljob import MAX_HISTORY, ReclaimStatus
 from stoker.models.finding import rfc3339, single_line
 from stoker.models.vocabulary import ReclaimMode, ReclaimState
+from stoker.reclaim.transitions import WARNABLE
 
 MAX_REASON = 512
 
@@ -37,16 +38,19 @@ class Record:
     @property
     def has_warning(self) -> bool:
         """Whether a recorded warning is in force."""
-        return self.warned_at is not None and self.deadline is not None
+        return self.state in WARNABLE and self.warned_at is not None and self.deadline is not None
 
     def without_warning(self) -> "Record":
         """The same with no warning in force."""
         return replace(self, rule=None, warned_at=None, deadline=None, job_uid=None, pod_uids=frozenset())
 
-    def remembering(self, now: datetime, words: str) -> "Record":
-        """The same with one more line of history; the oldest falls out."""
+    def remembering(self, now: datetime, words: str, *, over: str | None = None) -> "Record":
+        """The same with one more line of history; the oldest falls out. In place of the last line where that says
+        something that begins with `over`: a flurry of such news is one.
+        """
         line = f"{rfc3339(now)} {single_line(words)}"
-        return replace(self, history=(*self.history, line)[-MAX_HISTORY:])
+        again = over is not None and self.history and self.history[-1].partition(" ")[2].startswith(over)
+        return replace(self, history=(*(self.history[:-1] if again else self.history), line)[-MAX_HISTORY:])
 
     @classmethod
     def from_status(cls, status: ReclaimStatus | None) -> "Record":
@@ -59,15 +63,15 @@ class Record:
             rule=status.rule,
             handled_resume=status.handled_resume,
             handled_snooze=status.handled_snooze,
-            idle_since=status.idle_since,
-            warned_at=status.warned_at,
-            deadline=status.deadline,
+            idle_since=_utc(status.idle_since),
+            warned_at=_utc(status.warned_at),
+            deadline=_utc(status.deadline),
             action=None if status.action is None else ReclaimMode(status.action),
             job_uid=status.job_uid,
             pod_uids=frozenset(status.pod_uids),
-            reclaimed_at=status.reclaimed_at,
-            resumed_at=status.resumed_at,
-            snoozed_until=status.snoozed_until,
+            reclaimed_at=_utc(status.reclaimed_at),
+            resumed_at=_utc(status.resumed_at),
+            snoozed_until=_utc(status.snoozed_until),
             snoozes=status.snoozes or 0,
             policy=status.policy,
             notified=status.notified,
@@ -97,6 +101,16 @@ class Record:
             "history": list(self.history),
         }
         return {key: value for key, value in entry.items() if value not in (None, "", [])}
+
+
+def _utc(time: datetime | None) -> datetime | None:
+    """The time in UTC; what lies beyond UTC's calendar is moved into it."""
+    if time is None:
+        return None
+    try:
+        return time.astimezone(UTC)
+    except OverflowError:
+        return time.replace(tzinfo=UTC)
 
 
 def _time(time: datetime | None) -> str | None:

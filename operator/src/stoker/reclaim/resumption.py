@@ -37,7 +37,18 @@ def resumed(
     if not (asked or edge) or not concerned or for_good:
         return Resumption(record=record)
     how = "annotation stoker.dev/resume" if asked else "spec.suspend set from true to false"
-    was = record.state
+    return _brought_back(record, how, annotation or rfc3339(now), now)
+
+
+def started_by_hand(record: Record, now: datetime) -> Resumption:
+    """Take it that somebody has started a reclaimed job past Stoker. To suspend it again would be a reclaim that nobody
+    was warned of.
+    """
+    return _brought_back(record, "its Job was started by hand", rfc3339(now), now)
+
+
+def _brought_back(record: Record, how: str, episode: str, now: datetime) -> Resumption:
+    was, numbers = record.state, _numbers(record, how)
     record = replace(
         record.without_warning(),
         state=ReclaimState.ACTIVE,
@@ -50,6 +61,16 @@ def resumed(
         "The job is resumed; its script starts anew." if was is ReclaimState.RECLAIMED else "The job is not reclaimed."
     )
     return Resumption(
-        record=record,
-        notices=(Notice(reason=NoticeReason.RESUMED, message=message, episode=annotation or rfc3339(now)),),
+        record=record, notices=(Notice(reason=NoticeReason.RESUMED, message=message, episode=episode, numbers=numbers),)
     )
+
+
+def _numbers(before: Record, how: str) -> dict[str, str | int | float]:
+    """What was undone, which the record forgets."""
+    times = {"idleSince": before.idle_since, "warnedAt": before.warned_at, "deadline": before.deadline}
+    return {
+        "how": how,
+        "was": before.state.value if before.state is not None else "unknown",
+        **({"policy": before.policy} if before.policy is not None else {}),
+        **{name: rfc3339(time) for name, time in times.items() if time is not None},
+    }

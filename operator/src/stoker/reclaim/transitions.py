@@ -9,7 +9,7 @@ from stoker.models.vocabulary import ReclaimState
 class Outcome(StrEnum):
     """What a look at the job has found, or what has happened to it. The values stand in the documentation's table."""
 
-    UNKNOWN = "the metrics say nothing"
+    UNKNOWN = "it is not known whether it works"
     WORKS = "it works, waits, or must not be touched"
     RESTS = "it rests, and a condition of a reclaim is missing"
     EXEMPT = "it is exempt"
@@ -48,8 +48,8 @@ TRANSITIONS: Mapping[ReclaimState, Mapping[Outcome, ReclaimState]] = {
     ReclaimState.RECLAIMED: {Outcome.RESUMED: ReclaimState.ACTIVE},
 }
 """Where each outcome leads from each state; what is absent can't happen, and changes nothing."""
-KEEPS_WARNING = frozenset({Outcome.UNKNOWN, Outcome.HELD, Outcome.DUE, Outcome.FREED})
-"""Every other outcome ends a warning, or replaces it."""
+WARNABLE = frozenset(state for state, ways in TRANSITIONS.items() if Outcome.DUE in ways)
+"""States in which a warning may stand; in any other the marks of one are nobody's."""
 
 
 def after(state: ReclaimState | None, outcome: Outcome) -> ReclaimState:
