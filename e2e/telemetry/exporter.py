@@ -148,7 +148,8 @@ def exposition(series: Iterable[Series]) -> str:
     """The Prometheus text format, the series of a name together."""
     lines: dict[str, list[str]] = defaultdict(list)
     for one in series:
-        lines[one.name].append(f"{one.name}{{{one.labels}}} {one.value}")
+        time = "" if one.taken_at is None else f" {round(one.taken_at * 1000)}"
+        lines[one.name].append(f"{one.name}{{{one.labels}}} {one.value}{time}")
     return "".join("\n".join(group) + "\n" for group in lines.values())
 
 

@@ -31,8 +31,10 @@ def write_open_metrics(file: TextIO, pods: Sequence[PlayedPod], *, until: float,
         # a series' samples must come in order, those of different series in any: one time after the other is fine
         for at in times:
             lines = [
-                f'{one.name}{{{one.labels},job="{job}"}} {one.value} {at:.3f}\n'
+                f'{one.name}{{{one.labels},job="{job}"}} {one.value} {one.taken_at or at:.3f}\n'
                 for job, one in _at(player, at, interval)
+                # Prometheus takes no sample from before the end of what it has.
+                if one.taken_at is None or one.taken_at <= until
             ]
             file.writelines(lines)
             samples += len(lines)

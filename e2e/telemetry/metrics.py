@@ -1,12 +1,13 @@
 """Samples under the names and labels that dcgm-exporter and cAdvisor give them."""
 
+import math
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from e2e.telemetry.products import Product, product_named
-from e2e.telemetry.samples import GpuSample, PodSample, Program
+from e2e.telemetry.samples import Export, GpuSample, PodSample, Program
 from e2e.telemetry.scenario import Scenario
 
 DCGM_JOB, CADVISOR_JOB = "dcgm-exporter", "kubelet"
@@ -87,11 +88,14 @@ class PlayedPod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One series: `labels` as they stand between the braces."""
+    """A sample of one series: `labels` as they stand between the braces. `taken_at` is the time that it carries, in
+    seconds since the epoch; None: that of the scrape.
+    """
 
     name: str
     labels: str
     value: float
+    taken_at: float | None = None
 
 
 class PodPlayer:
@@ -111,7 +115,8 @@ class PodPlayer:
         """Its GPUs' series at `at` (seconds since the epoch); at rest while the container has not started."""
         for slot, labels in enumerate(self._gpus):
             sample = self._program.gpu(slot, at - self.pod.started if self.pod.started is not None else -1.0, interval)
-            yield from dcgm_series(labels, sample, self._product)
+            for one in dcgm_series(labels, sample, self._product):
+                yield replace(one, taken_at=at + self._program.clock) if self._program.clock else one
 
     def cadvisor(self, at: float) -> Iterator[Series]:
         """Its containers' series; none while the container has not started."""
@@ -134,6 +139,8 @@ def idle_series(gpu: Gpu, sample: GpuSample, product: Product) -> Iterator[Serie
 
 def dcgm_series(labels: str, sample: GpuSample, product: Product) -> Iterator[Series]:
     """One GPU's sample under dcgm-exporter's names, in its units."""
+    if sample.export is Export.NOTHING:
+        return
     works = sample.memory > 0 or sample.util > 0
     values = (
         product.clock if works else product.idle_clock,
@@ -153,7 +160,7 @@ def dcgm_series(labels: str, sample: GpuSample, product: Product) -> Iterator[Se
         round(sample.rx),
     )
     for name, value in zip(DCGM_METRICS, values, strict=True):
-        yield Series(name=name, labels=labels, value=value)
+        yield Series(name=name, labels=labels, value=value if sample.export is Export.VALUES else math.nan)
     if sample.links is not None:
         yield Series(name=LINKS, labels=labels, value=round(sample.links / 1e6))
 

@@ -1,6 +1,7 @@
 """What is seen of a program at a moment, whoever plays it."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from e2e.telemetry.products import Product
@@ -8,6 +9,16 @@ from e2e.telemetry.products import Product
 
 class ScenarioError(ValueError):
     """A scenario can't be read; the message names the place, the value and what is allowed."""
+
+
+class Export(StrEnum):
+    """What the exporter makes of a GPU."""
+
+    VALUES = "values"
+    NAN = "nan"
+    """Every value is none."""
+    NOTHING = "nothing"
+    """The GPU has no series."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +41,7 @@ class GpuSample:
     xid: float
     energy: float
     links: float | None = None
+    export: Export = Export.VALUES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +66,11 @@ class PodSample:
 
 class Program(Protocol):
     """What a pod plays: a pure function of the seconds since its container's start."""
+
+    @property
+    def clock(self) -> float:
+        """Seconds by which the clock that stamps its GPUs' samples is ahead; 0 where Prometheus stamps them."""
+        ...
 
     def gpu(self, index: int, t: float, interval: float = 30.0) -> GpuSample:
         """The pod's GPU `index` at that time; means over the last `interval` seconds where the exporter has means."""

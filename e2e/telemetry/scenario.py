@@ -20,7 +20,9 @@ of each GPU  `util`, `encoder`, `decoder`                  percent of the time t
              `tensor`, `dram`                              percent of the time that tensor cores and memory are busy
              `rx`, `tx`                                    PCIe traffic, host to GPU and back, bytes a second
              `power`                                       watts
+             `engine`                                      percent of the time that the graphics engine is busy
              `xid`                                         the number of the last error
+             `export`                                      `values`, `nan` or `nothing`: what the exporter makes of it
 of the pod   `cpu`                                         cores
              `rss`                                         bytes of memory
              `netRx`, `netTx`, `diskRead`, `diskWrite`     bytes a second
@@ -29,10 +31,12 @@ of some      `gpus: {"4-7": {...}, "0,2": {...}}`          other values for some
 ===========  ============================================  ===========================================================
 
 A phase says all: nothing carries over from the one before. What it leaves out is what a plausible training program
-would show at this `util`: memory 60 % when busy, none at 0; tensor and memory activity, PCIe traffic and power in
-proportion; a core and a few GiB. At `util: 0` with `memory` the GPU has a CUDA context and its power at rest.
+would show at this `util`: memory 60 % when busy, none at 0; the engine, tensor and memory activity, PCIe traffic and
+power in proportion; a core and a few GiB. At `util: 0` with `memory` the GPU has a CUDA context and its power at rest.
 
 The end of the last phase does not end the program: its values stay.
+
+With `clock: -5m` beside `phases` the GPUs' samples carry times of a clock that is five minutes behind.
 
 Instead of phases, `simulate: {case: checkpoint-remote, seed: 7}` plays a job of the physical simulator (simulator/),
 each pod its rank's part; the Job must have that job's pods and GPUs.
@@ -51,11 +55,12 @@ from typing import Any, cast
 import yaml
 
 from e2e.telemetry.products import Product
-from e2e.telemetry.samples import GpuSample, PodSample, Program, ScenarioError, idle_gpu
+from e2e.telemetry.samples import Export, GpuSample, PodSample, Program, ScenarioError, idle_gpu
 from e2e.telemetry.simulated import SimulatedProgram, simulated
 
-GPU_KEYS = ("util", "memory", "tensor", "dram", "rx", "tx", "power", "encoder", "decoder", "xid")
+GPU_KEYS = ("util", "memory", "tensor", "dram", "rx", "tx", "power", "encoder", "decoder", "xid", "engine", "export")
 POD_KEYS = ("cpu", "rss", "netRx", "netTx", "diskRead", "diskWrite")
+_EXPORTS = tuple(Export)
 _PERCENTS = frozenset({"util", "tensor", "dram", "encoder", "decoder"})
 _STRUCTURE = frozenset({"for", "repeat", "phases", "gpus", "ranks"})
 _SIZE = re.compile(r"([0-9.]+)\s*([kKMGT]i?)?B?(?:/s)?")
@@ -148,9 +153,19 @@ def _add(one: _Vector, other: _Vector) -> _Vector:
 class PhasedProgram:
     """A scenario's phases on one pod: its rank, its GPUs, their model."""
 
-    def __init__(self, pod: _Timeline, gpus: Sequence[_Timeline], product: Product, seed: int, noise: float) -> None:
+    def __init__(
+        self,
+        pod: _Timeline,
+        gpus: Sequence[_Timeline],
+        product: Product,
+        seed: int,
+        *,
+        noise: float,
+        clock: float,
+    ) -> None:
         self._pod, self._gpus = pod, gpus
         self._product, self._seed, self._noise = product, seed, noise / 100
+        self.clock = clock
 
     def gpu(self, index: int, t: float, interval: float = 30.0) -> GpuSample:
         """The pod's GPU `index` at `t` seconds after the container's start.
@@ -172,11 +187,11 @@ class PhasedProgram:
         if 0 < util < 100:
             util = min(100.0, max(1.0, util + 100 * noise))
         # what is at rest is exactly at rest; only activity is noisy, and only means over an interval carry its past
-        active = factor if mean[0] > 0 else 1.0
+        active = factor if mean[0] > 0 or mean[10] > 0 else 1.0
         power = level[6] * factor if level[0] > 0 else level[6]
         return GpuSample(
             util=util,
-            engine=min(1.0, mean[0] / 100 * active),
+            engine=min(1.0, mean[10] / 100 * active),
             memory=min(level[1], product.memory),
             tensor=min(1.0, mean[2] / 100 * active),
             dram=min(1.0, mean[3] / 100 * active),
@@ -187,6 +202,7 @@ class PhasedProgram:
             decoder=last_second[8],
             xid=level[9],
             energy=now[6],
+            export=_EXPORTS[int(level[11])],
         )
 
     def pod(self, t: float) -> PodSample:
@@ -241,9 +257,10 @@ class Scenario:
         if isinstance(document, list):
             document = {"phases": document}
         self._simulated = _simulated(document["simulate"]) if "simulate" in document else None
-        _only(document, {"simulate"} if self._simulated else {"seed", "noise", "phases"}, "scenario")
+        _only(document, {"simulate"} if self._simulated else {"seed", "noise", "clock", "phases"}, "scenario")
         self._seed = int(_number(document.get("seed", 0), "seed"))
         self._noise = _number(document.get("noise", 2), "noise")
+        self._clock = _ahead(document.get("clock", 0))
         self._phases = document.get("phases", [{}])
         if self._simulated:
             return
@@ -267,7 +284,8 @@ class Scenario:
                 "phases",
                 lambda phase, place, index=index: _gpu_vector(phase, rank, index, product, place),
             )
-        return PhasedProgram(pod, [tracks[index] for index in range(gpus)], product, self._seed + rank, self._noise)
+        shown = [tracks[index] for index in range(gpus)]
+        return PhasedProgram(pod, shown, product, self._seed + rank, noise=self._noise, clock=self._clock)
 
 
 def duration(text: object, place: str = "duration") -> float:
@@ -278,6 +296,12 @@ def duration(text: object, place: str = "duration") -> float:
     if not parts or "".join(number + unit for number, unit in parts) != str(text):
         raise ScenarioError(f"{place}: {text!r} is not a duration such as 90s or 1h30m")
     return float(sum(float(number) * _SECONDS[unit] for number, unit in parts))
+
+
+def _ahead(value: object) -> float:
+    """Seconds of `5m`, or of `-5m`."""
+    text = str(value)
+    return -duration(text[1:], "clock") if text.startswith("-") else duration(value, "clock")
 
 
 def _simulated(value: object) -> tuple[str, int]:
@@ -355,6 +379,8 @@ def _gpu_vector(phase: Mapping[str, Any], rank: int, index: int, product: Produc
         "encoder": _percent(values.get("encoder", 0), f"{place}.encoder"),
         "decoder": _percent(values.get("decoder", 0), f"{place}.decoder"),
         "xid": _number(values.get("xid", 0), f"{place}.xid"),
+        "engine": _percent(values.get("engine", util), f"{place}.engine"),
+        "export": float(_export(values.get("export", Export.VALUES), f"{place}.export")),
     }
     return tuple(vector[key] for key in GPU_KEYS)
 
@@ -421,6 +447,13 @@ def _size(value: object, place: str) -> float:
     if match is None:
         raise ScenarioError(f"{place}: {value!r} is not a size or rate such as 40GiB or 800MB/s")
     return float(match[1]) * _UNITS[match[2] or ""]
+
+
+def _export(value: object, place: str) -> int:
+    """The place of the word in _EXPORTS."""
+    if not isinstance(value, str) or value not in _EXPORTS:
+        raise ScenarioError(f"{place}: {value!r} is not one of {', '.join(_EXPORTS)}")
+    return _EXPORTS.index(Export(value))
 
 
 def _memory(value: object, product: Product, place: str) -> float:

@@ -24,6 +24,8 @@ class SimulatedProgram:
     Memory and power are then those of the GPU at hand in proportion. What the job does at the end of its life goes on.
     """
 
+    clock = 0.0
+
     def __init__(self, case: str, seed: int, *, rank: int, gpus: int, product: Product) -> None:
         """Raises ScenarioError for a pod that the job doesn't have, or that has other GPUs there."""
         job = simulated(case, seed)

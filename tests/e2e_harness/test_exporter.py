@@ -1,5 +1,6 @@
 """Who has which GPU, and what the exporter shows of it."""
 
+import math
 from typing import Any
 
 from e2e.telemetry.exporter import Stage, exposition
@@ -102,6 +103,21 @@ def test_a_running_pod_shows_its_scenario_in_the_exporters_units() -> None:
     network = [one for one in player.cadvisor(START + 100) if one.name == "container_network_receive_bytes_total"]
     assert [one.value for one in network] == [1e8]
     assert "container=" not in network[0].labels
+
+
+def test_a_gpu_without_values_shows_none_or_no_series() -> None:
+    scenario = "[{gpus: {'0': {export: nothing}, '1': {export: nan}}}]"
+    (player,) = stage(pod("a", 2, scenario=scenario)).players()
+    series = list(player.dcgm(START + 60, 30))
+    assert {one.labels.split(",")[0] for one in series} == {'gpu="1"'}
+    assert all(math.isnan(one.value) for one in series)
+
+
+def test_the_samples_of_another_clock_carry_its_time() -> None:
+    (player,) = stage(pod("a", 1, scenario="{clock: -5m, phases: [{}]}")).players()
+    shown = exposition(player.dcgm(START + 600, 30))
+    assert all(line.endswith(f" {round(START + 300) * 1000}") for line in shown.splitlines())
+    assert all(one.taken_at is None for one in player.cadvisor(START + 600))
 
 
 def test_a_scenario_with_a_mistake_leaves_the_pod_at_rest() -> None:

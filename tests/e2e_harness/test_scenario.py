@@ -55,6 +55,12 @@ def test_a_fast_loop_aliases_in_utilization_but_not_in_engine_activity() -> None
     assert [program.gpu(0, t, 30).engine for t in (102, 104, 105)] == pytest.approx([0.6] * 3)
 
 
+def test_the_engine_and_what_is_exported_can_be_set_apart_from_utilization() -> None:
+    program = play("{noise: 0, phases: [{util: 99, engine: 0, gpus: {'1': {export: nan}}}]}", gpus=2)
+    assert (program.gpu(0, 100).util, program.gpu(0, 100).engine) == (99, 0)
+    assert [program.gpu(index, 100).export for index in (0, 1)] == ["values", "nan"]
+
+
 def test_some_gpus_and_some_ranks_differ() -> None:
     text = """
     noise: 0
@@ -90,6 +96,8 @@ def test_sizes_and_rates_have_units() -> None:
         ("phases: 3", "phases: 3 is not a list of phases"),
         ("[3]", r"phases\[0\]: 3 is not a phase"),
         ("[", "not YAML"),
+        ("[{export: some}]", r"export: 'some' is not one of values, nan, nothing"),
+        ("{clock: early}", r"clock: 'early' is not a duration"),
         ("[{rx: fast}]", r"rx: 'fast' is not a size"),
     ],
 )
