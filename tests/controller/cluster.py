@@ -81,7 +81,15 @@ class FakeApi:
             raise AlreadyExistsError("create", code=409, reason="AlreadyExists")
         return self.store(resource, namespace, body)
 
-    async def patch(self, resource: Resource, namespace: str | None, name: str, body: Mapping[str, Any]) -> Object:
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+    ) -> Object:
         self._ask(f"patch {resource.plural}")
         known = self._find(resource, namespace, name)
         self._fence(known, body)

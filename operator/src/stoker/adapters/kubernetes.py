@@ -71,7 +71,8 @@ NAMESPACES = Resource("", "v1", "namespaces")
 CORE_EVENTS = Resource("", "v1", "events")
 EVENTS = Resource("events.k8s.io", "v1", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
-WORKLOADS = Resource("kueue.x-k8s.io", "v1beta1", "workloads")
+WORKLOADS = tuple(Resource("kueue.x-k8s.io", version, "workloads") for version in ("v1beta2", "v1beta1"))
+"""Kueue's view of a job, in the versions that this one can use, the newest first."""
 
 
 class ApiError(Exception):
@@ -131,8 +132,18 @@ class KubernetesApi(Protocol):
         """Create an object."""
         ...
 
-    async def patch(self, resource: Resource, namespace: str | None, name: str, body: Mapping[str, Any]) -> Object:
-        """Merge `body` into an object (RFC 7386); metadata.resourceVersion in it is a precondition."""
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+    ) -> Object:
+        """Merge `body` into an object, or its subresource (RFC 7386); metadata.resourceVersion in it is a
+        precondition.
+        """
         ...
 
     async def replace(
@@ -226,8 +237,17 @@ class Kubernetes:
     async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> Object:
         return await self._request("POST", resource.path(namespace), body=body)
 
-    async def patch(self, resource: Resource, namespace: str | None, name: str, body: Mapping[str, Any]) -> Object:
-        return await self._request("PATCH", resource.path(namespace, name), body=body, content_type=MERGE_PATCH)
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+    ) -> Object:
+        path = resource.path(namespace, name, subresource)
+        return await self._request("PATCH", path, body=body, content_type=MERGE_PATCH)
 
     async def replace(
         self,

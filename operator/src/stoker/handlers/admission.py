@@ -1,7 +1,8 @@
 """The admission process: kopf watches the policies and the namespaces and runs our server, which answers the reviews.
 
 It is a process of its own, since the controller's pauses must not hold up reviews. Any number of replicas serve side
-by side: nothing is written to the cluster, and the webhook's configuration is the chart's alone.
+by side: nothing is written to the cluster, but when people open sessions in jobs' pods where that is asked for, and the
+webhook's configuration is the chart's alone.
 """
 
 import asyncio
@@ -16,7 +17,8 @@ from typing import Any
 
 import kopf
 
-from stoker.adapters.kubernetes import NAMESPACES, POLICIES, Kubernetes
+from stoker.adapters.clock import SystemClock
+from stoker.adapters.kubernetes import NAMESPACES, PODS, POLICIES, Kubernetes
 from stoker.admission.policies import Surroundings
 from stoker.catalogue import all_rules
 from stoker.handlers.admission_metrics import AdmissionMetrics
@@ -28,6 +30,7 @@ from stoker.handlers.policy_review import PolicyReviewer
 from stoker.handlers.process import until_one_ends, watch_only, watches
 from stoker.handlers.review_pool import ReviewPool
 from stoker.handlers.server import AdmissionServer, Route, ServerSettings
+from stoker.handlers.sessions import Sessions
 from stoker.models import dljob, policy
 from stoker.models.meta import API_VERSION, GROUP
 from stoker.models.policy import BUILT_IN
@@ -36,6 +39,7 @@ logger = logging.getLogger(__name__)
 
 JOBS_PATH = "/validate/dljobs"
 POLICIES_PATH = "/validate/utilizationpolicies"
+SESSIONS_PATH = "/validate/sessions"
 """The paths that the chart's webhook configuration names."""
 
 
@@ -43,7 +47,7 @@ POLICIES_PATH = "/validate/utilizationpolicies"
 class AdmissionSettings:
     """How the admission process runs. Times in seconds.
 
-    `surroundings`: what policies must fit.
+    `surroundings`: what policies must fit. `notes_sessions`: whether sessions in pods are reviewed, too.
     `list_interval`: how often the watched policies and namespaces are compared with a list. `exit_timeout`: how long
     stopping may take before the process kills itself; below the pod's terminationGracePeriodSeconds, above the
     server's delay and timeout. `review_threads`: reviews compute, and computing threads of Python take turns; two
@@ -52,6 +56,7 @@ class AdmissionSettings:
 
     server: ServerSettings
     surroundings: Surroundings = field(default_factory=Surroundings)
+    notes_sessions: bool = False
     health_port: int = 8081
     review_threads: int = 1
     list_interval: float = 120.0
@@ -77,13 +82,15 @@ async def serve(settings: AdmissionSettings) -> None:
     policies = metrics.counting(
         policy.KIND, PolicyReviewer(view.in_force, view.namespaces, all_rules(), settings.surroundings, _now)
     )
-    server = AdmissionServer(
-        settings.server,
-        [
-            Route(path=JOBS_PATH, group=GROUP, resource=dljob.PLURAL, reviewer=jobs),
-            Route(path=POLICIES_PATH, group=GROUP, resource=policy.PLURAL, reviewer=policies),
-        ],
-    )
+    sessions = Sessions(SystemClock(), metrics.session)
+    routes = [
+        Route(path=JOBS_PATH, group=GROUP, resource=dljob.PLURAL, reviewer=jobs),
+        Route(path=POLICIES_PATH, group=GROUP, resource=policy.PLURAL, reviewer=policies),
+    ]
+    if settings.notes_sessions:
+        opened = metrics.counting("Session", sessions)
+        routes.append(Route(path=SESSIONS_PATH, group=PODS.group, resource=PODS.plural, reviewer=opened))
+    server = AdmissionServer(settings.server, routes)
     warm_up()
     async with AsyncExitStack() as stack:
         stack.callback(pool.close)
@@ -98,7 +105,7 @@ async def serve(settings: AdmissionSettings) -> None:
         )
         api = await stack.enter_async_context(await Kubernetes.connect())
         listing = view.keep_listed(api, interval=settings.list_interval, retry=settings.list_retry)
-        await until_one_ends(listing, _watch(view, server, settings))
+        await until_one_ends(listing, sessions.run(api), _watch(view, server, settings))
 
 
 async def _watch(view: ClusterView, server: AdmissionServer, settings: AdmissionSettings) -> None:
@@ -168,4 +175,4 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-__all__ = ["AdmissionSettings", "JOBS_PATH", "POLICIES_PATH", "ServerSettings", "run", "serve"]
+__all__ = ["AdmissionSettings", "JOBS_PATH", "POLICIES_PATH", "SESSIONS_PATH", "ServerSettings", "run", "serve"]

@@ -53,6 +53,13 @@ class AdmissionMetrics:
             buckets=SECONDS,
             registry=self.registry,
         )
+        self._sessions = Counter(
+            "stoker_admission_sessions",
+            "Sessions in jobs' pods that were opened, by what became of them: noted in the DLJob's status, failed, or"
+            " dropped as too many came at once.",
+            ["result"],
+            registry=self.registry,
+        )
         self.registry.register(_PolicyCollector(policies))
         ProcessCollector(registry=self.registry)
 
@@ -73,6 +80,10 @@ class AdmissionMetrics:
             return answer
 
         return counted
+
+    def session(self, result: str) -> None:
+        """Count a session: noted, failed or dropped."""
+        self._sessions.labels(result).inc()
 
     async def page(self, _: web.Request) -> web.Response:
         """All of it, in Prometheus' text format."""
