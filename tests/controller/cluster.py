@@ -36,6 +36,8 @@ class FakeApi:
     def __init__(self) -> None:
         self.objects: dict[tuple[Resource, str | None, str], Object] = {}
         self.requests: list[str] = []
+        self.unserved: set[Resource] = set()
+        """Resources that this server does not have."""
         self.before: Callable[[str], None] = lambda _: None
         self._version = 0
 
@@ -72,7 +74,14 @@ class FakeApi:
         self, resource: Resource, namespace: str | None = None, *, labels: str | None = None, fields: str | None = None
     ) -> tuple[list[Object], str]:
         self._ask(f"list {resource.plural}")
-        found = [deepcopy(obj) for key, obj in self.objects.items() if key[:2] == (resource, namespace)]
+        if resource in self.unserved:
+            raise NotFoundError("list", code=404, reason="no reason given")
+        wanted = dict(part.split("=", 1) for part in labels.split(",")) if labels else {}
+        found = [
+            deepcopy(obj)
+            for key, obj in self.objects.items()
+            if key[:2] == (resource, namespace) and wanted.items() <= obj["metadata"].get("labels", {}).items()
+        ]
         return found, str(self._version)
 
     async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> Object:

@@ -47,7 +47,7 @@ class World:
     def _reconciler(self) -> Reconciler:
         policies = Policies(self.store.policies, self.store.namespaces)
         manifests = Manifests(policies, self.clock)
-        children = Children(self.api, self.store)
+        self.children = children = Children(self.api, self.store, self.clock)
         events = EventWriter(self.api, self.clock, instance="test")
         self.publisher = publisher = Publisher(self.api, self.store, events, self._meter)
         reclaimer = Reclaimer(

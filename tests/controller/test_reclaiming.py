@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from stoker.adapters.events import EventWriter
-from stoker.adapters.kubernetes import DLJOBS, JOBS, PODS, POLICIES, ApiError, ConflictError, Resource
+from stoker.adapters.kubernetes import (
+    DLJOBS,
+    JOBS,
+    PODS,
+    POLICIES,
+    WORKLOADS,
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    Resource,
+)
 from stoker.controller.children import Children
 from stoker.controller.circumstances import ClusterSurroundings
 from stoker.controller.findings import recorded
@@ -19,6 +29,7 @@ from stoker.controller.publishing import Publisher
 from stoker.controller.queue import Transient
 from stoker.controller.reclaiming import Reclaimer, freed
 from stoker.controller.store import Store
+from stoker.controller.suspension import Switch
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, rfc3339
 from stoker.models.screen import GpuWindow, MetricsUnavailable, Question, Screen
@@ -104,7 +115,7 @@ class World:
         policies = Policies(self.store.policies, self.store.namespaces)
         self.reclaimer = Reclaimer(
             self.api,
-            Children(self.api, self.store),
+            Children(self.api, self.store, clock),
             Publisher(self.api, self.store, EventWriter(self.api, clock, instance="test")),
             policies,
             Manifests(policies, clock),
@@ -166,16 +177,17 @@ async def test_the_place_is_taken_then_the_intent_recorded_then_the_job_suspende
 
 def test_a_job_is_reclaimed_when_its_last_pod_has_ended() -> None:
     record = Record(state=ReclaimState.RECLAIMING, action=ReclaimMode.SUSPEND, idle_since=NOW)
-    child = {**job(), "metadata": {**job()["metadata"], "annotations": {"stoker.dev/suspended-by": "reclaim"}}}
-    child["spec"] = {"suspend": True}
-    waiting = freed(record, child, [pod()], NOW)
+    child = job(suspend=True, annotations={"stoker.dev/suspended-by": "reclaim"})
+    off = Switch(resource=JOBS, target=child)
+    waiting = freed(record, child, off, [pod()], NOW)
     assert (waiting.state, waiting.reclaimed_at) == (ReclaimState.RECLAIMING, None)
     assert "1 pod" in waiting.reason
-    ending = freed(record, {**child, "status": {"terminating": 2}}, [], NOW)
+    ending = freed(record, {**child, "status": {"terminating": 2}}, off, [], NOW)
     assert ending.state is ReclaimState.RECLAIMING, "the watch has told of the pods' end before the Job controller"
-    done = freed(record, child, [], NOW)
+    done = freed(record, child, off, [], NOW)
     assert (done.state, done.reclaimed_at) == (ReclaimState.RECLAIMED, NOW)
-    assert freed(record, {**child, "spec": {"suspend": False}}, [], NOW) is record, "an intent is not the deed"
+    on = Switch(resource=JOBS, target={**child, "spec": {"suspend": False}})
+    assert freed(record, child, on, [], NOW) is record, "an intent is not the deed"
 
 
 async def test_delete_mode_deletes_the_job() -> None:
@@ -301,3 +313,57 @@ async def test_nothing_is_taken_back_for_a_finding_that_the_last_examination_doe
     world = World()
     await world.reclaim(found=())
     assert (world.state, world.is_suspended) == ("Idle", False)
+
+
+# ------------------------------------------------------------------------------------------- Jobs that Kueue manages
+
+WORKLOAD = {
+    "metadata": {
+        "name": "job-bert-1f2a3",
+        "namespace": "team",
+        "labels": {"kueue.x-k8s.io/job-uid": JOB_UID},
+        "annotations": {},
+    },
+    "spec": {"queueName": "gpus"},
+}
+
+
+async def test_a_job_that_kueue_manages_is_reclaimed_through_its_workload() -> None:
+    """The Job is marked first, under the version that was read with its pods; then the Workload is deactivated."""
+    world = World()
+    world.api.store(WORKLOADS[0], "team", WORKLOAD)
+    await world.reclaim()
+    found = world.api.objects[WORKLOADS[0], "team", "job-bert-1f2a3"]
+    assert (found["spec"], found["metadata"]["annotations"]) == (
+        {"queueName": "gpus", "active": False},
+        {"stoker.dev/suspended-by": "reclaim"},
+    )
+    assert (world.is_suspended, world.state) == (False, "Reclaiming")
+    assert [one for one in world.api.requests if one.startswith("patch")] == ["patch jobs", "patch workloads"]
+
+
+@pytest.mark.parametrize("changed", ["job", "workload"])
+async def test_a_managed_job_that_changes_after_the_look_is_not_reclaimed(changed: str) -> None:
+    world = World()
+    world.api.store(WORKLOADS[0], "team", WORKLOAD)
+
+    def touch() -> None:
+        if changed == "job":
+            world.touch_job()
+        else:
+            world.api.store(WORKLOADS[0], "team", WORKLOAD)
+
+    world.change("replace dljobs", touch)
+    with pytest.raises(ConflictError):
+        await world.reclaim()
+    assert "active" not in world.api.objects[WORKLOADS[0], "team", "job-bert-1f2a3"]["spec"]
+
+
+async def test_a_job_whose_manager_cannot_be_told_is_only_reported_and_its_warning_stays() -> None:
+    world = World()
+    world.fail("list workloads", ForbiddenError("list", code=403, reason="Forbidden"))
+    await world.reclaim()
+    record = world.api.objects[DLJOBS, "team", "bert"]["status"]["reclaim"]
+    assert (world.is_suspended, record["state"]) == (False, "Warned")
+    assert "may not list Kueue's Workloads" in record["reason"]
+    assert record["deadline"] == world.record["deadline"]

@@ -139,13 +139,58 @@ async def test_a_suspension_is_fenced_by_the_version_that_was_read() -> None:
     assert world.api.objects[JOBS, "team", "bert"]["spec"]["suspend"] is False
 
 
-async def test_a_reclaimed_job_that_somebody_starts_is_suspended_again() -> None:
+async def test_a_reclaimed_job_that_somebody_starts_by_hand_is_resumed() -> None:
+    """To suspend it again would take GPUs without a warning."""
     world = World(status={"jobUID": JOB_UID, "reclaim": {"state": "Reclaimed", "action": "Suspend"}})
-    world.put_job()
+    world.put_job(annotations={"stoker.dev/suspended-by": "reclaim"})
     await world.reconcile()
     child = world.api.objects[JOBS, "team", "bert"]
-    assert child["spec"]["suspend"] is True
-    assert child["metadata"]["annotations"]["stoker.dev/suspended-by"] == "reclaim"
+    assert child["spec"]["suspend"] is False
+    assert "stoker.dev/suspended-by" not in child["metadata"]["annotations"]
+    assert (world.status["reclaim"]["state"], world.status["phase"]) == ("Active", "Pending")
+    assert world.status["reclaim"]["resumedAt"]
+
+
+async def test_that_a_reclaimed_job_was_started_is_asked_of_the_api_server() -> None:
+    """The watch may have told of the status, and not of the Job yet."""
+    world = World(status={"jobUID": JOB_UID, "reclaim": {"state": "Reclaimed", "action": "Suspend"}})
+    world.put_job()
+    world.api.store(JOBS, "team", job(suspend=True, annotations={"stoker.dev/suspended-by": "reclaim"}))
+    await world.reconcile()
+    assert (world.status["reclaim"]["state"], world.status["phase"]) == ("Reclaimed", "Reclaimed")
+
+
+async def test_a_job_that_is_deleted_by_hand_is_not_waiting_for_its_reclaim_any_more() -> None:
+    times = {"warnedAt": "2026-11-21T11:00:00Z", "deadline": "2026-11-21T11:30:00Z"}
+    for state in ("Warned", "Reclaiming"):
+        world = World(status={"jobUID": JOB_UID, "reclaim": {"state": state, "action": "Suspend", **times}})
+        await world.reconcile()
+        assert world.status["phase"] == "Failed"
+        assert world.status["reclaim"]["state"] == "Active"
+        assert "deadline" not in world.status["reclaim"]
+
+
+async def test_a_deleted_job_whose_pods_still_end_is_not_reclaimed_yet() -> None:
+    record = {"state": "Reclaiming", "action": "Delete", "warnedAt": "2026-11-21T11:00:00Z"}
+    world = World(status={"jobUID": JOB_UID, "reclaim": record})
+    world.put_pods(pod(terminating=True))
+    await world.reconcile()
+    assert (world.status["phase"], world.status["reclaim"]["state"]) == ("Reclaimed", "Reclaiming")
+    (suspended,) = (one for one in world.status["conditions"] if one["type"] == "Suspended")
+    assert (suspended["status"], suspended["reason"]) == ("False", "Terminating")
+
+
+async def test_a_deleted_job_that_a_finalizer_keeps_is_not_reclaimed_yet() -> None:
+    record = {"state": "Reclaiming", "action": "Delete", "warnedAt": "2026-11-21T11:00:00Z"}
+    world = World(status={"jobUID": JOB_UID, "reclaim": record})
+    going = job()
+    going["metadata"]["deletionTimestamp"] = "2026-11-21T11:59:00Z"
+    world.api.store(JOBS, "team", going)
+    await world.reconcile()
+    assert (world.status["phase"], world.status["reclaim"]["state"]) == ("Reclaimed", "Reclaiming")
+    del world.api.objects[JOBS, "team", "bert"]
+    await world.reconcile()
+    assert world.status["reclaim"]["state"] == "Reclaimed"
 
 
 async def test_the_owners_word_is_written_before_the_job_is_resumed() -> None:

@@ -79,11 +79,11 @@ def test_a_pod_that_has_succeeded_is_not_missed() -> None:
 
 
 def test_suspended_by_us_is_true_only_once_no_pod_is_left() -> None:
-    child = job(suspend=True, annotations={"stoker.dev/suspended-by": "user"})
-    ending = observe(dljob(suspend=True), child, [pod(terminating=True)])
+    child = job(suspend=True)
+    ending = observe(dljob(suspend=True), child, [pod(terminating=True)], held=True)
     assert ending.phase is Phase.SUSPENDED
     assert fact(ending, ConditionType.SUSPENDED).reason == "Terminating"
-    ended = observe(dljob(suspend=True), child, [])
+    ended = observe(dljob(suspend=True), child, [], held=True)
     assert (fact(ended, ConditionType.SUSPENDED).status, ended.ready) == ("True", "0/1")
 
 
@@ -93,14 +93,20 @@ def test_suspended_by_somebody_else_is_queued() -> None:
     assert fact(seen, ConditionType.SUSPENDED).status == "False"
 
 
-def test_a_job_in_a_queue_is_not_suspended_by_us_and_that_is_said() -> None:
-    seen = observe(dljob(suspend=True), job(), [pod()])
-    assert (seen.phase, fact(seen, ConditionType.SUSPENDED).reason) == (Phase.RUNNING, "QueueManaged")
+def test_a_job_whose_manager_has_not_suspended_it_yet_counts_as_suspended_once_its_pods_are_gone() -> None:
+    seen = observe(dljob(suspend=True), job(), [pod()], held=True)
+    assert (seen.phase, fact(seen, ConditionType.SUSPENDED).reason) == (Phase.SUSPENDED, "Terminating")
+
+
+def test_a_job_that_cannot_be_suspended_runs_and_that_is_said() -> None:
+    seen = observe(dljob(suspend=True), job(), [pod()], unsuspendable="its queue says so")
+    suspended = fact(seen, ConditionType.SUSPENDED)
+    assert (seen.phase, suspended.reason) == (Phase.RUNNING, "NotSuspendable")
+    assert "its queue says so" in suspended.message
 
 
 def test_reclaimed() -> None:
-    child = job(suspend=True, annotations={"stoker.dev/suspended-by": "reclaim"})
-    seen = observe(dljob(), child, [], reclaimed=True)
+    seen = observe(dljob(), job(suspend=True), [], reclaimed=True, held=True)
     assert (seen.phase, fact(seen, ConditionType.SUSPENDED).reason) == (Phase.RECLAIMED, "Reclaimed")
 
 

@@ -1,9 +1,10 @@
-"""The DLJob's Job and Service in the cluster: found, created once, suspended and resumed by single fields."""
+"""The DLJob's Job and Service in the cluster: found, created once, changed by single fields."""
 
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from stoker.adapters.clock import Clock, SystemClock
 from stoker.adapters.kubernetes import (
     EVENTS,
     JOBS,
@@ -16,9 +17,10 @@ from stoker.adapters.kubernetes import (
     Resource,
 )
 from stoker.controller.store import Store, key_of
+from stoker.controller.suspension import Suspension
 from stoker.models.dljob import DLJob
 from stoker.workload.manifest import is_ours, job_manifest, service_manifest
-from stoker.workload.observation import SUSPENDED_BY, creation_obstacle
+from stoker.workload.observation import creation_obstacle
 from stoker.workload.pods import Obstacle
 
 logger = logging.getLogger(__name__)
@@ -31,9 +33,10 @@ class NameConflictError(Exception):
 class Children:
     """All writes to children. Each is a create, or a merge patch of single fields with the resource version read."""
 
-    def __init__(self, api: KubernetesApi, store: Store) -> None:
+    def __init__(self, api: KubernetesApi, store: Store, clock: Clock | None = None) -> None:
         self._api = api
         self._store = store
+        self.suspension = Suspension(api, store, clock or SystemClock())
 
     async def find(self, job: DLJob, *, afresh: bool = False) -> Object | None:
         """The DLJob's own Job. The API server is asked `afresh`, or where the store has none though one was created."""
@@ -75,17 +78,16 @@ class Children:
         msg = f"a {kind} named {job.name} exists and is not this DLJob's: delete it, or choose another name"
         raise NameConflictError(msg)
 
-    async def suspend(self, child: Mapping[str, Any], by: str) -> Object:
-        """Take the Job's pods away; refused (ConflictError) when the Job has changed since it was read."""
-        return await self._patch(child, {"spec": {"suspend": True}}, {SUSPENDED_BY: by})
-
-    async def resume(self, child: Mapping[str, Any]) -> Object:
-        """Undo `suspend`."""
-        return await self._patch(child, {"spec": {"suspend": False}}, {SUSPENDED_BY: None})
-
     async def set_deadline(self, child: Mapping[str, Any], seconds: int | None) -> Object:
-        """Set the Job's activeDeadlineSeconds; None removes it."""
-        return await self._patch(child, {"spec": {"activeDeadlineSeconds": seconds}}, {})
+        """Set the Job's activeDeadlineSeconds; None removes it. Refused (ConflictError) when the Job has changed since
+        it was read.
+        """
+        metadata = child["metadata"]
+        fence = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+        body = {"metadata": fence, "spec": {"activeDeadlineSeconds": seconds}}
+        patched = await self._api.patch(JOBS, metadata["namespace"], metadata["name"], body)
+        self._store.jobs.put(patched)
+        return patched
 
     async def delete(self, child: Mapping[str, Any]) -> None:
         """Delete exactly this version of the Job, and its pods after it."""
@@ -97,17 +99,6 @@ class Children:
             uid=metadata["uid"],
             resource_version=metadata["resourceVersion"],
         )
-
-    async def _patch(
-        self, child: Mapping[str, Any], fields: Mapping[str, Any], annotations: Mapping[str, str | None]
-    ) -> Object:
-        metadata = child["metadata"]
-        fence: dict[str, Any] = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-        if annotations:
-            fence["annotations"] = dict(annotations)
-        patched = await self._api.patch(JOBS, metadata["namespace"], metadata["name"], {"metadata": fence, **fields})
-        self._store.jobs.put(patched)
-        return patched
 
     async def obstacle(self, child: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> Obstacle | None:
         """Why the Job controller could not make all pods, from its latest FailedCreate event; None where it could."""

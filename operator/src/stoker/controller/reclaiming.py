@@ -15,6 +15,7 @@ from stoker.controller.manifests import Manifests
 from stoker.controller.policies import Policies
 from stoker.controller.publishing import Publisher
 from stoker.controller.queue import Transient
+from stoker.controller.suspension import NoSwitchError, Switch
 from stoker.diagnosis import idleness, question
 from stoker.models.diagnosis import Idleness, IdlenessState
 from stoker.models.dljob import DLJob
@@ -43,8 +44,8 @@ from stoker.reclaim import (
 from stoker.subjects.wording import count
 from stoker.workload import job_facts
 from stoker.workload import pods as pod_status
-from stoker.workload.manifest import DLJOB_LABEL, QUEUE_LABEL
-from stoker.workload.observation import BY_RECLAIM, SUSPENDED_BY, is_ending
+from stoker.workload.manifest import DLJOB_LABEL
+from stoker.workload.observation import BY_RECLAIM, is_ending
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +123,14 @@ class Reclaimer:
             if candidate.untouchable is None:
                 return Decision(record=record)
             idle = Idleness(state=IdlenessState.UNKNOWN, observed_at=now, reason=UnknownReason.NO_SAMPLES)
-        return await self._decide(job, pods, candidate, idle, self._policies.of(job.namespace), record)
+        policy = self._policies.of(job.namespace)
+        acts = policy.reclaim_of(candidate.traits).mode is not ReclaimMode.OBSERVE
+        if acts and idle.state is IdlenessState.IDLE and candidate.untouchable is None:
+            try:
+                await self._children.suspension.switch_of(child)
+            except NoSwitchError as none:
+                candidate = replace(candidate, unsuspendable=str(none))
+        return await self._decide(job, pods, candidate, idle, policy, record)
 
     async def reclaim(self, stale: DLJob, found: Sequence[Finding]) -> bool:
         """Look at everything afresh and decide again, by those of the findings just `found` that are on record, too;
@@ -146,9 +154,15 @@ class Reclaimer:
             raise Transient("its owner has asked for it since")
         on_record = {finding.rule for finding in recorded(job) if finding.is_open}
         candidate = self._candidate(job, child, pods, [one for one in found if one.rule in on_record])
+        switch: Switch | None = None
+        if candidate.untouchable is None:
+            try:
+                switch = await self._children.suspension.switch_of(child, afresh=True)
+            except NoSwitchError as none:
+                candidate = replace(candidate, unsuspendable=str(none))
         idle = await self._fresh_idleness(job, child, pods, candidate, policy)
         decision = await self._decide(job, pods, candidate, idle, policy, record)
-        if decision.step is not Step.RECLAIM:
+        if decision.step is not Step.RECLAIM or switch is None:
             logger.info("%s/%s: not reclaimed after a second look: %s", job.namespace, job.name, decision.record.reason)
             raw = await self._publisher.write(raw, {**raw["status"], "reclaim": decision.record.to_status()})
             await self._publisher.tell(raw, decision.notices)
@@ -160,7 +174,7 @@ class Reclaimer:
         if intent.action is ReclaimMode.DELETE:
             await self._children.delete(child)
         else:
-            await self._children.suspend(child, BY_RECLAIM)
+            await self._children.suspension.suspend(child, switch, BY_RECLAIM)
         # That its GPUs are free is recorded when its pods are gone, whose events are on their way.
         logger.info("%s/%s: reclaimed: %s", job.namespace, job.name, intent.reason)
         return True
@@ -248,22 +262,27 @@ def unknown(unavailable: MetricsUnavailable, now: datetime) -> Idleness:
     )
 
 
-def is_taken(record: Record, child: Mapping[str, Any] | None) -> bool:
-    """Whether the deed is done: its Job was deleted, or is suspended by reclaim, though pods may still be ending."""
+def is_taken(record: Record, child: Mapping[str, Any] | None, switch: Switch | None) -> bool:
+    """Whether the deed is done: its Job was deleted, or reclaim holds its pods away, which may still be ending."""
     if record.state is ReclaimState.RECLAIMED:
         return True
     if record.state is not ReclaimState.RECLAIMING:
         return False
-    if child is None:
+    if child is None or "deletionTimestamp" in child["metadata"]:
         return record.action is ReclaimMode.DELETE
-    by = child["metadata"].get("annotations", {}).get(SUSPENDED_BY)
-    return bool(child["spec"].get("suspend")) and by == BY_RECLAIM
+    return switch is not None and switch.off_by == BY_RECLAIM
 
 
-def freed(record: Record, child: Mapping[str, Any] | None, pods: Sequence[Object], now: datetime) -> Record:
+def freed(
+    record: Record, child: Mapping[str, Any] | None, switch: Switch | None, pods: Sequence[Object], now: datetime
+) -> Record:
     """The record after a deed: reclaimed once no pod holds a GPU any more, and until then waiting for that."""
-    if record.state is ReclaimState.RECLAIMED or not is_taken(record, child):
+    if record.state is ReclaimState.RECLAIMED or not is_taken(record, child, switch):
         return record
+    if child is not None and record.action is ReclaimMode.DELETE:
+        return replace(record, reason="its GPUs are free when its Job is gone and its pods have ended")
+    if child is not None and not child["spec"].get("suspend"):
+        return replace(record, reason="its GPUs are free when Kueue has suspended its Job and its pods have ended")
     ending = sum(not pod_status.is_finished(pod) for pod in pods)
     terminating = (child or {}).get("status", {}).get("terminating") or 0
     if left := max(ending, terminating):
@@ -288,7 +307,8 @@ def deed_notice(job: DLJob, record: Record) -> Notice:
     since = rfc3339(record.idle_since) if record.idle_since is not None else "unknown"
     message = f"The {job.gpus} GPUs of the job were given back: idle since {since}.{back}"
     episode = rfc3339(record.warned_at) if record.warned_at is not None else "reclaimed"
-    return Notice(reason=NoticeReason.RECLAIMED, message=message, episode=episode)
+    numbers = {"gpus": job.gpus, "action": record.action.value if record.action is not None else "unknown"}
+    return Notice(reason=NoticeReason.RECLAIMED, message=message, episode=episode, numbers=numbers)
 
 
 def _untouchable(job: DLJob, child: Mapping[str, Any]) -> str | None:
@@ -299,8 +319,6 @@ def _untouchable(job: DLJob, child: Mapping[str, Any]) -> str | None:
         return "its Job has ended"
     if job.spec.suspend or child["spec"].get("suspend"):
         return "it is suspended"
-    if QUEUE_LABEL in child["metadata"].get("labels", {}):
-        return "its Job belongs to a queue, which alone suspends it: only reported"
     return None
 
 

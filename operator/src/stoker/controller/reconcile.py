@@ -34,6 +34,7 @@ from stoker.controller.queue import Transient
 from stoker.controller.reclaiming import Reclaimer, deed_notice, freed, is_taken, owners_word
 from stoker.controller.steadiness import lasting
 from stoker.controller.store import Key, Store
+from stoker.controller.suspension import NoSwitchError, Switch, mark_of
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, rfc3339
 from stoker.models.policy import EffectivePolicy
@@ -41,14 +42,12 @@ from stoker.models.schema import explain
 from stoker.models.series import PodFacts
 from stoker.models.verdict import Verdict
 from stoker.models.vocabulary import Action, Outcome, Phase, ReclaimMode, ReclaimState, Source
-from stoker.reclaim import Decision, Notice, Record, Step
+from stoker.reclaim import Decision, Notice, Record, Resumption, Step, started_by_hand
 from stoker.workload import observe, pod_facts, remembered
 from stoker.workload.conditions import Fact, written
-from stoker.workload.manifest import QUEUE_LABEL
 from stoker.workload.observation import (
     BY_RECLAIM,
     BY_USER,
-    SUSPENDED_BY,
     Observation,
     failure,
     finished,
@@ -70,7 +69,8 @@ LOOK_AGAIN = 5.0
 class Pass:
     """What one pass has gathered of a job by now; each step adds to it.
 
-    `before` are the findings as they are written, `known` the same with what review has added.
+    `before` are the findings as they are written, `known` the same with what review has added. `switch` is what takes
+    the Job's pods away, read only where Stoker has turned it off or is to, and `unsuspendable` why there is none.
     """
 
     raw: Object
@@ -83,6 +83,8 @@ class Pass:
     policy: EffectivePolicy
     look: Look | None = None
     child: Object | None = None
+    switch: Switch | None = None
+    unsuspendable: str | None = None
     pods: tuple[Object, ...] = ()
     obstacle: Obstacle | None = None
     notices: tuple[Notice, ...] = ()
@@ -105,6 +107,15 @@ class Pass:
         used = diagnosis.utilization if diagnosis is not None else None
         idle = used.gpu_hours_idle if used is not None else None
         return merged(self.known, holding(self.known, shown, self.static), self.now, idle=idle)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether Stoker keeps the Job's pods away; where that can't be read, by the mark on a Job that has none."""
+        if self.child is None or is_taken(self.record, self.child, self.switch):
+            return self.child is not None
+        if self.unsuspendable is not None:
+            return bool(self.child["spec"].get("suspend")) and mark_of(self.child) is not None
+        return self.switch is not None and self.switch.off_by is not None
 
     @property
     def _shown(self) -> tuple[Finding, ...] | None:
@@ -204,10 +215,8 @@ class Reconciler:
                 return LOOK_AGAIN
             except (ForbiddenError, InvalidError) as error:
                 this = replace(this, obstacle=_job_refused(error))
-        child = this.child
-        if child is not None and not is_ending(child) and "deletionTimestamp" not in child["metadata"]:
-            child = await self._synchronize(job, child, reclaimed=is_taken(record, child))
-            this = replace(this, child=child)
+        if this.child is not None and not is_ending(this.child) and "deletionTimestamp" not in this.child["metadata"]:
+            this = await self._synchronize(await self._with_switch(this, this.child))
         return await self._conclude(this)
 
     def _not_analysed(self, job: DLJob, verdict: Verdict) -> Obstacle | None:
@@ -226,26 +235,57 @@ class Reconciler:
         record = Record.from_status(status.reclaim if status is not None else None)
         word = owners_word(job, record, self._clock.now())
         if word.notices:
-            fields = {"reclaim": word.record.to_status(), "observedSuspend": bool(job.spec.suspend)}
-            raw = await self._publisher.write(raw, {**raw["status"], **fields})
-            job = DLJob.model_validate(raw)
-            await self._publisher.tell(raw, word.notices)
+            raw, job = await self._resumed(raw, job, word)
         return raw, job, word.record
 
-    async def _synchronize(self, job: DLJob, child: Object, *, reclaimed: bool) -> Object:
+    async def _resumed(self, raw: Object, job: DLJob, word: Resumption) -> tuple[Object, DLJob]:
+        fields = {"reclaim": word.record.to_status(), "observedSuspend": bool(job.spec.suspend)}
+        raw = await self._publisher.write(raw, {**raw["status"], **fields})
+        await self._publisher.tell(raw, word.notices)
+        return raw, DLJob.model_validate(raw)
+
+    async def _with_switch(self, this: Pass, child: Object) -> Pass:
+        """Find out who holds the Job's pods away, where Stoker does or is to. A reclaimed Job that somebody has started
+        past it is resumed.
+        """
+        on_the_way = this.record.state in {ReclaimState.RECLAIMING, ReclaimState.RECLAIMED}
+        if not this.job.spec.suspend and not on_the_way and mark_of(child) is None:
+            return this
+        try:
+            switch = await self._children.suspension.switch_of(child)
+            if this.record.state is not ReclaimState.RECLAIMED or switch.is_off:
+                return replace(this, child=child, switch=switch)
+            # A watch may tell of the status before it tells of the Job.
+            fresh = await self._children.find(this.job, afresh=True)
+            if fresh is None:
+                raise Transient("its Job is gone")
+            switch = await self._children.suspension.switch_of(fresh)
+        except NoSwitchError as none:
+            return replace(this, child=child, unsuspendable=str(none))
+        this = replace(this, child=fresh, switch=switch)
+        if switch.is_off or this.job.spec.suspend:
+            return this
+        word = started_by_hand(this.record, this.now)
+        raw, job = await self._resumed(this.raw, this.job, word)
+        return replace(this, raw=raw, job=job, record=word.record)
+
+    async def _synchronize(self, this: Pass) -> Pass:
         """Suspend or resume the Job as asked, and only where nobody else does that; keep its deadline."""
-        away = bool(job.spec.suspend) or reclaimed
-        ours = child["metadata"].get("annotations", {}).get(SUSPENDED_BY) is not None
-        suspended = bool(child["spec"].get("suspend"))
-        if QUEUE_LABEL not in child["metadata"].get("labels", {}):
-            # Of a Job in a queue `suspend` is the queue's: true would kill what it started, false by-pass it.
-            if away and not suspended:
-                child = await self._children.suspend(child, BY_RECLAIM if reclaimed else BY_USER)
-            elif not away and suspended and ours:
-                child = await self._children.resume(child)
+        job, child, switch = this.job, this.child, this.switch
+        assert child is not None  # of no other there is anything to synchronize
+        reclaimed = is_taken(this.record, child, switch)
+        if switch is not None:
+            if job.spec.suspend or reclaimed:
+                if not switch.is_off:
+                    by = BY_RECLAIM if reclaimed else BY_USER
+                    child, switch = await self._children.suspension.suspend(child, switch, by)
+            elif switch.off_by is not None:
+                child, switch = await self._children.suspension.resume(child, switch)
+            elif mark_of(child) is not None and this.record.state is not ReclaimState.RECLAIMING:
+                child = await self._children.suspension.unmark(child)
         if child["spec"].get("activeDeadlineSeconds") != job.spec.active_deadline_seconds:
             child = await self._children.set_deadline(child, job.spec.active_deadline_seconds)
-        return child
+        return replace(this, child=child, switch=switch)
 
     async def _conclude(self, this: Pass) -> float | None:
         """Observe, decide about reclaim, write."""
@@ -255,8 +295,16 @@ class Reconciler:
             if obstacle is None and finished(child) is None:
                 obstacle = await self._children.obstacle(child, pods)
             this = _after_deed(replace(this, pods=tuple(pods), obstacle=obstacle))
-        reclaimed = is_taken(this.record, child)
-        seen = observe(job, child, this.pods, obstacle=obstacle, reclaimed=reclaimed)
+        reclaimed = is_taken(this.record, child, this.switch)
+        seen = observe(
+            job,
+            child,
+            this.pods,
+            obstacle=obstacle,
+            reclaimed=reclaimed,
+            held=this.is_held,
+            unsuspendable=this.unsuspendable,
+        )
         decision = Decision(record=this.record)
         if child is not None and not reclaimed:
             idle = this.look.idleness if this.look is not None else None
@@ -266,7 +314,10 @@ class Reconciler:
         if decision.step is Step.RECLAIM:
             return AT_ONCE if await self._reclaimer.reclaim(job, this.found) else None
         expiry = this.policy.next_expiry(this.now)
-        return _sooner(_look_again(decision.record, obstacle, seen, this.now), expiry, this.now)
+        again = _look_again(decision.record, obstacle, seen, this.now)
+        if this.unsuspendable is not None:
+            again = LOOK_AGAIN
+        return _sooner(again, expiry, this.now)
 
     async def _publish(
         self, this: Pass, seen: Observation, *, conflict: str | None = None, is_over: bool = False
@@ -294,8 +345,9 @@ class Reconciler:
         if record.action is ReclaimMode.DELETE and record.state in {ReclaimState.RECLAIMING, ReclaimState.RECLAIMED}:
             pods = self._store.pods_of(Key(job.namespace, job.name), (job.status.job_uid if job.status else None) or "")
             this = _after_deed(replace(this, pods=tuple(pods)))
-            seen = observe(job, None, (), reclaimed=True)
+            seen = observe(job, None, this.pods, reclaimed=True)
         else:
+            this = replace(this, record=_without_job(record))
             seen = _failed(job, job_deleted(), this.now)
         await self._publish(_without_news(this), seen)
         return _look_again(this.record, None, seen, this.now)
@@ -369,9 +421,16 @@ class Reconciler:
 
 def _after_deed(this: Pass) -> Pass:
     """Where a reclaimed job's pods are gone, that is recorded and told."""
-    record = freed(this.record, this.child, this.pods, this.now)
+    record = freed(this.record, this.child, this.switch, this.pods, this.now)
     told = (deed_notice(this.job, record),) if record.state is not this.record.state else ()
     return replace(this, record=record, notices=(*this.notices, *told))
+
+
+def _without_job(record: Record) -> Record:
+    """The record of a job whose Job somebody else has deleted: nothing is pending any more."""
+    if record.state is ReclaimState.RECLAIMED or not record.has_warning:
+        return record
+    return replace(record.without_warning(), state=ReclaimState.ACTIVE, reason="its Job was deleted", action=None)
 
 
 def _without_news(this: Pass) -> Pass:

@@ -14,8 +14,8 @@ from stoker.workload.conditions import FALSE, TRUE, Fact
 from stoker.workload.pods import Obstacle
 
 SUSPENDED_BY = "stoker.dev/suspended-by"
-"""On the Job: who had Stoker suspend it (`user` or `reclaim`), written with the suspension. Only what carries it is
-resumed.
+"""On the Job, and on the Workload of one that Kueue manages: who had Stoker suspend it (`user` or `reclaim`). Only what
+carries it is resumed.
 """
 BY_USER, BY_RECLAIM = "user", "reclaim"
 
@@ -39,9 +39,12 @@ def observe(
     *,
     obstacle: Obstacle | None = None,
     reclaimed: bool = False,
+    held: bool = False,
+    unsuspendable: str | None = None,
 ) -> Observation:
     """`child` is the DLJob's own Job, None before it is created; `pods` are the Job's. `obstacle` is why pods could not
-    be made. `reclaimed`: reclaim asked for the suspension.
+    be made. `reclaimed`: reclaim asked for the suspension. `held`: Stoker keeps the Job's pods away, though its manager
+    may not have suspended it yet; `unsuspendable` is why it can't.
     """
     nodes = job.spec.nodes
     live = [pod for pod in pods if not pod_status.is_finished(pod)]
@@ -50,7 +53,9 @@ def observe(
     starts = [start for pod in pods if (start := pod_status.started_at(pod)) is not None]
     if job.status is not None and job.status.start_time is not None:
         starts.append(job.status.start_time)
-    phase, facts, completion = _state(job, child, live, ready, obstacle, reclaimed=reclaimed, pods=pods)
+    phase, facts, completion = _state(
+        job, child, live, ready, obstacle, reclaimed=reclaimed, pods=pods, held=held, unsuspendable=unsuspendable
+    )
     return Observation(
         phase=phase,
         ready=f"{ready}/{nodes}",
@@ -70,6 +75,8 @@ def _state(
     *,
     reclaimed: bool,
     pods: Sequence[Mapping[str, Any]],
+    held: bool,
+    unsuspendable: str | None,
 ) -> tuple[Phase, tuple[Fact, ...], datetime | None]:
     wanted_away = bool(job.spec.suspend) or reclaimed
     if child is None:
@@ -81,15 +88,14 @@ def _state(
         return Phase.PENDING, (*_running(), _not_suspended(), _waiting("Pending", "the Job is not created yet")), None
     if (end := finished(child)) is not None:
         return _ended(end, child, pods)
+    if held:
+        phase = Phase.RECLAIMED if reclaimed else Phase.SUSPENDED
+        return phase, (*_running(), *_suspended(live, reclaimed=reclaimed)), None
     if child["spec"].get("suspend"):
-        if child["metadata"].get("annotations", {}).get(SUSPENDED_BY) is not None:
-            phase = Phase.RECLAIMED if reclaimed else Phase.SUSPENDED
-            return phase, (*_running(), *_suspended(live, reclaimed=reclaimed)), None
         # Not our doing: Kueue, or whoever else manages the Job, will start it.
         queued = _waiting("Queued", "the Job is suspended by its queue or another manager, which starts it")
         return Phase.QUEUED, (*_running(), _not_suspended(), queued), None
-    # Only a Job in a queue is not suspended though it should be: `suspend` is the queue's there.
-    suspension = _queue_suspends() if wanted_away else _not_suspended()
+    suspension = _not_suspended() if unsuspendable is None else _unsuspendable(unsuspendable)
     succeeded = child.get("status", {}).get("succeeded", 0)
     nodes = job.spec.nodes
     if ready + succeeded >= nodes:
@@ -219,9 +225,9 @@ def _not_suspended() -> Fact:
     return Fact(type=ConditionType.SUSPENDED, status=FALSE, reason="NotSuspended")
 
 
-def _queue_suspends() -> Fact:
-    message = "its Job belongs to a queue, which alone suspends it: set spec.active of its Workload to false"
-    return Fact(type=ConditionType.SUSPENDED, status=FALSE, reason="QueueManaged", message=message)
+def _unsuspendable(why: str) -> Fact:
+    message = f"its Job can't be suspended or resumed: {why}"
+    return Fact(type=ConditionType.SUSPENDED, status=FALSE, reason="NotSuspendable", message=message)
 
 
 def _not_ready(obstacle: Obstacle) -> Fact:

@@ -1,0 +1,152 @@
+"""How a Job's pods are taken away and given back, whoever manages it: by the Job's own `spec.suspend`, or by
+`spec.active` of the Workload with which Kueue manages it. Of a managed Job `suspend` is Kueue's: true would kill what
+it has started and leave its quota taken, false would by-pass the queue.
+
+That Kueue manages a Job is a fact of the Job after its creation, not of a label: Kueue can be set to manage those
+without one, too. Its Workload carries the Job's uid as a label
+(https://kueue.sigs.k8s.io/docs/tasks/troubleshooting/troubleshooting_jobs/).
+
+Every suspension is marked on the Job, before the Workload is touched: the Job is watched, so that whatever was begun is
+found again. What counts is the mark on the object that takes the pods away, written in one patch with that.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.adapters.clock import Clock
+from stoker.adapters.kubernetes import (
+    JOBS,
+    WORKLOADS,
+    ForbiddenError,
+    KubernetesApi,
+    NotFoundError,
+    Object,
+    Resource,
+    UnavailableError,
+)
+from stoker.controller.store import Store
+from stoker.workload.manifest import KUEUE, QUEUE_LABEL
+from stoker.workload.observation import SUSPENDED_BY
+
+JOB_UID_LABEL = f"{KUEUE}/job-uid"
+ABSENT_FOR = 600.0
+"""Seconds for which Kueue is taken to be absent once its API was not there."""
+
+
+class NoSwitchError(Exception):
+    """A Job's pods can't be taken away and given back; the text says why, in words that follow a colon."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """What takes a Job's pods away, as it was read: the Job itself, or its Workload."""
+
+    resource: Resource
+    target: Object
+
+    @property
+    def is_off(self) -> bool:
+        """Whether it keeps the pods away."""
+        spec = self.target["spec"]
+        return bool(spec.get("suspend")) if self.resource == JOBS else spec.get("active") is False
+
+    @property
+    def off_by(self) -> str | None:
+        """Who had Stoker turn it off; None where it is on, or somebody else has turned it off."""
+        return mark_of(self.target) if self.is_off else None
+
+
+def mark_of(target: Mapping[str, Any]) -> str | None:
+    """Who had Stoker suspend the object, as is written on it."""
+    mark: str | None = target["metadata"].get("annotations", {}).get(SUSPENDED_BY)
+    return mark
+
+
+class Suspension:
+    """Turns Jobs' pods off and on. Each write is fenced by the versions that were read: what has changed since then is
+    left as it is (ConflictError).
+    """
+
+    def __init__(self, api: KubernetesApi, store: Store, clock: Clock) -> None:
+        self._api = api
+        self._store = store
+        self._clock = clock
+        self._served: Resource | None = None
+        self._absent_until = 0.0
+
+    async def switch_of(self, child: Object, *, afresh: bool = False) -> Switch:
+        """What takes the Job's pods away; a Workload is read anew. `afresh`: that Kueue is absent is, too. Raises
+        NoSwitchError, ApiError.
+        """
+        found = await self._workloads(child, afresh=afresh)
+        if found is None and QUEUE_LABEL in child["metadata"].get("labels", {}):
+            msg = f"it has the label {QUEUE_LABEL}, and Kueue has made no Workload of it"
+            raise NoSwitchError(msg)
+        if found is None:
+            return Switch(resource=JOBS, target=child)
+        resource, workloads = found
+        # Of a Job that was scaled by slices the replaced ones are finished.
+        live = [one for one in workloads if not _is_over(one)]
+        if len(live) != 1:
+            msg = f"Kueue manages it with {len(live)} Workloads, where one is expected"
+            raise NoSwitchError(msg)
+        return Switch(resource=resource, target=live[0])
+
+    async def suspend(self, child: Object, switch: Switch, by: str) -> tuple[Object, Switch]:
+        """Take the Job's pods away; the Job and its switch as they are then."""
+        if switch.resource == JOBS:
+            child = await self._patch(JOBS, child, by, {"spec": {"suspend": True}})
+            return child, Switch(resource=JOBS, target=child)
+        child = await self._patch(JOBS, child, by, {})
+        workload = await self._patch(switch.resource, switch.target, by, {"spec": {"active": False}})
+        return child, Switch(resource=switch.resource, target=workload)
+
+    async def resume(self, child: Object, switch: Switch) -> tuple[Object, Switch]:
+        """Undo `suspend`. When a Job of a queue starts again is the queue's affair."""
+        if switch.resource == JOBS:
+            child = await self._patch(JOBS, child, None, {"spec": {"suspend": False}})
+            return child, Switch(resource=JOBS, target=child)
+        workload = await self._patch(switch.resource, switch.target, None, {"spec": {"active": True}})
+        child = await self._patch(JOBS, child, None, {})
+        return child, Switch(resource=switch.resource, target=workload)
+
+    async def unmark(self, child: Object) -> Object:
+        """Take the mark from a Job that Stoker does not hold: what was begun was not done, or was undone."""
+        return await self._patch(JOBS, child, None, {})
+
+    async def _patch(self, resource: Resource, target: Object, mark: str | None, fields: Mapping[str, Any]) -> Object:
+        metadata = target["metadata"]
+        fence = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+        body = {"metadata": {**fence, "annotations": {SUSPENDED_BY: mark}}, **fields}
+        patched = await self._api.patch(resource, metadata["namespace"], metadata["name"], body)
+        if resource == JOBS:
+            self._store.jobs.put(patched)
+        return patched
+
+    async def _workloads(self, child: Object, *, afresh: bool) -> tuple[Resource, list[Object]] | None:
+        """The Job's Workloads; None where there are none."""
+        if not afresh and self._clock.monotonic() < self._absent_until:
+            return None
+        namespace, uid = child["metadata"]["namespace"], child["metadata"]["uid"]
+        for resource in WORKLOADS if self._served is None else (self._served, *WORKLOADS):
+            try:
+                found, _ = await self._api.list(resource, namespace, labels=f"{JOB_UID_LABEL}={uid}")
+            except NotFoundError:
+                continue
+            except ForbiddenError as error:
+                msg = "the operator may not list Kueue's Workloads, so whether Kueue manages it is not known"
+                raise NoSwitchError(msg) from error
+            except UnavailableError as error:
+                msg = "Kueue's Workloads can't be read now"
+                raise NoSwitchError(msg) from error
+            self._served, self._absent_until = resource, 0.0
+            return (resource, found) if found else None
+        self._served, self._absent_until = None, self._clock.monotonic() + ABSENT_FOR
+        return None
+
+
+def _is_over(workload: Mapping[str, Any]) -> bool:
+    conditions = workload.get("status", {}).get("conditions", ())
+    finished = any(one["type"] == "Finished" and one["status"] == "True" for one in conditions)
+    return finished or "deletionTimestamp" in workload["metadata"]
