@@ -1,15 +1,14 @@
 """decide(): every doubt means that nothing is done."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from stoker.models.diagnosis import Idleness, IdlenessState
-from stoker.models.finding import Finding
 from stoker.models.meta import LabelSelector
-from stoker.models.policy import BUILT_IN, EffectivePolicy, EffectiveReclaim, Exemption, RuleSetting, ScheduleWindow
+from stoker.models.policy import BUILT_IN, Exemption, ReclaimClass, RuleSetting, ScheduleWindow
 from stoker.models.vocabulary import (
     Action,
     Category,
@@ -17,77 +16,25 @@ from stoker.models.vocabulary import (
     JobType,
     ReclaimMode,
     ReclaimState,
-    Severity,
     Source,
     UnknownReason,
 )
-from stoker.reclaim import Candidate, Circumstances, Decision, NoticeReason, Obstruction, Record, Step, decide
-
-NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-PODS = frozenset({"pod-0", "pod-1"})
-
-
-def ago(minutes: float) -> datetime:
-    return NOW - timedelta(minutes=minutes)
-
-
-def finding(
-    category: Category = Category.UNRELEASED_JOB,
-    confidence: Confidence = Confidence.LIKELY,
-    until: datetime | None = None,
-) -> Finding:
-    return Finding(
-        rule=f"rule-of-{category}",
-        category=category,
-        severity=Severity.WARNING,
-        confidence=confidence,
-        detail="idle",
-        evidence="",
-        fix="",
-        docs="",
-        sources=(Source.METRICS,),
-        until=until,
-    )
-
-
-CANDIDATE = Candidate(
-    job_type=JobType.TRAINING,
-    gpus=16,
-    job_uid="job",
-    pod_uids=PODS,
-    last_start=ago(600),
-    findings=(finding(),),
-    termination_grace=timedelta(seconds=30),
+from stoker.reclaim import Circumstances, NoticeReason, Obstruction, Presence, Record, Step, decide
+from tests.reclaim.cases import (
+    BUSY,
+    CANDIDATE,
+    IDLE,
+    NOW,
+    PODS,
+    SUSPENDS,
+    UNKNOWN,
+    WARNED,
+    ago,
+    finding,
+    look,
+    reasons,
+    with_reclaim,
 )
-IDLE = Idleness(state=IdlenessState.IDLE, observed_at=NOW, since=ago(90), pod_uids=PODS)
-SUSPENDS = EffectivePolicy(reclaim=EffectiveReclaim(mode=ReclaimMode.SUSPEND), sources=("default",))
-WARNED = Record(
-    state=ReclaimState.WARNED,
-    warned_at=ago(20),
-    deadline=ago(5),
-    job_uid="job",
-    pod_uids=PODS,
-    action=ReclaimMode.SUSPEND,
-)
-
-
-def look(
-    job: Candidate = CANDIDATE,
-    idle: Idleness = IDLE,
-    policy: EffectivePolicy = SUSPENDS,
-    record: Record | None = None,
-    **options: Any,
-) -> Decision:
-    return decide(job, idle, policy, Record() if record is None else record, NOW, **options)
-
-
-def reasons(decision: Decision) -> list[NoticeReason]:
-    return [notice.reason for notice in decision.notices]
-
-
-def with_reclaim(**fields: Any) -> EffectivePolicy:
-    return replace(SUSPENDS, reclaim=replace(SUSPENDS.reclaim, **fields))
-
 
 # ------------------------------------------------------------------------------------------------ the way to a reclaim
 
@@ -355,3 +302,198 @@ def test_a_snooze_cancels_a_warning() -> None:
     assert decision.record.state is ReclaimState.SNOOZED
     assert not decision.record.has_warning
     assert reasons(decision) == [NoticeReason.SNOOZED, NoticeReason.CANCELLED]
+
+
+# ------------------------------------------------------------------------------------------------ meanwhile
+
+
+def test_an_idle_time_that_is_lengthened_after_the_warning_ends_it() -> None:
+    decision = look(record=WARNED, policy=with_reclaim(idle_after=timedelta(hours=2)))
+    assert (decision.record.state, decision.record.has_warning) == (ReclaimState.IDLE, False)
+    assert reasons(decision) == [NoticeReason.CANCELLED]
+
+
+def test_a_container_that_was_restarted_after_the_warning_is_not_the_one_that_was_warned() -> None:
+    """Though it has rested for long enough since, and nobody looked in between."""
+    quick = with_reclaim(idle_after=timedelta(minutes=10), startup_grace=timedelta(0))
+    decision = look(job=replace(CANDIDATE, last_start=ago(15)), record=WARNED, policy=quick)
+    assert (decision.step, reasons(decision)) == (Step.NONE, [NoticeReason.WARNED])
+    assert decision.record.idle_since == ago(15)
+
+
+@pytest.mark.parametrize("minutes, reason", [(5, NoticeReason.CANCELLED), (15, NoticeReason.WARNED)])
+def test_somebody_who_came_by_after_the_warning_is_warned_again(minutes: float, reason: NoticeReason) -> None:
+    """Also where the controller was away while the visit counted."""
+    quick = with_reclaim(idle_after=timedelta(minutes=10))
+    visited = replace(CANDIDATE, presence=Presence(last_seen=ago(minutes), how="a session was opened"))
+    decision = look(job=visited, record=WARNED, policy=quick)
+    assert (decision.step, reasons(decision)) == (Step.NONE, [reason])
+
+
+def test_what_is_stamped_close_to_the_warning_counts_as_after_it() -> None:
+    """Prometheus' clock, or the API server's, may lie behind the controller's."""
+    quick = with_reclaim(idle_after=timedelta(minutes=10))
+    for seconds, step in ((59, Step.NONE), (60, Step.RECLAIM)):
+        since = ago(20) - timedelta(seconds=seconds)
+        assert look(idle=replace(IDLE, since=since), record=WARNED, policy=quick).step is step
+
+
+@pytest.mark.parametrize("minutes, step", [(6, Step.NONE), (5, Step.RECLAIM), (-1, Step.RECLAIM), (-2, Step.NONE)])
+def test_an_old_look_says_nothing_and_neither_does_one_from_the_future(minutes: float, step: Step) -> None:
+    decision = look(idle=replace(IDLE, observed_at=ago(minutes)), record=WARNED)
+    assert decision.step is step
+    assert decision.record.has_warning
+
+
+def test_a_clock_that_is_set_back_makes_the_grace_longer() -> None:
+    record = replace(WARNED, warned_at=ago(-60), deadline=ago(-75))
+    assert look(record=record).step is Step.NONE
+
+
+@pytest.mark.parametrize("state", [None, ReclaimState.ACTIVE, ReclaimState.IDLE, ReclaimState.SNOOZED])
+def test_the_marks_of_a_warning_in_a_state_that_has_none_are_nobodys(state: ReclaimState | None) -> None:
+    stray = replace(WARNED, state=state)
+    assert reasons(look(record=stray)) == [NoticeReason.WARNED]
+    gap = look(idle=UNKNOWN, record=stray).record
+    assert (gap.state, gap.warned_at, look(record=gap).step) == (ReclaimState.UNKNOWN, None, Step.NONE)
+
+
+def test_times_at_the_ends_of_the_calendar_hold_and_break_nothing() -> None:
+    for end in (datetime.max.replace(tzinfo=NOW.tzinfo), datetime.min.replace(tzinfo=NOW.tzinfo)):
+        record = replace(WARNED, warned_at=end, deadline=end, resumed_at=end, snoozed_until=end)
+        visited = replace(CANDIDATE, last_start=end, presence=Presence(last_seen=end, how="a clock gone mad"))
+        assert look(job=visited, record=record).step is Step.NONE
+
+
+def test_a_brake_holds_a_warning_and_gives_none() -> None:
+    brake = Circumstances(brake=Obstruction(reason="40 of 60 GPUs turned idle at once"))
+    assert look(around=brake).record.state is ReclaimState.IDLE
+    held = look(around=brake, record=WARNED)
+    assert (held.step, held.record.state, held.record.deadline) == (Step.NONE, ReclaimState.WARNED, WARNED.deadline)
+
+
+def test_a_job_that_hangs_is_left_alone_beside_whatever_else_is_found() -> None:
+    stalled = finding(Category.STALLED, Confidence.POSSIBLE)
+    decision = look(job=replace(CANDIDATE, findings=(finding(), stalled)), record=WARNED)
+    assert (decision.gate, decision.record.has_warning) == ("not-stalled", False)
+
+
+def test_a_snooze_reaches_an_intent_whose_deed_is_not_done() -> None:
+    intent = replace(WARNED, state=ReclaimState.RECLAIMING)
+    decision = look(job=replace(CANDIDATE, snooze="2026-11-21T13:00:00Z"), record=intent)
+    assert (decision.step, decision.record.state) == (Step.NONE, ReclaimState.SNOOZED)
+
+
+def test_a_session_without_a_volume_is_kept_whatever_else_is_found_of_it() -> None:
+    unreleased, interactive = finding(), finding(Category.INTERACTIVE_JOB, Confidence.POSSIBLE)
+    assert look(job=replace(CANDIDATE, findings=(unreleased, interactive))).gate == "nothing-lost"
+    assert look(job=replace(CANDIDATE, job_type=JobType.INTERACTIVE)).gate == "nothing-lost"
+    allowed = with_reclaim(interactive_without_volume=True)
+    assert look(job=replace(CANDIDATE, job_type=JobType.INTERACTIVE), policy=allowed).gate == "warned"
+
+
+@pytest.mark.parametrize("grace", [None, timedelta(seconds=29)])
+def test_pods_that_may_have_no_time_for_a_checkpoint_are_only_observed(grace: timedelta | None) -> None:
+    decision = look(job=replace(CANDIDATE, termination_grace=grace), record=WARNED)
+    assert (decision.gate, decision.record.action) == ("checkpoint-grace", ReclaimMode.OBSERVE)
+
+
+def test_a_gap_in_the_metrics_is_no_reason_to_say_again_what_would_be_reclaimed() -> None:
+    observed = look(policy=BUILT_IN).record
+    gap = look(policy=BUILT_IN, record=observed, idle=UNKNOWN).record
+    assert not look(policy=BUILT_IN, record=gap).notices
+
+
+# ------------------------------------------------------------------------------------------------ policy
+
+
+PATIENT = ReclaimClass(name="notebooks", job_types=(JobType.INTERACTIVE,), idle_after="12h")
+URGENT = ReclaimClass(name="h100", gpu_products=("NVIDIA-H100",), idle_after="30m", mode=ReclaimMode.DELETE)
+CLASSES = with_reclaim(classes=(PATIENT, URGENT))
+
+
+def test_the_first_class_that_a_job_belongs_to_counts() -> None:
+    both = replace(CANDIDATE, job_type=JobType.INTERACTIVE, gpu_product="NVIDIA-H100", has_persistent_volume=True)
+    assert look(job=both, policy=CLASSES).gate == "idle-long-enough"
+    assert look(job=replace(both, job_type=JobType.TRAINING), policy=CLASSES).record.action is ReclaimMode.DELETE
+    assert look(policy=CLASSES).record.action is ReclaimMode.SUSPEND
+
+
+@pytest.mark.parametrize(
+    "selects",
+    [
+        {"priority_classes": ("low",)},
+        {"job_selector": LabelSelector(match_labels={"team": "nlp"})},
+        {"gpu_products": ("NVIDIA-H100",)},
+        {"job_types": (JobType.EVALUATION,)},
+    ],
+)
+def test_a_class_is_chosen_by_any_trait(selects: dict[str, Any]) -> None:
+    policy = with_reclaim(classes=(ReclaimClass(name="one", mode=ReclaimMode.OBSERVE, **selects),))
+    inside = replace(
+        CANDIDATE,
+        job_type=JobType.EVALUATION,
+        priority_class="low",
+        gpu_product="NVIDIA-H100",
+        labels={"team": "nlp"},
+    )
+    assert look(job=inside, policy=policy).gate == "mode"
+    assert look(policy=policy).gate == "warned"
+
+
+def test_a_job_whose_word_is_not_taken_is_not_in_the_class_of_its_word() -> None:
+    says = replace(CANDIDATE, job_type=JobType.INTERACTIVE, has_persistent_volume=True)
+    assert look(job=says, policy=CLASSES).gate == "idle-long-enough"
+    assert look(job=says, policy=replace(CLASSES, trusted_job_types=False)).gate == "warned"
+
+
+def test_a_class_that_only_observes_from_now_on_ends_the_warning() -> None:
+    policy = with_reclaim(classes=(ReclaimClass(name="all", job_selector=LabelSelector(match_labels={}),
+                                                mode=ReclaimMode.OBSERVE),))  # fmt: skip
+    decision = look(policy=policy, record=WARNED)
+    assert (decision.record.has_warning, "class all" in decision.record.reason) == (False, True)
+
+
+def test_a_closed_schedule_says_when_it_opens() -> None:
+    closed = with_reclaim(schedule=(ScheduleWindow(start="18:00", end="08:00", time_zone="Europe/Berlin"),))
+    decision = look(record=WARNED, policy=closed)
+    assert (decision.gate, decision.until) == ("schedule-open", NOW.replace(hour=17))
+    assert "2026-11-21T17:00:00Z" in decision.record.reason
+
+
+def test_a_change_of_the_policy_is_noted_in_jobs_that_it_concerns() -> None:
+    revised = replace(SUSPENDS, revision="default@2")
+    warned = look(policy=replace(SUSPENDS, revision="default@1")).record
+    noted = look(policy=revised, record=warned).record
+    assert "policy is now default@2, was default@1" in noted.history[-1]
+    assert noted.policy == "default@2"
+
+
+def test_of_many_changes_of_the_policy_the_history_keeps_the_last() -> None:
+    record = look(policy=replace(SUSPENDS, revision="default@1")).record
+    for generation in range(2, 30):
+        record = look(policy=replace(SUSPENDS, revision=f"default@{generation}"), record=record).record
+    assert [line.split(" ", 1)[1].split(":")[0] for line in record.history] == [
+        "warned",
+        "policy is now default@29, was default@28",
+    ]
+
+
+@pytest.mark.parametrize(
+    "idle, job",
+    [
+        (BUSY, CANDIDATE),
+        (UNKNOWN, CANDIDATE),
+        (IDLE, replace(CANDIDATE, job_type=JobType.SERVING)),
+        (IDLE, replace(CANDIDATE, snooze="2026-11-21T13:00:00Z")),
+    ],
+)
+def test_ten_thousand_jobs_that_are_not_concerned_are_not_written_to_when_a_policy_changes(
+    idle: Idleness, job: Any
+) -> None:
+    """Their record is the same to the letter, and a status that is the same is not written."""
+    record = look(job=job, idle=idle, policy=replace(SUSPENDS, revision="default@1")).record
+    for generation in range(2, 5):
+        changed = with_reclaim(idle_after=timedelta(minutes=10 * generation))
+        after = look(job=job, idle=idle, policy=replace(changed, revision=f"default@{generation}"), record=record)
+        assert (after.record, after.notices) == (record, ())

@@ -78,7 +78,9 @@ class Case:
         return (
             record.has_warning
             and record.warned_at is not None
-            and all(sign is None or sign <= record.warned_at - CLOCK_TOLERANCE for sign in (self.idle_since, seen))
+            and all(
+                sign is None or later(sign, CLOCK_TOLERANCE) <= record.warned_at for sign in (self.idle_since, seen)
+            )
             and record.job_uid == self.job.job_uid
             and record.pod_uids == self.job.pod_uids
             and not milder
@@ -384,7 +386,9 @@ def _within_bounds(case: Case) -> Hold | None:
 
 
 def _obstructed(case: Case, by: Obstruction | None, outcome: Outcome) -> Hold | None:
-    return None if by is None else Hold(outcome=outcome, reason=f"idle; {by.reason}", until=by.until)
+    if by is None:
+        return None
+    return Hold(outcome=outcome, reason=f"idle; {by.reason}", until=by.until, change=by.change)
 
 
 GATES = (

@@ -1,0 +1,80 @@
+"""Jobs in plain situations, from which the tests of reclaim start."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from stoker.models.diagnosis import Idleness, IdlenessState
+from stoker.models.finding import Finding
+from stoker.models.policy import EffectivePolicy, EffectiveReclaim
+from stoker.models.vocabulary import Category, Confidence, JobType, ReclaimMode, ReclaimState, Severity, Source
+from stoker.reclaim import Candidate, NoticeReason, Record, decide
+from stoker.reclaim.decision import Decision
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+PODS = frozenset({"pod-0", "pod-1"})
+
+
+def ago(minutes: float) -> datetime:
+    return NOW - timedelta(minutes=minutes)
+
+
+def finding(
+    category: Category = Category.UNRELEASED_JOB,
+    confidence: Confidence = Confidence.LIKELY,
+    until: datetime | None = None,
+) -> Finding:
+    return Finding(
+        rule=f"rule-of-{category}",
+        category=category,
+        severity=Severity.WARNING,
+        confidence=confidence,
+        detail="idle",
+        evidence="",
+        fix="",
+        docs="",
+        sources=(Source.METRICS,),
+        until=until,
+    )
+
+
+CANDIDATE = Candidate(
+    job_type=JobType.TRAINING,
+    gpus=16,
+    job_uid="job",
+    pod_uids=PODS,
+    last_start=ago(600),
+    findings=(finding(),),
+    termination_grace=timedelta(seconds=30),
+)
+IDLE = Idleness(state=IdlenessState.IDLE, observed_at=NOW, since=ago(90), pod_uids=PODS)
+BUSY = replace(IDLE, state=IdlenessState.ACTIVE, since=None)
+UNKNOWN = replace(IDLE, state=IdlenessState.UNKNOWN, since=None)
+SUSPENDS = EffectivePolicy(reclaim=EffectiveReclaim(mode=ReclaimMode.SUSPEND), sources=("default",))
+WARNED = Record(
+    state=ReclaimState.WARNED,
+    warned_at=ago(20),
+    deadline=ago(5),
+    job_uid="job",
+    pod_uids=PODS,
+    action=ReclaimMode.SUSPEND,
+)
+"""A warning about CANDIDATE whose deadline has passed."""
+
+
+def look(
+    job: Candidate = CANDIDATE,
+    idle: Idleness = IDLE,
+    policy: EffectivePolicy = SUSPENDS,
+    record: Record | None = None,
+    **options: Any,
+) -> Decision:
+    return decide(job, idle, policy, Record() if record is None else record, NOW, **options)
+
+
+def reasons(decision: Decision) -> list[NoticeReason]:
+    return [notice.reason for notice in decision.notices]
+
+
+def with_reclaim(**fields: Any) -> EffectivePolicy:
+    return replace(SUSPENDS, reclaim=replace(SUSPENDS.reclaim, **fields))

@@ -1,0 +1,114 @@
+"""The table of transitions says what the code does: every state meets every outcome, also those that can't happen."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from stoker.controller.reclaiming import freed
+from stoker.models.meta import LabelSelector
+from stoker.models.policy import Exemption
+from stoker.models.vocabulary import ReclaimMode, ReclaimState
+from stoker.reclaim import (
+    TRANSITIONS,
+    Case,
+    Circumstances,
+    Obstruction,
+    Outcome,
+    Record,
+    Step,
+    after,
+    decide,
+    explain,
+    resumed,
+)
+from stoker.reclaim.transitions import WARNABLE
+from tests.reclaim.cases import BUSY, CANDIDATE, IDLE, NOW, SUSPENDS, UNKNOWN, WARNED, ago
+
+LOOKED_AT = Case(job=CANDIDATE, idleness=IDLE, policy=SUSPENDS, record=Record(), now=NOW)
+EXEMPTION = Exemption(job_selector=LabelSelector(match_labels={}), reason="a campaign", until=ago(-60))
+LOOKS: dict[Outcome, Case] = {
+    Outcome.UNKNOWN: replace(LOOKED_AT, idleness=UNKNOWN),
+    Outcome.WORKS: replace(LOOKED_AT, idleness=BUSY),
+    Outcome.RESTS: replace(LOOKED_AT, job=replace(CANDIDATE, findings=())),
+    Outcome.EXEMPT: replace(LOOKED_AT, policy=replace(SUSPENDS, exemptions=(EXEMPTION,))),
+    Outcome.SNOOZED: replace(LOOKED_AT, job=replace(CANDIDATE, snooze="2026-11-21T13:00:00Z")),
+    Outcome.WARN: replace(LOOKED_AT, job=replace(CANDIDATE, job_uid="another")),
+    Outcome.HELD: replace(LOOKED_AT, around=Circumstances(bounds=Obstruction(reason="enough for now"))),
+    Outcome.DUE: LOOKED_AT,
+}
+"""What a job must look like for each outcome of a look, given a warning where there can be one."""
+
+
+def looked_at(record: Record, case: Case) -> tuple[Record, Step]:
+    decision = decide(case.job, case.idleness, case.policy, record, case.now, around=case.around)
+    if decision.step is Step.RECLAIM:
+        # The controller writes the intent after a second look, which here says the same.
+        return replace(decision.record, state=after(decision.record.state, Outcome.DUE)), decision.step
+    return decision.record, decision.step
+
+
+def made_free(record: Record) -> tuple[Record, Step]:
+    return freed(replace(record, action=ReclaimMode.DELETE), None, None, [], NOW), Step.NONE
+
+
+def brought_back(record: Record) -> tuple[Record, Step]:
+    word = resumed(record, annotation="please", suspend=False, observed_suspend=False, now=NOW)
+    return replace(word.record, handled_resume=None), Step.NONE
+
+
+def drive(outcome: Outcome) -> Callable[[Record], tuple[Record, Step]]:
+    match outcome:
+        case Outcome.FREED:
+            return made_free
+        case Outcome.RESUMED:
+            return brought_back
+        case _:
+            return lambda record: looked_at(record, LOOKS[outcome])
+
+
+EVERYTHING = [(state, outcome) for state in ReclaimState for outcome in Outcome]
+POSSIBLE = [(state, outcome) for state, outcome in EVERYTHING if outcome in TRANSITIONS[state]]
+IMPOSSIBLE = [pair for pair in EVERYTHING if pair not in POSSIBLE]
+
+
+@pytest.mark.parametrize("state, outcome", POSSIBLE)
+def test_an_outcome_leads_where_the_table_says(state: ReclaimState, outcome: Outcome) -> None:
+    before = replace(WARNED, state=state) if state in WARNABLE else Record(state=state, action=ReclaimMode.SUSPEND)
+    record, step = drive(outcome)(before)
+    assert record.state is TRANSITIONS[state][outcome]
+    assert (step is Step.RECLAIM) is (outcome is Outcome.DUE)
+    if outcome in LOOKS:
+        assert explain(replace(LOOKS[outcome], record=before)).outcome is outcome
+
+
+@pytest.mark.parametrize("state, outcome", IMPOSSIBLE)
+def test_an_outcome_that_cannot_be_is_none_whatever_marks_the_record_bears(
+    state: ReclaimState, outcome: Outcome
+) -> None:
+    before = replace(WARNED, state=state)
+    record, step = drive(outcome)(before)
+    assert step is Step.NONE
+    assert after(state, outcome) is state
+    assert record.state in {state, *TRANSITIONS[state].values()} - {ReclaimState.RECLAIMING}
+    assert record.state is not ReclaimState.RECLAIMED or state is ReclaimState.RECLAIMED
+
+
+@pytest.mark.parametrize("outcome", [Outcome.HELD, Outcome.DUE])
+def test_a_job_of_which_nothing_is_known_is_due_only_by_a_warning_that_it_got(outcome: Outcome) -> None:
+    record, step = drive(outcome)(Record(state=ReclaimState.UNKNOWN))
+    assert (record.state, step) == (ReclaimState.WARNED, Step.NONE)
+    assert record.deadline is not None
+    assert record.deadline > NOW
+
+
+def test_a_job_that_was_never_looked_at_is_taken_for_active() -> None:
+    for outcome, case in LOOKS.items():
+        never, step = looked_at(Record(), case)
+        active, same = looked_at(Record(state=ReclaimState.ACTIVE), case)
+        assert (never, step) == (active, same), outcome
+
+
+def test_the_table_has_every_state_and_every_outcome() -> None:
+    assert set(TRANSITIONS) == set(ReclaimState)
+    assert {outcome for ways in TRANSITIONS.values() for outcome in ways} == set(Outcome)
