@@ -1,11 +1,23 @@
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stoker.models.image import ImageKind
-from stoker.models.policy import BUILT_IN, UtilizationPolicy, resolve
+from stoker.models.policy import (
+    BUILT_IN,
+    WEEKDAYS,
+    EffectiveReclaim,
+    JobTraits,
+    ScheduleWindow,
+    UtilizationPolicy,
+    Weekday,
+    resolve,
+)
 from stoker.models.schema import violations
 from stoker.models.vocabulary import Action, JobType, ReclaimMode
 from stoker.subjects.image_reference import classify, parse
@@ -279,3 +291,76 @@ def test_an_image_family_that_says_something_else_is_refused(change: dict[str, A
     family = {"name": "Ours", "kind": "framework", "repositories": ["registry.example.com/ml/*"], **change}
     with pytest.raises(ValidationError):
         policy("default", images=[family])
+
+
+# ------------------------------------------------------------------------------------------- when a schedule opens next
+
+
+def window(start: str, end: str, zone: str = "Europe/Berlin", **more: Any) -> ScheduleWindow:
+    return ScheduleWindow(start=start, end=end, time_zone=zone, **more)
+
+
+@pytest.mark.parametrize(
+    "now, opened, opens",
+    [
+        ("2026-11-21T12:00Z", window("18:00", "08:00"), "2026-11-21T17:00Z"),
+        ("2026-11-21T20:00Z", window("08:00", "18:00"), "2026-11-22T07:00Z"),
+        ("2026-11-21T12:00Z", window("18:00", "08:00", days=("Mon",)), "2026-11-23T17:00Z"),
+        # 2026-03-29: the clocks go from 02:00 to 03:00.
+        ("2026-03-28T12:00Z", window("04:00", "05:00"), "2026-03-29T02:00Z"),
+        ("2026-03-28T12:00Z", window("02:30", "04:00"), "2026-03-29T01:00Z"),
+        ("2026-03-28T12:00Z", window("02:15", "02:45"), "2026-03-30T00:15Z"),
+        ("2026-03-28T12:00Z", window("02:15", "02:45", days=("Sun",)), "2026-04-05T00:15Z"),
+        # 2026-10-25: the clocks go back from 03:00 to 02:00.
+        ("2026-10-24T12:00Z", window("02:15", "02:45"), "2026-10-25T00:15Z"),
+        ("2026-10-25T00:50Z", window("02:15", "02:45"), "2026-10-25T01:15Z"),
+        ("2026-10-25T00:45Z", window("01:00", "02:30"), "2026-10-25T01:00Z"),
+        # Midnight is left out: 2026-09-06 begins at 01:00 in Santiago.
+        ("2026-09-05T12:00Z", window("00:00", "06:00", "America/Santiago"), "2026-09-06T04:00Z"),
+    ],
+)
+def test_a_window_opens_when_the_clocks_of_its_zone_first_show_a_time_within(
+    now: str, opened: ScheduleWindow, opens: str
+) -> None:
+    assert opened.next_opening(datetime.fromisoformat(now)) == datetime.fromisoformat(opens)
+
+
+@given(
+    quarter=st.integers(0, 365 * 96),
+    zone=st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata"]),
+    start=st.integers(0, 95),
+    length=st.integers(1, 95),
+    days=st.sets(st.sampled_from(WEEKDAYS), max_size=3),
+)
+@settings(max_examples=60)
+def test_a_closed_window_stays_closed_until_it_opens(
+    quarter: int, zone: str, start: int, length: int, days: set[Weekday]
+) -> None:
+    """By the quarter of an hour, of which all times of the windows, and all changes of clocks, are multiples."""
+    now = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=15 * quarter)
+    times = [f"{number % 96 // 4:02}:{number % 4 * 15:02}" for number in (start, start + length)]
+    opened = window(times[0], times[1], zone, days=tuple(days))
+    opens = opened.next_opening(now)
+    assert opens is not None
+    assert opened.contains(opens)
+    was_open = opened.contains(now)
+    moment = now + timedelta(minutes=15)
+    while moment < opens:
+        is_open = opened.contains(moment)
+        assert was_open or not is_open, moment
+        was_open, moment = is_open, moment + timedelta(minutes=15)
+
+
+def test_the_earliest_window_for_the_type_opens_the_schedule() -> None:
+    windows = (window("20:00", "21:00"), window("19:00", "21:00", job_types=(JobType.INTERACTIVE,)))
+    reclaim = EffectiveReclaim(schedule=windows)
+    assert reclaim.opens_after(NOW, JobType.INTERACTIVE) == NOW.replace(hour=18)
+    assert reclaim.opens_after(NOW, JobType.TRAINING) == NOW.replace(hour=19)
+
+
+def test_what_a_job_says_of_itself_decides_about_its_class_only_where_it_is_trusted() -> None:
+    notebooks = {"name": "notebooks", "jobTypes": ["Interactive"], "idleAfter": "12h"}
+    effective = resolve([policy("default", reclaim={"classes": [notebooks]})], "nlp", {})
+    says = JobTraits(job_type=JobType.INTERACTIVE)
+    assert effective.reclaim_of(says).idle_after == timedelta(hours=12)
+    assert replace(effective, trusted_job_types=False).reclaim_of(says).idle_after == timedelta(hours=1)
