@@ -190,7 +190,7 @@ def single_line(text: str) -> str:
 
 def rfc3339(time: datetime) -> str:
     """A time as Kubernetes writes it: RFC 3339 in UTC, whole seconds."""
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 def parse_time(text: str | None) -> datetime | None:

@@ -1,0 +1,238 @@
+"""What is explained is what is decided, whatever the case: also of records that nobody could have written."""
+
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stoker.models.diagnosis import Idleness, IdlenessState
+from stoker.models.dljob import ReclaimStatus
+from stoker.models.finding import Finding
+from stoker.models.meta import LabelSelector
+from stoker.models.policy import EffectivePolicy, EffectiveReclaim, Exemption, ReclaimClass, RuleSetting, ScheduleWindow
+from stoker.models.vocabulary import Action, Category, Confidence, JobType, ReclaimMode, ReclaimState, Source
+from stoker.reclaim import (
+    GATES,
+    TRANSITIONS,
+    Candidate,
+    Case,
+    Circumstances,
+    Decision,
+    Obstruction,
+    Outcome,
+    Presence,
+    Record,
+    Step,
+    decide,
+    explain,
+)
+from stoker.reclaim.gates import Stage
+from tests.reclaim.cases import BUSY, CANDIDATE, IDLE, NOW, PODS, SUSPENDS, WARNED, ago, finding
+
+ENDS_OF_TIME = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+minutes = st.sampled_from([-10_000, -60, -1, 0, 1, 4, 14, 15, 16, 30, 59, 60, 61, 89, 90, 91, 600, 10_000])
+times = minutes.map(ago) | st.sampled_from(ENDS_OF_TIME)
+maybe_time = st.none() | times
+pods = st.sampled_from([PODS, frozenset({"pod-0"}), frozenset[str]()])
+obstructions = st.none() | st.builds(Obstruction, reason=st.just("enough"), until=maybe_time)
+durations = st.sampled_from([timedelta(0), timedelta(minutes=10), timedelta(minutes=15), timedelta(hours=2)])
+
+findings: st.SearchStrategy[Finding] = st.builds(
+    lambda category, confidence, until, source: replace(finding(category, confidence, until), sources=(source,)),
+    st.sampled_from([Category.UNRELEASED_JOB, Category.INTERACTIVE_JOB, Category.STALLED, Category.DATA_EXCHANGE]),
+    st.sampled_from(Confidence),
+    maybe_time,
+    st.sampled_from([Source.METRICS, Source.SCRIPT]),
+)
+candidates = st.builds(
+    Candidate,
+    job_type=st.sampled_from(JobType),
+    gpus=st.sampled_from([0, 8, 16]),
+    job_uid=st.sampled_from(["job", "other"]),
+    pod_uids=pods,
+    last_start=maybe_time,
+    labels=st.sampled_from([{}, {"team": "nlp"}]),
+    priority_class=st.sampled_from([None, "low"]),
+    findings=st.lists(findings, max_size=3).map(tuple),
+    idle_after=st.none() | durations,
+    snooze=st.none() | st.sampled_from(["", "tomorrow", "2026-11-21T13:00:00Z", "9999-12-31T23:59:59-14:00"]),
+    snooze_reason=st.sampled_from([None, "a demo"]),
+    has_persistent_volume=st.booleans(),
+    serves=st.booleans(),
+    termination_grace=st.none() | durations,
+    presence=st.builds(Presence, last_seen=maybe_time, how=st.just("a session"), unknown=st.sampled_from([None, "?"])),
+    unsuspendable=st.sampled_from([None, "nobody may"]),
+    untouchable=st.sampled_from([None, "it is being deleted"]),
+)
+looks = st.builds(Idleness, state=st.sampled_from(IdlenessState), observed_at=times, since=maybe_time, pod_uids=pods)
+records = st.builds(
+    Record,
+    state=st.none() | st.sampled_from(ReclaimState),
+    rule=st.sampled_from([None, finding().rule]),
+    handled_snooze=st.sampled_from([None, "", "2026-11-21T13:00:00Z"]),
+    idle_since=maybe_time,
+    warned_at=maybe_time,
+    deadline=maybe_time,
+    action=st.none() | st.sampled_from(ReclaimMode),
+    job_uid=st.sampled_from([None, "job", "other"]),
+    pod_uids=pods,
+    resumed_at=maybe_time,
+    snoozed_until=maybe_time,
+    policy=st.sampled_from([None, "default@1", "default@2"]),
+)
+policies = st.builds(
+    EffectivePolicy,
+    rules=st.sampled_from([{}, {finding().rule: RuleSetting(action=Action.OFF)}]),
+    exemptions=st.lists(
+        st.builds(
+            Exemption,
+            job_selector=st.just(LabelSelector(match_labels={"team": "nlp"})),
+            rules=st.sampled_from([(), (finding().rule,)]),
+            until=maybe_time,
+            reason=st.just("a campaign"),
+        ),
+        max_size=2,
+    ).map(tuple),
+    trusted_job_types=st.booleans(),
+    reclaim=st.builds(
+        EffectiveReclaim,
+        mode=st.sampled_from(ReclaimMode),
+        idle_after=durations,
+        startup_grace=durations,
+        warning_grace=durations,
+        cooldown_after_resume=durations,
+        on_pressure_only=st.booleans(),
+        min_termination_grace=durations,
+        interactive_without_volume=st.booleans(),
+        schedule=st.sampled_from([(), (ScheduleWindow(start="18:00", end="08:00"),)]),
+        classes=st.sampled_from(
+            [(), (ReclaimClass(name="low", priority_classes=("low",), mode=ReclaimMode.DELETE, idle_after="30m"),)]
+        ),
+    ),
+    revision=st.sampled_from(["default@1", "default@2"]),
+)
+surroundings = st.builds(
+    Circumstances,
+    minimum_warning_grace=durations,
+    brake=obstructions,
+    pressure=obstructions,
+    bounds=obstructions,
+)
+wild = st.builds(
+    Case, job=candidates, idleness=looks, policy=policies, record=records, now=st.just(NOW), around=surroundings
+)
+
+
+DUE = Case(job=CANDIDATE, idleness=IDLE, policy=SUSPENDS, record=WARNED, now=NOW)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """A case that is due but for a few of its fields; now and then one in which nothing fits."""
+    strange = draw(wild)
+    if draw(st.integers(0, 9)) == 0:
+        return strange
+    case = DUE
+    for part in ("job", "idleness", "policy", "record", "around"):
+        known, other = getattr(case, part), getattr(strange, part)
+        taken = draw(st.sets(st.sampled_from([field.name for field in fields(known)]), max_size=2))
+        case = replace(case, **{part: replace(known, **{name: getattr(other, name) for name in taken})})
+    return case
+
+
+def decided(case: Case) -> Decision:
+    return decide(case.job, case.idleness, case.policy, case.record, case.now, around=case.around)
+
+
+@given(cases())
+@settings(max_examples=300, deadline=None)
+def test_every_case_is_decided_and_explained_alike(case: Case) -> None:
+    decision, explanation = decided(case), explain(case)
+    decisive = explanation.decisive
+    assert (decisive.gate if decisive is not None else None) == decision.gate
+    assert explanation.next_deadline == decision.until
+    assert [answer.gate for answer in explanation.answers] == [gate.name for gate in GATES]
+    for answer in explanation.answers:
+        assert bool(answer.reason) is (answer.holds is False)
+    # What can't be asked, an earlier condition has answered.
+    asked = [answer.holds for answer in explanation.answers]
+    if None in asked:
+        assert False in asked[: asked.index(None)]
+    assert (decision.step is Step.RECLAIM) is (explanation.outcome is Outcome.DUE)
+    assert (decisive is None) is (explanation.outcome in {Outcome.DUE, Outcome.FREED})
+
+
+@given(cases())
+@settings(max_examples=300, deadline=None)
+def test_every_case_goes_where_the_table_says_and_leaves_a_record_that_can_be_written(case: Case) -> None:
+    decision, outcome = decided(case), explain(case).outcome
+    before, after = case.record.state or ReclaimState.ACTIVE, decision.record.state
+    if before is ReclaimState.RECLAIMED:
+        assert decision.record == case.record
+        return
+    expected = TRANSITIONS[before][Outcome.HELD if outcome is Outcome.DUE else outcome]
+    assert after is expected
+    assert decision.record.has_warning or (decision.record.warned_at, decision.record.deadline) == (None, None)
+    assert after in {ReclaimState.WARNED, ReclaimState.UNKNOWN} or not decision.record.has_warning
+    written = ReclaimStatus.model_validate(decision.record.to_status())
+    again = decided(replace(case, record=Record.from_status(written)))
+    assert again.record.state in {after, ReclaimState.WARNED}
+    assert not again.notices or again.step is not Step.RECLAIM
+
+
+def answers(case: Case) -> dict[str, bool | None]:
+    return {answer.gate: answer.holds for answer in explain(case).answers}
+
+
+def test_a_job_that_is_due_has_passed_every_gate() -> None:
+    assert set(answers(DUE).values()) == {True}
+
+
+def test_of_a_job_that_works_it_is_not_asked_for_how_long_it_rests_nor_what_comes_after_a_warning() -> None:
+    said = answers(replace(DUE, idleness=BUSY, record=Record()))
+    assert [gate for gate, holds in said.items() if holds is False] == ["all-idle", "warned"]
+    assert [gate for gate, holds in said.items() if holds is None] == [
+        "look-fresh",
+        "same-pods",
+        "start-known",
+        "idle-long-enough",
+        "unattended",
+        "grace-over",
+        "schedule-open",
+        "pressure",
+        "bounds",
+    ]
+
+
+def test_an_explanation_hears_a_snooze_that_nobody_has_taken_yet() -> None:
+    explanation = explain(replace(DUE, job=replace(CANDIDATE, snooze="2026-11-21T13:00:00Z")))
+    assert explanation.decisive is not None
+    assert (explanation.decisive.gate, explanation.next_deadline) == ("not-snoozed", ago(-60))
+    assert "snooze-until" in explanation.decisive.change
+
+
+def test_a_reclaimed_job_had_passed_them_all() -> None:
+    explanation = explain(replace(DUE, record=replace(WARNED, state=ReclaimState.RECLAIMED), idleness=BUSY))
+    assert (explanation.decisive, explanation.outcome) == (None, Outcome.FREED)
+
+
+def test_why_a_finding_is_no_cause_is_said() -> None:
+    possible = replace(DUE, job=replace(CANDIDATE, findings=(finding(confidence=Confidence.POSSIBLE),)))
+    off = replace(DUE, policy=replace(SUSPENDS, rules={finding().rule: RuleSetting(action=Action.OFF)}))
+    exemption = Exemption(
+        job_selector=LabelSelector(match_labels={}), rules=(finding().rule,), until=ago(-30), reason="x"
+    )
+    exempt = replace(DUE, policy=replace(SUSPENDS, exemptions=(exemption,)))
+    for case, words in ((possible, "only possible"), (off, "turns rule-of-UnreleasedJob off"), (exempt, "exempt")):
+        decisive = explain(case).decisive
+        assert decisive is not None
+        assert (decisive.gate, words in decisive.reason) == ("cause", True)
+    assert explain(exempt).next_deadline == ago(-30)
+
+
+def test_no_two_gates_have_one_name_and_the_stages_come_in_their_order() -> None:
+    assert len({gate.name for gate in GATES}) == len(GATES)
+    order = list(Stage)
+    assert [gate.stage for gate in GATES] == sorted((gate.stage for gate in GATES), key=order.index)
+    assert {gate.stage for gate in GATES} == set(Stage)
