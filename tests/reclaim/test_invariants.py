@@ -1,0 +1,522 @@
+"""The fourteen invariants of a safe reclaim, as far as a decision could break them: a cluster with one job, in which
+anything may happen in any order, while the truth about it is kept beside what the program sees.
+
+What is stamped by clocks that lie more than a minute apart never gets here: the metrics' adapter refuses it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
+from stoker.diagnosis import idleness
+from stoker.models.diagnosis import Idleness
+from stoker.models.dljob import ReclaimStatus
+from stoker.models.finding import Finding, rfc3339
+from stoker.models.meta import LabelSelector
+from stoker.models.policy import EffectivePolicy, EffectiveReclaim, Exemption
+from stoker.models.screen import GpuWindow, Screen
+from stoker.models.series import GpuSignal, JobFacts, PodFacts
+from stoker.models.vocabulary import Category, Confidence, ReclaimMode, ReclaimState
+from stoker.reclaim import (
+    MINIMUM_WARNING_GRACE,
+    Candidate,
+    Circumstances,
+    Decision,
+    Obstruction,
+    Outcome,
+    Presence,
+    Record,
+    Step,
+    after,
+    decide,
+    resumed,
+)
+from tests.reclaim.cases import finding
+
+START = datetime(2026, 11, 21, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+PODS, GPUS = 2, 4
+"""Pods of the job, and GPUs of each pod."""
+BRAKE = Obstruction(reason="so much turned idle at once")
+FULL = Obstruction(reason="enough for now")
+NOBODY_WAITS = Obstruction(reason="no pending pod asks for such GPUs")
+
+
+@dataclass(slots=True, kw_only=True)
+class Pod:
+    """One pod, with the last work of each of its GPUs."""
+
+    uid: str
+    started: datetime
+    worked: list[datetime]
+    signal: GpuSignal = GpuSignal.UTIL
+    """The one signal that shows its work."""
+    ready: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcement:
+    """A warning that was written."""
+
+    at: datetime
+    grace: timedelta
+    action: ReclaimMode | None
+    pods: frozenset[str]
+    deadline: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deed:
+    """The truth at the moment in which the GPUs were taken."""
+
+    at: datetime
+    policy: EffectivePolicy
+    sampled: bool
+    quiet_since: datetime
+    shared: bool
+    ready: bool
+    started: datetime
+    pods: frozenset[str]
+    warning: Announcement | None
+    action: ReclaimMode | None
+    intended: ReclaimState | None
+    visited: datetime | None
+    visits_known: bool
+    snoozed_until: datetime | None
+    exempt: bool
+    resumed: datetime | None
+    around: Circumstances
+    finding: Finding | None
+
+
+@dataclass(slots=True, kw_only=True)
+class Metrics:
+    """What is wrong with them."""
+
+    silent: bool = False
+    partial: bool = False
+    missing_gpu: bool = False
+    covered: float = 100.0
+    shared: bool = False
+    doubtful: bool = False
+
+    @property
+    def tell_all(self) -> bool:
+        return not (self.silent or self.partial or self.missing_gpu or self.doubtful) and self.covered >= 90
+
+
+class Cluster(RuleBasedStateMachine):
+    """One job from its start on; `tick` is a look of the controller's, everything else is the world."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = START
+        self.pods = [Pod(uid=f"pod-{rank}", started=START, worked=[START] * GPUS) for rank in range(PODS)]
+        self.born = PODS
+        self.metrics = Metrics()
+        self.finding: Finding | None = finding()
+        self.policy = EffectivePolicy(reclaim=EffectiveReclaim(mode=ReclaimMode.SUSPEND), revision="default@1")
+        self.edits = 1
+        self.around = Circumstances()
+        self.presence = Presence()
+        self.snooze: str | None = None
+        self.snoozed_until: datetime | None = None
+        self.word: str | None = None
+        self.resumed: datetime | None = None
+        self.status: Mapping[str, object] = {}
+        self.warning: Announcement | None = None
+        self.suspended = False
+        self.deeds: list[Deed] = []
+
+    # ------------------------------------------------------------------------------------------------ the world
+
+    @rule(minutes=st.sampled_from([1, 5, 14, 15, 16, 30, 45, 60, 90]))
+    def time_passes(self, minutes: int) -> None:
+        self.now += minutes * MINUTE
+
+    @rule(looks=st.integers(4, 12))
+    def a_quiet_time_under_the_controllers_eyes(self, looks: int) -> None:
+        for _ in range(looks):
+            self.now += 15 * MINUTE
+            if not self.suspended:
+                self.tick(fate="works")
+
+    @rule(pod=st.integers(0, PODS - 1), gpu=st.integers(0, GPUS - 1))
+    def one_gpu_works(self, pod: int, gpu: int) -> None:
+        self.pods[pod].worked[gpu] = self.now
+
+    @rule(signal=st.sampled_from([GpuSignal.SM_ACTIVE, GpuSignal.DRAM, GpuSignal.PCIE_RX, GpuSignal.DECODER]))
+    def one_gpu_works_and_only_one_signal_says_so(self, signal: GpuSignal) -> None:
+        self.pods[0].worked[0], self.pods[0].signal = self.now, signal
+
+    @rule(
+        fault=st.sampled_from(["silent", "partial", "missing_gpu", "shared", "doubtful"]),
+        covered=st.sampled_from([100.0, 100.0, 89.0]),
+    )
+    def the_metrics_break(self, fault: str, covered: float) -> None:
+        setattr(self.metrics, fault, True)
+        self.metrics.covered = covered
+
+    @rule()
+    def the_metrics_come_back(self) -> None:
+        self.metrics = Metrics()
+
+    @rule(rank=st.integers(0, PODS - 1))
+    def a_container_restarts(self, rank: int) -> None:
+        self.pods[rank].started = self.now
+
+    @rule(rank=st.integers(0, PODS - 1))
+    def a_pod_is_replaced(self, rank: int) -> None:
+        self.pods[rank] = Pod(uid=f"pod-{self.born}", started=self.now, worked=[self.now] * GPUS)
+        self.born += 1
+
+    @rule(ready=st.booleans())
+    def a_pod_turns_ready_or_not(self, ready: bool) -> None:
+        self.pods[1].ready = ready
+
+    @rule(unknown=st.booleans())
+    def somebody_comes_by(self, unknown: bool) -> None:
+        self.presence = Presence(last_seen=self.now, how="a session", unknown="no answer" if unknown else None)
+
+    @rule()
+    def sessions_can_be_seen_again(self) -> None:
+        self.presence = replace(self.presence, unknown=None)
+
+    @rule(hours=st.sampled_from([1, 3, 1000]))
+    def the_owner_snoozes(self, hours: int) -> None:
+        self.snooze = rfc3339(self.now + timedelta(hours=hours))
+
+    @rule()
+    def the_owner_takes_the_snooze_back(self) -> None:
+        self.snooze = None
+
+    @rule(number=st.integers(0, 9))
+    def the_owner_resumes(self, number: int) -> None:
+        self.word = f"word-{number}"
+
+    @rule(
+        category=st.sampled_from([None, Category.UNRELEASED_JOB, Category.UNRELEASED_JOB, Category.STALLED]),
+        confidence=st.sampled_from([Confidence.LIKELY, Confidence.LIKELY, Confidence.POSSIBLE]),
+    )
+    def another_cause_is_found(self, category: Category | None, confidence: Confidence) -> None:
+        self.finding = None if category is None else finding(category, confidence)
+
+    @rule(
+        mode=st.sampled_from([*ReclaimMode, ReclaimMode.SUSPEND, ReclaimMode.SUSPEND]),
+        idle_after=st.sampled_from([10, 60, 120]),
+        warning_grace=st.sampled_from([1, 15, 60]),
+        startup_grace=st.sampled_from([0, 30]),
+        cooldown=st.sampled_from([0, 60]),
+        on_pressure_only=st.booleans(),
+    )
+    def the_policy_is_edited(
+        self,
+        mode: ReclaimMode,
+        idle_after: int,
+        warning_grace: int,
+        startup_grace: int,
+        cooldown: int,
+        on_pressure_only: bool,
+    ) -> None:
+        self.edits += 1
+        self.policy = replace(
+            self.policy,
+            revision=f"default@{self.edits}",
+            reclaim=EffectiveReclaim(
+                mode=mode,
+                idle_after=idle_after * MINUTE,
+                warning_grace=warning_grace * MINUTE,
+                startup_grace=startup_grace * MINUTE,
+                cooldown_after_resume=cooldown * MINUTE,
+                on_pressure_only=on_pressure_only,
+            ),
+        )
+
+    @rule(minutes=st.sampled_from([0, 30, 100]))
+    def an_exemption_is_given(self, minutes: int) -> None:
+        selector = LabelSelector(match_labels={})
+        exemption = Exemption(job_selector=selector, reason="a campaign", until=self.now + minutes * MINUTE)
+        self.policy = replace(self.policy, exemptions=(exemption,))
+
+    @rule(brake=st.sampled_from([None, None, BRAKE]), bounds=st.sampled_from([None, None, FULL]),
+          pressure=st.sampled_from([None, NOBODY_WAITS]))  # fmt: skip
+    def the_cluster_changes(
+        self, brake: Obstruction | None, bounds: Obstruction | None, pressure: Obstruction | None
+    ) -> None:
+        self.around = Circumstances(brake=brake, bounds=bounds, pressure=pressure)
+
+    # ------------------------------------------------------------------------------------------------ the controller
+
+    @precondition(lambda self: not self.suspended and self._record().state is not ReclaimState.RECLAIMED)
+    @rule(fate=st.sampled_from(["works", "works", "works", "write fails", "dies after the intent"]))
+    def tick(self, fate: str) -> None:
+        """One pass, and the second look before a deed. Nothing is remembered from one to the next but the status."""
+        record = self._heard(self._record())
+        decision = self._decide(record)
+        if fate == "write fails":
+            return
+        self._write(decision.record)
+        if decision.step is not Step.RECLAIM:
+            return
+        again = self._decide(self._record())
+        if again.step is not Step.RECLAIM:
+            self._write(again.record)
+            return
+        intent = replace(again.record, state=after(again.record.state, Outcome.DUE))
+        self._write(intent)
+        if fate != "dies after the intent":
+            self._act(intent)
+
+    @precondition(lambda self: self.suspended)
+    @rule()
+    def its_pods_end(self) -> None:
+        record = self._record()
+        self._write(replace(record, state=after(record.state, Outcome.FREED), reclaimed_at=self.now))
+        assert self._decide(self._record()).record == self._record()
+
+    @precondition(lambda self: self.suspended)
+    @rule(number=st.integers(10, 19))
+    def the_owner_brings_it_back(self, number: int) -> None:
+        self.word = f"word-{number}"
+        record = self._heard(self._record())
+        if record.action is ReclaimMode.DELETE:
+            return
+        self._write(record)
+        if record.state is ReclaimState.ACTIVE:
+            self.suspended, self.warning = False, None
+            self.pods = [
+                Pod(uid=f"pod-{self.born + rank}", started=self.now, worked=[self.now] * GPUS) for rank in range(PODS)
+            ]
+            self.born += PODS
+
+    def _record(self) -> Record:
+        return Record.from_status(ReclaimStatus.model_validate(self.status))
+
+    def _heard(self, record: Record) -> Record:
+        word = resumed(record, annotation=self.word, suspend=False, observed_suspend=False, now=self.now)
+        if word.notices:
+            self.resumed = self.now
+            self._write(word.record)
+        return word.record
+
+    def _decide(self, record: Record) -> Decision:
+        return decide(self._candidate(), self._idleness(), self.policy, record, self.now, around=self.around)
+
+    def _write(self, record: Record) -> None:
+        before = self._record()
+        self.status = record.to_status()
+        if record.handled_snooze != before.handled_snooze:
+            self._note_snooze(record.handled_snooze)
+        if record.warned_at is None:
+            self.warning = None
+        elif record.warned_at != before.warned_at:
+            assert record.deadline is not None
+            self.warning = Announcement(
+                at=self.now,
+                grace=max(self.policy.reclaim.warning_grace, MINIMUM_WARNING_GRACE),
+                action=record.action,
+                pods=frozenset(pod.uid for pod in self.pods),
+                deadline=record.deadline,
+            )
+
+    def _note_snooze(self, text: str | None) -> None:
+        """What the owner has been granted."""
+        granted = self.now + self.policy.reclaim.max_snooze
+        self.snoozed_until = None if text is None else min(datetime.fromisoformat(text), granted)
+
+    def _act(self, intent: Record) -> None:
+        self.suspended = True
+        self.deeds.append(
+            Deed(
+                at=self.now,
+                policy=self.policy,
+                sampled=self.metrics.tell_all,
+                quiet_since=max(max(pod.worked) for pod in self.pods),
+                shared=self.metrics.shared,
+                ready=all(pod.ready for pod in self.pods),
+                started=max(pod.started for pod in self.pods),
+                pods=frozenset(pod.uid for pod in self.pods),
+                warning=self.warning,
+                action=intent.action,
+                intended=self._record().state,
+                visited=self.presence.last_seen,
+                visits_known=self.presence.unknown is None,
+                snoozed_until=self.snoozed_until,
+                exempt=any(one.until is None or self.now < one.until for one in self.policy.exemptions),
+                resumed=self.resumed,
+                around=self.around,
+                finding=self.finding,
+            )
+        )
+
+    def _candidate(self) -> Candidate:
+        return Candidate(
+            job_type=self._facts().job_type,
+            gpus=PODS * GPUS,
+            job_uid="job",
+            pod_uids=frozenset(pod.uid for pod in self.pods),
+            last_start=max(pod.started for pod in self.pods),
+            findings=() if self.finding is None else (self.finding,),
+            snooze=self.snooze,
+            termination_grace=timedelta(seconds=30),
+            presence=self.presence,
+        )
+
+    def _facts(self) -> JobFacts:
+        pods = tuple(
+            PodFacts(name=f"bert-{rank}", uid=pod.uid, rank=rank, gpus=GPUS, started_at=pod.started, ready=pod.ready)
+            for rank, pod in enumerate(self.pods)
+        )
+        return JobFacts(namespace="nlp", name="bert", uid="dljob", nodes=PODS, gpus_per_node=GPUS, pods=pods)
+
+    def _idleness(self) -> Idleness:
+        """What the code of the live controller makes of the screen that Prometheus would give."""
+        window = self.policy.reclaim.idle_after
+        return idleness(
+            self._facts(),
+            Screen(
+                at=self.now,
+                window=window,
+                gpus={} if self.metrics.silent else {
+                    ("nlp", f"bert-{rank}"): self._gpus(pod, window) for rank, pod in enumerate(self.pods)
+                },
+                complete=not self.metrics.partial,
+            ),
+            window=window,
+            min_coverage_percent=90,
+            now=self.now,
+        )  # fmt: skip
+
+    def _gpus(self, pod: Pod, window: timedelta) -> tuple[GpuWindow, ...]:
+        speaking = pod.worked[1:] if self.metrics.missing_gpu else pod.worked
+        return tuple(
+            GpuWindow(
+                gpu=f"{pod.uid}-{number}",
+                # Utilization stays at 0, whatever another signal shows: exporters do that.
+                peaks={GpuSignal.UTIL: 0.0, **({pod.signal: 1e9} if self.now - worked < window else {})},
+                coverage_percent=self.metrics.covered,
+                last_sample_at=self.now,
+                quiet_since=worked,
+                shared=self.metrics.shared,
+                doubtful=self.metrics.doubtful,
+            )
+            for number, worked in enumerate(speaking)
+        )
+
+    # ------------------------------------------------------------------------------------------------ the invariants
+
+    @invariant()
+    def invariant_01_missing_is_not_idle(self) -> None:
+        assert all(deed.sampled and deed.visits_known for deed in self.deeds)
+
+    @invariant()
+    def invariant_02_the_job_is_idle_not_a_part_of_it(self) -> None:
+        """Every GPU of every pod, over the whole of the policy's time."""
+        assert all(deed.at - deed.quiet_since >= deed.policy.reclaim.idle_after for deed in self.deeds)
+        assert all(deed.ready for deed in self.deeds)
+
+    @invariant()
+    def invariant_03_contradiction_means_active(self) -> None:
+        """`quiet_since` knows of work that a single signal has shown. Of shared GPUs nothing can be known."""
+        assert not any(deed.shared for deed in self.deeds)
+
+    @invariant()
+    def invariant_04_the_clock_starts_when_the_pod_runs(self) -> None:
+        for deed in self.deeds:
+            assert deed.at - deed.started >= deed.policy.reclaim.idle_after + deed.policy.reclaim.startup_grace
+            if deed.resumed is not None:
+                assert deed.at - deed.resumed >= deed.policy.reclaim.cooldown_after_resume
+
+    @invariant()
+    def invariant_05_warned_first(self) -> None:
+        """By the time that the policy granted then or grants now, and everything has been still since."""
+        for deed in self.deeds:
+            assert deed.warning is not None
+            grace = max(deed.warning.grace, deed.policy.reclaim.warning_grace, MINIMUM_WARNING_GRACE)
+            assert deed.at - deed.warning.at >= grace
+            assert max(deed.quiet_since, deed.started) <= deed.warning.at
+            assert deed.visited is None or deed.visited <= deed.warning.at
+
+    @invariant()
+    def invariant_06_looked_again_right_before(self) -> None:
+        """At these pods, of whose causes one still holds."""
+        for deed in self.deeds:
+            assert deed.warning is not None
+            assert deed.pods == deed.warning.pods
+            assert deed.finding is not None
+            assert (deed.finding.category, deed.finding.confidence) == (Category.UNRELEASED_JOB, Confidence.LIKELY)
+
+    @invariant()
+    def invariant_07_as_gentle_as_can_be(self) -> None:
+        """The intent comes first, and nothing is deleted of which less was said."""
+        for deed in self.deeds:
+            assert deed.intended is ReclaimState.RECLAIMING
+            assert deed.action is deed.policy.reclaim.mode
+            if deed.action is ReclaimMode.DELETE:
+                assert deed.warning is not None
+                assert deed.warning.action is ReclaimMode.DELETE
+
+    @invariant()
+    def invariant_08_bounded(self) -> None:
+        assert all((deed.around.brake, deed.around.bounds) == (None, None) for deed in self.deeds)
+
+    @invariant()
+    def invariant_09_the_owner_has_a_say_the_admin_the_last_word(self) -> None:
+        for deed in self.deeds:
+            assert deed.snoozed_until is None or deed.at >= deed.snoozed_until
+            assert not deed.exempt
+        longest = self._record().snoozed_until
+        assert longest is None or longest <= self.now + EffectiveReclaim().max_snooze
+
+    @invariant()
+    def invariant_10_restarts_change_nothing(self) -> None:
+        """All that counts is in the status: whoever reads it decides the same, and again the same."""
+        if self.suspended:
+            return
+        record = self._record()
+        first = self._decide(record)
+        assert self._decide(record) == first
+        read = Record.from_status(ReclaimStatus.model_validate(first.record.to_status()))
+        assert (read.state, read.warned_at, read.deadline, read.pod_uids, read.action) == (
+            first.record.state,
+            first.record.warned_at,
+            first.record.deadline,
+            first.record.pod_uids,
+            first.record.action,
+        )
+
+    @invariant()
+    def invariant_11_observe_by_default(self) -> None:
+        assert all(deed.policy.reclaim.mode is not ReclaimMode.OBSERVE for deed in self.deeds)
+
+    @invariant()
+    def invariant_12_on_pressure_only_if_so_set(self) -> None:
+        for deed in self.deeds:
+            assert not deed.policy.reclaim.on_pressure_only or deed.around.pressure is None
+
+    @invariant()
+    def invariant_13_a_grace_never_shrinks(self) -> None:
+        record, warning = self._record(), self.warning
+        if warning is None or not record.has_warning:
+            return
+        assert record.deadline is not None
+        assert record.deadline >= warning.deadline
+        assert warning.deadline - warning.at >= warning.grace
+
+    @invariant()
+    def invariant_14_no_fault_of_ours_stops_anything(self) -> None:
+        """The decision answers whatever the state: that of a job which is suspended is that nothing is to be done."""
+        decision = self._decide(self._record())
+        if self._record().state is ReclaimState.RECLAIMED:
+            assert decision == Decision(record=self._record())
+
+
+NARRATED = settings(max_examples=80, stateful_step_count=40, deadline=None)
+
+
+def test_nothing_that_happens_breaks_an_invariant() -> None:
+    run_state_machine_as_test(Cluster, settings=NARRATED)
