@@ -219,7 +219,7 @@ class Screening:
                 terms.append(named(f"{metric.name}/{seconds}", self._extents(metric, matchers, window)))
                 terms.append(named(f"{DOUBT}/{seconds}/{metric.name}", self._doubt(metric, matchers, window)))
             for metric in others:
-                if (lowest := self._lowest_ceiling(metric)) is not None:
+                if (lowest := lowest_ceiling(self._profile, metric)) is not None:
                     # What rests by any unit is left out; a value that is none (NaN, a blank) is neither lifted to the
                     # ceiling nor equal to it.
                     extents = f"clamp_min({self._extents(metric, matchers, window)}, {lowest:g}) != {lowest:g}"
@@ -269,15 +269,6 @@ class Screening:
             ahead = f"[{duration(AHEAD - self._max_skew)}] offset -{duration(AHEAD)}"
             doubt += "".join(f" or present_over_time({selector(metric.name, one)}{ahead})" for one in matchers)
         return aggregate("max", self._profile.grouping, doubt)
-
-    def _lowest_ceiling(self, metric: Metric) -> float | None:
-        """What is idle whichever unit the metric comes in and whichever model it is; None where it can't tell."""
-        if metric.signal is GpuSignal.POWER:
-            models = self._profile.context_idle_watts.values()
-            ceilings = [idle_ceiling(GpuSignal.POWER, 0.0, watts) for watts in models]
-            return min((ceiling for ceiling in ceilings if ceiling is not None), default=None)
-        ceiling = idle_ceiling(metric.signal, 0.0, None)
-        return None if ceiling is None else ceiling / metric.largest_factor
 
     def _gather(
         self,
@@ -450,6 +441,16 @@ class Screening:
             if ceiling is not None:
                 for label in self._profile.labels["model"]:
                     yield label, model, ceiling
+
+
+def lowest_ceiling(profile: MetricProfile, metric: Metric) -> float | None:
+    """What is idle whichever unit the metric comes in and whichever model it is; None where it can't tell."""
+    if metric.signal is GpuSignal.POWER:
+        models = profile.context_idle_watts.values()
+        ceilings = [idle_ceiling(GpuSignal.POWER, 0.0, watts) for watts in models]
+        return min((ceiling for ceiling in ceilings if ceiling is not None), default=None)
+    ceiling = idle_ceiling(metric.signal, 0.0, None)
+    return None if ceiling is None else ceiling / metric.largest_factor
 
 
 def _to_look_at(questions: Sequence[Question], glances: Mapping[PodKey, PodGlance]) -> tuple[list[int], frozenset[int]]:

@@ -368,7 +368,7 @@ def _known_jobs(jobs: _Answer, size: int, namespaces: frozenset[str]) -> dict[st
     for labels, values in jobs.rows("info"):
         # What was seen where the first part begins was there in it.
         seen = [max(place - 1, 0) for place, value in enumerate(values) if value is not None]
-        identity = _identity(labels)
+        identity = job_identity(labels)
         if not seen or not identity.uid or (namespaces and identity.namespace not in namespaces):
             continue
         first[identity.uid] = min(seen[0], first.get(identity.uid, size))
@@ -390,7 +390,8 @@ def _recorded(phases: _Answer, size: int) -> list[float]:
     return told
 
 
-def _identity(labels: Mapping[str, str]) -> JobIdentity:
+def job_identity(labels: Mapping[str, str]) -> JobIdentity:
+    """Who a job is, by the labels of its stoker_dljob_info."""
     gpus = labels.get("gpus", "")
     return JobIdentity(
         uid=labels.get("uid") or None,
@@ -448,4 +449,4 @@ def _shares(jobs: Sequence[_Job], part: int) -> Iterable[tuple[_Job, float]]:
     return ((next((job for job in in_turn if (job.first_seen or 0) >= part), in_turn[-1]), 1.0),)
 
 
-__all__ = ["PrometheusUsage"]
+__all__ = ["HOLDING", "IDENTITY", "PrometheusUsage", "job_identity"]

@@ -1,0 +1,1 @@
+"""`stoker replay` over recorded histories in a real Prometheus."""

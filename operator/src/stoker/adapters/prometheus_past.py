@@ -1,0 +1,513 @@
+"""What Prometheus has kept of jobs' pasts: of all jobs coarsely, of some in as fine steps as a controller looks.
+
+Jobs come from the operator's own metrics (handlers.job_metrics), rest and work from the GPUs' series, so that jobs
+which are gone count as well.
+"""
+
+import asyncio
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.adapters.metric_profile import PLAUSIBLE, Factors, Identity, Metric, profile_of
+from stoker.adapters.prometheus_connection import Connection, aware, points
+from stoker.adapters.prometheus_screen import lowest_ceiling
+from stoker.adapters.prometheus_series import SeriesReader
+from stoker.adapters.prometheus_transport import LimitExceeded, Rows
+from stoker.adapters.prometheus_usage import HOLDING, IDENTITY, job_identity
+from stoker.adapters.promql import ORIGIN, aggregate, any_of, duration, named, selector, union
+from stoker.models.dljob import TRAINER
+from stoker.models.past import BoolArray, DevicePast, Grid, JobOutline, JobPast, Outlines, PastPod
+from stoker.models.prometheus_access import PrometheusAccess
+from stoker.models.series import FloatArray, GpuSignal, JobFacts, JobSeries
+from stoker.models.usage import JobIdentity, Period
+from stoker.subjects.series.activity import ACTIVITY_SIGNALS
+
+COARSE = timedelta(minutes=5)
+"""The outlines' step: a rest of ten minutes, the shortest that a policy may ask for, fills one."""
+WHO = timedelta(hours=1)
+"""How often it is asked who a job is."""
+BEFORE = timedelta(days=7)
+"""Jobs that ran when the period began are followed so far back, for their start and their findings."""
+SLICE = 2000
+"""Coarse steps in one query, a week of them: Prometheus holds at most 50 million samples in a query."""
+FINE_SLICE = 8000
+"""Fine steps in one query of one job; Prometheus refuses more than 11,000."""
+RESOLUTION = timedelta(seconds=60)
+REACH = timedelta(seconds=90)
+"""A step is told of when a sample is at most so old: scrape intervals of up to a minute fit."""
+PRIMARY = (GpuSignal.UTIL, GpuSignal.GRAPHICS)
+PROOF = 10
+"""More than this, in a percentage's own unit, is work under every policy: the other signals are not read then."""
+POD = re.compile(r"(?P<job>.+)-(?P<rank>[0-9]{1,5})-[a-z0-9]{5}")
+"""What the Job controller names the pods of an Indexed Job: the Job, the index, five characters."""
+SLACK = timedelta(minutes=15)
+"""A pod's samples may begin before its job's phase says so, and outlast it: by a few scrapes of either."""
+ONE_SCRAPE = 0.5
+"""Seconds. Samples of one scrape have one time (see prometheus_screen)."""
+
+PodKey = tuple[str, str]
+Places = npt.NDArray[np.int_]
+
+
+class PrometheusPast:
+    """Reads the past. An async context manager, or `close` ends it."""
+
+    def __init__(self, access: PrometheusAccess) -> None:
+        """Raises KeyError for an unknown profile."""
+        self._connection = Connection(access, max_skew=None)
+        self._profile = profile_of(access.profile, access.metric_prefix)
+        self._metrics = {metric.name: metric for metric in self._profile.metrics}
+        self._factors = Factors()
+        self._series = SeriesReader(self._connection, self._profile, self._factors, resolution=RESOLUTION)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections, without waiting for queries that still run."""
+        await self._connection.close()
+
+    # ----------------------------------------------------------------------------------------------- all jobs, coarsely
+
+    async def outlines(self, start: datetime, end: datetime, namespaces: Sequence[str] = ()) -> Outlines:
+        """All jobs from some days before `start` until `end`, of all namespaces where none is given.
+
+        Four queries for each week, whatever the number of jobs. Raises MetricsUnavailable.
+        """
+        aware(start)
+        aware(end)
+        step = COARSE.total_seconds()
+        last = math.floor(end.timestamp() / step) * step
+        size = math.ceil((last - (start - BEFORE).timestamp()) / step) + 1
+        grid = Grid(start=datetime.fromtimestamp(last - (size - 1) * step, tz=UTC), step=COARSE, size=size)
+        who, jobs, gpus, starts = await asyncio.gather(
+            self._ask(_who_query(), Grid(start=grid.start, step=WHO, size=math.ceil(size * COARSE / WHO) + 1)),
+            self._ask(_held_query(COARSE), grid),
+            self._ask(self._outline_query(), grid),
+            self._ask(_starts_query(), grid),
+        )
+        return await self._connection.off_loop(
+            self._outlines, Period(start=start, end=end), grid, (who, jobs, gpus, starts), frozenset(namespaces)
+        )
+
+    def _outline_query(self) -> str:
+        """Of each pod: the largest utilization, the sum of its GPUs' and their number; and the number of all GPUs."""
+        span = duration(COARSE)
+        by = sorted({*self._profile.labels["namespace"], *self._profile.labels["pod"]})
+        device = (*self._profile.labels["device"], *self._profile.labels["instance"])
+        terms: list[str] = []
+        for metric in self._profile.of(*PRIMARY):
+            each = aggregate("max", self._profile.grouping, f"avg_over_time({metric.name}[{span}])")
+            terms += [
+                named(f"peak/{metric.name}", aggregate("max", by, f"max_over_time({metric.name}[{span}])")),
+                named(f"used/{metric.name}", aggregate("sum", by, each)),
+                named(f"sampled/{metric.name}", aggregate("count", by, each)),
+                named(f"all/{metric.name}", f"count({aggregate('group', device, each)})"),
+            ]
+        return union(terms)
+
+    def _outlines(
+        self, period: Period, grid: Grid, answers: "tuple[_Answer, _Answer, _Answer, _Answer]", wanted: frozenset[str]
+    ) -> Outlines:
+        who, phases, gpus, starts = answers
+        self._learn(gpus)
+        identities = _identities(who, wanted)
+        held = {labels.get("uid", ""): np.isfinite(values) for labels, values in phases.rows("held")}
+        pods = self._pods(gpus, grid)
+        started = _started(starts)
+        lives = {uid: np.flatnonzero(held.get(uid, np.zeros(grid.size, dtype=np.bool_))) for uid in identities}
+        by_name: dict[PodKey, list[str]] = defaultdict(list)
+        for uid, identity in identities.items():
+            if len(lives[uid]):
+                by_name[identity.namespace, identity.name].append(uid)
+        found: dict[str, dict[str, _Pod]] = defaultdict(dict)
+        nobodys: set[str] = set()
+        for (namespace, name), pod in pods.items():
+            match = POD.fullmatch(name)
+            owner = None if match is None else _owner(pod, by_name.get((namespace, match["job"]), ()), lives, grid)
+            if owner is not None:
+                found[owner][name] = pod
+            elif match is not None and (not wanted or namespace in wanted):
+                nobodys.add(f"{namespace}/{match['job']}")
+        everything = [values for origin in gpus.origins("all") for _, values in gpus.rows(origin)]
+        return Outlines(
+            period=period,
+            grid=grid,
+            jobs=tuple(
+                _outline(identity, held[uid], found[uid], grid, started)
+                for uid, identity in identities.items()
+                if len(lives[uid])
+            ),
+            cluster_gpus=np.fmax.reduce(everything) if everything else np.full(grid.size, np.nan),
+            unrecorded=tuple(sorted(nobodys)),
+            warnings=tuple(dict.fromkeys(warning for one in answers for warning in one.warnings)),
+        )
+
+    def _learn(self, gpus: "_Answer") -> None:
+        """Each metric's unit, from its largest samples in the whole period."""
+        for metric in self._profile.of(*PRIMARY):
+            values = [values[np.isfinite(values)] for _, values in gpus.rows(f"peak/{metric.name}")]
+            if values:
+                self._factors.learn(metric, np.concatenate(values).tolist())
+
+    def _pods(self, gpus: "_Answer", grid: Grid) -> "dict[PodKey, _Pod]":
+        pods: dict[PodKey, _Pod] = {}
+        for metric in self._profile.of(*PRIMARY):
+            factor = self._factors.of(metric)
+            for what in ("peak", "used", "sampled"):
+                for labels, values in gpus.rows(f"{what}/{metric.name}"):
+                    key = self._profile.pod(labels)
+                    if key is None:
+                        continue
+                    pod = pods.setdefault(key, _Pod(key[1], grid.size))
+                    most = PLAUSIBLE[metric.unit] if what == "peak" else math.inf
+                    values = np.where(values < most, values, np.nan)
+                    scaled = {"peak": factor, "used": factor / 100.0, "sampled": 1.0}[what]
+                    known: FloatArray = getattr(pod, what)
+                    # Of utilization and the graphics engine the one that says more.
+                    setattr(pod, what, np.fmax(known, values * scaled))
+        return pods
+
+    # ------------------------------------------------------------------------------------------------ some jobs, finely
+
+    async def job(self, outline: JobOutline, start: datetime, end: datetime, step: timedelta) -> JobPast:
+        """One job's GPUs in steps that end at multiples of `step` since the epoch, from `start` until `end`.
+
+        Three queries for each `FINE_SLICE` steps. Raises MetricsUnavailable.
+        """
+        seconds = step.total_seconds()
+        first = math.ceil(start.timestamp() / seconds) * seconds
+        size = max(math.floor((end.timestamp() - first) / seconds) + 1, 1)
+        grid = Grid(start=datetime.fromtimestamp(first, tz=UTC), step=step, size=size)
+        names = sorted({pod.name for pod in outline.pods})
+        told, gpus, shared = await asyncio.gather(
+            self._ask(_job_query(outline.identity), grid, FINE_SLICE),
+            self._ask(self._device_query(outline.identity.namespace, names, step), grid, FINE_SLICE),
+            self._ask(self._shared_query(outline.identity.namespace, names), grid, FINE_SLICE),
+        )
+        return await self._connection.off_loop(self._job, outline, grid, told, gpus, shared)
+
+    async def series(self, facts: JobFacts, start: datetime, end: datetime, step: timedelta) -> JobSeries:
+        """One job's series in full, until `end`: as it was known then. Raises MetricsUnavailable."""
+        return await self._series.read(facts, start, end, step)
+
+    def _device_query(self, namespace: str, pods: Sequence[str], step: timedelta) -> str:
+        """Everything that can contradict rest, of each device of these pods, and what is no value.
+
+        A window's largest value is the largest of its steps', so that any window's screen can be made of these.
+        """
+        matchers, span = self._profile.selecting(pods, namespace), duration(step)
+        labels = self._profile.grouping
+
+        def largest(metric: Metric) -> str:
+            chosen = " or ".join(f"max_over_time({selector(metric.name, one)}[{span}])" for one in matchers)
+            return aggregate("max", labels, chosen)
+
+        primary = self._profile.of(*PRIMARY)
+        proof = " or ".join(f"({largest(metric)} > {PROOF})" for metric in primary)
+        terms = [named(metric.name, largest(metric)) for metric in primary]
+        for metric in primary:
+            sums = " or ".join(
+                f"(clamp_max(sum_over_time({selector(metric.name, one)}[{span}]), 0) != bool 0) > 0" for one in matchers
+            )
+            terms.append(named(f"doubt/{metric.name}", aggregate("max", labels, sums)))
+        for metric in self._profile.of(*ACTIVITY_SIGNALS):
+            lowest = lowest_ceiling(self._profile, metric)
+            if metric in primary or lowest is None:
+                continue
+            # What rests by any unit is left out. A link's rate or counter is told from its change alone.
+            over = largest(metric)
+            if metric.signal is not GpuSignal.NVLINK:
+                over = f"(clamp_min({over}, {lowest:g}) != {lowest:g})"
+            terms.append(named(metric.name, f"{over} unless on ({', '.join(labels)}) ({proof})"))
+        return union(terms)
+
+    def _shared_query(self, namespace: str, pods: Sequence[str]) -> str:
+        """Devices of these pods that one scrape of the exporter gave to several pods."""
+        by = ", ".join(sorted({*self._profile.labels["device"], *self._profile.labels["instance"]}))
+        terms: list[str] = []
+        for metric in self._profile.of(*PRIMARY):
+            held = " or ".join(selector(metric.name, one) for one in self._profile.selecting(pods, namespace))
+            times = aggregate("max", self._profile.grouping, f"timestamp({metric.name}) and on ({by}) ({held})")
+            latest = f"({times}) >= on ({by}) group_left () (max by ({by}) ({times}) - {ONE_SCRAPE:g})"
+            terms.append(named("shared", f"count by ({by}) ({latest}) > 1"))
+        return " or ".join(terms)
+
+    def _job(self, outline: JobOutline, grid: Grid, told: "_Answer", gpus: "_Answer", shared: "_Answer") -> JobPast:
+        own = {pod.name for pod in outline.pods}
+        devices: dict[tuple[str, str], _Device] = {}
+        for origin, rows in gpus.found.items():
+            metric = self._metrics.get(origin.removeprefix("doubt/"))
+            for labels, values in rows:
+                identity = self._profile.identity(labels)
+                if identity is None or metric is None or identity.pod not in own:
+                    continue
+                if identity.namespace != outline.identity.namespace:
+                    continue
+                device = devices.setdefault((identity.pod, identity.gpu), _Device(identity, grid.size))
+                if origin.startswith("doubt/"):
+                    device.doubtful |= ~np.isnan(values)
+                else:
+                    device.take(metric, values, self._factors.of(metric))
+        sharing = _shared_devices(shared, self._profile.labels["device"], self._profile.labels["instance"])
+        ready = _only(told.rows("ready"), grid.size)
+        return JobPast(
+            identity=outline.identity,
+            grid=grid,
+            held=np.isfinite(_only(told.rows("held"), grid.size)),
+            ready=ready,
+            pods=outline.pods,
+            devices=tuple(
+                device.past(self._profile.resting_watts(device.identity.model), sharing.get(device.identity.gpu))
+                for _, device in sorted(devices.items())
+            ),
+            complete=not (told.warnings or gpus.warnings or shared.warnings),
+        )
+
+    # -------------------------------------------------------------------------------------------------------- questions
+
+    async def _ask(self, query: str, grid: Grid, size: int = SLICE) -> "_Answer":
+        first, step = grid.start.timestamp(), grid.step.total_seconds()
+        times = [first + place * step for place in range(grid.size)]
+        parts = await asyncio.gather(
+            *(self._slice(query, times[place : place + size], step) for place in range(0, grid.size, size))
+        )
+        rows = [one for part in parts for one in part]
+        return await self._connection.off_loop(_Answer.of, rows, first, step, grid.size)
+
+    async def _slice(self, query: str, times: Sequence[float], step: float) -> list[Rows]:
+        """The query at these times: at once, or in halves where that is more than the server allows."""
+        try:
+            return [await self._connection.range(query, times[0], times[-1], step)]
+        except LimitExceeded:
+            if len(times) == 1:
+                raise
+            middle = len(times) // 2
+            return [rows for half in (times[:middle], times[middle:]) for rows in await self._slice(query, half, step)]
+
+
+# -------------------------------------------------------------------------------------------------------------- queries
+
+
+def _who_query() -> str:
+    return named("info", aggregate("max", IDENTITY, f"last_over_time(stoker_dljob_info[{duration(WHO)}])"))
+
+
+def _held(matchers: Mapping[str, str], span: timedelta) -> str:
+    phase = selector("stoker_dljob_phase", {**matchers, "phase": any_of(HOLDING.split("|"))})
+    return named("held", aggregate("max", ("uid",), f"last_over_time({phase}[{duration(span)}])"))
+
+
+def _held_query(span: timedelta) -> str:
+    return _held({}, span)
+
+
+def _job_query(identity: JobIdentity) -> str:
+    """Whether the job held its GPUs, and how many of its pods were ready."""
+    uid = {"uid": identity.uid or ""}
+    ready = f"last_over_time({selector('stoker_dljob_ready', uid)}[{duration(REACH)}])"
+    return union([_held(uid, REACH), named("ready", aggregate("max", ("uid",), ready))])
+
+
+def _starts_query() -> str:
+    """When trainer containers started, as cAdvisor tells it."""
+    chosen = selector("container_start_time_seconds", {"container": TRAINER})
+    return named("start", aggregate("max", ("namespace", "pod"), f"max_over_time({chosen}[{duration(COARSE)}])"))
+
+
+# -------------------------------------------------------------------------------------------------------------- answers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """The rows of all slices of one query by their origin: labels, and a value for each point: NaN where there is none,
+    infinity where the value is none.
+    """
+
+    found: Mapping[str, Sequence[tuple[Mapping[str, str], FloatArray]]]
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, slices: Sequence[Rows], first: float, step: float, size: int) -> Self:
+        gathered: dict[str, dict[frozenset[tuple[str, str]], FloatArray]] = defaultdict(dict)
+        for rows in slices:
+            for row in rows:
+                labels: dict[str, str] = dict(row["metric"])
+                origin = labels.pop(ORIGIN)
+                key = frozenset(labels.items())
+                if key not in gathered[origin]:
+                    gathered[origin][key] = np.full(size, np.nan)
+                told = np.array(points(row), dtype=np.float64)
+                places = np.rint((told[:, 0] - first) / step).astype(np.int64)
+                gathered[origin][key][places] = np.where(np.isnan(told[:, 1]), np.inf, told[:, 1])
+        return cls(
+            found={origin: [(dict(key), values) for key, values in rows.items()] for origin, rows in gathered.items()},
+            warnings=tuple(warning for rows in slices for warning in rows.warnings),
+        )
+
+    def rows(self, origin: str) -> Sequence[tuple[Mapping[str, str], FloatArray]]:
+        """The rows of one term of the query."""
+        return self.found.get(origin, ())
+
+    def origins(self, kind: str) -> Iterable[str]:
+        """The terms of a kind."""
+        return [origin for origin in self.found if origin.partition("/")[0] == kind]
+
+
+class _Pod:
+    """What is gathered of a pod in coarse steps."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self.name = name
+        self.peak: FloatArray = np.full(size, np.nan)
+        self.used: FloatArray = np.full(size, np.nan)
+        self.sampled: FloatArray = np.full(size, np.nan)
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The first and the last step with a sample."""
+        places = np.flatnonzero(~np.isnan(self.sampled))
+        return (int(places[0]), int(places[-1])) if len(places) else (0, 0)
+
+
+@dataclass(slots=True)
+class _Device:
+    """What is gathered of a device in fine steps."""
+
+    identity: Identity
+    size: int
+    peaks: dict[GpuSignal, FloatArray] = field(default_factory=dict)
+    sampled: BoolArray = field(init=False)
+    doubtful: BoolArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sampled = np.zeros(self.size, dtype=np.bool_)
+        self.doubtful = np.zeros(self.size, dtype=np.bool_)
+
+    def take(self, metric: Metric, values: FloatArray, factor: float) -> None:
+        """Keep the larger of these and what is known; a value that is none is kept as doubt."""
+        there = ~np.isnan(values)
+        plausible = there & (values >= 0) & (values <= PLAUSIBLE[metric.unit])
+        if metric.signal in PRIMARY:
+            self.sampled |= there
+        self.doubtful |= there & ~plausible
+        scaled = np.where(plausible, values * factor, np.nan)
+        known = self.peaks.get(metric.signal)
+        self.peaks[metric.signal] = scaled if known is None else np.fmax(known, scaled)
+
+    def past(self, resting_watts: float | None, shared: BoolArray | None) -> DevicePast:
+        """The device as it is handed on."""
+        identity = self.identity
+        everywhere = np.full(self.size, identity.shared)
+        return DevicePast(
+            pod=identity.pod,
+            gpu=identity.gpu,
+            index=identity.index,
+            model=identity.model,
+            context_idle_watts=resting_watts,
+            peaks=self.peaks,
+            sampled=self.sampled,
+            doubtful=self.doubtful,
+            shared=everywhere if shared is None else everywhere | shared,
+        )
+
+
+def _identities(who: _Answer, wanted: frozenset[str]) -> dict[str, JobIdentity]:
+    """The jobs that the operator told of, by uid, each as it was last told of."""
+    latest: dict[str, tuple[int, JobIdentity]] = {}
+    for labels, values in who.rows("info"):
+        places, identity = np.flatnonzero(~np.isnan(values)), job_identity(labels)
+        if not len(places) or not identity.uid or (wanted and identity.namespace not in wanted):
+            continue
+        if identity.uid not in latest or latest[identity.uid][0] < places[-1]:
+            latest[identity.uid] = int(places[-1]), identity
+    return {uid: identity for uid, (_, identity) in latest.items()}
+
+
+def _started(starts: _Answer) -> dict[PodKey, tuple[datetime, ...]]:
+    """Of each pod every time at which its container was said to have started."""
+    found: dict[PodKey, set[float]] = defaultdict(set)
+    for labels, values in starts.rows("start"):
+        known = values[np.isfinite(values) & (values > 0)]
+        found[labels.get("namespace", ""), labels.get("pod", "")].update(np.unique(known).tolist())
+    return {
+        key: tuple(datetime.fromtimestamp(start, tz=UTC) for start in sorted(times)) for key, times in found.items()
+    }
+
+
+def _owner(pod: _Pod, uids: Iterable[str], lives: Mapping[str, Places], grid: Grid) -> str | None:
+    """Whose pod it is, of several jobs that had the name one after the other: whose time it was first seen in."""
+    first, last = pod.extent
+    slack = SLACK / grid.step
+    own = [uid for uid in uids if lives[uid][0] - slack <= last and first <= lives[uid][-1] + slack]
+    return min(
+        own, key=lambda uid: (not lives[uid][0] <= first <= lives[uid][-1], abs(lives[uid][0] - first)), default=None
+    )
+
+
+def _outline(
+    identity: JobIdentity,
+    held: BoolArray,
+    pods: Mapping[str, _Pod],
+    grid: Grid,
+    started: Mapping[PodKey, tuple[datetime, ...]],
+) -> JobOutline:
+    nothing = np.full(grid.size, np.nan)
+
+    def total(what: str) -> FloatArray:
+        rows = [getattr(pod, what) for pod in pods.values()]
+        known = np.any([~np.isnan(row) for row in rows], axis=0) if rows else np.zeros(grid.size, dtype=np.bool_)
+        return np.where(known, np.nansum(rows, axis=0), np.nan) if rows else nothing
+
+    ordered: list[PastPod] = []
+    for name, pod in pods.items():
+        match = POD.fullmatch(name)
+        assert match is not None  # only such are given to a job
+        first, last = pod.extent
+        ordered.append(
+            PastPod(
+                name=name,
+                rank=int(match["rank"]),
+                first_seen=grid.time(first - 1),
+                last_seen=grid.time(last),
+                starts=started.get((identity.namespace, name), ()),
+            )
+        )
+    return JobOutline(
+        identity=identity,
+        held=held,
+        peak=np.fmax.reduce([pod.peak for pod in pods.values()]) if pods else nothing,
+        used=total("used"),
+        sampled=total("sampled"),
+        pods=tuple(sorted(ordered, key=lambda pod: (pod.first_seen, pod.rank))),
+    )
+
+
+def _shared_devices(shared: _Answer, device: Sequence[str], instance: Sequence[str]) -> dict[str, BoolArray]:
+    """By the device's identity, the steps in which several pods held it."""
+    found: dict[str, BoolArray] = {}
+    for labels, values in shared.rows("shared"):
+        uuid = next((labels[name] for name in device if labels.get(name)), "")
+        part = next((labels[name] for name in instance if labels.get(name)), "")
+        gpu = f"{uuid}/{part}" if part else uuid
+        there = ~np.isnan(values)
+        found[gpu] = found[gpu] | there if gpu in found else there
+    return found
+
+
+def _only(rows: Sequence[tuple[Mapping[str, str], FloatArray]], size: int) -> FloatArray:
+    return rows[0][1] if rows else np.full(size, np.nan)
+
+
+__all__ = ["PrometheusPast"]

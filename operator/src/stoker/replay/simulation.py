@@ -1,0 +1,429 @@
+"""Going through the past once more, with a policy that was not there: the same decisions as a controller's, in the
+order of time, of which none is carried out.
+"""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from stoker.diagnosis import idleness
+from stoker.models.diagnosis import Idleness, IdlenessState
+from stoker.models.finding import Finding
+from stoker.models.meta import OWNER_LABEL, TEAM_LABEL
+from stoker.models.past import JobPast
+from stoker.models.policy import EffectivePolicy, JobTraits
+from stoker.models.series import JobFacts
+from stoker.models.usage import JobIdentity, Period
+from stoker.models.vocabulary import ReclaimMode, ReclaimState
+from stoker.reclaim import (
+    CALM,
+    Candidate,
+    Decision,
+    Record,
+    Step,
+    decide,
+    idle_after,
+    resumed,
+)
+from stoker.reclaim.order import Claim, in_order
+from stoker.replay.examining import Examiner
+from stoker.replay.screens import Screens, job_type
+from stoker.replay.surroundings import RESOURCE, Surroundings
+
+EXAMINED_EVERY = timedelta(minutes=5)
+"""How often a controller examines a job that rests (controller.turns)."""
+PATIENCE = 0.1
+"""A job whose examinations have found no cause is examined again after this share of the time that it has rested, if
+that is longer: what they find changes ever more slowly.
+"""
+CLAIMING = frozenset({None, "grace-over", "bounds"})
+"""Gates of a job that nothing but time and the bounds hold back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumed:
+    """What was not recorded, and is taken to have been so."""
+
+    has_persistent_volume: bool = False
+    mode: ReclaimMode | None = None
+    """What every policy does with a reclaimable job; None: what it says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenWarning:
+    """A warning that would have been given, and how it ended: `outcome` is the gate that ended it, `reclaimed`, or
+    empty where the past ends before.
+    """
+
+    at: datetime
+    deadline: datetime
+    idle_since: datetime
+    rule: str
+    outcome: str = ""
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reclaim:
+    """A reclaim that would have happened.
+
+    `given_back`: GPU-hours that the job went on to hold, until some GPU worked again (`returned_at`) or until it ended.
+    `interrupted`: GPU-hours in which it worked after that, until it ended or was reclaimed again.
+    """
+
+    at: datetime
+    warned_at: datetime
+    idle_since: datetime
+    rule: str
+    mode: ReclaimMode
+    given_back: float
+    returned_at: datetime | None = None
+    interrupted: float = 0.0
+
+    @property
+    def is_regret(self) -> bool:
+        """Whether the job became active again."""
+        return self.returned_at is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOutcome:
+    """What would have become of one job. `held_back`: GPU-hours in which it rested and a gate held it back, by gate;
+    `classed`: the policy's class that it belongs to.
+    """
+
+    identity: JobIdentity
+    policy: str
+    classed: str | None
+    warnings: tuple[GivenWarning, ...] = ()
+    reclaims: tuple[Reclaim, ...] = ()
+    held_back: Mapping[str, float] = field(default_factory=dict)
+
+
+class Simulation:
+    """One policy's, or several policies', decisions over the past of some jobs."""
+
+    def __init__(
+        self,
+        period: Period,
+        surroundings: Surroundings,
+        examiner: Examiner,
+        *,
+        assumed: Assumed | None = None,
+    ) -> None:
+        self._period = period
+        self._surroundings = surroundings
+        self._examiner = examiner
+        self._assumed = assumed or Assumed()
+        self._replays: list[_Replay] = []
+        self.looks = 0
+        """How often a job was looked at."""
+
+    def add(self, past: JobPast, policy: EffectivePolicy) -> None:
+        """A job to be decided about."""
+        if self._assumed.mode is not None:
+            policy = replace(policy, reclaim=replace(policy.reclaim, mode=self._assumed.mode))
+        self._replays.append(_Replay(past, policy, self._assumed))
+
+    async def run(self) -> tuple[JobOutcome, ...]:
+        """Go through the whole period. Raises MetricsUnavailable where a job's series can't be read."""
+        waiting = [
+            (one.screens.grid.time(place), number)
+            for number, one in enumerate(self._replays)
+            if (place := one.screens.grid.first_at(self._period.start)) < one.screens.grid.size
+        ]
+        heapq.heapify(waiting)
+        while waiting:
+            now = waiting[0][0]
+            due: list[int] = []
+            while waiting and waiting[0][0] == now:
+                due.append(heapq.heappop(waiting)[1])
+            for number in await self._tick(due, now):
+                following = self._replays[number].following
+                if following is not None:
+                    heapq.heappush(waiting, (following, number))
+        self._surroundings.advance(self._period.end)
+        return tuple(one.outcome() for one in self._replays)
+
+    async def _tick(self, numbers: Iterable[int], now: datetime) -> list[int]:
+        """Look at these jobs; of those that are due the most idle first."""
+        looked_at = sorted(numbers)
+        claims: dict[str, int] = {}
+        for number in looked_at:
+            one = self._replays[number]
+            self.looks += 1
+            if await self._look(one, now):
+                claims[one.key] = number
+        own = {key: claim for key, number in claims.items() if (claim := self._replays[number].claim) is not None}
+        for claim in in_order(own.values(), now):
+            one = self._replays[claims[claim.job_uid]]
+            # Whoever went before may have taken the last place.
+            await self._look(one, now, act=True)
+        return looked_at
+
+    async def _look(self, one: "_Replay", now: datetime, *, act: bool = False) -> bool:
+        """Decide about one job; whether it is due. It is reclaimed if it still is when it may `act`."""
+        place = one.screens.grid.first_at(now)
+        if one.resumes_at is not None:
+            self._surroundings.came_back(one.key)
+            one.resume(now)
+        if not one.screens.told(place):
+            one.wait(place)
+            return False
+        looked = one.looked(place)
+        decision = self._decide(one, looked, now)
+        if one.wants_examination(decision, now):
+            one.examined(await self._examiner.findings(looked.facts, one.policy, now), now)
+            decision = self._decide(one, looked, now)
+        is_due = decision.step is Step.RECLAIM
+        if is_due and act:
+            claim = one.claim
+            assert claim is not None  # a warning stands
+            self._surroundings.take_place(one.key, claim, now)
+            one.reclaim(decision, place)
+            return True
+        one.take(decision, looked, place, self._surroundings.next_look(now))
+        self._surroundings.claims(one.key, one.claim)
+        return is_due
+
+    def _decide(self, one: "_Replay", looked: "_Looked", now: datetime) -> Decision:
+        around = CALM
+        if looked.idle.state is IdlenessState.IDLE:
+            around = self._surroundings.around(one.key, one.claim, now)
+        candidate = replace(looked.candidate, findings=one.findings)
+        return decide(candidate, looked.idle, one.policy, one.record, now, around=around)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Looked:
+    facts: JobFacts
+    idle: Idleness
+    candidate: Candidate
+
+
+class _Replay:
+    """Where one job stands."""
+
+    def __init__(self, past: JobPast, policy: EffectivePolicy, assumed: Assumed) -> None:
+        self.identity = past.identity
+        self.key = past.identity.uid or f"{past.identity.namespace}/{past.identity.name}"
+        self.policy = policy
+        self.screens = Screens(past, idle_percent=policy.thresholds.idle_percent)
+        self.record = Record()
+        self.findings: tuple[Finding, ...] = ()
+        self.following: datetime | None = None
+        self.resumes_at: int | None = None
+        self._assumed = assumed
+        self._settings = policy.reclaim_of(self._traits)
+        self._window = idle_after(None, self._traits, policy)
+        self._examined_at: datetime | None = None
+        self._gate: str | None = ""
+        self._resting_since: tuple[str, int] | None = None
+        """The gate that holds back the job at rest, and since which step."""
+        self._warnings: list[GivenWarning] = []
+        self._reclaims: list[tuple[Reclaim, int, int | None]] = []
+        self._held_back: dict[str, float] = defaultdict(float)
+
+    @property
+    def _traits(self) -> JobTraits:
+        return JobTraits(
+            job_type=job_type(self.identity.job_type),
+            priority_class=self.identity.priority or None,
+            gpu_product=self.identity.product or None,
+            labels=self._labels,
+        )
+
+    @property
+    def _labels(self) -> Mapping[str, str]:
+        known = {OWNER_LABEL: self.identity.owner, TEAM_LABEL: self.identity.team}
+        return {label: value for label, value in known.items() if value}
+
+    @property
+    def claim(self) -> Claim | None:
+        """What it claims while it is warned and nothing else holds it back."""
+        record = self.record
+        if not record.has_warning or self._gate not in CLAIMING:
+            return None
+        assert record.idle_since is not None  # every warning has them
+        assert record.warned_at is not None
+        assert record.deadline is not None
+        return Claim(
+            job_uid=self.key,
+            job=f"{self.identity.namespace}/{self.identity.name}",
+            gpus=self.identity.gpus,
+            resource=RESOURCE,
+            idle_since=record.idle_since,
+            warned_at=record.warned_at,
+            due_at=record.deadline,
+        )
+
+    # -------------------------------------------------------------------------------------------------------- looking
+
+    def looked(self, place: int) -> _Looked:
+        """What a controller would have known at a step."""
+        now, facts = self.screens.grid.time(place), self.screens.facts(place)
+        thresholds = self.policy.thresholds
+        idle = idleness(
+            facts,
+            self.screens.screen(facts, place, self._window),
+            window=self._window,
+            min_coverage_percent=thresholds.min_coverage_percent,
+            idle_percent=thresholds.idle_percent,
+            now=now,
+        )
+        starts = [pod.started_at for pod in facts.pods]
+        held = bool(self.screens.past.held[place])
+        candidate = Candidate(
+            job_type=facts.job_type,
+            gpus=self.identity.gpus,
+            job_uid=self.key,
+            pod_uids=frozenset(pod.uid for pod in facts.pods),
+            last_start=None if None in starts else max((one for one in starts if one is not None), default=None),
+            labels=self._labels,
+            priority_class=self.identity.priority or None,
+            gpu_product=self.identity.product or None,
+            has_persistent_volume=self._assumed.has_persistent_volume,
+            termination_grace=self._settings.min_termination_grace,
+            untouchable=None if held else "it holds no GPUs",
+        )
+        return _Looked(facts=facts, idle=idle, candidate=candidate)
+
+    def wants_examination(self, decision: Decision, now: datetime) -> bool:
+        """Whether all hangs on what the series say now: at a warning, at the deed, and while no cause is known."""
+        if decision.step is Step.RECLAIM or decision.gate == "warned":
+            return self._examined_at != now
+        if decision.gate not in {"not-stalled", "cause"}:
+            return False
+        return self._examined_at is None or now >= self._next_examination(decision)
+
+    def _next_examination(self, decision: Decision) -> datetime:
+        assert self._examined_at is not None
+        since = decision.record.idle_since or self._examined_at
+        return self._examined_at + max(EXAMINED_EVERY, PATIENCE * (self._examined_at - since))
+
+    def examined(self, findings: tuple[Finding, ...], now: datetime) -> None:
+        """What an examination has found."""
+        self.findings, self._examined_at = findings, now
+
+    # ------------------------------------------------------------------------------------------------- what follows
+
+    def wait(self, place: int) -> None:
+        """Nobody looked at the job then."""
+        self._rested(place, None)
+        self._wake(self.screens.next_change(place, timedelta(0)))
+
+    def take(self, decision: Decision, looked: _Looked, place: int, next_look: datetime) -> None:
+        """Keep what was decided, and when to look again."""
+        now = self.screens.grid.time(place)
+        had = self.record.warned_at if self.record.has_warning else None
+        self.record, self._gate = decision.record, decision.gate
+        if had is not None and self.record.warned_at != had:
+            self._end_warning(decision.gate or "", now)
+        if self.record.has_warning and self.record.warned_at != had:
+            self._begin_warning(now)
+        self._rested(place, self._gate_at_rest(decision, looked, place))
+        if looked.idle.state is not IdlenessState.IDLE and not self.record.has_warning:
+            self.findings, self._examined_at = (), None
+            if not self.screens.rests(place, self._window):
+                self._wake(self.screens.next_rest(place, self._window))
+                return
+        moments = [decision.until, self.record.deadline if self.record.has_warning else None]
+        match decision.gate:
+            case "not-stalled" | "cause" if self._examined_at is not None:
+                moments.append(self._next_examination(decision))
+            case "brake-off":
+                moments.append(next_look)
+            case "bounds" if decision.until is None:
+                moments.append(now + self.screens.grid.step)
+        places = [self.screens.grid.first_at(one) for one in moments if one is not None and one > now]
+        self._wake(min([self.screens.next_change(place, self._window), *places]))
+
+    def reclaim(self, decision: Decision, place: int) -> None:
+        """The job's GPUs are taken. Its owner brings it back when it would have worked again, if that can be."""
+        now, record = self.screens.grid.time(place), decision.record
+        assert record.warned_at is not None  # nothing is reclaimed without a warning
+        assert record.idle_since is not None
+        self._rested(place, None)
+        self._end_warning("reclaimed", now)
+        returned = self.screens.next_work(place)
+        grid = self.screens.grid
+        end = returned - 1 if returned is not None else grid.size
+        mode = record.action or self._settings.mode
+        reclaim = Reclaim(
+            at=now,
+            warned_at=record.warned_at,
+            idle_since=record.idle_since,
+            rule=record.rule or "",
+            mode=mode,
+            given_back=self.screens.held_hours(place + 1, end + 1),
+            # Some time in that step.
+            returned_at=grid.time(returned - 1) if returned is not None else None,
+        )
+        self._reclaims.append((reclaim, place, returned))
+        self.record = replace(record.without_warning(), state=ReclaimState.RECLAIMED, action=mode, reclaimed_at=now)
+        self._gate, self.findings, self._examined_at = "", (), None
+        self.resumes_at = returned if mode is not ReclaimMode.DELETE else None
+        self._wake(self.resumes_at)
+
+    def resume(self, now: datetime) -> None:
+        """The owner's word."""
+        self.resumes_at = None
+        word = f"replay-{len(self._reclaims)}"
+        self.record = resumed(self.record, annotation=word, suspend=False, observed_suspend=False, now=now).record
+
+    def outcome(self) -> JobOutcome:
+        """What would have become of it."""
+        size = self.screens.grid.size
+        self._rested(size, None)
+        ends = [place for _, place, _ in self._reclaims[1:]] + [size]
+        found = self.policy.reclaim.class_of(self._traits)
+        return JobOutcome(
+            identity=self.identity,
+            policy=self.policy.sources[-1] if self.policy.sources else "built-in",
+            classed=found.name if found is not None else None,
+            warnings=tuple(self._warnings),
+            reclaims=tuple(
+                replace(one, interrupted=self.screens.work_hours(returned, end) if returned is not None else 0.0)
+                for (one, _, returned), end in zip(self._reclaims, ends, strict=False)
+            ),
+            held_back=dict(self._held_back),
+        )
+
+    # --------------------------------------------------------------------------------------------------- bookkeeping
+
+    def _begin_warning(self, now: datetime) -> None:
+        record = self.record
+        assert record.deadline is not None
+        assert record.idle_since is not None
+        self._warnings.append(
+            GivenWarning(at=now, deadline=record.deadline, idle_since=record.idle_since, rule=record.rule or "")
+        )
+
+    def _end_warning(self, outcome: str, now: datetime) -> None:
+        self._warnings[-1] = replace(self._warnings[-1], outcome=outcome, ended_at=now)
+
+    def _gate_at_rest(self, decision: Decision, looked: _Looked, place: int) -> str | None:
+        """The gate that holds a job back that rests, or that may rest as far as is known; None for any other."""
+        rests = looked.idle.state is IdlenessState.IDLE or (
+            looked.idle.state is IdlenessState.UNKNOWN and self.screens.rests(place, self._window)
+        )
+        if not rests or looked.candidate.untouchable is not None:
+            return None
+        # Whoever is warned now waits for the end of the grace from now on.
+        return "grace-over" if decision.gate == "warned" else decision.gate
+
+    def _rested(self, place: int, gate: str | None) -> None:
+        """From this step on the job rests and the gate holds it back; None: it does not rest."""
+        if self._resting_since is not None:
+            known, since = self._resting_since
+            self._held_back[known] += self.screens.held_hours(since + 1, place + 1)
+        self._resting_since = None if gate is None else (gate, place)
+
+    def _wake(self, place: int | None) -> None:
+        size = self.screens.grid.size
+        self.following = self.screens.grid.time(place) if place is not None and place < size else None
+
+
+__all__ = ["Assumed", "JobOutcome", "Reclaim", "Simulation", "GivenWarning"]

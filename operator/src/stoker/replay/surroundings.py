@@ -1,0 +1,135 @@
+"""What the rest of the cluster would have said to a reclaim: the bounds, whose turn it was, and the brake."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from stoker.models.past import JobOutline, Outlines
+from stoker.models.policy import EffectivePolicy
+from stoker.reclaim import Circumstances, Obstruction
+from stoker.reclaim.bounds import Limits, Place, within
+from stoker.reclaim.brake import Brake, Sighting
+from stoker.reclaim.brake import after as braked
+from stoker.reclaim.order import Claim, turn
+from stoker.subjects.series.activity import IDLE_PROFILING_PERCENT
+
+RESOURCE = "gpu"
+"""What all GPUs are called: which resource a job asked for was not recorded."""
+GLANCE = 2
+"""Coarse steps, ten minutes together: who has worked within them works, as a controller's glance has it."""
+CLUSTER_SEEN = timedelta(days=1)
+"""The cluster has as many GPUs as were sampled at most within this time."""
+
+
+class Surroundings:
+    """Simulated over all jobs together, each policy by itself; asked in the order of time."""
+
+    def __init__(
+        self, outlines: Outlines, policies: Mapping[str, EffectivePolicy], *, minimum_warning_grace: timedelta
+    ) -> None:
+        """`policies` by the jobs' keys."""
+        self._outlines = outlines
+        self._policies = policies
+        self._grace = minimum_warning_grace
+        self._by_policy: dict[str, list[JobOutline]] = defaultdict(list)
+        for job in outlines.jobs:
+            self._by_policy[name_of(policies[job.key])].append(job)
+        self._brakes = {name: Brake() for name in self._by_policy}
+        self._places: dict[str, tuple[Place, ...]] = defaultdict(tuple)
+        self._claims: dict[str, dict[str, Claim]] = defaultdict(dict)
+        self._away: set[str] = set()
+        self._looked = outlines.grid.first_at(outlines.period.start)
+        self.brakes: list[tuple[str, datetime, str]] = []
+        """Each time that a brake went on: of which policy, when, and why."""
+
+    def advance(self, now: datetime) -> None:
+        """Look at all jobs in every coarse step up to now, as the brakes do."""
+        grid = self._outlines.grid
+        while self._looked < grid.size and grid.time(self._looked) <= now:
+            place, at = self._looked, grid.time(self._looked)
+            for name, jobs in self._by_policy.items():
+                settings = self._policies[jobs[0].key].reclaim
+                before = self._brakes[name]
+                seen = [self._sighting(job, place) for job in jobs if job.held[place] and job.key not in self._away]
+                brake = braked(before, seen, settings.mass_idle_brake, settings.window, None, at)
+                if brake.is_on and not before.is_on:
+                    self.brakes.append((name, at, brake.message))
+                self._brakes[name] = brake
+            self._looked += 1
+
+    def _sighting(self, job: JobOutline, place: int) -> Sighting:
+        lately = job.peak[max(place - GLANCE + 1, 0) : place + 1]
+        level = max(float(self._policies[job.key].thresholds.idle_percent), IDLE_PROFILING_PERCENT)
+        works: bool | None = None
+        if bool((lately > level).any()):
+            works = True
+        elif np.isfinite(job.peak[place]):
+            works = False
+        return Sighting(
+            job_uid=job.key, job=f"{job.identity.namespace}/{job.identity.name}", gpus=job.identity.gpus, works=works
+        )
+
+    def around(self, key: str, claim: Claim | None, now: datetime) -> Circumstances:
+        """What speaks against reclaiming a job now; of the bounds only where it is due, as its claim says."""
+        policy = self._policies[key]
+        name = name_of(policy)
+        self.advance(now)
+        brake = self._brakes[name]
+        bounds: Obstruction | None = None
+        if claim is not None:
+            limits = self._limits(policy, now)
+            others = [one for uid, one in self._claims[name].items() if uid != claim.job_uid]
+            bounds = turn(claim, others, within(self._places[name], policy.reclaim.window, now), limits, now)
+        return Circumstances(
+            minimum_warning_grace=self._grace,
+            brake=Obstruction(reason=brake.message) if brake.is_on else None,
+            bounds=bounds,
+        )
+
+    def next_look(self, now: datetime) -> datetime:
+        """When the brakes look next."""
+        grid = self._outlines.grid
+        return grid.time(grid.first_at(now + timedelta(microseconds=1)))
+
+    def claims(self, key: str, claim: Claim | None) -> None:
+        """Keep, or withdraw, what a warned job claims that nothing but the bounds may hold back."""
+        own = self._claims[name_of(self._policies[key])]
+        own.pop(key, None)
+        if claim is not None:
+            own[key] = claim
+
+    def take_place(self, key: str, claim: Claim, now: datetime) -> None:
+        """Count a reclaim."""
+        policy = self._policies[key]
+        name = name_of(policy)
+        self._places[name] = (*within(self._places[name], policy.reclaim.window, now), claim.place(now))
+        self.claims(key, None)
+        self._away.add(key)
+
+    def came_back(self, key: str) -> None:
+        """The job holds its GPUs again."""
+        self._away.discard(key)
+
+    def _limits(self, policy: EffectivePolicy, now: datetime) -> Limits:
+        grid = self._outlines.grid
+        last = min(grid.first_at(now), grid.size - 1)
+        first = grid.first_at(now - CLUSTER_SEEN)
+        seen = self._outlines.cluster_gpus[first : last + 1]
+        known = seen[np.isfinite(seen)]
+        return Limits(
+            window=policy.reclaim.window,
+            jobs=policy.reclaim.max_jobs_per_window,
+            gpu_percent=policy.reclaim.max_gpu_percent_per_window,
+            cluster_gpus={RESOURCE: int(known.max())} if len(known) else None,
+            unread="no GPU was sampled",
+        )
+
+
+def name_of(policy: EffectivePolicy) -> str:
+    """The policy that a job's reclaim is counted under."""
+    return policy.sources[-1] if policy.sources else "built-in"
+
+
+__all__ = ["RESOURCE", "Surroundings", "name_of"]
