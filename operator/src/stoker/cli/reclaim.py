@@ -1,91 +1,262 @@
-"""`stoker resume` and `stoker snooze`: the owner's say about reclaim, as annotations of the DLJob."""
+"""`stoker resume` and `stoker snooze`: the owner's say about reclaim, as annotations of the DLJob. What they do can be
+done with kubectl alone.
+"""
 
 import asyncio
+import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stoker.cli.duration import DURATION
 from stoker.models.finding import rfc3339
-from stoker.models.meta import RESUME_ANNOTATION, SNOOZE_ANNOTATION
+from stoker.models.meta import RESUME_ANNOTATION, SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION
+from stoker.reclaim.snoozing import MAX_SNOOZE_REASON, snooze_words
+
+if TYPE_CHECKING:
+    from stoker.adapters.kubernetes import KubernetesApi
+
+PATIENCE = 5.0
+"""Seconds that a command waits for the controller's answer, which says what is truly done."""
+LOOK_AGAIN = 0.25
+OVER = {"Succeeded": "it has succeeded", "Failed": "it has failed"}
+_NAME = re.compile(r"(?:dljobs?(?:\.stoker\.dev)?/)?([a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)")
 
 
-def _connection(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say which cluster and namespace, as kubectl has them."""
-    for option in (
+class RefusedError(Exception):
+    """What was asked of a job can't be done; the text says why, and what can."""
+
+
+class JobName(click.ParamType[str]):
+    """The name of a DLJob, as kubectl takes and prints it: `bert`, `dljob/bert`, `dljob.stoker.dev/bert`."""
+
+    name = "job"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        match = _NAME.fullmatch(str(value))
+        if match is None:
+            self.fail(f"{str(value)!r} is no name of a DLJob: write bert, or dljob/bert", param, ctx)
+        return match[1]
+
+
+def _jobs(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The jobs, and the options that say in which cluster and namespace, as kubectl has them."""
+    for parameter in (
         click.option("--context", help="Context of the kubeconfig. Default: the current one."),
         click.option(
             "--kubeconfig", type=click.Path(dir_okay=False), help="Default: $KUBECONFIG, then ~/.kube/config."
         ),
-        click.option("-n", "--namespace", help="Namespace of the job. Default: the context's."),
+        click.option("-n", "--namespace", help="Namespace of the jobs. Default: the context's."),
+        click.argument("jobs", metavar="JOB...", type=JobName(), nargs=-1, required=True),
     ):
-        command = option(command)
+        command = parameter(command)
     return command
 
 
-@click.command()
-@click.argument("job")
-@_connection
-def resume(job: str, namespace: str | None, kubeconfig: str | None, context: str | None) -> None:
-    """Give a reclaimed JOB its GPUs back; its script starts anew. A warned one is left alone for a while."""
-    raw = asyncio.run(_annotate(job, namespace, kubeconfig, context, RESUME_ANNOTATION, uuid.uuid4().hex[:12]))
-    click.echo(f"dljob {job} {_answer(raw)}")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cluster:
+    """Where the jobs are, as the options say it."""
+
+    namespace: str | None
+    kubeconfig: str | None
+    context: str | None
 
 
-def _answer(raw: Mapping[str, Any]) -> str:
-    """What the word to resume does to the job, by its status. Raises ClickException where it does nothing for good."""
-    record = raw.get("status", {}).get("reclaim", {})
-    match record.get("state"), record.get("action"):
-        case "Reclaimed", "Delete":
-            raise click.ClickException("its Job was deleted for good: delete the DLJob and create it anew")
-        case "Reclaimed", _ if raw["spec"].get("suspend"):
-            return "stays suspended: set spec.suspend to false to start it."
-        case (("Reclaimed" | "Reclaiming"), _):
-            return "resumes."
-        case "Warned", _:
-            return "will not be reclaimed for a while."
-        case _:
-            return "is not reclaimed: there is nothing to resume."
+# ----------------------------------------------------------------------------------------------------------- resume
 
 
 @click.command()
-@click.argument("job")
+@_jobs
+def resume(jobs: Sequence[str], namespace: str | None, kubeconfig: str | None, context: str | None) -> None:
+    """Give reclaimed JOBs their GPUs back; their scripts start anew. Warned ones are left alone for a while.
+
+    Exit code 1 where that is impossible for one of them: what is over, or was deleted, does not come back.
+    """
+    _for_each(jobs, _resume, _Cluster(namespace=namespace, kubeconfig=kubeconfig, context=context))
+
+
+async def _resume(api: "KubernetesApi", namespace: str, name: str) -> str:
+    """Returns what becomes of the job. Raises RefusedError, ApiError."""
+    raw = await _get(api, namespace, name)
+    will = resumption_of(raw)
+    record = _record(raw)
+    asked = raw["metadata"].get("annotations", {}).get(RESUME_ANNOTATION)
+    if record.get("state") not in {"Warned", "Reclaiming", "Reclaimed"} and "deadline" not in record:
+        return will
+    if asked is not None and asked != record.get("handledResume"):
+        return f"{will} (it was asked to already)"
+    word = uuid.uuid4().hex[:12]
+    await _annotate(api, namespace, name, {RESUME_ANNOTATION: word})
+    heard = await _heard(api, namespace, name, "handledResume", word)
+    return will if heard is not None else f"{will} {_silent(namespace, name)}"
+
+
+def resumption_of(raw: Mapping[str, Any]) -> str:
+    """What the word to resume does to a job, by its status. Raises RefusedError where it can't be brought back."""
+    record = _record(raw)
+    phase = raw.get("status", {}).get("phase")
+    state, deleted = record.get("state"), record.get("action") == "Delete"
+    if phase in OVER:
+        raise RefusedError(f"{OVER[phase]}: to run it again, delete the DLJob and create it anew")
+    if state in {"Reclaiming", "Reclaimed"}:
+        if deleted and state == "Reclaimed":
+            raise RefusedError("its Job was deleted for good: delete the DLJob and create it anew")
+        if deleted:
+            return "is not reclaimed, if its Job is not deleted by now"
+        if raw["spec"].get("suspend"):
+            return "stays suspended: set spec.suspend to false to start it"
+        if phase == "Queued":
+            return "resumes when its queue admits it"
+        ending = " once its old pods have ended" if state == "Reclaiming" else ""
+        return f"resumes{ending}; its script starts anew"
+    if state == "Warned" or "deadline" in record:
+        return "will not be reclaimed for a while: the warning is taken back, and the policy's cooldown begins"
+    return "is not reclaimed: there is nothing to resume"
+
+
+# ----------------------------------------------------------------------------------------------------------- snooze
+
+
+@click.command()
+@click.option("--for", "duration", type=DURATION, help="For how long from now, such as 4h; the policy has a bound.")
 @click.option(
-    "--for", "duration", type=DURATION, required=True, help="For how long, such as 4h; the policy has a bound."
+    "--reason", help=f"Why, in one line of at most {MAX_SNOOZE_REASON} characters; all who see the job see it."
 )
-@_connection
-def snooze(job: str, duration: timedelta, namespace: str | None, kubeconfig: str | None, context: str | None) -> None:
-    """Keep JOB from being reclaimed for a while."""
-    until = rfc3339(datetime.now(UTC) + duration)
-    asyncio.run(_annotate(job, namespace, kubeconfig, context, SNOOZE_ANNOTATION, until))
-    click.echo(
-        f"dljob {job} is not reclaimed before {until}, or the bound of its policy (kubectl describe dljob {job})."
-    )
+@click.option("--cancel", is_flag=True, help="Let the job be reclaimed again.")
+@_jobs
+def snooze(
+    jobs: Sequence[str],
+    duration: timedelta | None,
+    reason: str | None,
+    cancel: bool,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Keep JOBs from being reclaimed for a while, within the bound of their policy. A later word replaces an earlier.
+
+    Exit code 1 where that is impossible for one of them: what is over or reclaimed can't be put off.
+    """
+    cluster = _Cluster(namespace=namespace, kubeconfig=kubeconfig, context=context)
+    if cancel:
+        if duration is not None or reason is not None:
+            raise click.UsageError("--cancel takes neither --for nor --reason.")
+        _for_each(jobs, _cancel, cluster)
+        return
+    if duration is None:
+        raise click.UsageError("Say for how long with --for 4h, or --cancel.")
+    if not duration:
+        raise click.BadParameter("must be longer than nothing: write 90s, 60m or 1h30m", param_hint="--for")
+    words = snooze_words(reason)
+    if reason is not None and (words is None or len(" ".join(reason.split())) > MAX_SNOOZE_REASON):
+        wrong = "says nothing" if words is None else f"has more than {MAX_SNOOZE_REASON} characters"
+        raise click.BadParameter(f"it {wrong}: one line is enough", param_hint="--reason")
+
+    async def put_off(api: "KubernetesApi", namespace: str, name: str) -> str:
+        return await _snooze(api, namespace, name, datetime.now(UTC) + duration, words)
+
+    _for_each(jobs, put_off, cluster)
 
 
-async def _annotate(
-    job: str, namespace: str | None, kubeconfig: str | None, context: str | None, annotation: str, value: str
-) -> dict[str, Any]:
-    """Set one annotation. Raises ClickException with what is wrong, in the API server's words."""
-    from stoker.adapters.kubernetes import (
-        DLJOBS,
-        ApiError,
-        CredentialsError,
-        Kubernetes,
-        NotFoundError,
-        default_namespace,
-    )
+async def _snooze(api: "KubernetesApi", namespace: str, name: str, until: datetime, why: str | None) -> str:
+    raw = await _get(api, namespace, name)
+    phase, record = raw.get("status", {}).get("phase"), _record(raw)
+    if phase in OVER:
+        raise RefusedError(f"{OVER[phase]}: there is nothing to put off")
+    if record.get("state") == "Reclaimed":
+        raise RefusedError(f"it is reclaimed already: stoker resume {name} -n {namespace} brings it back")
+    asked = rfc3339(until)
+    await _annotate(api, namespace, name, {SNOOZE_ANNOTATION: asked, SNOOZE_REASON_ANNOTATION: why})
+    heard = await _heard(api, namespace, name, "handledSnooze", asked)
+    if heard is None and record.get("state") == "Reclaiming":
+        return f"is being reclaimed: if this came too late, stoker resume {name} -n {namespace} brings it back"
+    if heard is None:
+        return f"is not reclaimed before {asked}, or the bound of its policy {_silent(namespace, name)}"
+    granted = _record(heard).get("snoozedUntil", asked)
+    if granted != asked:
+        return f"is not reclaimed before {granted}; you asked for {asked}, and its policy allows no more at a time"
+    return f"is not reclaimed before {granted}"
 
-    namespace = namespace or await default_namespace(kubeconfig=kubeconfig, context=context)
+
+async def _cancel(api: "KubernetesApi", namespace: str, name: str) -> str:
+    raw = await _get(api, namespace, name)
+    if not {SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION} & raw["metadata"].get("annotations", {}).keys():
+        return "was not put off"
+    await _annotate(api, namespace, name, {SNOOZE_ANNOTATION: None, SNOOZE_REASON_ANNOTATION: None})
+    return "is not put off any more: it may be warned once it has been idle for long enough"
+
+
+# ---------------------------------------------------------------------------------------------------------- the jobs
+
+
+def _for_each(
+    jobs: Sequence[str], act: Callable[["KubernetesApi", str, str], Awaitable[str]], cluster: _Cluster
+) -> None:
+    """Act on each job and tell its outcome, whatever became of the others. Exits with 1 where one failed."""
+    if not asyncio.run(_act(dict.fromkeys(jobs), act, cluster)):
+        raise click.exceptions.Exit(1)
+
+
+async def _act(
+    jobs: Mapping[str, object], act: Callable[["KubernetesApi", str, str], Awaitable[str]], cluster: _Cluster
+) -> bool:
+    from stoker.adapters.kubernetes import ApiError, CredentialsError, Kubernetes, NotFoundError, default_namespace
+
+    where = {"kubeconfig": cluster.kubeconfig, "context": cluster.context}
+    namespace = cluster.namespace or await default_namespace(**where)
+
+    async def one(api: "KubernetesApi", name: str) -> bool:
+        try:
+            click.echo(f"dljob {name} {await act(api, namespace, name)}.")
+        except NotFoundError:
+            click.echo(f'Error: no dljob "{name}" in namespace "{namespace}"', err=True)
+        except RefusedError as refused:
+            click.echo(f"Error: dljob {name}: {refused}", err=True)
+        except ApiError as error:
+            click.echo(f"Error: dljob {name}: {error.answer or error}", err=True)
+        else:
+            return True
+        return False
+
     try:
-        async with await Kubernetes.connect(kubeconfig=kubeconfig, context=context) as api:
-            return await api.patch(DLJOBS, namespace, job, {"metadata": {"annotations": {annotation: value}}})
+        async with await Kubernetes.connect(**where) as api:
+            return all(await asyncio.gather(*(one(api, name) for name in jobs)))
     except CredentialsError as error:
         raise click.ClickException(str(error)) from error
-    except NotFoundError as error:
-        raise click.ClickException(f'no dljob "{job}" in namespace "{namespace}"') from error
-    except ApiError as error:
-        raise click.ClickException(error.answer or str(error)) from error
+
+
+async def _get(api: "KubernetesApi", namespace: str, name: str) -> dict[str, Any]:
+    from stoker.adapters.kubernetes import DLJOBS
+
+    return await api.get(DLJOBS, namespace, name)
+
+
+async def _annotate(api: "KubernetesApi", namespace: str, name: str, annotations: Mapping[str, str | None]) -> None:
+    from stoker.adapters.kubernetes import DLJOBS
+
+    await api.patch(DLJOBS, namespace, name, {"metadata": {"annotations": dict(annotations)}})
+
+
+async def _heard(api: "KubernetesApi", namespace: str, name: str, field: str, word: str) -> dict[str, Any] | None:
+    """The job once the controller has taken the word; None where it has not within PATIENCE."""
+    end = asyncio.get_running_loop().time() + PATIENCE
+    while True:
+        raw = await _get(api, namespace, name)
+        if _record(raw).get(field) == word:
+            return raw
+        if asyncio.get_running_loop().time() >= end:
+            return None
+        await asyncio.sleep(LOOK_AGAIN)
+
+
+def _record(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    record: Mapping[str, Any] = raw.get("status", {}).get("reclaim", {})
+    return record
+
+
+def _silent(namespace: str, name: str) -> str:
+    return f"(the controller has not answered yet: kubectl describe dljob {name} -n {namespace})"

@@ -3,11 +3,21 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from stoker.models.finding import parse_time, rfc3339
+from stoker.models.finding import parse_time, rfc3339, single_line
 from stoker.models.policy import EffectivePolicy, format_duration
 from stoker.reclaim.candidate import Candidate
 from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.record import Record
+
+MAX_SNOOZE_REASON = 256
+
+
+def snooze_words(text: str | None) -> str | None:
+    """An owner's reason to put a reclaim off as it is shown and remembered: one printable line of bounded length; None
+    where nothing is left.
+    """
+    words = "".join(letter for letter in single_line(text or "") if letter.isprintable())
+    return words[:MAX_SNOOZE_REASON].rstrip() or None
 
 
 def snoozed(
