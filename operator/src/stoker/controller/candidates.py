@@ -1,0 +1,60 @@
+"""A job's objects, as `reclaim.decide` takes them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stoker.adapters.kubernetes import Object
+from stoker.models.dljob import DLJob
+from stoker.models.finding import Finding
+from stoker.models.meta import SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION
+from stoker.reclaim import Candidate
+from stoker.reclaim.snoozing import snooze_words
+from stoker.workload import ProgramFacts
+from stoker.workload import pods as pod_status
+from stoker.workload.observation import is_ending
+
+
+def candidate(
+    job: DLJob, child: Object, pods: Sequence[Object], findings: Sequence[Finding], program: ProgramFacts
+) -> Candidate:
+    """What its DLJob, Job, pods and program say of it; whether somebody is there, and what manages the Job, is asked
+    elsewhere.
+    """
+    live = [pod for pod in pods if not pod_status.is_finished(pod)]
+    starts = [start for pod in live if (start := pod_status.started_at(pod)) is not None]
+    return Candidate(
+        job_type=job.job_type,
+        gpus=job.gpus,
+        job_uid=child["metadata"]["uid"],
+        pod_uids=frozenset(pod_status.uid(pod) for pod in live),
+        last_start=max(starts) if starts and len(starts) == len(live) else None,
+        labels=job.metadata.labels,
+        priority_class=job.traits.priority_class,
+        gpu_product=job.traits.gpu_product,
+        findings=tuple(findings),
+        idle_after=job.idle_after,
+        snooze=job.metadata.annotations.get(SNOOZE_ANNOTATION),
+        snooze_reason=snooze_words(job.metadata.annotations.get(SNOOZE_REASON_ANNOTATION)),
+        has_persistent_volume=program.has_persistent_volume,
+        serves=program.serves,
+        termination_grace=min(map(pod_status.termination_grace, live), default=None),
+        untouchable=_untouchable(job, child),
+    )
+
+
+def is_of(pod: Object, child: Object) -> bool:
+    """Whether a pod is the Job's own."""
+    return any(owner.get("uid") == child["metadata"]["uid"] for owner in pod["metadata"].get("ownerReferences", ()))
+
+
+def _untouchable(job: DLJob, child: Mapping[str, Any]) -> str | None:
+    """Why reclaim must keep its hands off, whatever the numbers say."""
+    if job.metadata.deletion_timestamp is not None:
+        return "it is being deleted"
+    if "deletionTimestamp" in child["metadata"]:
+        return "its Job is being deleted"
+    if is_ending(child):
+        return "its Job has ended"
+    if job.spec.suspend or child["spec"].get("suspend"):
+        return "it is suspended"
+    return None
