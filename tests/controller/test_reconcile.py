@@ -180,6 +180,52 @@ async def test_a_deleted_job_whose_pods_still_end_is_not_reclaimed_yet() -> None
     assert (suspended["status"], suspended["reason"]) == ("False", "Terminating")
 
 
+async def test_a_job_that_reclaim_deleted_keeps_its_final_figures() -> None:
+    """Its last examination comes when it is gone already."""
+    times = {"warnedAt": "2026-11-21T11:00:00Z", "reclaimedAt": "2026-11-21T11:30:00Z"}
+    record = {"state": "Reclaimed", "action": "Delete", **times}
+    world = World(status={"jobUID": JOB_UID, "phase": "Reclaimed", "reclaim": record})
+    await world.reconcile()
+    final = Diagnosis(utilization=used(NOW, 50.0), findings=(MEASURED,))
+    idle = Idleness(state=IdlenessState.WAITING, observed_at=NOW)
+    world.looks.put(world.uid, Look(idleness=idle, diagnosis=final))
+    assert await world.reconcile() is None
+    assert (world.status["utilization"]["averagePercent"], world.status["phase"]) == (50, "Reclaimed")
+    assert world.status["findingsSummary"] == "1: UnreleasedJob"
+    kept = world.status
+    world.restart()
+    await world.reconcile()
+    assert world.status == kept
+
+
+@pytest.mark.parametrize("age, examined", [(14, True), (16, False), (None, False)])
+async def test_a_reclaim_rests_on_a_late_examination_by_this_process(age: int | None, examined: bool) -> None:
+    """What the status says was found is no ground for a deed: since then nobody may have looked."""
+    old = NOW - timedelta(hours=3)
+    pending = {"warnedAt": rfc3339(NOW - timedelta(hours=1)), "deadline": rfc3339(NOW - timedelta(minutes=30))}
+    record = {"state": "Warned", "action": "Suspend", "jobUID": JOB_UID, "podUIDs": ["pod-0"], **pending}
+    finding = {**MEASURED.to_status(), "since": rfc3339(old)}
+    status = {"jobUID": JOB_UID, "phase": "Running", "findings": [finding], "reclaim": record}
+    world = World(status=status, podTemplate={"spec": {"terminationGracePeriodSeconds": 600}})
+    metadata = {"name": "default", "uid": "u", "generation": 1, "resourceVersion": "200"}
+    world.store.policies.put({"metadata": metadata, "spec": {"reclaim": {"mode": "Suspend"}}})
+    world.put_job()
+    world.put_pods(pod())
+    idle = Idleness(state=IdlenessState.IDLE, observed_at=NOW, since=old, pod_uids=frozenset({"pod-0"}))
+    diagnosis = None
+    if age is not None:
+        diagnosis = Diagnosis(utilization=used(NOW - timedelta(minutes=age), 50.0), findings=(MEASURED,))
+    world.looks.put(world.uid, Look(idleness=idle, diagnosis=diagnosis))
+    if examined:
+        with pytest.raises(AssertionError, match="not asked"):  # by reconcile; the last look asks
+            await world.reconcile()
+    else:
+        await world.reconcile()
+        assert "waits for the next examination" in world.status["reclaim"]["reason"]
+    assert world.status["reclaim"]["state"] == "Warned"
+    assert world.api.objects[JOBS, "team", "bert"]["spec"]["suspend"] is False
+
+
 async def test_a_deleted_job_that_a_finalizer_keeps_is_not_reclaimed_yet() -> None:
     record = {"state": "Reclaiming", "action": "Delete", "warnedAt": "2026-11-21T11:00:00Z"}
     world = World(status={"jobUID": JOB_UID, "reclaim": record})

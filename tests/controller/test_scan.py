@@ -398,6 +398,18 @@ async def test_a_finished_job_whose_pods_are_gone_is_looked_at_by_what_its_statu
     assert world.metrics.examined == ["gone"]
 
 
+async def test_a_job_that_reclaim_deleted_gets_its_final_look() -> None:
+    """Its figures end with its pods, and nobody asks whether it is idle now."""
+    runs = ["bert-0-abcde on gpu-0: 8 GPUs from 2026-11-21T05:00:00Z to 2026-11-21T11:00:00Z"]
+    record = {"state": "Reclaimed", "action": "Delete", "reclaimedAt": "2026-11-21T11:00:30Z"}
+    world = World()
+    world.add("bert", phase="Reclaimed", pods=0, status={"reclaim": record, "pods": runs})
+    world.add("held", phase="Reclaimed", pods=0, status={"reclaim": {**record, "action": "Suspend"}, "pods": runs})
+    await world.scanner.tick()
+    assert world.metrics.examined == ["bert"]
+    assert world.metrics.screens == [[]]
+
+
 async def test_a_job_that_cannot_be_read_does_not_hide_the_others() -> None:
     world = World()
     world.add("broken", image=7)

@@ -61,6 +61,10 @@ logger = logging.getLogger(__name__)
 FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 AT_ONCE = 0.0
 """After a step that the next pass goes on from: the watch does not tell of what this process has written itself."""
+EXAMINED_WITHIN = timedelta(minutes=15)
+"""How old the examination may be that a reclaim rests on: after a restart the status says what was found, and nobody
+has looked since.
+"""
 LOOK_AGAIN = 5.0
 """Seconds until a job is looked at again whose obstacle no watch tells of: a quota, a name."""
 
@@ -107,6 +111,13 @@ class Pass:
         used = diagnosis.utilization if diagnosis is not None else None
         idle = used.gpu_hours_idle if used is not None else None
         return merged(self.known, holding(self.known, shown, self.static), self.now, idle=idle)
+
+    @property
+    def is_examined(self) -> bool:
+        """Whether this process has examined the job lately."""
+        diagnosis = self.look.diagnosis if self.look is not None else None
+        used = diagnosis.utilization if diagnosis is not None and diagnosis.unknown is None else None
+        return used is not None and self.now - used.as_of <= EXAMINED_WITHIN
 
     @property
     def is_held(self) -> bool:
@@ -309,6 +320,9 @@ class Reconciler:
         if child is not None and not reclaimed:
             idle = this.look.idleness if this.look is not None else None
             decision = await self._reclaimer.decide(job, child, this.pods, this.told, idle, this.record)
+            if decision.step is Step.RECLAIM and not this.is_examined:
+                reason = "idle and warned; it waits for the next examination of its metrics to confirm the cause"
+                decision = replace(decision, step=Step.NONE, record=replace(decision.record, reason=reason))
         this = replace(this, record=decision.record, notices=(*this.notices, *decision.notices))
         await self._publish(this, seen, is_over=seen.phase in FINAL)
         if decision.step is Step.RECLAIM:
@@ -346,6 +360,11 @@ class Reconciler:
             pods = self._store.pods_of(Key(job.namespace, job.name), (job.status.job_uid if job.status else None) or "")
             this = _after_deed(replace(this, pods=tuple(pods)))
             seen = observe(job, None, this.pods, reclaimed=True)
+            if this.record.state is ReclaimState.RECLAIMED and this.record.reclaimed_at is not None:
+                # Of what is over the final examination counts, and its manifest's findings stay.
+                final = replace(this, now=this.record.reclaimed_at, static=_unmeasured(this.before))
+                await self._publish(final, seen, is_over=True)
+                return None
         else:
             this = replace(this, record=_without_job(record))
             seen = _failed(job, job_deleted(), this.now)
@@ -401,7 +420,7 @@ class Reconciler:
             before=before,
             known=before,
             # What its manifest was found guilty of at the end stays, whatever policies come later.
-            static=tuple(finding for finding in before if Source.METRICS not in finding.sources),
+            static=_unmeasured(before),
             policy=self._policies.of(job.namespace),
             look=self._looks.get(job.uid),
             child=self._store.jobs.get(key),
@@ -435,8 +454,12 @@ def _without_job(record: Record) -> Record:
 
 def _without_news(this: Pass) -> Pass:
     """A pass over a job without a Job: the findings stand as they are known, whatever was looked at before."""
-    static = tuple(finding for finding in this.known if Source.METRICS not in finding.sources)
-    return replace(this, before=this.known, static=static, look=None)
+    return replace(this, before=this.known, static=_unmeasured(this.known), look=None)
+
+
+def _unmeasured(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The findings that no metrics have shown."""
+    return tuple(finding for finding in findings if Source.METRICS not in finding.sources)
 
 
 def _look_again(record: Record, obstacle: Obstacle | None, seen: Observation, now: datetime) -> float | None:

@@ -36,7 +36,7 @@ from stoker.models.dljob import DLJob
 from stoker.models.policy import EffectivePolicy
 from stoker.models.screen import MetricsSource, MetricsUnavailable, Question, Screen, step_for
 from stoker.models.series import JobFacts
-from stoker.models.vocabulary import Action, Phase, UnknownReason
+from stoker.models.vocabulary import Action, Phase, ReclaimMode, ReclaimState, UnknownReason
 from stoker.reclaim import idle_after
 from stoker.workload import job_facts
 
@@ -190,7 +190,7 @@ class Scanner:
                 await asyncio.sleep(0)  # the watches and the lease go on meanwhile
             status = raw.get("status", {})
             phase = status.get("phase")
-            if phase not in LOOKED_AT or "deletionTimestamp" in raw["metadata"]:
+            if (phase not in LOOKED_AT and not _was_deleted(status)) or "deletionTimestamp" in raw["metadata"]:
                 continue
             child, policy = self._store.jobs.get(key), self._policies.of(key.namespace)
             pods = self._store.pods_of(key, status.get("jobUID", ""))
@@ -227,7 +227,7 @@ class Scanner:
         if job.gpus == 0:
             return None
         facts = job_facts(job, pods, self._manifests.program(job), child=child, now=_end(job) or now)
-        is_final = raw["status"]["phase"] in FINAL
+        is_final = raw["status"]["phase"] in FINAL or _was_deleted(raw["status"])
         if is_final and not _has_started(facts):
             return None
         window = idle_after(job.idle_after, job.traits, policy)
@@ -345,8 +345,20 @@ class Scanner:
         return await asyncio.to_thread(diagnose, facts, series, verdict.findings, thresholds, now, off=off)
 
 
+def _was_deleted(status: Mapping[str, Any]) -> bool:
+    """Whether reclaim has deleted the Job: then it is over, though it has neither succeeded nor failed."""
+    record = status.get("reclaim", {})
+    return (record.get("state"), record.get("action")) == (ReclaimState.RECLAIMED, ReclaimMode.DELETE)
+
+
 def _end(job: DLJob) -> datetime | None:
-    return job.status.completion_time if job.status is not None else None
+    status = job.status
+    if status is None:
+        return None
+    reclaim = status.reclaim
+    if reclaim is not None and reclaim.state is ReclaimState.RECLAIMED and reclaim.action == ReclaimMode.DELETE.value:
+        return reclaim.reclaimed_at
+    return status.completion_time
 
 
 def _wants_final_look(job: DLJob, now: datetime) -> bool:
