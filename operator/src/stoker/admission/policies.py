@@ -14,6 +14,7 @@ from typing import Any
 from stoker.catalogue import diagnosis_names
 from stoker.models.finding import rfc3339
 from stoker.models.meta import EVERYTHING, LabelSelector, contradiction, matches, selector_faults
+from stoker.models.notification import template_faults
 from stoker.models.policy import (
     ALL_RULES,
     BASE,
@@ -135,6 +136,7 @@ class _Review:
         yield from self._images()
         yield from self._thresholds()
         yield from self._idle_after()
+        yield from self._templates()
 
     def _parameters(self) -> Iterator[Violation]:
         for name, setting in (self._spec.rules or {}).items():
@@ -187,6 +189,13 @@ class _Review:
             scraped = f"the GPUs are scraped every {format_duration(self._surroundings.scrape_interval)}"
             message = f"{text!r}: must be at least {format_duration(least)}, since {scraped}"
             yield Violation(field_path="spec.reclaim.idleAfter", message=message)
+
+    def _templates(self) -> Iterator[Violation]:
+        notification = self._spec.notification
+        templates = notification.templates if notification is not None else None
+        for name in ("warned", "reclaimed") if templates is not None else ():
+            for fault in template_faults(getattr(templates, name) or ""):
+                yield Violation(field_path=f"spec.notification.templates.{name}", message=fault)
 
     # --------------------------------------------------------------------------------------------------------- remarks
 

@@ -26,6 +26,10 @@ class Meter(Protocol):
         """A reclaimed job's GPUs are free."""
         ...
 
+    def notified(self, event: str, result: str) -> None:
+        """A message (a NotificationEvent) was sent, put off to the digest, given up, or had nobody to go to."""
+        ...
+
 
 class _Unmetered:
     def ticked(self, seconds: float, *, failed: bool) -> None:
@@ -41,6 +45,9 @@ class _Unmetered:
         pass
 
     def freed(self, gpus: int, policy: str) -> None:
+        pass
+
+    def notified(self, event: str, result: str) -> None:
         pass
 
 

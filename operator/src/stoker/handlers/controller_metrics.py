@@ -84,6 +84,13 @@ class ControllerMetrics:
             ["policy"],
             registry=self.registry,
         )
+        self._notifications = Counter(
+            "stoker_notifications",
+            "Messages to people beyond the cluster, by what they tell and what became of them: sent, failed, digest"
+            " (put off to it), nobody (no address for the job).",
+            ["event", "result"],
+            registry=self.registry,
+        )
         self._leading = Gauge(
             "stoker_controller_leading", "Whether this process is the one that acts.", registry=self.registry
         )
@@ -115,6 +122,9 @@ class ControllerMetrics:
 
     def freed(self, gpus: int, policy: str) -> None:
         self._freed.labels(policy).inc(gpus)
+
+    def notified(self, event: str, result: str) -> None:
+        self._notifications.labels(event, result).inc()
 
     def queried(self, kind: str, seconds: float, failure: str | None) -> None:
         self._query_seconds.labels(kind).observe(seconds)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta
+from fnmatch import fnmatchcase
 from functools import reduce
 from typing import Annotated, Any, Literal, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -358,6 +359,10 @@ class NotificationTemplates(ApiModel):
     """Of a job that was reclaimed. Default: why, and how to bring it back."""
 
 
+Pattern = Annotated[str, Field(min_length=1, max_length=256)]
+"""A pattern as the shell's: `*`, `?`, `[a-z]`."""
+
+
 class Notification(ApiModel):
     """Who is told of reclaims, beside the events and conditions in the cluster, which are always written."""
 
@@ -366,6 +371,10 @@ class Notification(ApiModel):
     addresses, one a line, in Apprise's form (https://github.com/caronc/apprise/wiki); {owner}, {team} and {namespace}
     stand for the job's. A namespace's annotation stoker.dev/notification-channel names another key for its jobs.
     Default: nobody is told.
+    """
+    namespace_keys: Annotated[tuple[Pattern, ...], Field(max_length=64)] | None = None
+    """Patterns of the keys, beside its own name and those that begin with its name and a dot, that a namespace's
+    annotation may name: whoever may annotate a namespace sends to these. Default: none.
     """
     events: Annotated[tuple[NotificationEvent, ...], Field(max_length=3)] | None = None
     """What is told: Warned, Reclaimed, Digest. Default: all."""
@@ -392,10 +401,6 @@ class Analysis(ApiModel):
     installs, downloads, trains, evaluates, saves, uploads, or waits for a collective that timed out. It needs the
     chart's controller.readLogs as well. Default: false.
     """
-
-
-Pattern = Annotated[str, Field(min_length=1, max_length=256)]
-"""A pattern as the shell's: `*`, `?`, `[a-z]`."""
 
 
 class ImageFamily(ApiModel):
@@ -632,10 +637,20 @@ class EffectiveNotification:
     """Who is told of reclaims; `secret_key` None: nobody."""
 
     secret_key: str | None = None
+    namespace_keys: tuple[str, ...] = ()
     events: tuple[NotificationEvent, ...] = tuple(NotificationEvent)
     max_per_hour: int = 30
     digest: DigestTime = field(default_factory=lambda: DigestTime(at="08:00"))
     templates: NotificationTemplates = field(default_factory=NotificationTemplates)
+
+    def may_name(self, namespace: str, key: str) -> bool:
+        """Whether a namespace's annotation may name this key: no namespace's name has a dot."""
+        own = key == namespace or key.startswith(f"{namespace}.")
+        return own or any(fnmatchcase(key, pattern) for pattern in self.namespace_keys)
+
+    def key_for(self, namespace: str, annotation: str | None) -> str | None:
+        """The key of the channel for a namespace's jobs; None: nobody is told of them."""
+        return annotation if annotation and self.may_name(namespace, annotation) else self.secret_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -669,6 +684,11 @@ class EffectivePolicy:
     analysis: EffectiveAnalysis = field(default_factory=EffectiveAnalysis)
     sources: tuple[str, ...] = ()
     revision: str = "built-in"
+
+    @property
+    def counts_in(self) -> str | None:
+        """The policy in whose status reclaims are counted: the winning override, else `default`; None without any."""
+        return self.sources[-1] if self.sources else None
 
     def action(self, rule: str, own: Action) -> Action:
         """What is done with a rule's findings; `own` is the rule's own action."""

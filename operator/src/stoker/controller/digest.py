@@ -1,0 +1,291 @@
+"""The digest: what reclaim has said and done under a policy since the last one, told at the policy's hour.
+
+It is made of what the jobs' records say; the policy's status remembers up to when it was told.
+"""
+
+import asyncio
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from stoker.adapters.clock import Clock
+from stoker.adapters.kubernetes import POLICIES, ApiError, ConflictError, KubernetesApi, NotFoundError
+from stoker.adapters.notifications import NoAddressesError
+from stoker.controller.letters import LATEST, moment
+from stoker.controller.meter import UNMETERED, Meter
+from stoker.controller.notifying import DIGEST, FAILED, SENT, Post, counting
+from stoker.controller.policies import Policies
+from stoker.controller.store import Key, Store
+from stoker.models.finding import parse_time, rfc3339
+from stoker.models.meta import CHANNEL_ANNOTATION
+from stoker.models.notification import Message
+from stoker.models.policy import BASE, WEEKDAYS, DigestTime, EffectivePolicy, combined
+from stoker.models.vocabulary import NotificationEvent, ReclaimState
+from stoker.subjects.wording import count
+
+logger = logging.getLogger(__name__)
+
+INTERVAL = 20.0
+"""Seconds between two looks whether a digest is due."""
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(minutes=30)
+"""After a digest that nobody took; doubled each time."""
+MAX_LINES = 40
+"""So many jobs and so many events are written out, the others are counted."""
+COUNTED = ("warned", "reclaimed", "resumed", "snoozed")
+"""The first words of lines in a job's history that a digest counts."""
+
+
+def last_due(digest: DigestTime, now: datetime) -> datetime:
+    """The last time up to `now` at which a digest was to be sent; what has no time of its own is in UTC."""
+    zone = ZoneInfo(digest.time_zone or "UTC")
+    at, today = time.fromisoformat(digest.at), now.astimezone(zone).date()
+    days = (datetime.combine(today - timedelta(days=back), at, zone) for back in range(8))
+    return next(
+        day for day in days if day <= now and (not digest.days or WEEKDAYS[day.weekday()] in digest.days)
+    ).astimezone(ZoneInfo("UTC"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """From when, exclusive, to when a digest tells."""
+
+    start: datetime
+    end: datetime
+
+    def __contains__(self, moment: datetime) -> bool:
+        return self.start < moment <= self.end
+
+
+def digest(
+    policy: str, jobs: Sequence[Mapping[str, Any]], period: Period, brake: Mapping[str, Any] | None = None
+) -> Message | None:
+    """What is told of the DLJobs `jobs`, as the API server has them; None where there is nothing to tell. Only what was
+    said and done in the period makes a digest, and what stands at its end is told with it.
+    """
+    events = sorted(event for raw in jobs for event in _events(raw, period))
+    put_off = sorted(entry for raw in jobs for entry in _put_off(raw, period))
+    if not events and not put_off and not (brake and _is_in(brake["since"], period)):
+        return None
+    counts = Counter(word for _, _, words in events if (word := words.split(" ", 1)[0].rstrip(":")) in COUNTED)
+    told = ", ".join(f"{counts[word]} {word}" for word in COUNTED if counts[word]) or "see below"
+    gpus, hours = _given_back(jobs, period)
+    warned = sorted(line for raw in jobs if (line := _still_warned(raw)) is not None)
+    lines = [
+        f"{moment(period.start)} to {moment(period.end)}: {told}.",
+        f"Given back: {count(gpus, 'GPU')}, and {hours:.1f} GPU-hours by those reclaimed now or before.",
+    ]
+    if brake:
+        lines += ["", f"Nothing is reclaimed under this policy since {brake['since']}: {plain(brake['message'])}"]
+    if warned:
+        lines += ["", f"Still warned: {len(warned)}", *_bounded(warned)]
+    if put_off:
+        lines += ["", f"Not told at the time, since the hour was full: {len(put_off)}", *_bounded(put_off)]
+    if events:
+        lines += ["", "What happened:", *_bounded([f"{when} {name} {plain(words)}" for when, name, words in events])]
+    return Message(title=f"Policy {policy}: {told}", body="\n".join(lines))
+
+
+def _events(raw: Mapping[str, Any], period: Period) -> Iterator[tuple[str, str, str]]:
+    """The lines of a job's history in the period: time, job, words."""
+    for line in _record(raw).get("history", ()):
+        when, _, words = line.partition(" ")
+        if _is_in(when, period):
+            yield when, _name(raw), words
+
+
+def _put_off(raw: Mapping[str, Any], period: Period) -> Iterator[str]:
+    for entry in _record(raw).get("notified", ()):
+        what, _, when = entry.rpartition(" ")
+        if what.endswith(f" {DIGEST}") and _is_in(when, period):
+            yield f"{_name(raw)} {what.removesuffix(f' {DIGEST}')}"
+
+
+def _still_warned(raw: Mapping[str, Any]) -> str | None:
+    record = _record(raw)
+    if record.get("state") not in {ReclaimState.WARNED, ReclaimState.RECLAIMING} or "deadline" not in record:
+        return None
+    gpus = raw.get("status", {}).get("gpus", 0)
+    return f"{_name(raw)}: {count(gpus, 'GPU')} idle since {record.get('idleSince')}, deadline {record['deadline']}"
+
+
+def _given_back(jobs: Sequence[Mapping[str, Any]], period: Period) -> tuple[int, float]:
+    """GPUs of the jobs reclaimed in the period, and GPU-hours in it for which reclaimed jobs have held none."""
+    gpus, hours = 0, 0.0
+    for raw in jobs:
+        record, held = _record(raw), raw.get("status", {}).get("gpus", 0)
+        start, end = parse_time(record.get("reclaimedAt")), period.end
+        if start is None:
+            continue
+        gpus += held if start in period else 0
+        resumed = parse_time(record.get("resumedAt"))
+        if resumed is not None and resumed > start:
+            end = min(end, resumed)
+        elif record.get("state") != ReclaimState.RECLAIMED:
+            continue
+        hours += held * max((end - max(start, period.start)).total_seconds(), 0.0) / 3600
+    return gpus, hours
+
+
+def _is_in(time: str, period: Period) -> bool:
+    try:
+        at = parse_time(time)
+    except ValueError:
+        return False  # a line of another version
+    return at is not None and at in period
+
+
+def plain(text: str) -> str:
+    """Words that a user may have written, so that no chat takes them for a mention, a link or markup."""
+    return text.translate({ord("<"): "(", ord(">"): ")", ord("@"): " at ", ord("`"): "'"})
+
+
+def _record(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    record: Mapping[str, Any] = raw.get("status", {}).get("reclaim", {})
+    return record
+
+
+def _name(raw: Mapping[str, Any]) -> str:
+    return f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"
+
+
+def _bounded(lines: Sequence[str]) -> list[str]:
+    more = len(lines) - MAX_LINES
+    return [f"- {line}" for line in lines[:MAX_LINES]] + ([f"- and {more} more"] if more > 0 else [])
+
+
+@dataclass(slots=True)
+class _Try:
+    """What this process has tried of one digest."""
+
+    due: datetime
+    taken: set[tuple[str, str]]
+    """Channels and addresses that have taken it."""
+    next: datetime
+    pause: timedelta = FIRST_PAUSE
+
+
+class Digests:
+    """Sends each policy's digest when it is due: to the policy's channel about all its jobs, to a channel that
+    namespaces have chosen about theirs.
+    """
+
+    def __init__(
+        self, api: KubernetesApi, store: Store, policies: Policies, post: Post, clock: Clock, meter: Meter = UNMETERED
+    ) -> None:
+        self._api = api
+        self._store = store
+        self._policies = policies
+        self._post = post
+        self._clock = clock
+        self._meter = meter
+        self._tries: dict[str, _Try] = {}
+
+    async def run(self) -> None:
+        """Look for ever; of leaders only. A pass that fails is logged, and the next one comes."""
+        while True:
+            try:
+                await self.once()
+            except Exception:
+                logger.exception("the digests could not be looked after")
+            await asyncio.sleep(INTERVAL)
+
+    async def once(self) -> None:
+        """Send what is due now."""
+        for raw in list(self._store.policies):
+            name = raw["metadata"]["name"]
+            standing = self._policies.standing(name).read
+            if standing is None:
+                continue
+            base = self._policies.standing(BASE).read
+            layers = [base] if base is not None and name != BASE else []
+            policy = combined([*layers, standing], {})
+            if NotificationEvent.DIGEST in policy.notification.events:
+                try:
+                    await self._look_after(raw, policy)
+                except (ConflictError, NotFoundError):
+                    pass  # it has changed or gone: the watch will tell, and the next look sees it
+                except ApiError as error:
+                    logger.warning("the digest of policy %s could not be noted: %s", name, error)
+
+    async def _look_after(self, raw: Mapping[str, Any], policy: EffectivePolicy) -> None:
+        name, now = raw["metadata"]["name"], self._clock.now()
+        audiences = self._audiences(name, policy)
+        if not audiences:
+            return
+        told = raw.get("status", {}).get("lastDigest")
+        due = last_due(policy.notification.digest, now)
+        start = parse_time(told) if told else None
+        if start is None:
+            await self._note(raw, now)  # what was before the first digest nobody has asked for
+            return
+        if start >= due:
+            return
+        if now - due > LATEST:
+            return  # the next one tells of it
+        attempt = self._tries.get(name)
+        if attempt is None or attempt.due != due:
+            attempt = self._tries[name] = _Try(due=due, taken=set(), next=now)
+        if now < attempt.next:
+            return
+        failures: list[str] = []
+        sent = False
+        period = Period(start=start, end=due)
+        for key, jobs in audiences.items():
+            message = digest(name, jobs, period, raw.get("status", {}).get("brake"))
+            if message is not None:
+                sent = True
+                failures += await self._send(key, message, attempt)
+        if failures:
+            attempt.next, attempt.pause = now + attempt.pause, min(attempt.pause * 2, LONGEST_PAUSE)
+            logger.warning("the digest of policy %s is tried again: %s", name, "; ".join(failures))
+            self._meter.notified(NotificationEvent.DIGEST.value, FAILED)
+            return
+        if sent:
+            self._meter.notified(NotificationEvent.DIGEST.value, SENT)
+        await self._note(raw, due)
+        del self._tries[name]
+
+    def _audiences(self, name: str, policy: EffectivePolicy) -> dict[str, list[Mapping[str, Any]]]:
+        """By channel, the jobs that its digest is about."""
+        audiences: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        own = policy.notification.secret_key
+        if own is not None:
+            audiences[own] = []
+        for key, raw in self._store.dljobs.objects.items():
+            if counting(self._policies.of(key.namespace)) != name:
+                continue
+            scope = self._store.namespaces.get(Key("", key.namespace))
+            annotations = (scope["metadata"].get("annotations") or {}) if scope is not None else {}
+            chosen = policy.notification.key_for(key.namespace, annotations.get(CHANNEL_ANNOTATION))
+            for channel in {own, chosen} - {None}:
+                audiences[str(channel)].append(raw)
+        return dict(audiences)
+
+    async def _send(self, key: str, message: Message, attempt: _Try) -> list[str]:
+        """Send to those of a channel that have not taken it; what went wrong. No job is its subject: lines with a
+        placeholder are for none.
+        """
+        try:
+            addresses = self._post.addresses(key, {})
+        except NoAddressesError as error:
+            return [str(error)]
+        failures = []
+        for address in addresses:
+            if (key, address.url) in attempt.taken:
+                continue
+            failure = await self._post.send(address, message)
+            if failure is None:
+                attempt.taken.add((key, address.url))
+            else:
+                failures.append(f"{address.name}: {failure}")
+        return failures
+
+    async def _note(self, raw: Mapping[str, Any], until: datetime) -> None:
+        name = raw["metadata"]["name"]
+        current = await self._api.get(POLICIES, None, name)
+        body = {**current, "status": {**(current.get("status") or {}), "lastDigest": rfc3339(until)}}
+        self._store.policies.put(await self._api.replace(POLICIES, None, name, body, subresource="status"))

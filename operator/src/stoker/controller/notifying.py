@@ -1,0 +1,239 @@
+"""Tells people of warnings and deeds, beside the cluster and after it: a message is due while a job's record says so
+and `status.reclaim.notified` does not say what became of it. So a restart or a failover forgets none, and repeats at
+most the one that was sent and not yet noted. Nothing waits for a message, and nothing depends on one.
+"""
+
+import logging
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from stoker.adapters.clock import Clock
+from stoker.adapters.kubernetes import DLJOBS, ApiError, ConflictError, KubernetesApi, NotFoundError, Object
+from stoker.adapters.notifications import Address, NoAddressesError
+from stoker.controller.letters import Occasion, letter, occasions, people
+from stoker.controller.meter import UNMETERED, Meter
+from stoker.controller.policies import Policies
+from stoker.controller.publishing import Publisher
+from stoker.controller.queue import Transient, WorkQueue
+from stoker.controller.store import Key, Store
+from stoker.models.dljob import MAX_NOTIFIED, DLJob
+from stoker.models.finding import parse_time, rfc3339
+from stoker.models.meta import CHANNEL_ANNOTATION
+from stoker.models.notification import Message
+from stoker.models.policy import EffectivePolicy
+from stoker.models.vocabulary import Phase
+from stoker.reclaim import Record
+
+logger = logging.getLogger(__name__)
+
+FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED})
+WORKERS = 4
+HOUR = timedelta(hours=1)
+TRIED_FOR = timedelta(hours=1)
+"""How long an address that does not take a message is tried again, with growing delays."""
+CONFLICTS = 5
+"""So often in a row a note of what was sent may meet a newer version of the job."""
+
+SENT, FAILED, DIGEST, NOBODY = "sent", "failed", "digest", "nobody"
+"""What became of a message, in `notified` and in the metrics: at least one address took it; none did; it is told in the
+digest, since the hour was full; no address is for this job.
+"""
+
+
+class Post(Protocol):
+    """Finds a channel's addresses and sends to one."""
+
+    def addresses(self, key: str, values: Mapping[str, str]) -> list[Address]:
+        """Raises NoAddressesError."""
+        ...
+
+    async def send(self, address: Address, message: Message) -> str | None:
+        """None when it was taken, otherwise why not. Raises nothing."""
+        ...
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What this process has tried of one message."""
+
+    since: datetime
+    taken: set[str] = field(default_factory=set)
+    """Addresses that have taken it."""
+
+
+class Notifier:
+    """Sends what is due, each job's messages by one worker at a time."""
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        store: Store,
+        policies: Policies,
+        publisher: Publisher,
+        post: Post,
+        clock: Clock,
+        meter: Meter = UNMETERED,
+    ) -> None:
+        self._api = api
+        self._store = store
+        self._policies = policies
+        self._publisher = publisher
+        self._post = post
+        self._clock = clock
+        self._meter = meter
+        self._queue: WorkQueue[Key] = WorkQueue()
+        self._attempts: dict[tuple[str, str], Attempt] = {}
+        self._sent: defaultdict[str, deque[datetime]] = defaultdict(deque)
+        """When messages were sent within the last hour, by policy."""
+
+    async def run(self) -> None:
+        """Tell for ever; of leaders only."""
+        self.remember()
+        self._store.dljobs.follow(self._changed)
+        self._policies.follow(self._policy_changed)
+        await self._queue.run(self.tell, workers=WORKERS)
+
+    def remember(self) -> None:
+        """Count what was sent within the last hour, by what the jobs say of it."""
+        now = self._clock.now()
+        times: defaultdict[str, list[datetime]] = defaultdict(list)
+        for key, raw in self._store.dljobs.objects.items():
+            for entry in raw.get("status", {}).get("reclaim", {}).get("notified", ()):
+                what, _, when = entry.rpartition(" ")
+                sent = parse_time(when) if what.endswith(f" {SENT}") else None
+                if sent is not None and now - sent < HOUR:
+                    times[counting(self._policies.of(key.namespace))].append(sent)
+        self._sent = defaultdict(deque, {name: deque(sorted(found)) for name, found in times.items()})
+
+    def _changed(self, key: Key, raw: Object | None) -> None:
+        record = (raw or {}).get("status", {}).get("reclaim", {})
+        if "warnedAt" in record or "reclaimedAt" in record:
+            self._queue.add(key)
+
+    def _policy_changed(self, namespace: str | None) -> None:
+        for key, raw in self._store.dljobs.objects.items():
+            if namespace in {None, key.namespace}:
+                self._changed(key, raw)
+
+    async def tell(self, key: Key) -> None:
+        """Send what is due of one job and note it. Raises Transient to be called again."""
+        raw = self._store.dljobs.get(key)
+        try:
+            job = DLJob.model_validate(raw) if raw is not None else None
+        except ValidationError:
+            job = None
+        if raw is None or job is None or job.status is None or job.status.phase in FINAL:
+            return
+        record, policy, now = (
+            Record.from_status(job.status.reclaim),
+            self._policies.of(job.namespace),
+            self._clock.now(),
+        )
+        due = list(occasions(record, policy.notification.events, now))
+        for uid, tried in list(self._attempts):
+            if uid == job.uid and tried not in map(str, due):
+                del self._attempts[uid, tried]  # the warning has ended
+        for occasion in due:
+            if not occasion.is_told(record.notified) or (job.uid, str(occasion)) in self._attempts:
+                await self._tell(raw, job, record, occasion, policy)
+
+    async def _tell(self, raw: Object, job: DLJob, record: Record, occasion: Occasion, policy: EffectivePolicy) -> None:
+        scope = self._store.namespaces.get(Key("", job.namespace))
+        annotations: Mapping[str, str] = (scope["metadata"].get("annotations") or {}) if scope is not None else {}
+        asked = annotations.get(CHANNEL_ANNOTATION)
+        key = policy.notification.key_for(job.namespace, asked)
+        if asked and key != asked:
+            logger.warning("namespace %s may not name the channel %.64r: see namespaceKeys", job.namespace, asked)
+        if key is None:
+            return
+        now = self._clock.now()
+        mark = job.uid, str(occasion)
+        attempt = self._attempts.setdefault(mark, Attempt(since=now))
+        if not attempt.taken and self._is_full(policy, now):
+            await self._note(raw, occasion, DIGEST)
+            del self._attempts[mark]
+            return
+        failures: list[str] = []
+        try:
+            addresses = self._post.addresses(key, people(job))
+        except NoAddressesError as error:
+            addresses, failures = [], [str(error)]
+        if not addresses and not failures:
+            await self._note(raw, occasion, NOBODY)
+            del self._attempts[mark]
+            return
+        sent = self._sent[counting(policy)]
+        counts = not attempt.taken
+        if counts:
+            sent.append(now)  # before it is sent: other workers send meanwhile
+        failures += await self._send(addresses, letter(occasion, job, record, policy), attempt)
+        if counts and not attempt.taken:
+            sent.remove(now)
+        if attempt.taken:
+            raw = await self._note(raw, occasion, SENT)
+        if not failures:
+            del self._attempts[mark]
+            return
+        said = "; ".join(failures)
+        if self._clock.now() - attempt.since < TRIED_FOR:
+            raise Transient(f"{occasion.event} message: {said}")
+        del self._attempts[mark]
+        raw = await self._note(raw, occasion, FAILED)
+        note = f"Nobody answers for a message ({occasion.event}): {said}."
+        await self._publisher.record(
+            raw, "Warning", "NotificationFailed", note, rule="notification", episode=str(occasion)
+        )
+
+    async def _send(self, addresses: list[Address], message: Message, attempt: Attempt) -> list[str]:
+        """Send to each address that has not taken it yet; what went wrong."""
+        failures: list[str] = []
+        for address in addresses:
+            if address.url in attempt.taken:
+                continue
+            failure = await self._post.send(address, message)
+            if failure is not None:
+                failures.append(f"{address.name}: {failure}")
+            else:
+                attempt.taken.add(address.url)
+        return failures
+
+    def _is_full(self, policy: EffectivePolicy, now: datetime) -> bool:
+        times = self._sent[counting(policy)]
+        while times and now - times[0] >= HOUR:
+            times.popleft()
+        return len(times) >= policy.notification.max_per_hour
+
+    async def _note(self, raw: Object, occasion: Occasion, became: str) -> Object:
+        """Write down what became of a message, once. Raises Transient when it can't be written now."""
+        metadata = raw["metadata"]
+        namespace, name = metadata["namespace"], metadata["name"]
+        entry = f"{occasion} {became} {rfc3339(self._clock.now())}"
+        try:
+            for _ in range(CONFLICTS):
+                status: Mapping[str, Any] = raw.get("status", {})
+                notified = status.get("reclaim", {}).get("notified", [])
+                if occasion.is_told(notified) or raw["metadata"]["uid"] != metadata["uid"]:
+                    return raw
+                reclaim = {**status.get("reclaim", {}), "notified": [*notified, entry][-MAX_NOTIFIED:]}
+                try:
+                    raw = await self._publisher.write(raw, {**status, "reclaim": reclaim})
+                except ConflictError:
+                    raw = await self._api.get(DLJOBS, namespace, name)
+                else:
+                    self._meter.notified(occasion.event.value, became)
+                    return raw
+        except NotFoundError:
+            return raw
+        except ApiError as error:
+            raise Transient(f"{occasion.event} message: not noted: {error}") from error
+        raise Transient(f"{occasion.event} message: not noted: the job keeps changing")
+
+
+def counting(policy: EffectivePolicy) -> str:
+    """The name of the policy that counts where this one holds."""
+    return policy.counts_in or "built-in"
