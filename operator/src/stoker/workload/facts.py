@@ -12,6 +12,7 @@ from stoker.subjects.dljob_submission import read_dljob
 from stoker.subjects.launch_model import Launch, Launcher, Role
 from stoker.subjects.submission import Submission
 from stoker.workload import pods as pod_status
+from stoker.workload.notebooks import Notebook, notebooks
 from stoker.workload.runs import remembered
 
 BATCH_OPTIONS = (
@@ -41,6 +42,8 @@ class ProgramFacts:
     has_persistent_volume: bool = False
     serves: bool = False
     """It starts a server of models."""
+    notebooks: tuple[Notebook, ...] = ()
+    """The Jupyter servers that it starts."""
 
 
 def program_facts(job: DLJob) -> ProgramFacts:
@@ -60,6 +63,7 @@ def submission_facts(submission: Submission, *, has_persistent_volume: bool = Fa
         batch_size=next((found for launch in launches if (found := _batch_size(submission, launch))), None),
         has_persistent_volume=has_persistent_volume,
         serves=any(launch.launcher in SERVERS for launch in launches),
+        notebooks=notebooks(plan),
     )
 
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from stoker.models.series import FloatArray, PodSignal
+from stoker.models.series import FloatArray, JobSeries, PodSignal
 from stoker.models.vocabulary import JobType
 from stoker.subjects.series.examination import Examination
 
@@ -34,6 +34,22 @@ DAYS_BURSTS = 8
 NIGHT_HOURS = 8
 NIGHT_SHARE = 0.1
 """Over days a person sleeps: some eight hours of the clock hold next to none of the bursts, in whatever time zone."""
+
+
+WORKS_AT_CORES = 0.2
+"""Mean of a step of 30 s over which a pod's CPUs do what somebody asked for: six seconds of one core. An idle notebook
+server with its kernels, a shell and a monitor in a loop stay under 0.05 together.
+"""
+
+
+def cpus_worked_at(series: JobSeries) -> float | None:
+    """When the CPUs of some pod last did more than wait, in seconds since the epoch; None where no sample shows it."""
+    busy = [
+        float(series.times[cpu > WORKS_AT_CORES].max())
+        for pod in series.pods
+        if (cpu := pod.signals.get(PodSignal.CPU)) is not None and (cpu > WORKS_AT_CORES).any()
+    ]
+    return max(busy, default=None)
 
 
 def looks_interactive(exam: Examination) -> bool:
