@@ -5,6 +5,8 @@ from typing import Any
 
 from stoker.adapters.events import EventWriter
 from stoker.adapters.kubernetes import DLJOBS, EVENTS, JOBS, PODS
+from stoker.controller.audit import Audit
+from stoker.controller.braking import Brakes
 from stoker.controller.children import Children
 from stoker.controller.circumstances import ClusterSurroundings
 from stoker.controller.looks import Looks
@@ -59,7 +61,14 @@ class World:
             NoMetrics(),
             self.clock,
             presences=Presences(),
-            surroundings=ClusterSurroundings(self.api, minimum_warning_grace=timedelta(minutes=5)),
+            surroundings=ClusterSurroundings(
+                self.api,
+                self.store,
+                policies,
+                Brakes(self.api, self.store, events, Audit(self.clock), self.clock),
+                self.clock,
+                minimum_warning_grace=timedelta(minutes=5),
+            ),
         )
         return Reconciler(
             self.api, self.store, self.looks, children, policies, manifests, publisher, reclaimer, self.clock

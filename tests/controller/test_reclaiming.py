@@ -19,6 +19,8 @@ from stoker.adapters.kubernetes import (
     ForbiddenError,
     Resource,
 )
+from stoker.controller.audit import Audit
+from stoker.controller.braking import Brakes
 from stoker.controller.children import Children
 from stoker.controller.circumstances import ClusterSurroundings
 from stoker.controller.findings import recorded
@@ -112,17 +114,25 @@ class World:
         }
         self.store.policies.put(self.api.store(POLICIES, None, policy))
         clock = StoppedClock()
+        events = EventWriter(self.api, clock, instance="test")
         policies = Policies(self.store.policies, self.store.namespaces)
         self.reclaimer = Reclaimer(
             self.api,
             Children(self.api, self.store, clock),
-            Publisher(self.api, self.store, EventWriter(self.api, clock, instance="test")),
+            Publisher(self.api, self.store, events),
             policies,
             Manifests(policies, clock),
             self.metrics,
             clock,
             presences=Presences(),
-            surroundings=ClusterSurroundings(self.api, minimum_warning_grace=timedelta(minutes=5)),
+            surroundings=ClusterSurroundings(
+                self.api,
+                self.store,
+                policies,
+                Brakes(self.api, self.store, events, Audit(clock), clock),
+                clock,
+                minimum_warning_grace=timedelta(minutes=5),
+            ),
         )
 
     async def reclaim(self, found: Sequence[Finding] | None = None) -> None:

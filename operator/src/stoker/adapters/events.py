@@ -43,7 +43,9 @@ class EventWriter:
     async def record(self, regarding: Mapping[str, Any], event: Event) -> None:
         """Tell `event` of the object `regarding`."""
         metadata = regarding["metadata"]
-        namespace, name = metadata["namespace"], event_name(metadata["name"], metadata["uid"], event)
+        # An event is a namespace's; those of cluster-scoped objects are in this one (the API server wants it so).
+        namespace = metadata.get("namespace", "default")
+        name = event_name(metadata["name"], metadata["uid"], event)
         now = micro_time(self._clock.now())
         body = {
             "apiVersion": EVENTS.api_version,
@@ -59,7 +61,7 @@ class EventWriter:
             "regarding": {
                 "apiVersion": regarding["apiVersion"],
                 "kind": regarding["kind"],
-                "namespace": namespace,
+                **({"namespace": namespace} if "namespace" in metadata else {}),
                 "name": metadata["name"],
                 "uid": metadata["uid"],
                 "resourceVersion": metadata["resourceVersion"],

@@ -20,6 +20,7 @@ from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes import Object
 from stoker.adapters.pod_logs import PodLogs
 from stoker.catalogue import diagnosis_rules
+from stoker.controller.braking import Brakes
 from stoker.controller.looks import Look, Looks
 from stoker.controller.manifests import Manifests
 from stoker.controller.meter import UNMETERED, Meter
@@ -29,15 +30,16 @@ from stoker.controller.reclaiming import unknown
 from stoker.controller.reconcile import FINAL
 from stoker.controller.store import Key, Store
 from stoker.controller.turns import Standing, Turns
-from stoker.diagnosis import diagnose, idleness, question
+from stoker.diagnosis import diagnose, has_worked, idleness, question, works
 from stoker.diagnosis.idle import STALE_AFTER
 from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.models.dljob import DLJob
 from stoker.models.policy import EffectivePolicy
 from stoker.models.screen import MetricsSource, MetricsUnavailable, Question, Screen, step_for
 from stoker.models.series import JobFacts
-from stoker.models.vocabulary import Action, Phase, ReclaimMode, ReclaimState, UnknownReason
+from stoker.models.vocabulary import Action, JobType, Phase, ReclaimMode, ReclaimState, UnknownReason
 from stoker.reclaim import idle_after
+from stoker.reclaim.brake import Sighting
 from stoker.workload import job_facts
 
 logger = logging.getLogger(__name__)
@@ -81,6 +83,12 @@ class Subject:
         return question(self.facts, window=self.window, idle_percent=self.policy.thresholds.idle_percent, now=now)
 
     @property
+    def is_being_reclaimed(self) -> bool:
+        """Whether its GPUs rest by our own doing, or are about to."""
+        reclaim = self.job.status.reclaim if self.job.status is not None else None
+        return reclaim is not None and reclaim.state in {ReclaimState.RECLAIMING, ReclaimState.RECLAIMED}
+
+    @property
     def is_warned(self) -> bool:
         """Whether a reclaim was announced."""
         reclaim = self.job.status.reclaim if self.job.status is not None else None
@@ -97,10 +105,12 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a screen has said of a job; `is_low` as far as a glance tells."""
+    """What a screen has said of a job; `is_low` as far as a glance tells, and `works`, where it is known."""
 
     idleness: Idleness
     is_low: bool = False
+    works: bool | None = None
+    has_worked: bool = False
 
 
 class Scanner:
@@ -117,10 +127,14 @@ class Scanner:
         clock: Clock,
         *,
         interval: timedelta,
+        brakes: Brakes | None = None,
         meter: Meter = UNMETERED,
         logs: PodLogs | None = None,
     ) -> None:
-        """`logs`: where trainers' logs are read, in the namespaces whose policy asks for it."""
+        """`brakes` are told what each look shows, before anything is concluded from it; `logs`: where trainers' logs
+        are read, in the namespaces whose policy asks for it.
+        """
+        self._brakes = brakes
         self._meter = meter
         self._logs = logs
         self._store = store
@@ -165,9 +179,11 @@ class Scanner:
         self._looked_at = {uid: when for uid, when in self._looked_at.items() if uid in uids}
         subjects = await self._subjects()
         if not subjects:
+            await self._watch([], [])
             return
         before = {subject.uid: self._looks.get(subject.uid) for subject in subjects}
         seen = await self._screen(subjects)
+        await self._watch(subjects, seen)
         for subject, answer in zip(subjects, seen, strict=True):
             known = before[subject.uid]
             diagnosis = known.diagnosis if known is not None else None
@@ -265,8 +281,32 @@ class Scanner:
             screen = screens.get(subject.uid) or Screen(at=now, window=subject.window)
             if screen.gpus:
                 self._looked_at[subject.uid] = steady
-            seen.append(Seen(idleness=self._idleness(subject, screen), is_low=_looks_low(subject, screen)))
+            idle_percent = subject.policy.thresholds.idle_percent
+            seen.append(
+                Seen(
+                    idleness=self._idleness(subject, screen),
+                    is_low=_looks_low(subject, screen),
+                    works=works(subject.facts, screen, idle_percent=idle_percent),
+                    has_worked=has_worked(subject.facts, screen, idle_percent=idle_percent),
+                )
+            )
         return seen
+
+    async def _watch(self, subjects: Sequence[Subject], seen: Sequence[Seen]) -> None:
+        """Let the brakes see what worked and what rests."""
+        if self._brakes is None:
+            return
+        now = self._clock.now()
+        await self._brakes.look(
+            (subject.policy, _sighting(subject, answer, now))
+            for subject, answer in zip(subjects, seen, strict=True)
+            if not subject.is_final and not self._is_service(subject) and not subject.is_being_reclaimed
+        )
+
+    def _is_service(self, subject: Subject) -> bool:
+        """Whether it serves: at night that is idle, and never reclaimed."""
+        declared = subject.job.job_type is JobType.SERVING and subject.policy.trusted_job_types
+        return declared or self._manifests.program(subject.job).serves
 
     def _idleness(self, subject: Subject, screen: Screen) -> Idleness:
         now = self._clock.now()
@@ -379,6 +419,27 @@ def _starts(facts: JobFacts) -> Iterator[datetime]:
     for pod in (*facts.pods, *facts.former_pods):
         starts = (*(attempt.started_at for attempt in pod.attempts), pod.started_at)
         yield from (start for start in starts if start is not None)
+
+
+def _sighting(subject: Subject, seen: Seen, now: datetime) -> Sighting:
+    """What the brake sees of a job. Of its past that counts only of a job that no earlier look has seen."""
+    job, window = subject.job, subject.policy.reclaim.window
+    start = max(_starts(subject.facts), default=now)
+    if seen.idleness.state is IdlenessState.IDLE:
+        since = seen.idleness.since
+        worked = since is not None and since > start
+    else:
+        # What began lately has not worked since, whatever it did before it was resumed.
+        used = job.status.utilization.average_percent if job.status is not None and job.status.utilization else None
+        since, worked = None, seen.has_worked or (bool(used) and now - start >= window)
+    return Sighting(
+        job_uid=subject.uid,
+        job=str(subject.key),
+        gpus=job.gpus,
+        works=seen.works,
+        rests_since=since,
+        worked=worked,
+    )
 
 
 def _looks_low(subject: Subject, screen: Screen) -> bool:

@@ -107,6 +107,23 @@ def idleness(
     return replace(answer, state=IdlenessState.IDLE, message=message, since=since)
 
 
+def works(facts: JobFacts, screen: Screen, *, idle_percent: float = 0.0) -> bool | None:
+    """Whether any of the job's GPUs worked in the last minutes, as a glance shows it: long before the job counts as
+    idle. None where not all its pods run or speak.
+    """
+    glances = [screen.glances.get((facts.namespace, pod.name)) for pod in facts.pods]
+    if any(glance is not None and _activity(glance.averages, None, idle_percent) for glance in glances):
+        return True
+    silent = not glances or any(glance is None or glance.average_percent is None for glance in glances)
+    return None if silent or not screen.complete or _waiting(facts) is not None else False
+
+
+def has_worked(facts: JobFacts, screen: Screen, *, idle_percent: float = 0.0) -> bool:
+    """Whether a close look shows that one of the job's GPUs worked within the screen's window."""
+    held = (gpu for pod in facts.pods for gpu in screen.gpus.get((facts.namespace, pod.name), ()))
+    return any(_activity(gpu.peaks, gpu.context_idle_watts, idle_percent) for gpu in held)
+
+
 Fault = tuple[UnknownReason, str]
 
 

@@ -19,6 +19,7 @@ from stoker.adapters.prometheus import PrometheusSource
 from stoker.admission.policies import Surroundings
 from stoker.catalogue import all_rules
 from stoker.controller.audit import Audit
+from stoker.controller.braking import Brakes
 from stoker.controller.children import Children
 from stoker.controller.circumstances import ClusterSurroundings
 from stoker.controller.elector import Elector, LeadershipLostError
@@ -88,8 +89,12 @@ async def serve(settings: ControllerSettings) -> None:
         policies.follow(queue_jobs(store, queue))
         manifests = Manifests(policies, clock)
         audit = Audit(clock, told)
-        publisher = Publisher(api, store, EventWriter(api, clock, instance=identity), told, audit)
-        around = ClusterSurroundings(api, minimum_warning_grace=settings.minimum_warning_grace)
+        events = EventWriter(api, clock, instance=identity)
+        publisher = Publisher(api, store, events, told, audit)
+        brakes = Brakes(api, store, events, audit, clock)
+        around = ClusterSurroundings(
+            api, store, policies, brakes, clock, minimum_warning_grace=settings.minimum_warning_grace
+        )
         reclaimer = Reclaimer(
             api, children, publisher, policies, manifests, metrics, clock, presences=Presences(), surroundings=around
         )
@@ -103,6 +108,7 @@ async def serve(settings: ControllerSettings) -> None:
             manifests,
             clock,
             interval=settings.scan_interval,
+            brakes=brakes,
             meter=told,
             logs=PodLogs(api, clock),
         )

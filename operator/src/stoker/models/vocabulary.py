@@ -153,6 +153,7 @@ class PolicyConditionType(StrEnum):
 
     READY = "Ready"
     NEEDS_ATTENTION = "NeedsAttention"
+    RECLAIM_STOPPED = "ReclaimStopped"
 
 
 class UnknownReason(StrEnum):

@@ -70,10 +70,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstruction:
-    """Why a job that is due must wait for others: in words, and until when if that is known."""
+    """Why a job that is due must wait for others: in words, until when if that is known, and what would change it."""
 
     reason: str
     until: datetime | None = None
+    change: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

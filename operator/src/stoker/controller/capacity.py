@@ -1,0 +1,235 @@
+"""The cluster's nodes, what runs on some of them, and what waits for GPUs: read only when a job is due, and kept for
+seconds.
+"""
+
+import asyncio
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from fractions import Fraction
+from typing import Any
+
+from stoker.adapters.clock import Clock
+from stoker.adapters.kubernetes import NODES, PODS, KubernetesApi, Object
+from stoker.models.finding import parse_time
+from stoker.reclaim.pressure import (
+    NAME_FIELD,
+    Amounts,
+    Demand,
+    Node,
+    Requirement,
+    Taint,
+    Toleration,
+    Waiting,
+    added,
+)
+
+NODES_KEPT = timedelta(minutes=1)
+PODS_KEPT = timedelta(seconds=5)
+READ_AT_ONCE = 8
+KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
+UNITS: Mapping[str, Fraction] = {
+    "": Fraction(1),
+    **{unit: Fraction(1, 1000**power) for power, unit in enumerate("mun", 1)},
+    **{unit: Fraction(1000**power) for power, unit in enumerate("kMGTPE", 1)},
+    **{f"{unit}i": Fraction(1024**power) for power, unit in enumerate("KMGTPE", 1)},
+}
+_QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)")
+
+
+class Capacity:
+    """Reads them. Every method may raise ApiError."""
+
+    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+        self._nodes: tuple[datetime, tuple[Node, ...], dict[str, int]] | None = None
+        self._waiting: tuple[datetime, tuple[Waiting, ...]] | None = None
+        self._lock = asyncio.Lock()
+
+    async def gpus(self) -> Mapping[str, int]:
+        """How many of each extended resource the cluster has, on whatever nodes."""
+        return (await self._read_nodes())[2]
+
+    async def nodes(self) -> Sequence[Node]:
+        """The nodes that take pods; their room is all that they have."""
+        return (await self._read_nodes())[1]
+
+    async def waiting(self) -> Sequence[Waiting]:
+        """The pending pods that wait for a node, by owner; see `demand_of` for those that can't be judged."""
+        async with self._lock:
+            now = self._clock.now()
+            if self._waiting is None or now - self._waiting[0] >= PODS_KEPT:
+                pods, _ = await self._api.list(PODS, fields="status.phase=Pending")
+                self._waiting = now, tuple(waiting_of(pods))
+            return self._waiting[1]
+
+    async def with_room(self, nodes: Iterable[Node], *, leaving: frozenset[str]) -> list[Node]:
+        """The nodes with what is free on them. What pods hold that are ending, or whose owner is `leaving` (by uid),
+        counts as free.
+        """
+        gate = asyncio.Semaphore(READ_AT_ONCE)
+
+        async def read(node: Node) -> Node:
+            async with gate:
+                pods, _ = await self._api.list(PODS, fields=f"spec.nodeName={node.name}")
+            held: Amounts = {}
+            for pod in pods:
+                if pod["spec"].get("nodeName") == node.name and not _is_leaving(pod, leaving):
+                    held = added(held, requests_of(pod))
+            return replace(node, room=added(node.room, held, -1))
+
+        return list(await asyncio.gather(*map(read, nodes)))
+
+    async def _read_nodes(self) -> tuple[datetime, tuple[Node, ...], dict[str, int]]:
+        async with self._lock:
+            now = self._clock.now()
+            if self._nodes is None or now - self._nodes[0] >= NODES_KEPT:
+                listed, _ = await self._api.list(NODES)
+                gpus: Counter[str] = Counter()
+                for raw in listed:
+                    for name, amount in amounts(raw.get("status", {}).get("allocatable")).items():
+                        if "/" in name:
+                            gpus[name] += int(amount)
+                takes_pods = tuple(node_of(raw) for raw in listed if not raw.get("spec", {}).get("unschedulable"))
+                self._nodes = now, takes_pods, dict(gpus)
+            return self._nodes
+
+
+def node_of(raw: Mapping[str, Any]) -> Node:
+    """A node with all that it has for pods."""
+    name = raw["metadata"]["name"]
+    taints = (
+        Taint(key=one["key"], value=one.get("value") or "", effect=one["effect"])
+        for one in raw.get("spec", {}).get("taints") or ()
+        if one["effect"] in KEEPS_AWAY
+    )
+    return Node(
+        name=name,
+        labels={**(raw["metadata"].get("labels") or {}), NAME_FIELD: name},
+        taints=tuple(taints),
+        room=amounts(raw.get("status", {}).get("allocatable")),
+    )
+
+
+def waiting_of(pods: Iterable[Object]) -> list[Waiting]:
+    """Those that wait for a node, together with the others of their owner. An owner with a pending pod that can't be
+    judged waits for nothing.
+    """
+    groups: defaultdict[str, list[Object]] = defaultdict(list)
+    for pod in pods:
+        if not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]:
+            groups[_owner(pod)].append(pod)
+    found: list[Waiting] = []
+    for owner, members in groups.items():
+        demands = [demand_of(pod) for pod in members]
+        since = [time for pod in members if (time := parse_time(pod["metadata"].get("creationTimestamp"))) is not None]
+        judged = tuple(one for one in demands if one is not None)
+        if len(judged) == len(members) == len(since):
+            found.append(Waiting(owner=owner, since=min(since), pods=judged))
+    return found
+
+
+def demand_of(pod: Mapping[str, Any]) -> Demand | None:
+    """What a pending pod asks for. None for one that the scheduler has not found unschedulable, that it makes room for
+    itself (preemption), that is held back by a gate, as queues do, or that demands what can't be judged: affinity to
+    other pods, an even spread, volumes that may be bound to some nodes, claims on devices.
+    """
+    spec, status = pod["spec"], pod.get("status", {})
+    unschedulable = any(
+        one["type"] == "PodScheduled" and one["status"] == "False" and one.get("reason") == "Unschedulable"
+        for one in status.get("conditions") or ()
+    )
+    affinity = spec.get("affinity") or {}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    unjudged = (
+        any((affinity.get(kind) or {}).get(required) for kind in ("podAffinity", "podAntiAffinity"))
+        or any(one.get("whenUnsatisfiable") != "ScheduleAnyway" for one in spec.get("topologySpreadConstraints") or ())
+        or any({"persistentVolumeClaim", "ephemeral", "csi"} & one.keys() for one in spec.get("volumes") or ())
+        or any(port.get("hostPort") for one in spec.get("containers", ()) for port in one.get("ports") or ())
+        or spec.get("resourceClaims")
+    )
+    if not unschedulable or unjudged or spec.get("schedulingGates") or status.get("nominatedNodeName"):
+        return None
+    selected = (affinity.get("nodeAffinity") or {}).get(required)
+    terms = None if selected is None else tuple(map(_term, selected.get("nodeSelectorTerms") or ()))
+    tolerations = (
+        Toleration(
+            key=one.get("key") or "",
+            exists=one.get("operator") == "Exists",
+            value=one.get("value") or "",
+            effect=one.get("effect") or "",
+        )
+        for one in spec.get("tolerations") or ()
+    )
+    return Demand(
+        requests=requests_of(pod),
+        selector=spec.get("nodeSelector") or {},
+        terms=terms,
+        tolerations=tuple(tolerations),
+    )
+
+
+def requests_of(pod: Mapping[str, Any]) -> dict[str, Fraction]:
+    """What a pod asks for, as the scheduler counts it: its containers together with the init containers that stay, or
+    the largest that runs before them, and the overhead.
+    """
+    spec = pod["spec"]
+    total: Amounts = {"pods": Fraction(1)}
+    largest: dict[str, Fraction] = {}
+    stays: Amounts = {}
+    for one in spec.get("initContainers") or ():
+        own = _requests(one)
+        if one.get("restartPolicy") == "Always":
+            stays = added(stays, own)
+            own = dict(stays)
+        else:
+            own = added(own, stays)
+        largest = {name: max(largest.get(name, Fraction(0)), own.get(name, Fraction(0))) for name in {*largest, *own}}
+    for one in spec.get("containers") or ():
+        total = added(total, _requests(one))
+    total = added(total, stays)
+    whole = _requests(spec)
+    most = {name: max(total.get(name, Fraction(0)), largest.get(name, Fraction(0))) for name in {*total, *largest}}
+    return added({**most, **whole}, amounts(spec.get("overhead")))
+
+
+def _requests(holder: Mapping[str, Any]) -> dict[str, Fraction]:
+    resources = holder.get("resources") or {}
+    return {**amounts(resources.get("limits")), **amounts(resources.get("requests"))}
+
+
+def amounts(given: Mapping[str, Any] | None) -> dict[str, Fraction]:
+    """Quantities as numbers in their units."""
+    return {name: quantity(value) for name, value in (given or {}).items()}
+
+
+def quantity(value: object) -> Fraction:
+    """A quantity such as 8, 500m, 64Gi or 1e3 (k8s.io/apimachinery, pkg/api/resource). Raises ValueError for another
+    notation.
+    """
+    found = _QUANTITY.fullmatch(str(value))
+    if found is None or found[2] not in UNITS:
+        message = f"{value!r} is no quantity"
+        raise ValueError(message)
+    return Fraction(found[1]) * UNITS[found[2]]
+
+
+def _term(term: Mapping[str, Any]) -> tuple[Requirement, ...]:
+    given = (*(term.get("matchExpressions") or ()), *(term.get("matchFields") or ()))
+    return tuple(
+        Requirement(key=one["key"], operator=one["operator"], values=tuple(one.get("values") or ())) for one in given
+    )
+
+
+def _owner(pod: Mapping[str, Any]) -> str:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next((str(one["uid"]) for one in owners if one.get("controller")), str(pod["metadata"]["uid"]))
+
+
+def _is_leaving(pod: Mapping[str, Any], leaving: frozenset[str]) -> bool:
+    """Whether what the pod holds is free, or about to be."""
+    over = pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+    return over or "deletionTimestamp" in pod["metadata"] or _owner(pod) in leaving

@@ -1,0 +1,98 @@
+"""How much may be reclaimed within a window of time, counted from what the policy's status remembers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from stoker.models.finding import rfc3339
+from stoker.models.policy import MAX_RECENT_RECLAIMS, RecentReclaim, format_duration
+from stoker.reclaim.candidate import Obstruction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One reclaim among those that a policy allows: of which job, decided when. `resource` is what its GPUs are called;
+    None, of which it is not known, counts among the GPUs of every name.
+    """
+
+    job_uid: str
+    job: str
+    time: datetime
+    gpus: int
+    resource: str | None
+
+    @classmethod
+    def from_status(cls, entry: RecentReclaim) -> "Place":
+        """Read an entry of the policy's status.recentReclaims."""
+        return cls(
+            job_uid=entry.job_uid, job=entry.job or "", time=entry.time, gpus=entry.gpus, resource=entry.resource
+        )
+
+    def to_status(self) -> dict[str, object]:
+        """The entry."""
+        entry = {
+            "jobUID": self.job_uid,
+            "job": self.job,
+            "time": rfc3339(self.time),
+            "gpus": self.gpus,
+            "resource": self.resource,
+        }
+        return {key: value for key, value in entry.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The most that may be reclaimed within `window`: so many `jobs`, and `gpu_percent` of the cluster's GPUs of each
+    resource, of which there are `cluster_gpus`; None where that can't be read, `unread` says why.
+    """
+
+    window: timedelta
+    jobs: int
+    gpu_percent: int
+    cluster_gpus: Mapping[str, int] | None
+    unread: str = ""
+
+
+def within(places: Iterable[Place], window: timedelta, now: datetime) -> tuple[Place, ...]:
+    """The places that still count, the oldest first. One from the future, of a clock that is ahead, counts as well."""
+    return tuple(sorted((one for one in places if now - one.time < window), key=lambda one: one.time))
+
+
+def holds_place(places: Iterable[Place], job_uid: str, warned_at: datetime) -> bool:
+    """Whether a place was taken for this job under the warning that stands. One that an earlier warning led to is
+    another reclaim: who was resumed since needs another place.
+    """
+    return any(one.job_uid == job_uid and one.time >= warned_at for one in places)
+
+
+def full(places: Sequence[Place], wanted: Place, limits: Limits) -> Obstruction | None:
+    """Why there is no place for one more beside those that count, the oldest first; None where there is one. One job
+    always may be reclaimed.
+    """
+    bound = min(limits.jobs, MAX_RECENT_RECLAIMS)
+    if len(places) >= bound:
+        leaving = places[len(places) - bound]
+        return _until(leaving, limits, f"the policy's bound is reached: {_jobs(len(places))} reclaimed within {{}}")
+    alike = [one for one in places if one.resource in {wanted.resource, None}]
+    if not alike:
+        return None
+    if limits.cluster_gpus is None:
+        reason = f"the cluster's GPUs can't be counted ({limits.unread}), so one job within {{}} is all"
+        return _until(alike[-1], limits, reason)
+    total = limits.cluster_gpus.get(wanted.resource or "", 0)
+    taken = sum(one.gpus for one in alike)
+    if (taken + wanted.gpus) * 100 <= limits.gpu_percent * total:
+        return None
+    reason = (
+        f"{taken} GPUs were reclaimed within {{}}, and {wanted.gpus} more would exceed the policy's bound of"
+        f" {limits.gpu_percent} % of the cluster's {total}"
+    )
+    return _until(alike[0], limits, reason)
+
+
+def _until(leaving: Place, limits: Limits, reason: str) -> Obstruction:
+    return Obstruction(reason=reason.format(format_duration(limits.window)), until=leaving.time + limits.window)
+
+
+def _jobs(number: int) -> str:
+    return "1 job was" if number == 1 else f"{number} jobs were"

@@ -1,0 +1,188 @@
+"""The mass-idle brake: when much of what worked turns idle at once, the metrics are more likely wrong than the jobs."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from stoker.models.finding import rfc3339
+from stoker.models.policy import (
+    MAX_RECENT_IDLE,
+    EffectiveBrake,
+    RecentIdle,
+    UtilizationPolicyStatus,
+    format_duration,
+)
+
+LETS_GO = 2
+"""The brake stays on until the share of what is still quiet has fallen to this part of the share that it takes to stop:
+of an outage that is half over nobody knows that it is over.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """A job under the policy as the last minutes of its metrics show it. `works` None: not known.
+
+    Of a job that is seen for the first time, as after a restart, `rests_since` is since when it rests if that is known,
+    and `worked` whether it has worked before that.
+    """
+
+    job_uid: str
+    job: str
+    gpus: int
+    works: bool | None
+    rests_since: datetime | None = None
+    worked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rest:
+    """A job that worked and then turned idle, seen at `time`. `released`: that was found to be right."""
+
+    job_uid: str
+    job: str
+    time: datetime
+    gpus: int
+    released: bool = False
+
+    @classmethod
+    def from_status(cls, entry: RecentIdle) -> "Rest":
+        """Read an entry of the policy's status.recentIdle."""
+        return cls(
+            job_uid=entry.job_uid, job=entry.job, time=entry.time, gpus=entry.gpus, released=bool(entry.released)
+        )
+
+    def to_status(self) -> dict[str, object]:
+        """The entry."""
+        entry = {"jobUID": self.job_uid, "job": self.job, "time": rfc3339(self.time), "gpus": self.gpus}
+        return entry | ({"released": True} if self.released else {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Last:
+    """What was known of a job last: whether it `works`, and when it was last seen to. `ended`: it went away at work."""
+
+    works: bool
+    worked_at: datetime | None
+    gpus: int
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brake:
+    """The brake of one policy. `rests`, `since`, `message` and `handled_release` outlive the process in the policy's
+    status; `known`, by the jobs' uids, does not.
+    """
+
+    rests: tuple[Rest, ...] = ()
+    since: datetime | None = None
+    message: str = ""
+    handled_release: str | None = None
+    known: Mapping[str, Last] = field(default_factory=dict)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether nothing is reclaimed."""
+        return self.since is not None
+
+    @classmethod
+    def from_status(cls, status: UtilizationPolicyStatus | None) -> "Brake":
+        """The brake as it was left."""
+        if status is None:
+            return cls()
+        return cls(
+            rests=tuple(map(Rest.from_status, status.recent_idle)),
+            since=status.brake.since if status.brake is not None else None,
+            message=status.brake.message if status.brake is not None else "",
+            handled_release=status.handled_release,
+        )
+
+    def to_status(self) -> dict[str, object]:
+        """The fields of the policy's status, absent ones empty. Of too many jobs the latest are remembered."""
+        brake = {"since": rfc3339(self.since), "message": self.message} if self.since is not None else None
+        return {
+            "recentIdle": [one.to_status() for one in self.rests[-MAX_RECENT_IDLE:]],
+            "brake": brake,
+            "handledRelease": self.handled_release,
+        }
+
+
+def after(
+    brake: Brake,
+    sightings: Iterable[Sighting],
+    settings: EffectiveBrake,
+    window: timedelta,
+    release: str | None,
+    now: datetime,
+) -> Brake:
+    """The brake after one look at all jobs of the policy that hold GPUs; one that is missing is gone, whether it was
+    suspended, reclaimed or has ended. `release` is the policy's annotation.
+
+    What is not known of a job changes nothing: who worked before and rests after has turned idle.
+    """
+    seen = {one.job_uid: one for one in sightings}
+    rests = _rests(brake, seen, now)
+    known = _known(brake.known, seen, window, now)
+    since = brake.since
+    handled = brake.handled_release if release is None else release
+    if since is not None and handled != brake.handled_release:
+        rests, since = tuple(replace(one, released=True) for one in rests), None
+    # While it is on, nothing that made it stop ages out.
+    start = (now if since is None else since) - window
+    counted = [one for one in rests if not one.released and one.time > start]
+    quiet = sum(one.gpus for one in counted)
+    active = sum(last.gpus for uid, last in known.items() if _was_active(last, seen.get(uid)))
+    share = quiet * 100
+    bound = settings.gpu_percent * (active + quiet)
+    stops = len(counted) >= settings.min_jobs and share > (bound if since is None else bound / LETS_GO)
+    message = brake.message
+    if stops and since is None:
+        since = now
+        message = (
+            f"{len(counted)} jobs with {quiet} of {active + quiet} active GPUs turned idle within"
+            f" {format_duration(window)}: it looks like an outage of the metrics"
+        )
+    if not stops:
+        since, message = None, ""
+    return Brake(rests=rests, since=since, message=message, handled_release=handled, known=known)
+
+
+def _rests(brake: Brake, seen: Mapping[str, Sighting], now: datetime) -> tuple[Rest, ...]:
+    """Those that still rest or of which nothing is known, and those that have turned idle, the oldest first."""
+    kept = [one for one in brake.rests if one.job_uid in seen and not seen[one.job_uid].works]
+    at_rest = {one.job_uid for one in kept}
+    for uid, one in seen.items():
+        if one.works is not False or uid in at_rest:
+            continue
+        last = brake.known.get(uid)
+        if last is None and one.worked:
+            kept.append(Rest(job_uid=uid, job=one.job, time=one.rests_since or now, gpus=one.gpus))
+        elif last is not None and last.works:
+            kept.append(Rest(job_uid=uid, job=one.job, time=now, gpus=one.gpus))
+    return tuple(sorted(kept, key=lambda one: one.time))
+
+
+def _known(
+    before: Mapping[str, Last], seen: Mapping[str, Sighting], window: timedelta, now: datetime
+) -> dict[str, Last]:
+    known: dict[str, Last] = {}
+    for uid, one in seen.items():
+        last = before.get(uid)
+        if one.works:
+            known[uid] = Last(works=True, worked_at=now, gpus=one.gpus)
+        elif one.works is False:
+            known[uid] = Last(works=False, worked_at=last.worked_at if last is not None else None, gpus=one.gpus)
+        elif last is not None:
+            known[uid] = last
+    for uid, last in before.items():
+        ended = last.works or last.ended
+        if uid not in seen and ended and last.worked_at is not None and now - last.worked_at < window:
+            known[uid] = replace(last, works=False, ended=True)
+    return known
+
+
+def _was_active(last: Last, seen: Sighting | None) -> bool:
+    """Whether a job was active before the others turned idle: it works, or has ended since. One of which nothing is
+    known now is neither active nor idle.
+    """
+    return last.ended if seen is None else bool(seen.works)
