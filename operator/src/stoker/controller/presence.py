@@ -1,16 +1,221 @@
-"""Whether somebody works in a job's pods, by what the GPUs don't show."""
+"""Whether somebody works in a job's pods, by what the GPUs don't show: sessions, notebooks, the CPUs of an interactive
+job. What should tell and can't be read is not known, and not knowing counts as somebody being there.
+"""
 
-from collections.abc import Sequence
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from typing import Any
 
+from stoker.adapters.clock import Clock, SystemClock
+from stoker.adapters.jupyter import Jupyter, Server, Unreadable
 from stoker.adapters.kubernetes import Object
+from stoker.controller.manifests import Manifests
 from stoker.models.dljob import DLJob
+from stoker.models.meta import JUPYTER_ANNOTATION
+from stoker.models.screen import MIN_STEP, MetricsSource, MetricsUnavailable
 from stoker.reclaim import NOBODY, Presence
+from stoker.subjects.series.person import cpus_worked_at
+from stoker.workload import job_facts
+from stoker.workload import pods as pod_status
+from stoker.workload.notebooks import Notebook, literal_token, named
+
+logger = logging.getLogger(__name__)
+
+FRESH = 5.0
+"""Seconds for which an answer serves when something hangs on it: the look before a reclaim follows at once."""
+KEPT = 300.0
+"""Seconds for which it serves where nothing does: a job that is only observed, or whose warning runs."""
+FAILED = 60.0
+"""Seconds after which a server that did not answer is asked again."""
+PLACES = 4
+"""Jobs that are looked at together, of those that eight workers handle: the others' passes never wait."""
+METRICS_TIMEOUT = 10.0
+GRID = timedelta(minutes=5)
+"""What happens now is told as of the last five minutes: a status that tells each second would be written each time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closely:
+    """A job that nothing else speaks for, so that traces are worth looking for, which cost something.
+
+    `window` is the job's idleAfter. `interactive`: the cause of its reclaim is that it waits for a person. `afresh`:
+    it would be warned or reclaimed now.
+    """
+
+    child: Object
+    window: timedelta
+    interactive: bool
+    afresh: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a close look has said, and when by the steady clock."""
+
+    presence: Presence
+    pods: frozenset[str]
+    at: float
 
 
 class Presences:
-    """Reads the traces that people leave."""
+    """Reads the traces that people leave. Without `jupyter` notebooks are not asked, without `metrics` no CPUs are
+    looked at.
+    """
 
-    async def of(self, job: DLJob, pods: Sequence[Object]) -> Presence:
-        """The latest trace of somebody in the job."""
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        manifests: Manifests | None = None,
+        *,
+        jupyter: Jupyter | None = None,
+        metrics: MetricsSource | None = None,
+    ) -> None:
+        self._clock = clock if clock is not None else SystemClock()
+        self._manifests = manifests
+        self._jupyter = jupyter
+        self._metrics = metrics
+        self._answers: dict[str, Answer] = {}
+        self._busy = 0
+
+    async def of(self, job: DLJob, pods: Sequence[Object], closely: Closely | None = None) -> Presence:
+        """The latest trace of somebody in the job; without `closely` as far as its status tells. Raises nothing."""
         session = job.status.last_session if job.status is not None else None
-        return NOBODY if session is None else Presence(last_seen=session, how="a session was opened")
+        told = NOBODY if session is None else Presence(last_seen=session, how="a session was opened")
+        if closely is None or not self._may_tell(job, closely):
+            return told
+        known = self._known(job, pods, closely)
+        if known is None:
+            if self._busy >= PLACES:
+                return Presence(unknown="others are looked at first")
+            self._busy += 1
+            try:
+                known = await self._look(job, pods, closely)
+            finally:
+                self._busy -= 1
+            live = frozenset(map(pod_status.uid, pods))
+            self._keep(job.uid, Answer(presence=known, pods=live, at=self._clock.monotonic()))
+        return _latest((told, known), self._clock.now() - closely.window)
+
+    def _may_tell(self, job: DLJob, closely: Closely) -> bool:
+        return bool(self._jupyter is not None and self._notebooks(job)) or (
+            self._metrics is not None and closely.interactive
+        )
+
+    def _notebooks(self, job: DLJob) -> tuple[Notebook, ...]:
+        told = named(job.metadata.annotations)
+        if told is not None:
+            return told
+        return self._manifests.program(job).notebooks if self._manifests is not None else ()
+
+    # ------------------------------------------------------------------------------------------------- what is known
+
+    def _known(self, job: DLJob, pods: Sequence[Object], closely: Closely) -> Presence | None:
+        answer = self._answers.get(job.uid)
+        if answer is None or answer.pods != frozenset(map(pod_status.uid, pods)):
+            return None
+        presence, age = answer.presence, self._clock.monotonic() - answer.at
+        if presence.unknown is not None:
+            return presence if age < FAILED else None
+        # That somebody is there leads to no action, so it need not be news.
+        hangs_on_it = closely.afresh and not _attended([presence], self._clock.now() - closely.window)
+        return presence if age < (FRESH if hangs_on_it else KEPT) else None
+
+    def _keep(self, uid: str, answer: Answer) -> None:
+        old = [known for known, other in self._answers.items() if answer.at - other.at >= KEPT]
+        for known in old:
+            del self._answers[known]
+        self._answers[uid] = answer
+
+    # --------------------------------------------------------------------------------------------------------- looks
+
+    async def _look(self, job: DLJob, pods: Sequence[Object], closely: Closely) -> Presence:
+        live = [pod for pod in pods if not pod_status.is_finished(pod)]
+        seen: list[Presence] = []
+        earliest = self._clock.now() - closely.window
+        try:
+            if self._jupyter is not None:
+                notebooks = self._notebooks(job)
+                for pod in live if notebooks else ():
+                    seen += [await self._used(self._jupyter, pod, notebook, closely) for notebook in notebooks]
+            if closely.interactive and self._metrics is not None and not _attended(seen, earliest):
+                seen.append(await self._worked(self._metrics, job, live, closely))
+        except Exception:
+            # A fault of ours must not become a reclaim.
+            logger.exception("%s/%s: people's traces can't be read", job.namespace, job.name)
+            return Presence(unknown="a fault of Stoker's, which its log explains")
+        return _latest(seen, earliest)
+
+    async def _used(self, jupyter: Jupyter, pod: Object, notebook: Notebook, closely: Closely) -> Presence:
+        """What a notebook server says."""
+        now = self._clock.now()
+        try:
+            use = await jupyter.use(_whereabouts(pod, notebook), now)
+        except Unreadable as why:
+            where = f"its Jupyter in pod {pod_status.name(pod)}"
+            return Presence(unknown=f"{where}: {why} (see annotation {JUPYTER_ANNOTATION})")
+        if use.busy is not None:
+            return Presence(last_seen=_told(now, closely.window), how=use.busy)
+        return Presence(last_seen=min(use.last_activity, now), how="its Jupyter was used")
+
+    async def _worked(self, metrics: MetricsSource, job: DLJob, pods: Sequence[Object], closely: Closely) -> Presence:
+        """What the CPUs say. That there are no series of them is no trace either way: that the GPUs rest is shown by
+        their own, and a cluster without cAdvisor's metrics would else never get a GPU back.
+        """
+        assert self._manifests is not None
+        now = self._clock.now()
+        facts = job_facts(job, pods, self._manifests.program(job), child=closely.child, now=now)
+        try:
+            async with asyncio.timeout(METRICS_TIMEOUT):
+                series = await metrics.series(facts, now - closely.window, now, MIN_STEP)
+        except TimeoutError:
+            return Presence(unknown="its CPUs' metrics did not come in time")
+        except MetricsUnavailable as unavailable:
+            return Presence(unknown=f"its CPUs' metrics can't be read ({unavailable.reason})")
+        seconds = cpus_worked_at(series)
+        if seconds is not None:
+            last = min(datetime.fromtimestamp(seconds, tz=UTC), now)
+            return Presence(last_seen=_told(last, closely.window), how="its CPUs worked")
+        return NOBODY if series.complete else Presence(unknown="its CPUs' metrics are a partial answer")
+
+
+def _whereabouts(pod: Mapping[str, Any], notebook: Notebook) -> Server:
+    """Where a pod's notebook server answers: at the pod's own address, nowhere else. Raises Unreadable."""
+    started = pod_status.started_at(pod)
+    if notebook.fault is not None:
+        raise Unreadable(notebook.fault)
+    if started is None:
+        raise Unreadable("its container has not started")
+    if pod["spec"].get("hostNetwork"):
+        raise Unreadable("its pod has its node's network")
+    try:
+        address = ip_address(pod.get("status", {}).get("podIP", ""))
+    except ValueError:
+        raise Unreadable("its pod has no address") from None
+    if address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
+        raise Unreadable("its pod's address is none of a pod")
+    token = notebook.token if notebook.token is not None else literal_token(pod)
+    return Server(address=address, port=notebook.port, base=notebook.base, token=token, started=started)
+
+
+def _told(last: datetime, window: timedelta) -> datetime:
+    """A time on the grid that holds the job back for half of its window at least; work goes on or is seen again."""
+    grid = min(GRID, window / 2).total_seconds()
+    return datetime.fromtimestamp(last.timestamp() // grid * grid, tz=UTC)
+
+
+def _attended(seen: Sequence[Presence], earliest: datetime) -> bool:
+    return any(one.last_seen is not None and one.last_seen > earliest for one in seen)
+
+
+def _latest(seen: Sequence[Presence], earliest: datetime) -> Presence:
+    """The latest trace, if it is one of now; else what is not known; else the latest of all."""
+    found = max(
+        (one for one in seen if one.last_seen is not None), key=lambda one: one.last_seen or earliest, default=NOBODY
+    )
+    if _attended([found], earliest):
+        return found
+    return next((one for one in seen if one.unknown is not None), found)
