@@ -9,10 +9,13 @@ from typing import Any, Protocol
 
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes import DLJOBS, JOBS, PODS, KubernetesApi, Object
+from stoker.controller.candidates import candidate as candidate_of
+from stoker.controller.candidates import is_of
 from stoker.controller.children import Children
 from stoker.controller.findings import recorded
 from stoker.controller.manifests import Manifests
 from stoker.controller.policies import Policies
+from stoker.controller.presence import Closely
 from stoker.controller.publishing import Publisher
 from stoker.controller.queue import Transient
 from stoker.controller.suspension import NoSwitchError, Switch
@@ -20,12 +23,13 @@ from stoker.diagnosis import idleness, question
 from stoker.models.diagnosis import Idleness, IdlenessState
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, rfc3339
-from stoker.models.meta import RESUME_ANNOTATION, SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION
+from stoker.models.meta import RESUME_ANNOTATION
 from stoker.models.policy import EffectivePolicy
 from stoker.models.screen import MetricsSource, MetricsUnavailable
-from stoker.models.vocabulary import ReclaimMode, ReclaimState, UnknownReason
+from stoker.models.vocabulary import Category, ReclaimMode, ReclaimState, UnknownReason
 from stoker.reclaim import (
-    CALM,
+    FACTS,
+    GATES,
     Candidate,
     Circumstances,
     Decision,
@@ -39,13 +43,14 @@ from stoker.reclaim import (
     after,
     decide,
     idle_after,
+    reclaimable_cause,
     resumed,
 )
 from stoker.subjects.wording import count
 from stoker.workload import job_facts
 from stoker.workload import pods as pod_status
 from stoker.workload.manifest import DLJOB_LABEL
-from stoker.workload.observation import BY_RECLAIM, is_ending
+from stoker.workload.observation import BY_RECLAIM
 
 logger = logging.getLogger(__name__)
 
@@ -54,11 +59,17 @@ METRICS_TIMEOUT = 20.0
 """Seconds that the last look at the metrics before a reclaim may take."""
 
 
+ABOUT_THE_JOB = frozenset(gate.name for gate in GATES if gate.stage in FACTS)
+"""The gates that ask what is so; what a policy wants done is asked after them."""
+WARNED = "warned"
+"""The gate behind which a warning is written."""
+
+
 class PresenceReader(Protocol):
     """Finds out whether somebody works in a job."""
 
-    async def of(self, job: DLJob, pods: Sequence[Object]) -> Presence:
-        """Look now; what can't be read is unknown. Raises nothing."""
+    async def of(self, job: DLJob, pods: Sequence[Object], closely: Closely | None = None) -> Presence:
+        """Look now, and where that costs something only `closely`; what can't be read is unknown. Raises nothing."""
         ...
 
 
@@ -118,7 +129,7 @@ class Reclaimer:
         unless the job can't be touched anyway.
         """
         now = self._clock.now()
-        candidate = self._candidate(job, child, pods, findings)
+        candidate = candidate_of(job, child, pods, findings, self._manifests.program(job))
         if idle is None:
             if candidate.untouchable is None:
                 return Decision(record=record)
@@ -130,7 +141,7 @@ class Reclaimer:
                 await self._children.suspension.switch_of(child)
             except NoSwitchError as none:
                 candidate = replace(candidate, unsuspendable=str(none))
-        return await self._decide(job, pods, candidate, idle, policy, record)
+        return await self._decide(job, child, pods, candidate, idle, policy, record)
 
     async def reclaim(self, stale: DLJob, found: Sequence[Finding]) -> bool:
         """Look at everything afresh and decide again, by those of the findings just `found` that are on record, too;
@@ -144,7 +155,7 @@ class Reclaimer:
         job = DLJob.model_validate(raw)
         child = await self._api.get(JOBS, stale.namespace, stale.name)
         listed, _ = await self._api.list(PODS, stale.namespace, labels=f"{DLJOB_LABEL}={stale.name}")
-        pods = [pod for pod in listed if _is_of(pod, child)]
+        pods = [pod for pod in listed if is_of(pod, child)]
         if job.uid != stale.uid or job.status is None or "deletionTimestamp" in raw["metadata"]:
             raise Transient("the DLJob changed before the reclaim")
         policy = self._policies.of(job.namespace)
@@ -153,7 +164,9 @@ class Reclaimer:
         if owners_word(job, record, now).record != record:
             raise Transient("its owner has asked for it since")
         on_record = {finding.rule for finding in recorded(job) if finding.is_open}
-        candidate = self._candidate(job, child, pods, [one for one in found if one.rule in on_record])
+        candidate = candidate_of(
+            job, child, pods, [one for one in found if one.rule in on_record], self._manifests.program(job)
+        )
         switch: Switch | None = None
         if candidate.untouchable is None:
             try:
@@ -161,7 +174,7 @@ class Reclaimer:
             except NoSwitchError as none:
                 candidate = replace(candidate, unsuspendable=str(none))
         idle = await self._fresh_idleness(job, child, pods, candidate, policy)
-        decision = await self._decide(job, pods, candidate, idle, policy, record)
+        decision = await self._decide(job, child, pods, candidate, idle, policy, record)
         if decision.step is not Step.RECLAIM or switch is None:
             logger.info("%s/%s: not reclaimed after a second look: %s", job.namespace, job.name, decision.record.reason)
             raw = await self._publisher.write(raw, {**raw["status"], "reclaim": decision.record.to_status()})
@@ -179,42 +192,35 @@ class Reclaimer:
         logger.info("%s/%s: reclaimed: %s", job.namespace, job.name, intent.reason)
         return True
 
-    def _candidate(self, job: DLJob, child: Object, pods: Sequence[Object], findings: Sequence[Finding]) -> Candidate:
-        live = [pod for pod in pods if not pod_status.is_finished(pod)]
-        starts = [start for pod in live if (start := pod_status.started_at(pod)) is not None]
-        return Candidate(
-            job_type=job.job_type,
-            gpus=job.gpus,
-            job_uid=child["metadata"]["uid"],
-            pod_uids=frozenset(pod_status.uid(pod) for pod in live),
-            last_start=max(starts) if starts and len(starts) == len(live) else None,
-            labels=job.metadata.labels,
-            priority_class=job.traits.priority_class,
-            gpu_product=job.traits.gpu_product,
-            findings=tuple(findings),
-            idle_after=job.idle_after,
-            snooze=job.metadata.annotations.get(SNOOZE_ANNOTATION),
-            snooze_reason=job.metadata.annotations.get(SNOOZE_REASON_ANNOTATION),
-            has_persistent_volume=self._manifests.program(job).has_persistent_volume,
-            serves=self._manifests.program(job).serves,
-            termination_grace=min(map(pod_status.termination_grace, live), default=None),
-            untouchable=_untouchable(job, child),
-        )
-
     async def _decide(
         self,
         job: DLJob,
+        child: Object,
         pods: Sequence[Object],
         candidate: Candidate,
         idle: Idleness,
         policy: EffectivePolicy,
         record: Record,
     ) -> Decision:
-        """Decide by what the cluster says beyond the job, which is asked only of jobs that rest."""
-        around = CALM
-        if idle.state is IdlenessState.IDLE and candidate.untouchable is None:
-            candidate = replace(candidate, presence=await self._presences.of(job, pods))
-            around = await self._surroundings.around(job, pods, policy, record)
+        """Decide by what the cluster says beyond the job, which is asked only of jobs that rest; and who works in it,
+        where that costs anything, only of those that nothing else speaks for.
+        """
+        if idle.state is not IdlenessState.IDLE or candidate.untouchable is not None:
+            return decide(candidate, idle, policy, record, self._clock.now())
+        candidate = replace(candidate, presence=await self._presences.of(job, pods))
+        around = await self._surroundings.around(job, pods, policy, record)
+        now = self._clock.now()
+        ahead = decide(candidate, idle, policy, record, now, around=around)
+        cause = reclaimable_cause(candidate, policy, now)
+        if ahead.gate in ABOUT_THE_JOB or cause is None:
+            return ahead
+        closely = Closely(
+            child=child,
+            window=idle_after(candidate.idle_after, candidate.traits, policy),
+            interactive=cause.category is Category.INTERACTIVE_JOB,
+            afresh=ahead.step is Step.RECLAIM or ahead.gate == WARNED,
+        )
+        candidate = replace(candidate, presence=await self._presences.of(job, pods, closely))
         return decide(candidate, idle, policy, record, self._clock.now(), around=around)
 
     async def _fresh_idleness(
@@ -309,18 +315,3 @@ def deed_notice(job: DLJob, record: Record) -> Notice:
     episode = rfc3339(record.warned_at) if record.warned_at is not None else "reclaimed"
     numbers = {"gpus": job.gpus, "action": record.action.value if record.action is not None else "unknown"}
     return Notice(reason=NoticeReason.RECLAIMED, message=message, episode=episode, numbers=numbers)
-
-
-def _untouchable(job: DLJob, child: Mapping[str, Any]) -> str | None:
-    """Why reclaim must keep its hands off, whatever the numbers say."""
-    if "deletionTimestamp" in child["metadata"]:
-        return "its Job is being deleted"
-    if is_ending(child):
-        return "its Job has ended"
-    if job.spec.suspend or child["spec"].get("suspend"):
-        return "it is suspended"
-    return None
-
-
-def _is_of(pod: Object, child: Object) -> bool:
-    return any(owner.get("uid") == child["metadata"]["uid"] for owner in pod["metadata"].get("ownerReferences", ()))

@@ -12,7 +12,7 @@ from stoker.reclaim.candidate import (
 from stoker.reclaim.decision import Decision, Step, decide
 from stoker.reclaim.eligibility import Eligibility, candidate, eligibility, presumed
 from stoker.reclaim.explanation import Answer, Explanation, explain
-from stoker.reclaim.gates import GATES, Case, idle_after
+from stoker.reclaim.gates import FACTS, GATES, Case, idle_after, reclaimable_cause
 from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.record import Record
 from stoker.reclaim.resumption import Resumption, resumed, started_by_hand
@@ -20,6 +20,7 @@ from stoker.reclaim.transitions import TRANSITIONS, Outcome, after
 
 __all__ = [
     "CALM",
+    "FACTS",
     "GATES",
     "MINIMUM_WARNING_GRACE",
     "NOBODY",
@@ -46,6 +47,7 @@ __all__ = [
     "explain",
     "idle_after",
     "presumed",
+    "reclaimable_cause",
     "resumed",
     "started_by_hand",
 ]
