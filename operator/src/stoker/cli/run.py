@@ -48,7 +48,18 @@ def run(log_level: str) -> None:
     help="How often Prometheus scrapes the GPUs, for policies to be measured by.",
 )
 @click.option(
+    "--notification-folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder with the channels' addresses, a file each, that policies name; read again for each message.",
+)
+@click.option(
     "--leader-elect/--no-leader-elect", default=True, show_default=True, help="Whether only one of several acts."
+)
+@click.option(
+    "--ask-jupyter/--no-ask-jupyter",
+    default=True,
+    show_default=True,
+    help="Whether notebook servers in jobs' pods are asked when they were used, before an idle job is reclaimed.",
 )
 @click.option(
     "--namespace", envvar="POD_NAMESPACE", default="stoker-system", show_default=True, help="Where the lease is."
@@ -65,7 +76,9 @@ def controller(
     scan_interval: timedelta,
     minimum_warning_grace: timedelta,
     scrape_interval: timedelta,
+    notification_folder: Path | None,
     leader_elect: bool,
+    ask_jupyter: bool,
     namespace: str,
     health_port: int,
 ) -> None:
@@ -82,7 +95,9 @@ def controller(
         scan_interval=scan_interval,
         minimum_warning_grace=minimum_warning_grace,
         scrape_interval=scrape_interval,
+        notification_folder=notification_folder,
         leader_elect=leader_elect,
+        asks_jupyter=ask_jupyter,
         health_port=health_port,
     )
     try:

@@ -8,12 +8,15 @@ import uuid
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 import kopf
 
 from stoker.adapters.clock import SystemClock
 from stoker.adapters.events import EventWriter
+from stoker.adapters.jupyter import Jupyter
 from stoker.adapters.kubernetes import Kubernetes
+from stoker.adapters.notifications import Mail
 from stoker.adapters.pod_logs import PodLogs
 from stoker.adapters.prometheus import PrometheusSource
 from stoker.admission.policies import Surroundings
@@ -22,9 +25,11 @@ from stoker.controller.audit import Audit
 from stoker.controller.braking import Brakes
 from stoker.controller.children import Children
 from stoker.controller.circumstances import ClusterSurroundings
+from stoker.controller.digest import Digests
 from stoker.controller.elector import Elector, LeadershipLostError
 from stoker.controller.looks import Looks
 from stoker.controller.manifests import Manifests
+from stoker.controller.notifying import Notifier
 from stoker.controller.policies import Policies
 from stoker.controller.policy_status import PolicyReporter
 from stoker.controller.presence import Presences
@@ -50,7 +55,10 @@ RETRY = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
-    """How the controller runs. `namespace` is where its lease is; `exit_timeout` is below the pod's grace period."""
+    """How the controller runs. `namespace` is where its lease is; `notification_folder` has the addresses of channels,
+    a file each; `exit_timeout` is below the pod's grace period. `asks_jupyter`: whether notebook servers in jobs' pods
+    are asked when they were used.
+    """
 
     namespace: str
     prometheus: PrometheusAccess
@@ -58,6 +66,8 @@ class ControllerSettings:
     minimum_warning_grace: timedelta = timedelta(minutes=5)
     scrape_interval: timedelta = timedelta(seconds=30)
     leader_elect: bool = True
+    asks_jupyter: bool = True
+    notification_folder: Path | None = None
     health_address: str = "0.0.0.0"  # noqa: S104 - the kubelet's probes come from outside the pod
     health_port: int = 8081
     exit_timeout: float = 20.0
@@ -95,8 +105,10 @@ async def serve(settings: ControllerSettings) -> None:
         around = ClusterSurroundings(
             api, store, policies, brakes, clock, minimum_warning_grace=settings.minimum_warning_grace
         )
+        jupyter = await stack.enter_async_context(Jupyter()) if settings.asks_jupyter else None
+        presences = Presences(clock, manifests, jupyter=jupyter, metrics=metrics)
         reclaimer = Reclaimer(
-            api, children, publisher, policies, manifests, metrics, clock, presences=Presences(), surroundings=around
+            api, children, publisher, policies, manifests, metrics, clock, presences=presences, surroundings=around
         )
         reconciler = Reconciler(api, store, looks, children, policies, manifests, publisher, reclaimer, clock)
         scanner = Scanner(
@@ -116,6 +128,9 @@ async def serve(settings: ControllerSettings) -> None:
             scrape_interval=settings.scrape_interval, minimum_warning_grace=settings.minimum_warning_grace
         )
         reporter = PolicyReporter(api, store, policies, all_rules(), surroundings, clock)
+        post = Mail(settings.notification_folder)
+        notifier = Notifier(api, store, policies, publisher, post, clock, told)
+        digests = Digests(api, store, policies, post, clock, told)
         await stack.enter_async_context(
             HealthServer(
                 address=settings.health_address,
@@ -137,6 +152,8 @@ async def serve(settings: ControllerSettings) -> None:
                 group.create_task(queue.run(reconciler.reconcile, workers=WORKERS))
                 group.create_task(scanner.run())
                 group.create_task(reporter.run())
+                group.create_task(notifier.run())
+                group.create_task(digests.run())
                 if settings.leader_elect:
                     group.create_task(_hold(elector))
 
