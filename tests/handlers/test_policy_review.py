@@ -90,6 +90,10 @@ def exemption(**fields: Any) -> dict[str, Any]:
     return {"exemptions": [{"reason": "because", **fields}]}
 
 
+def template(event: str, words: str) -> dict[str, Any]:
+    return {"notification": {"templates": {event: words}}}
+
+
 @pytest.mark.parametrize("name", ["default", "team"])
 async def test_an_empty_policy_is_allowed_in_silence(name: str) -> None:
     assert await review(policy(name)) == ALLOWED
@@ -206,6 +210,15 @@ async def test_a_stored_policy_that_is_no_longer_valid_can_still_be_labelled_but
             "spec.exemptions[0].namespaceSelector",
             "can select none of the policy's namespaces: spec.namespaceSelector contradicts it in the label tier",
         ),
+        (
+            template("warned", "{job.metadata}"),
+            "spec.notification.templates.warned",
+            "{job.metadata} is unknown: write {job}",
+        ),
+        (template("warned", "{}"), "spec.notification.templates.warned", "{} is unknown: write {job}"),
+        (template("reclaimed", "{job!r}"), "spec.notification.templates.reclaimed", "stands alone in its braces"),
+        (template("reclaimed", "{gpus:>9}"), "spec.notification.templates.reclaimed", "stands alone in its braces"),
+        (template("warned", "{job"), "spec.notification.templates.warned", "expected '}' before end of string"),
     ],
 )
 async def test_a_contradiction_is_denied_with_the_field(spec: dict[str, Any], field: str, said: str) -> None:
