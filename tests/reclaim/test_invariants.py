@@ -17,7 +17,7 @@ from stoker.models.diagnosis import Idleness
 from stoker.models.dljob import ReclaimStatus
 from stoker.models.finding import Finding, rfc3339
 from stoker.models.meta import LabelSelector
-from stoker.models.policy import EffectivePolicy, EffectiveReclaim, Exemption
+from stoker.models.policy import EffectivePolicy, EffectiveReclaim, Exemption, ScheduleWindow
 from stoker.models.screen import GpuWindow, Screen
 from stoker.models.series import GpuSignal, JobFacts, PodFacts
 from stoker.models.vocabulary import Category, Confidence, ReclaimMode, ReclaimState
@@ -43,6 +43,7 @@ PODS, GPUS = 2, 4
 """Pods of the job, and GPUs of each pod."""
 BRAKE = Obstruction(reason="so much turned idle at once")
 FULL = Obstruction(reason="enough for now")
+NIGHTS, NIGHT = ScheduleWindow(start="22:00", end="06:00"), {22, 23, 0, 1, 2, 3, 4, 5}
 NOBODY_WAITS = Obstruction(reason="no pending pod asks for such GPUs")
 
 
@@ -91,6 +92,7 @@ class Deed:
     resumed: datetime | None
     around: Circumstances
     finding: Finding | None
+    stalled: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,6 +121,7 @@ class Cluster(RuleBasedStateMachine):
         self.born = PODS
         self.metrics = Metrics()
         self.finding: Finding | None = finding()
+        self.stalled = False
         self.policy = EffectivePolicy(reclaim=EffectiveReclaim(mode=ReclaimMode.SUSPEND), revision="default@1")
         self.edits = 1
         self.around = Circumstances()
@@ -144,6 +147,14 @@ class Cluster(RuleBasedStateMachine):
             self.now += 15 * MINUTE
             if not self.suspended:
                 self.tick(fate="works")
+
+    @rule()
+    def all_is_well_again(self) -> None:
+        """What stood in the way is gone; the policy stays."""
+        self.metrics, self.finding, self.stalled, self.snooze = Metrics(), finding(), False, None
+        self.presence, self.around = replace(self.presence, unknown=None), Circumstances()
+        self.pods[1].ready = True
+        self.a_quiet_time_under_the_controllers_eyes(looks=10)
 
     @rule(pod=st.integers(0, PODS - 1), gpu=st.integers(0, GPUS - 1))
     def one_gpu_works(self, pod: int, gpu: int) -> None:
@@ -199,19 +210,22 @@ class Cluster(RuleBasedStateMachine):
         self.word = f"word-{number}"
 
     @rule(
-        category=st.sampled_from([None, Category.UNRELEASED_JOB, Category.UNRELEASED_JOB, Category.STALLED]),
+        category=st.sampled_from([None, Category.UNRELEASED_JOB, Category.UNRELEASED_JOB, Category.DATA_EXCHANGE]),
         confidence=st.sampled_from([Confidence.LIKELY, Confidence.LIKELY, Confidence.POSSIBLE]),
+        stalled=st.booleans(),
     )
-    def another_cause_is_found(self, category: Category | None, confidence: Confidence) -> None:
+    def another_cause_is_found(self, category: Category | None, confidence: Confidence, stalled: bool) -> None:
         self.finding = None if category is None else finding(category, confidence)
+        self.stalled = stalled
 
     @rule(
         mode=st.sampled_from([*ReclaimMode, ReclaimMode.SUSPEND, ReclaimMode.SUSPEND]),
         idle_after=st.sampled_from([10, 60, 120]),
         warning_grace=st.sampled_from([1, 15, 60]),
         startup_grace=st.sampled_from([0, 30]),
-        cooldown=st.sampled_from([0, 60]),
+        cooldown=st.sampled_from([0, 60, 300]),
         on_pressure_only=st.booleans(),
+        schedule=st.sampled_from([(), (), (NIGHTS,)]),
     )
     def the_policy_is_edited(
         self,
@@ -221,6 +235,7 @@ class Cluster(RuleBasedStateMachine):
         startup_grace: int,
         cooldown: int,
         on_pressure_only: bool,
+        schedule: tuple[ScheduleWindow, ...],
     ) -> None:
         self.edits += 1
         self.policy = replace(
@@ -233,6 +248,7 @@ class Cluster(RuleBasedStateMachine):
                 startup_grace=startup_grace * MINUTE,
                 cooldown_after_resume=cooldown * MINUTE,
                 on_pressure_only=on_pressure_only,
+                schedule=schedule,
             ),
         )
 
@@ -350,6 +366,7 @@ class Cluster(RuleBasedStateMachine):
                 resumed=self.resumed,
                 around=self.around,
                 finding=self.finding,
+                stalled=self.stalled,
             )
         )
 
@@ -360,7 +377,10 @@ class Cluster(RuleBasedStateMachine):
             job_uid="job",
             pod_uids=frozenset(pod.uid for pod in self.pods),
             last_start=max(pod.started for pod in self.pods),
-            findings=() if self.finding is None else (self.finding,),
+            findings=(
+                *(() if self.finding is None else (self.finding,)),
+                *((finding(Category.STALLED, Confidence.POSSIBLE),) if self.stalled else ()),
+            ),
             snooze=self.snooze,
             termination_grace=timedelta(seconds=30),
             presence=self.presence,
@@ -417,7 +437,7 @@ class Cluster(RuleBasedStateMachine):
     def invariant_02_the_job_is_idle_not_a_part_of_it(self) -> None:
         """Every GPU of every pod, over the whole of the policy's time."""
         assert all(deed.at - deed.quiet_since >= deed.policy.reclaim.idle_after for deed in self.deeds)
-        assert all(deed.ready for deed in self.deeds)
+        assert all(deed.ready and not deed.stalled for deed in self.deeds)
 
     @invariant()
     def invariant_03_contradiction_means_active(self) -> None:
@@ -469,6 +489,7 @@ class Cluster(RuleBasedStateMachine):
         for deed in self.deeds:
             assert deed.snoozed_until is None or deed.at >= deed.snoozed_until
             assert not deed.exempt
+            assert not deed.policy.reclaim.schedule or deed.at.hour in NIGHT
         longest = self._record().snoozed_until
         assert longest is None or longest <= self.now + EffectiveReclaim().max_snooze
 

@@ -702,7 +702,14 @@ class EffectivePolicy:
 
     def reclaim_of(self, job: JobTraits) -> EffectiveReclaim:
         """How a job is reclaimed: as its class is, by the type that it is taken for."""
-        return self.reclaim.of(replace(job, job_type=self.trusted(job.job_type)))
+        return self.reclaim.of(self._as_trusted(job))
+
+    def class_of(self, job: JobTraits) -> ReclaimClass | None:
+        """The class that a job is reclaimed as, by the type that it is taken for."""
+        return self.reclaim.class_of(self._as_trusted(job))
+
+    def _as_trusted(self, job: JobTraits) -> JobTraits:
+        return replace(job, job_type=self.trusted(job.job_type))
 
     def parameters(self, rule: str) -> Mapping[str, Any]:
         """The parameters set for a rule."""

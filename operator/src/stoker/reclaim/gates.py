@@ -305,7 +305,7 @@ def _caused(case: Case) -> Hold | None:
 def _acting(case: Case) -> Hold | None:
     if case.settings.mode is not ReclaimMode.OBSERVE:
         return None
-    found = case.policy.reclaim.class_of(case.job.traits)
+    found = case.policy.class_of(case.job.traits)
     whose = f"the policy's class {found.name}" if found is not None and found.mode is not None else "the policy"
     return _observed(case, f"{whose} only observes", "set reclaim.mode of the policy to Suspend")
 

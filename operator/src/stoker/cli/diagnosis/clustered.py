@@ -28,6 +28,7 @@ from stoker.models.dljob import DLJob
 from stoker.models.meta import SNOOZE_ANNOTATION
 from stoker.models.policy import BUILT_IN, EffectivePolicy, UtilizationPolicy, resolve
 from stoker.models.series import JobFacts
+from stoker.reclaim import Obstruction
 from stoker.subjects.pod_submission import ManifestError, submissions
 from stoker.workload import ProgramFacts, job_facts, program_facts, submission_facts
 from stoker.workload.manifest import DLJOB_LABEL
@@ -52,7 +53,7 @@ class Wanted:
 async def find(api: KubernetesApi, wanted: Wanted, now: datetime) -> list[Workload]:
     """The jobs, by namespace and name. Raises ApiError for what can't be asked."""
     dljobs, pods = await _objects(api, wanted)
-    policies = _Policies(api)
+    policies = ClusterPolicies(api)
     by_owner = _by_owner(pods)
     found = [await _dljob(api, raw, by_owner, policies, now) for raw in dljobs]
     others = [group for group in groups(pods) if wanted.job in {None, group.name}]
@@ -95,7 +96,11 @@ def _by_owner(pods: Iterable[Object]) -> Mapping[str, Sequence[Object]]:
 
 
 async def _dljob(
-    api: KubernetesApi, raw: Object, by_owner: Mapping[str, Sequence[Object]], policies: "_Policies", now: datetime
+    api: KubernetesApi,
+    raw: Object,
+    by_owner: Mapping[str, Sequence[Object]],
+    policies: "ClusterPolicies",
+    now: datetime,
 ) -> Workload:
     """A DLJob with its Job's pods."""
     metadata = raw["metadata"]
@@ -126,7 +131,7 @@ async def _dljob(
     )
 
 
-async def _group(api: KubernetesApi, group: PodGroup, policies: "_Policies", now: datetime) -> Workload:
+async def _group(api: KubernetesApi, group: PodGroup, policies: "ClusterPolicies", now: datetime) -> Workload:
     """Pods that no DLJob owns."""
     policy, notes = await policies.of(group.namespace)
     document = await _manifest(api, group)
@@ -154,7 +159,7 @@ async def _manifest(api: KubernetesApi, group: PodGroup) -> Mapping[str, Any]:
     return owner or {**pod, "apiVersion": "v1", "kind": "Pod"}
 
 
-class _Policies:
+class ClusterPolicies:
     """The cluster's policies, read once; where they may not be read, the built-in defaults hold, and it is said."""
 
     def __init__(self, api: KubernetesApi) -> None:
@@ -172,6 +177,12 @@ class _Policies:
             found = await _optional(self._api.get(NAMESPACES, None, namespace))
             self._labels[namespace] = (found or {"metadata": {}})["metadata"].get("labels") or {}
         return resolve(self._policies, namespace, self._labels[namespace]), self._notes
+
+    def brake(self, policy: EffectivePolicy) -> Obstruction | None:
+        """Why reclaim is stopped under a policy that `of` has given."""
+        by_name = {one.name: one.status for one in self._policies or ()}
+        held = [status.brake for name in policy.sources if (status := by_name.get(name)) is not None]
+        return next((Obstruction(reason=brake.message) for brake in held if brake is not None), None)
 
     async def _read(self) -> list[UtilizationPolicy]:
         try:
@@ -200,4 +211,4 @@ async def _optional(answer: Awaitable[Any]) -> Any:
         return None
 
 
-__all__ = ["ApiError", "Wanted", "find"]
+__all__ = ["ApiError", "ClusterPolicies", "Wanted", "find"]

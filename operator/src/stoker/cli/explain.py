@@ -1,0 +1,84 @@
+"""`stoker explain`: why a job was, or was not, reclaimed."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from stoker.cli.reclaim import JobName
+from stoker.cli.terminal import screen, write
+
+if TYPE_CHECKING:
+    from stoker.cli.explaining.standing import Standing
+
+
+@click.command()
+@click.argument("job", type=JobName())
+@click.option("-n", "--namespace", help="Namespace of the job. Default: the context's.")
+@click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Default: $KUBECONFIG, then ~/.kube/config.")
+@click.option("--context", help="Context of the kubeconfig. Default: the current one.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.pass_context
+def explain(
+    ctx: click.Context, job: str, namespace: str | None, kubeconfig: str | None, context: str | None, form: str
+) -> None:
+    """Say why JOB was, or was not, reclaimed: every condition with its answer, the next deadline, and what would change
+    it.
+
+    It reads the DLJob, its Job and pods, the policies and the namespace, and asks no metrics: of the GPUs it says what
+    the controller has last written down.
+    """
+    from stoker.cli.explaining import json, text
+
+    found = asyncio.run(_look(job, namespace, kubeconfig, context))
+    write(json.render(found) if form == "json" else text.render(found, screen()), None, ctx)
+
+
+async def _look(name: str, namespace: str | None, kubeconfig: str | None, context: str | None) -> "Standing":
+    """Read the objects. Raises ClickException with what is wrong, in the API server's words."""
+    from pydantic import ValidationError
+
+    from stoker.adapters.kubernetes import (
+        DLJOBS,
+        JOBS,
+        PODS,
+        ApiError,
+        CredentialsError,
+        Kubernetes,
+        NotFoundError,
+        default_namespace,
+    )
+    from stoker.cli.diagnosis.clustered import ClusterPolicies
+    from stoker.cli.explaining.standing import standing
+    from stoker.models.dljob import DLJob
+    from stoker.models.schema import explain as violations
+    from stoker.workload.manifest import DLJOB_LABEL
+
+    namespace = namespace or await default_namespace(kubeconfig=kubeconfig, context=context)
+    try:
+        async with await Kubernetes.connect(kubeconfig=kubeconfig, context=context) as api:
+            job = DLJob.model_validate(await api.get(DLJOBS, namespace, name))
+            try:
+                child = await api.get(JOBS, namespace, name)
+            except NotFoundError:
+                child = None
+            if child is not None and job.status is not None and child["metadata"]["uid"] != job.status.job_uid:
+                child = None
+            pods, _ = await api.list(PODS, namespace, labels=f"{DLJOB_LABEL}={name}")
+            policies = ClusterPolicies(api)
+            policy, notes = await policies.of(namespace)
+            now = datetime.now(UTC)
+            return standing(job, child, pods, policy, now, brake=policies.brake(policy), notes=notes)
+    except CredentialsError as error:
+        raise click.ClickException(str(error)) from error
+    except NotFoundError as error:
+        raise click.ClickException(f'no dljob "{name}" in namespace "{namespace}"') from error
+    except ApiError as error:
+        raise click.ClickException(error.answer or str(error)) from error
+    except ValidationError as error:
+        faults = "; ".join(str(violation) for violation in violations(error)[:5])
+        raise click.ClickException(f"dljob {name} is of another version: {faults}") from error
+
+
+__all__ = ["explain"]

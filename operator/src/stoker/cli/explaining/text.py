@@ -1,0 +1,111 @@
+"""Text for people: where the job stands, why, what comes next, and every condition with its answer."""
+
+import textwrap
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import groupby
+
+import click
+
+from stoker.cli.explaining.standing import Standing
+from stoker.cli.terminal import Screen, clean
+from stoker.models.duration import format_duration
+from stoker.models.finding import rfc3339
+from stoker.models.vocabulary import ReclaimMode, ReclaimState
+from stoker.reclaim import Answer
+from stoker.subjects.wording import count
+
+MIN_WIDTH = 60
+LABEL = 16
+MARKS = {True: ("yes", "green"), False: ("no", "yellow"), None: ("-", "bright_black")}
+
+
+def render(one: Standing, screen: Screen) -> str:
+    """The whole answer."""
+    return "\n".join(_Writer(screen).lines(one)) + "\n"
+
+
+class _Writer:
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._width = max(screen.width, MIN_WIDTH)
+
+    def lines(self, one: Standing) -> Iterator[str]:
+        record = one.record
+        state = record.state.value if record.state is not None else "not looked at yet"
+        yield self._style(clean(f"{one.job.namespace}/{one.job.name}"), bold=True) + f"  {state}"
+        yield from self._wrapped("  ", record.reason or "the controller has said nothing of it yet")
+        yield ""
+        for label, text in _facts(one):
+            yield from self._wrapped(f"  {label:<{LABEL}}", text)
+        for note in one.notes:
+            yield from self._wrapped(f"  {'note':<{LABEL}}", note)
+        yield ""
+        yield "Conditions of a reclaim" + (", which it has passed" if record.state is ReclaimState.RECLAIMED else "")
+        for stage, answers in groupby(one.answers, key=lambda answer: answer.stage):
+            yield f"  {stage.value}"
+            for answer in answers:
+                yield from self._answer(
+                    answer, is_decisive=one.decisive is not None and answer.gate == one.decisive.gate
+                )
+        if record.history:
+            yield ""
+            yield "History"
+            for line in record.history:
+                yield from self._wrapped("  ", line)
+
+    def _answer(self, answer: Answer, *, is_decisive: bool) -> Iterator[str]:
+        word, colour = MARKS[answer.holds]
+        mark = self._style(f"{word:<5}", fg=colour, bold=is_decisive)
+        until = f" (until {rfc3339(answer.until)})" if answer.until is not None else ""
+        why = f": {answer.reason}{until}" if answer.reason else ""
+        yield from self._wrapped(f"    {mark}", f"{answer.demand}{why}", indent=9)
+
+    def _wrapped(self, label: str, text: str, *, indent: int | None = None) -> Iterator[str]:
+        space = len(label) if indent is None else indent
+        rows = textwrap.wrap(clean(text), width=self._width - space) or [""]
+        yield (label + rows[0]).rstrip()
+        yield from (" " * space + row for row in rows[1:])
+
+    def _style(self, text: str, **style: str | bool | None) -> str:
+        return click.style(text, **style) if self._screen.colour else text  # type: ignore[arg-type]
+
+
+def _facts(one: Standing) -> Iterator[tuple[str, str]]:
+    """The numbers that it rests on, and what follows."""
+    case, record, settings = one.case, one.record, one.case.settings
+    cause, found = case.cause, case.policy.class_of(case.job.traits)
+    yield "gpus", f"{count(one.job.gpus, 'GPU')}; {case.idleness.message or case.idleness.state.value}"
+    if one.idle is not None:
+        yield "said since", f"{rfc3339(one.idle.last_transition_time)}, by the condition Idle"
+    if cause is not None:
+        yield "cause", f"{cause.category}, {cause.confidence.lower()}: {cause.detail}"
+    named = f", class {found.name}" if found is not None else ""
+    grace = f"warned {format_duration(case.warning_grace)} ahead" if settings.mode is not ReclaimMode.OBSERVE else ""
+    told = [f"{settings.mode}", f"after {format_duration(case.idle_after)} of idleness", *([grace] if grace else [])]
+    yield "policy", f"{case.policy.revision}{named}: {', '.join(told)}"
+    if record.has_warning and record.warned_at is not None:
+        yield "warned", rfc3339(record.warned_at)
+    if record.snoozes:
+        yield "snoozed", f"{count(record.snoozes, 'time')} so far"
+    if record.state is ReclaimState.RECLAIMED:
+        yield (
+            "back",
+            f"stoker resume {one.job.name} -n {one.job.namespace}" if _may_return(one) else "it was deleted for good",
+        )
+        return
+    if one.explanation.next_deadline is not None:
+        yield (
+            "next deadline",
+            f"{rfc3339(one.explanation.next_deadline)}{_distance(one.explanation.next_deadline, case.now)}",
+        )
+    if one.decisive is not None and one.decisive.change:
+        yield "what changes it", one.decisive.change
+
+
+def _may_return(one: Standing) -> bool:
+    return one.record.action is not ReclaimMode.DELETE
+
+
+def _distance(time: datetime, now: datetime) -> str:
+    return f" (in {format_duration(time - now)})" if time > now else ""

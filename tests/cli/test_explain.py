@@ -1,0 +1,245 @@
+"""`stoker explain`: what it says of jobs in an API server of one's own."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from click.testing import CliRunner, Result
+from jsonschema import Draft202012Validator
+
+from stoker.adapters.kubernetes import DLJOBS, JOBS, PODS, POLICIES, ForbiddenError, Kubernetes
+from stoker.cli import stoker
+from stoker.cli.explaining.standing import UNSEEN, said
+from stoker.controller.looks import idle_fact
+from stoker.models.diagnosis import Idleness, IdlenessState
+from stoker.models.finding import rfc3339
+from stoker.models.meta import Condition
+from stoker.models.vocabulary import UnknownReason
+from stoker.reclaim import GATES
+from tests.cli.test_formats import strict
+from tests.controller.cluster import FakeApi
+from tests.workload.building import JOB_UID, dljob_object, job, pod
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/explain-v1.json").read_text())
+IDLE: dict[str, Any] = {"type": "Idle", "status": "True", "reason": "AllGPUsIdle", "message": "8 GPUs idle since then"}
+BUSY: dict[str, Any] = {
+    "type": "Idle",
+    "status": "False",
+    "reason": "Active",
+    "message": "GPU 0 of pod bert-0: util was over its idle level",
+}
+FINDING = {
+    "category": "UnreleasedJob",
+    "rule": "unreleased-job",
+    "severity": "Warning",
+    "confidence": "Likely",
+    "detail": "All 8 GPUs have been idle for three hours",
+    "sources": ["Metrics"],
+}
+
+
+def ago(minutes: float) -> str:
+    return rfc3339(NOW - timedelta(minutes=minutes))
+
+
+class Cluster(FakeApi):
+    """One job with its Job and its pod, and the policy default."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    def put(
+        self, *, idle: dict[str, Any] | None = IDLE, finding: bool = True, mode: str = "Suspend", **record: Any
+    ) -> None:
+        conditions = [] if idle is None else [{**idle, "lastTransitionTime": ago(120)}]
+        status = {
+            "phase": "Running",
+            "jobUID": JOB_UID,
+            "conditions": conditions,
+            "findings": [FINDING] if finding else [],
+            **({"reclaim": record} if record else {}),
+        }
+        self.store(DLJOBS, "team", dljob_object(status=status))
+        self.store(JOBS, "team", job())
+        running = pod(started=ago(600))
+        running["spec"]["terminationGracePeriodSeconds"] = 60
+        self.store(PODS, "team", running)
+        self.policy(reclaim={"mode": mode})
+
+    def policy(self, **spec: Any) -> None:
+        kinds = {"apiVersion": "stoker.dev/v1alpha1", "kind": "UtilizationPolicy"}
+        self.store(POLICIES, None, {**kinds, "metadata": {"name": "default", "generation": 3}, "spec": spec})
+
+
+WARNED: dict[str, Any] = {
+    "state": "Warned",
+    "reason": "idle; will be reclaimed",
+    "idleSince": ago(180),
+    "warnedAt": ago(5),
+    "deadline": ago(-10),
+    "action": "Suspend",
+    "jobUID": JOB_UID,
+    "podUIDs": ["pod-0"],
+    "history": [f"{ago(5)} warned: UnreleasedJob (likely)"],
+}
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    made = Cluster()
+
+    async def connect(**_: Any) -> Cluster:
+        return made
+
+    monkeypatch.setattr(Kubernetes, "connect", connect)
+    return made
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(stoker, ["explain", "bert", "-n", "team", *arguments], env={"COLUMNS": "120"})
+
+
+def document() -> dict[str, Any]:
+    """The answer in JSON, which must be as published."""
+    result = run("--format", "json")
+    assert result.exit_code == 0, result.output
+    answer: dict[str, Any] = json.loads(result.stdout)
+    Draft202012Validator(strict(SCHEMA)).validate(answer)
+    return answer
+
+
+def holds(answer: dict[str, Any]) -> dict[str, bool | None]:
+    return {one["name"]: one["holds"] for one in answer["conditions"]}
+
+
+def test_a_warned_job_shows_its_numbers_its_deadline_and_what_would_keep_it(cluster: Cluster) -> None:
+    cluster.put(**WARNED)
+    answer = document()
+    assert (answer["state"], answer["decisive"]) == ("Warned", "grace-over")
+    assert (answer["nextDeadline"], answer["deadline"], answer["idle"]["since"]) == (ago(-10), ago(-10), ago(180))
+    assert answer["cause"]["category"] == "UnreleasedJob"
+    assert answer["policy"]["revision"] == "default@3"
+    assert (answer["policy"]["mode"], answer["policy"]["warningGrace"]) == ("Suspend", "15m")
+    assert "snooze" in answer["change"]
+    shown = run().stdout
+    for words in ("team/bert  Warned", "idle; will be reclaimed", ago(-10), "default@3", "History", "Is it due?"):
+        assert words in shown
+
+
+def test_of_conditions_that_only_the_controller_can_ask_nothing_is_pretended(cluster: Cluster) -> None:
+    cluster.put(**{**WARNED, "warnedAt": ago(30), "deadline": ago(10), "reason": "idle; five were reclaimed lately"})
+    answer = document()
+    assert answer["decisive"] is None
+    assert {name for name, holds in holds(answer).items() if holds is None} == UNSEEN
+    assert answer["reason"] == "idle; five were reclaimed lately"
+
+
+def test_a_job_under_a_policy_that_observes_is_told_what_would_happen(cluster: Cluster) -> None:
+    cluster.put(mode="Observe", state="Idle", action="Observe", idleSince=ago(180), reason="would be reclaimed")
+    answer = document()
+    assert (answer["decisive"], "Suspend" in answer["change"]) == ("mode", True)
+
+
+def test_a_busy_job_says_which_gpu_works(cluster: Cluster) -> None:
+    cluster.put(idle=BUSY, state="Active", reason="its GPUs work")
+    answer = document()
+    assert (answer["decisive"], answer["idle"]["state"]) == ("all-idle", "Active")
+    assert answer["change"] == BUSY["message"]
+    assert holds(answer)["idle-long-enough"] is None
+
+
+def test_a_job_that_nobody_has_looked_at_is_unknown_not_idle(cluster: Cluster) -> None:
+    cluster.put(idle=None, finding=False)
+    answer = document()
+    assert (answer["state"], answer["decisive"], answer["idle"]["state"]) == (None, "metrics-known", "Unknown")
+    assert "not looked at" in run().stdout
+
+
+def test_a_reclaimed_job_says_how_to_bring_it_back(cluster: Cluster) -> None:
+    cluster.put(**{**WARNED, "state": "Reclaimed", "reclaimedAt": ago(1)})
+    assert document()["decisive"] is None
+    assert "stoker resume bert -n team" in run().stdout
+    cluster.put(**{**WARNED, "state": "Reclaimed", "reclaimedAt": ago(1), "action": "Delete"})
+    assert "deleted for good" in run().stdout
+
+
+def test_a_snooze_that_the_controller_has_not_taken_yet_is_heard(cluster: Cluster) -> None:
+    cluster.put(**WARNED)
+    raw = cluster.objects[DLJOBS, "team", "bert"]
+    raw["metadata"]["annotations"] = {"stoker.dev/snooze-until": ago(-60)}
+    answer = document()
+    assert (answer["decisive"], answer["nextDeadline"]) == ("not-snoozed", ago(-60))
+
+
+def test_a_session_that_was_opened_is_seen(cluster: Cluster) -> None:
+    cluster.put(**WARNED)
+    cluster.objects[DLJOBS, "team", "bert"]["status"]["lastSession"] = ago(1)
+    assert document()["decisive"] == "unattended"
+
+
+def test_a_brake_is_read_from_the_policy(cluster: Cluster) -> None:
+    cluster.put(**WARNED)
+    brake = {"since": ago(2), "message": "40 of 60 GPUs turned idle at once"}
+    cluster.objects[POLICIES, None, "default"]["status"] = {"brake": brake}
+    answer = document()
+    assert answer["decisive"] == "brake-off"
+    assert any("40 of 60" in (one["reason"] or "") for one in answer["conditions"])
+
+
+@pytest.mark.parametrize("phase, words", [("Succeeded", "it is over"), ("Suspended", "it has no Job")])
+def test_a_job_without_a_job_is_out_of_reach(cluster: Cluster, phase: str, words: str) -> None:
+    cluster.put(state="Active")
+    del cluster.objects[JOBS, "team", "bert"]
+    cluster.objects[DLJOBS, "team", "bert"]["status"]["phase"] = phase
+    answer = document()
+    assert answer["decisive"] == "touchable"
+    assert words in answer["conditions"][0]["reason"]
+
+
+def test_policies_that_may_not_be_read_are_said_to_be_the_built_in_ones(cluster: Cluster) -> None:
+    cluster.put(**WARNED)
+
+    def refuse(request: str) -> None:
+        if request == "list utilizationpolicies":
+            raise ForbiddenError("list", code=403, reason="Forbidden")
+
+    cluster.before = refuse
+    answer = document()
+    assert (answer["policy"]["revision"], answer["policy"]["mode"]) == ("built-in", "Observe")
+    assert any("may not be read" in note for note in answer["notes"])
+
+
+def test_what_is_not_there_and_what_can_not_be_read_are_errors_in_one_line(cluster: Cluster) -> None:
+    missing = run()
+    assert (missing.exit_code, missing.output) == (1, 'Error: no dljob "bert" in namespace "team"\n')
+    cluster.put()
+    cluster.objects[DLJOBS, "team", "bert"]["spec"]["gpusPerNode"] = "eight"
+    unreadable = run()
+    assert (unreadable.exit_code, "spec.gpusPerNode" in unreadable.output) == (1, True)
+    assert "Traceback" not in unreadable.output
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        Idleness(state=IdlenessState.IDLE, observed_at=NOW, since=NOW),
+        Idleness(state=IdlenessState.ACTIVE, observed_at=NOW),
+        Idleness(state=IdlenessState.WAITING, observed_at=NOW),
+        *(Idleness(state=IdlenessState.UNKNOWN, observed_at=NOW, reason=reason) for reason in UnknownReason),
+    ],
+)
+def test_the_condition_idle_is_read_as_the_controller_writes_it(seen: Idleness) -> None:
+    fact = idle_fact(seen)
+    raw = {"type": fact.type, "status": fact.status, "reason": fact.reason, "lastTransitionTime": rfc3339(NOW)}
+    read = said(Condition.model_validate(raw), None, frozenset(), NOW)
+    assert (read.state, read.reason, read.since) == (seen.state, seen.reason, seen.since)
+
+
+def test_what_only_the_controller_asks_are_gates() -> None:
+    assert {gate.name for gate in GATES} >= UNSEEN
