@@ -10,6 +10,7 @@ Pods on the simulated nodes are driven by annotations on the pod (through a DLJo
 
 ======================================  ==============================================================================
 `e2e.stoker.dev/scenario`               what its GPUs and its CPU do: e2e/telemetry/scenario.py
+`e2e.stoker.dev/device-labels`          labels that its GPUs' series have besides, such as vgpu=1 of a shared one
 `e2e.stoker.dev/started-at`             RFC 3339: containers' start, for a pod with a past (absent: now)
 `e2e.stoker.dev/duration`               Go duration from the pod's real start until its containers end (absent: never)
 `e2e.stoker.dev/exit-code`              with which all of them end then (default 0; otherwise the pod is Failed)

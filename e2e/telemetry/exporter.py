@@ -31,6 +31,7 @@ from e2e.telemetry.metrics import (
     PodPlayer,
     Series,
     annotation,
+    device_labels,
     gpu_container,
     idle_series,
 )
@@ -113,6 +114,7 @@ class Stage:
                 rank=int((pod["metadata"].get("annotations") or {}).get(_RANK, 0)),
                 started=started,
                 scenario=scenario,
+                device_labels=device_labels(pod),
             )
         try:
             program = played.program()

@@ -3,7 +3,7 @@
 import math
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from e2e.telemetry.products import Product, product_named
@@ -35,6 +35,7 @@ DCGM_METRICS = (
 )
 
 
+PROFILING = "DCGM_FI_PROF_"
 THROTTLED = "container_cpu_cfs_throttled_periods_total"
 LINKS = "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL"
 """Also on by default: MB/s, whatever its type says."""
@@ -80,6 +81,8 @@ class PlayedPod:
     rank: int
     started: float | None
     scenario: str
+    device_labels: Mapping[str, str] = field(default_factory=dict)
+    """What dcgm-exporter adds to the labels of a part of a GPU (GPU_I_ID) or of a shared one (vgpu)."""
 
     def program(self) -> Program:
         """What it plays. Raises ScenarioError."""
@@ -104,7 +107,7 @@ class PodPlayer:
     def __init__(self, pod: PlayedPod, program: Program) -> None:
         self.pod, self._program = pod, program
         self._product = product_named(pod.product)
-        identity = {"namespace": pod.namespace, "pod": pod.name, "container": pod.container}
+        identity = {"namespace": pod.namespace, "pod": pod.name, "container": pod.container, **pod.device_labels}
         self._gpus = [
             rendered(Gpu(node=pod.node, index=index, product=pod.product).labels() | identity) for index in pod.gpus
         ]
@@ -123,8 +126,8 @@ class PodPlayer:
         if self.pod.started is None or at < self.pod.started:
             return
         sample = self._program.pod(at - self.pod.started)
-        for name, labels, field in self._cadvisor:
-            value = _cadvisor_value(sample, field)
+        for name, labels, figure in self._cadvisor:
+            value = _cadvisor_value(sample, figure)
             if value is not None:
                 yield Series(name=name, labels=labels, value=value)
         if sample.stopped is not None:
@@ -160,6 +163,8 @@ def dcgm_series(labels: str, sample: GpuSample, product: Product) -> Iterator[Se
         round(sample.rx),
     )
     for name, value in zip(DCGM_METRICS, values, strict=True):
+        if sample.export is Export.DRIVER and name.startswith(PROFILING):
+            continue
         yield Series(name=name, labels=labels, value=value if sample.export is Export.VALUES else math.nan)
     if sample.links is not None:
         yield Series(name=LINKS, labels=labels, value=round(sample.links / 1e6))
@@ -240,3 +245,9 @@ def annotation(pod: Mapping[str, Any], name: str) -> str | None:
     """The pod's annotation `e2e.stoker.dev/NAME`."""
     value: str | None = (pod["metadata"].get("annotations") or {}).get(_PREFIX + name)
     return value
+
+
+def device_labels(pod: Mapping[str, Any]) -> dict[str, str]:
+    """The annotation `e2e.stoker.dev/device-labels`, as in `vgpu=1` or `GPU_I_ID=3,GPU_I_PROFILE=1g.10gb`."""
+    pairs = (part.partition("=") for part in (annotation(pod, "device-labels") or "").split(",") if part)
+    return {name: value for name, _, value in pairs}

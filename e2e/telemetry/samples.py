@@ -19,6 +19,8 @@ class Export(StrEnum):
     """Every value is none."""
     NOTHING = "nothing"
     """The GPU has no series."""
+    DRIVER = "driver"
+    """What the driver counts alone: the profiling module is off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,8 @@ of each GPU  `util`, `encoder`, `decoder`                  percent of the time t
              `power`                                       watts
              `engine`                                      percent of the time that the graphics engine is busy
              `xid`                                         the number of the last error
-             `export`                                      `values`, `nan` or `nothing`: what the exporter makes of it
+             `export`                                      `values`, `nan`, `driver` or `nothing`: what the exporter
+                                                           makes of it
 of the pod   `cpu`                                         cores
              `rss`                                         bytes of memory
              `netRx`, `netTx`, `diskRead`, `diskWrite`     bytes a second
