@@ -47,8 +47,6 @@ class Assumed:
     """What was not recorded, and is taken to have been so."""
 
     has_persistent_volume: bool = False
-    mode: ReclaimMode | None = None
-    """What every policy does with a reclaimable job; None: what it says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +121,6 @@ class Simulation:
 
     def add(self, past: JobPast, policy: EffectivePolicy) -> None:
         """A job to be decided about."""
-        if self._assumed.mode is not None:
-            policy = replace(policy, reclaim=replace(policy.reclaim, mode=self._assumed.mode))
         self._replays.append(_Replay(past, policy, self._assumed))
 
     async def run(self) -> tuple[JobOutcome, ...]:
@@ -358,8 +354,7 @@ class _Replay:
             rule=record.rule or "",
             mode=mode,
             given_back=self.screens.held_hours(place + 1, end + 1),
-            # Some time in that step.
-            returned_at=grid.time(returned - 1) if returned is not None else None,
+            returned_at=grid.time(returned) if returned is not None else None,
         )
         self._reclaims.append((reclaim, place, returned))
         self.record = replace(record.without_warning(), state=ReclaimState.RECLAIMED, action=mode, reclaimed_at=now)

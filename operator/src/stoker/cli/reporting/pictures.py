@@ -25,13 +25,14 @@ COLOURS = {
     "lost": "#d55e00",
     "unexplained": "#f0a063",
     "unknown": "#9a9a9a",
+    "given": "#009e73",
     "ink": "#1b1b1b",
     "muted": "#5c5c5c",
     "grid": "#dcdcdc",
     "paper": "#fffffe",
 }
-"""Placeholders for the page's custom properties of these names, which differ between light and dark. Blue and vermilion
-are told apart with any colour vision (Okabe and Ito), and unknown is hatched.
+"""Placeholders for the page's custom properties of these names, which differ between light and dark. Blue, vermilion
+and green are told apart with any colour vision (Okabe and Ito), and unknown is hatched.
 """
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -80,9 +81,9 @@ class Bar:
 def timeline(parts: Sequence[tuple[Period, Balance]]) -> str:
     """The mean number of GPUs that were used, lost and unknown in each part, as stacked columns."""
     with mpl.rc_context(STYLE):
-        figure, axes = _figure(2.7)
-        lefts = [_days(part.start) for part, _ in parts]
-        widths = [0.86 * (_days(part.end) - _days(part.start)) for part, _ in parts]
+        figure, axes = new_figure(2.7)
+        lefts = [days(part.start) for part, _ in parts]
+        widths = [0.86 * (days(part.end) - days(part.start)) for part, _ in parts]
         spans = [part.length.total_seconds() / 3600 for part, _ in parts]
         bottoms = [0.0] * len(parts)
         for name in ("used", "lost", "unknown"):
@@ -94,32 +95,22 @@ def timeline(parts: Sequence[tuple[Period, Balance]]) -> str:
                 [widths[place] for place in drawn],
                 bottom=[bottoms[place] for place in drawn],
                 align="edge",
-                **_fill(name),
+                **fill(name),
             )
             bottoms = [low + high for low, high in zip(bottoms, heights, strict=True)]
-        locator = AutoDateLocator(minticks=4, maxticks=9)  # type: ignore[no-untyped-call]  # matplotlib's
-        axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(
-            ConciseDateFormatter(  # type: ignore[no-untyped-call]  # matplotlib's
-                locator, formats=TIMES, zero_formats=TIMES_AT_ZERO, show_offset=False
-            )
-        )
-        axes.set_xlim(lefts[0], _days(parts[-1][0].end))
+        time_axis(axes)
+        axes.set_xlim(lefts[0], days(parts[-1][0].end))
         axes.set_ylim(0, max(max(bottoms) * 1.06, 1.0))
-        axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
-        axes.set_ylabel("GPUs")
-        axes.grid(visible=False, axis="x")
-        axes.tick_params(length=0)
-        return _svg(figure, "timeline")
+        return svg_of(figure, "timeline")
 
 
 def bars(rows: Sequence[Bar], *, salt: str) -> str:
     """Horizontal bars with their values, the first at the top; a mark shows where a bar ended in the period before."""
     with mpl.rc_context(STYLE):
-        figure, axes = _figure(0.45 + 0.3 * len(rows))
+        figure, axes = new_figure(0.45 + 0.3 * len(rows))
         widest = max(max(row.value, row.before or 0.0) for row in rows)
         for place, row in enumerate(rows):
-            axes.barh(place, row.value, 0.62, **_fill(row.colour))
+            axes.barh(place, row.value, 0.62, **fill(row.colour))
             mark = row.before or 0.0
             # the figure stands beside its bar, or beyond the mark where that would cross it
             beside = mark if row.value <= mark < row.value + 0.12 * widest else row.value
@@ -129,30 +120,46 @@ def bars(rows: Sequence[Bar], *, salt: str) -> str:
             if mark:
                 axes.plot([mark, mark], [place - 0.4, place + 0.4], color=COLOURS["ink"], linewidth=1.6)
         _rows(axes, [row.name for row in rows], widest * 1.1)
-        return _svg(figure, salt)
+        return svg_of(figure, salt)
 
 
 def balances(rows: Sequence[tuple[str, Balance]], *, salt: str) -> str:
     """A horizontal bar for each name: used, lost and unknown GPU-hours, one after the other."""
     with mpl.rc_context(STYLE):
-        figure, axes = _figure(0.45 + 0.3 * len(rows))
+        figure, axes = new_figure(0.45 + 0.3 * len(rows))
         for place, (_, balance) in enumerate(rows):
             left = 0.0
             for name in ("used", "lost", "unknown"):
                 value: float = getattr(balance, name)
                 if value:
-                    axes.barh(place, value, 0.62, left=left, **_fill(name))
+                    axes.barh(place, value, 0.62, left=left, **fill(name))
                 left += value
         _rows(axes, [name for name, _ in rows], max(balance.requested for _, balance in rows) * 1.02)
-        return _svg(figure, salt)
+        return svg_of(figure, salt)
 
 
-def _days(time: datetime) -> float:
+def time_axis(axes: Axes) -> None:
+    """GPUs over time."""
+    locator = AutoDateLocator(minticks=4, maxticks=9)  # type: ignore[no-untyped-call]  # matplotlib's
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(
+        ConciseDateFormatter(  # type: ignore[no-untyped-call]  # matplotlib's
+            locator, formats=TIMES, zero_formats=TIMES_AT_ZERO, show_offset=False
+        )
+    )
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    axes.set_ylabel("GPUs")
+    axes.grid(visible=False, axis="x")
+    axes.tick_params(length=0)
+
+
+def days(time: datetime) -> float:
     """A time as matplotlib counts it."""
     return float(date2num(time))  # type: ignore[no-untyped-call]  # matplotlib's
 
 
-def _figure(height: float) -> tuple[Figure, Axes]:
+def new_figure(height: float) -> tuple[Figure, Axes]:
+    """A drawing of the page's width, so many inches high."""
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     return figure, figure.add_subplot()
 
@@ -168,7 +175,8 @@ def _rows(axes: Axes, names: Sequence[str], end: float) -> None:
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
 
 
-def _fill(name: str) -> dict[str, Any]:
+def fill(name: str) -> dict[str, Any]:
+    """How an area of this colour is drawn."""
     if name == "unknown":
         return {"color": "none", "edgecolor": COLOURS["unknown"], "hatch": "////", "linewidth": 0.5}
     return {"color": COLOURS[name], "linewidth": 0}
@@ -183,7 +191,7 @@ def shortened(name: str) -> str:
     return f"{name}\N{HORIZONTAL ELLIPSIS}"
 
 
-def _svg(figure: Figure, salt: str) -> str:
+def svg_of(figure: Figure, salt: str) -> str:
     """The drawing as an element to stand in a page: no ids that another one has, no size, no colour of its own."""
     text = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": salt}), warnings.catch_warnings():
@@ -199,4 +207,17 @@ def _svg(figure: Figure, salt: str) -> str:
     return _COLOUR.sub(lambda found: f"{found[1]}: {_PROPERTIES[found[2]]}", svg)
 
 
-__all__ = ["Bar", "balances", "bars", "shortened", "timeline"]
+__all__ = [
+    "COLOURS",
+    "STYLE",
+    "Bar",
+    "balances",
+    "bars",
+    "days",
+    "fill",
+    "new_figure",
+    "shortened",
+    "svg_of",
+    "time_axis",
+    "timeline",
+]

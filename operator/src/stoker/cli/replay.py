@@ -1,0 +1,247 @@
+"""`stoker replay`: what a draft policy would have done over the recorded past, without touching the cluster."""
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stoker.cli.duration import DURATION
+from stoker.cli.moment import MOMENT, parse_moment
+from stoker.cli.prometheus_options import prometheus_options
+from stoker.cli.terminal import EXIT_USAGE, screen, write
+from stoker.models.prometheus_access import PrometheusAccess
+
+if TYPE_CHECKING:
+    from stoker.cli.policies import Policies
+    from stoker.models.policy import EffectivePolicy
+    from stoker.replay import Inputs, Statement
+
+FORMATS = ("text", "json", "html")
+SHORTEST = timedelta(hours=1)
+LONGEST = timedelta(days=90)
+STEPS = (timedelta(seconds=10), timedelta(seconds=60))
+QUERY_TIMEOUT = "2m"
+"""The default here: a query reads days, and nobody waits for the next tick."""
+READERS = 4
+"""Jobs that are read at a time."""
+LEAD = timedelta(minutes=30)
+"""So much of a job is read before its first rest, that the rest's beginning is seen exactly."""
+NO_PICTURES = "the page needs matplotlib and jinja2: pip install 'stoker[report]' (text and json need neither)"
+
+
+class Since(click.ParamType[datetime]):
+    """A point in time, or how long ago it was: `30d` as well as `-30d`."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        now = datetime.now(UTC)
+        text = str(value)
+        try:
+            return parse_moment(text if text.startswith("-") or not text[-1:].isalpha() else f"-{text}", now)
+        except ValueError:
+            return MOMENT.convert(text, param, ctx)
+
+
+@click.command(
+    short_help="Say what a policy would have reclaimed.",
+    context_settings={"default_map": {"prometheus_timeout": QUERY_TIMEOUT}},
+)
+@click.option(
+    "--policy",
+    "policy_files",
+    multiple=True,
+    required=True,
+    metavar="FILE",
+    help="UtilizationPolicies to replay, and Namespaces whose labels they ask for. May be repeated.",
+)
+@click.option("--since", "start", metavar="T", type=Since(), default="30d", show_default=True, help="From when on.")
+@click.option("--to", "end", metavar="T", type=MOMENT, help="Until when. [default: now]")
+@click.option("-n", "--namespace", "namespaces", multiple=True, help="Only this one; may be repeated. [default: all]")
+@click.option("--mode", type=click.Choice(("Suspend", "Delete")), help="Replay as if the policies' mode were this one.")
+@click.option("--assume-volumes", is_flag=True, help="Take every interactive job to have a persistent volume.")
+@click.option(
+    "--minimum-warning-grace",
+    type=DURATION,
+    default="5m",
+    show_default=True,
+    help="The controller's own floor under every warning's grace.",
+)
+@click.option("--step", type=DURATION, default="30s", show_default=True, help="Time between two looks, 10s to 60s.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="What to write.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Where to; - for standard output. [default: standard output; html: stoker-replay-DATE.html]",
+)
+@prometheus_options
+@click.pass_context
+def replay(
+    context: click.Context,
+    access: PrometheusAccess,
+    policy_files: Sequence[str],
+    start: datetime,
+    end: datetime | None,
+    namespaces: Sequence[str],
+    mode: str | None,
+    assume_volumes: bool,
+    minimum_warning_grace: timedelta,
+    step: timedelta,
+    form: str,
+    output: str | None,
+) -> None:
+    """Say what policies would have done over the recorded past: whom they would have warned and reclaimed, how many
+    GPU-hours that would have given back, and which jobs worked again after they would have been suspended.
+
+    Prometheus alone is asked, so that deleted jobs count too, and the cluster is not touched. The decisions are the
+    controller's own. What had to be assumed is listed.
+
+    T is a time such as 2026-11-21T18:00:00Z, seconds since the epoch, or a time ago such as 30d or -2h.
+    """
+    from stoker.cli.manifests import InputError
+    from stoker.cli.policies import load
+    from stoker.models.screen import MetricsUnavailable
+    from stoker.models.vocabulary import ReclaimMode
+    from stoker.replay import Inputs
+
+    if form == "html":
+        _require_pictures()
+    now = datetime.now(UTC)
+    end = min(end or now, now)
+    if not SHORTEST <= end - start <= LONGEST:
+        raise click.UsageError(
+            f"from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC can't be replayed: at least "
+            f"{SHORTEST // timedelta(hours=1)} hour and at most {LONGEST.days} days can, up to the present."
+        )
+    if not STEPS[0] <= step <= STEPS[1] or step % timedelta(seconds=1):
+        raise click.BadParameter("must be whole seconds from 10s to 60s", param_hint="--step")
+    try:
+        policies = load(policy_files, now)
+    except InputError as error:
+        click.echo(f"stoker: {error}", err=True)
+        context.exit(EXIT_USAGE)
+    inputs = Inputs(
+        step=step,
+        assumes_volumes=assume_volumes,
+        mode=ReclaimMode(mode) if mode is not None else None,
+        remarks=policies.remarks,
+    )
+    try:
+        statement = asyncio.run(
+            _state(access, policies, start, end, namespaces, inputs, minimum_warning_grace=minimum_warning_grace)
+        )
+    except MetricsUnavailable as unavailable:
+        click.echo(f"stoker: {unavailable}", err=True)
+        context.exit(EXIT_USAGE)
+    if not statement.jobs:
+        where = f" in {', '.join(namespaces)}" if namespaces else ""
+        click.echo(
+            f"stoker: no DLJob held GPUs{where} from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC, as far as "
+            "Prometheus knows: is stoker_dljob_phase scraped, and kept for so long?",
+            err=True,
+        )
+        context.exit(EXIT_USAGE)
+    _write(statement, form, output, now, context)
+
+
+def _require_pictures() -> None:
+    """Say early what is missing: the operator's image has no plotting library."""
+    try:
+        import jinja2  # noqa: F401 - whether it is there
+        import matplotlib as mpl  # noqa: F401 - whether it is there
+    except ImportError as error:
+        raise click.UsageError(f"{NO_PICTURES}; missing: {error.name}.") from error
+
+
+def _write(statement: "Statement", form: str, output: str | None, now: datetime, context: click.Context) -> None:
+    from stoker.cli.replaying import text
+
+    to_terminal = None if output == "-" else output
+    if form == "json":
+        from stoker.cli.replaying import json
+
+        write(json.render(statement, now), to_terminal, context)
+    elif form == "html":
+        from stoker.cli.replaying import page
+
+        path = output or f"stoker-replay-{statement.period.end:%Y-%m-%d}.html"
+        write(page.render(statement, now), None if path == "-" else path, context)
+        if path != "-":
+            write(f"{text.render(statement, screen())}\nWritten to {path}\n", None, context)
+    else:
+        write(text.render(statement, screen(to_terminal)), to_terminal, context)
+
+
+async def _state(
+    access: PrometheusAccess,
+    policies: "Policies",
+    start: datetime,
+    end: datetime,
+    namespaces: Sequence[str],
+    inputs: "Inputs",
+    *,
+    minimum_warning_grace: timedelta,
+) -> "Statement":
+    from stoker.adapters.prometheus_past import PrometheusPast
+    from stoker.models.past import JobOutline, JobPast
+    from stoker.replay import Assumed, SeriesExaminer, Simulation, Surroundings, first_rest, state
+
+    async with PrometheusPast(access) as source:
+        _tell("reading the outlines of all jobs")
+        outlines = await source.outlines(start, end, namespaces)
+        in_force = _in_force(policies, {job.key: job.identity.namespace for job in outlines.jobs}, inputs)
+        surroundings = Surroundings(outlines, in_force, minimum_warning_grace=minimum_warning_grace)
+        examiner = SeriesExaminer(source)
+        assumed = Assumed(has_persistent_volume=inputs.assumes_volumes)
+        simulation = Simulation(outlines.period, surroundings, examiner, assumed=assumed)
+        rests = {job.key: first_rest(job, outlines.grid, in_force[job.key], start) for job in outlines.jobs}
+        resting = [(job, rest) for job in outlines.jobs if (rest := rests[job.key]) is not None]
+        _tell(f"reading {len(resting)} of {len(outlines.jobs)} jobs closely: those that rested")
+        turn = asyncio.Semaphore(READERS)
+
+        async def read(job: JobOutline, rest: datetime) -> JobPast:
+            longest = in_force[job.key].reclaim.idle_after + LEAD
+            async with turn:
+                return await source.job(job, max(rest - LEAD, start - longest), end, inputs.step)
+
+        pasts = await asyncio.gather(*(read(job, rest) for job, rest in resting))
+        for past, (job, _) in zip(pasts, resting, strict=True):
+            simulation.add(past, in_force[job.key])
+        _tell("deciding")
+        outcomes = await simulation.run()
+    inputs = replace(
+        inputs,
+        remarks=(*inputs.remarks, *policies.unsure(job.identity.namespace for job in outlines.jobs)),
+        failed_examinations=examiner.failed,
+        partial=not all(past.complete for past in pasts),
+    )
+    return state(outlines, in_force, outcomes, surroundings.brakes, inputs, namespaces=namespaces)
+
+
+def _in_force(policies: "Policies", namespaces: Mapping[str, str], inputs: "Inputs") -> "dict[str, EffectivePolicy]":
+    """The policy of each job, by the job's key."""
+    resolved: dict[str, EffectivePolicy] = {}
+    for namespace in set(namespaces.values()):
+        policy = policies.effective(namespace)
+        if len(policies.policies) == 1:
+            policy = replace(policy, sources=(policies.policies[0].name,))
+        if inputs.mode is not None:
+            policy = replace(policy, reclaim=replace(policy.reclaim, mode=inputs.mode))
+        resolved[namespace] = policy
+    return {key: resolved[namespace] for key, namespace in namespaces.items()}
+
+
+def _tell(words: str) -> None:
+    """To whoever waits at a terminal."""
+    if sys.stderr.isatty():
+        click.echo(f"stoker: {words} ...", err=True)
+
+
+__all__ = ["replay"]

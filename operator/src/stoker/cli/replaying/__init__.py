@@ -1,0 +1,1 @@
+"""The forms in which `stoker replay` says what it has found out."""
