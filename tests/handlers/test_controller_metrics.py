@@ -181,3 +181,11 @@ async def test_writes_of_a_status_are_counted_by_how_they_ended() -> None:
     with pytest.raises(ConflictError):
         await world.publisher.write(world.api.objects[DLJOBS, "team", "bert"], {"phase": "Running"})
     assert await page.value("stoker_status_writes_total", result="conflict") == 1
+
+
+async def test_a_policy_whose_brake_is_on_is_told() -> None:
+    page = Page()
+    for name, status in (("default", {}), ("research", {"brake": {"since": "2026-11-21T11:00:00Z", "message": "so"}})):
+        page.store.policies.put({"metadata": {"name": name, "resourceVersion": "1"}, "status": status})
+    assert await page.value("stoker_reclaim_stopped", policy="default") == 0
+    assert await page.value("stoker_reclaim_stopped", policy="research") == 1

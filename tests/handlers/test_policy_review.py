@@ -272,12 +272,13 @@ async def test_a_contradiction_that_is_stored_is_warned_of_and_does_not_lock_the
             "spec.reclaim.warningGrace: '2m' is less than the operator allows: 5m counts",
         ),
         (
-            {"reclaim": {"mode": "Suspend", "onPressureOnly": True}},
-            "spec.reclaim.onPressureOnly: pending jobs are not seen yet: while this is true nothing is reclaimed",
+            {"reclaim": {"mode": "Delete", "massIdleBrake": {"minJobs": 2}}},
+            "spec.reclaim.massIdleBrake.minJobs: 2 jobs that turn idle within 1h may be chance: each time reclaim stops"
+            " until somebody releases the brake",
         ),
         (
-            {"reclaim": {"mode": "Delete", "massIdleBrake": {"minJobs": 3}}},
-            "spec.reclaim.massIdleBrake: not in force yet: maxJobsPerWindow alone bounds what is reclaimed",
+            {"reclaim": {"mode": "Suspend", "massIdleBrake": {"gpuPercent": 100}}},
+            "spec.reclaim.massIdleBrake.gpuPercent: more than 100 % never turns idle: the brake never stops anything",
         ),
     ],
 )

@@ -38,12 +38,16 @@ MAX_UNKNOWN_RULES = 32
 """
 
 
+USUAL_COINCIDENCE = 3
+"""Fewer jobs than these turn idle together every day, and no outage is behind it."""
+
+
 class RemarkReason(StrEnum):
     """Why a policy does not do what it looks like; a condition's reason in its status."""
 
     UNKNOWN_RULE = "UnknownRule"
     NO_EFFECT = "NoEffect"
-    NOT_IN_FORCE_YET = "NotInForceYet"
+    DOUBTFUL = "Doubtful"
     EXEMPTION_EXPIRED = "ExemptionExpired"
     EXEMPTION_EXPIRING = "ExemptionExpiring"
     EQUAL_PRIORITY = "EqualPriority"
@@ -256,16 +260,16 @@ class _Review:
             yield _remark(RemarkReason.NO_EFFECT, "spec.reclaim.warningGrace", message)
         if effective.mode is ReclaimMode.OBSERVE:
             return
-        if effective.on_pressure_only and (own.on_pressure_only or own.mode is not None):
-            message = "pending jobs are not seen yet: while this is true nothing is reclaimed"
-            yield _remark(RemarkReason.NOT_IN_FORCE_YET, "spec.reclaim.onPressureOnly", message)
-        for name, value in (
-            ("maxGPUPercentPerWindow", own.max_gpu_percent_per_window),
-            ("massIdleBrake", own.mass_idle_brake),
-        ):
-            if value is not None:
-                message = "not in force yet: maxJobsPerWindow alone bounds what is reclaimed"
-                yield _remark(RemarkReason.NOT_IN_FORCE_YET, f"spec.reclaim.{name}", message)
+        brake = own.mass_idle_brake
+        if brake is not None and effective.mass_idle_brake.gpu_percent == 100:
+            message = "more than 100 % never turns idle: the brake never stops anything"
+            yield _remark(RemarkReason.DOUBTFUL, "spec.reclaim.massIdleBrake.gpuPercent", message)
+        if brake is not None and effective.mass_idle_brake.min_jobs < USUAL_COINCIDENCE:
+            message = (
+                f"{effective.mass_idle_brake.min_jobs} jobs that turn idle within {format_duration(effective.window)}"
+                " may be chance: each time reclaim stops until somebody releases the brake"
+            )
+            yield _remark(RemarkReason.DOUBTFUL, "spec.reclaim.massIdleBrake.minJobs", message)
 
     def _neighbours(self) -> Iterator[Remark]:
         selector = self._spec.namespace_selector or EVERYTHING

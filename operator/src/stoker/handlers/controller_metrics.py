@@ -103,6 +103,7 @@ class ControllerMetrics:
         self._leading.set(1)
         self._jobs = JobMetrics(store, looks, clock)
         self.registry.register(_Counts(store))
+        self.registry.register(_Policies(store))
         self.registry.register(_GpuHours(GpuTime(store.dljobs, store.namespaces)))
         waiting = Gauge("stoker_queue_length", "DLJobs that wait to be looked at.", registry=self.registry)
         waiting.set_function(queue_length)
@@ -158,6 +159,23 @@ class _GpuHours(Collector):
         for namespace, (state, category), amount in self._time:
             hours.add_metric([namespace, state.value, category], amount)
         yield hours
+
+
+class _Policies(Collector):
+    """What holds under each policy."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def collect(self) -> Iterator[Metric]:
+        stopped: Any = GaugeMetricFamily(
+            "stoker_reclaim_stopped",
+            "Whether the brake is on, since much turned idle at once: nothing is reclaimed under the policy.",
+            labels=["policy"],
+        )
+        for raw in list(self._store.policies):
+            stopped.add_metric([raw["metadata"]["name"]], "brake" in (raw.get("status") or {}))
+        yield stopped
 
 
 class _Counts(Collector):

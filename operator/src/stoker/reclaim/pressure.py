@@ -156,11 +156,11 @@ def pressed(waiting: Iterable[Waiting], nodes: Sequence[Node], gains: Sequence[G
 
 
 def _placed(group: Waiting, nodes: Sequence[Node], room: Mapping[str, Amounts]) -> dict[str, Amounts] | None:
-    """The room that is left when all pods of the group have found a node, the largest first, each where it leaves the
-    least; None when one found none. A better packing may exist: then nobody is reclaimed for it.
+    """The room that is left when all pods of the group have found a node, those with the most devices first, each where
+    it leaves the least; None when one found none. A better packing may exist: then nobody is reclaimed for it.
     """
     left = dict(room)
-    for pod in sorted(group.pods, key=lambda one: sorted(one.requests.items()), reverse=True):
+    for pod in sorted(group.pods, key=_devices, reverse=True):
         fitting = [node for node in nodes if pod.may_run_on(node) and _fits(pod.requests, left[node.name])]
         if not fitting:
             return None
@@ -169,6 +169,10 @@ def _placed(group: Waiting, nodes: Sequence[Node], room: Mapping[str, Amounts]) 
             name: amount - pod.requests.get(name, Fraction(0)) for name, amount in left[best.name].items()
         }
     return left
+
+
+def _devices(pod: Demand) -> Fraction:
+    return sum((amount for name, amount in pod.requests.items() if "/" in name), Fraction(0))
 
 
 def _fits(requests: Amounts, room: Amounts) -> bool:

@@ -1,0 +1,190 @@
+"""Never more than the policy allows within any window, whatever the sequence; one job always; the most idle first."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.models.policy import MAX_RECENT_RECLAIMS, RecentReclaim
+from stoker.reclaim.bounds import Limits, Place, full, holds_place, within
+from stoker.reclaim.order import TOGETHER, Claim, in_order, turn
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+WINDOW = timedelta(hours=1)
+GPU = "nvidia.com/gpu"
+
+
+def place(uid: str, minutes_ago: float = 0.0, gpus: int = 8, resource: str | None = GPU) -> Place:
+    time = NOW - timedelta(minutes=minutes_ago)
+    return Place(job_uid=uid, job=f"team/{uid}", time=time, gpus=gpus, resource=resource)
+
+
+def limits(jobs: int = 5, gpu_percent: int = 10, cluster: Mapping[str, int] | None = None, unread: str = "") -> Limits:
+    gpus = None if unread else cluster or {GPU: 160}
+    return Limits(window=WINDOW, jobs=jobs, gpu_percent=gpu_percent, cluster_gpus=gpus, unread=unread)
+
+
+def claim(uid: str, gpus: int = 8, idle_hours: float = 2.0, due_minutes_ago: float = 10.0) -> Claim:
+    return Claim(
+        job_uid=uid,
+        job=f"team/{uid}",
+        gpus=gpus,
+        resource=GPU,
+        idle_since=NOW - timedelta(hours=idle_hours),
+        warned_at=NOW - timedelta(minutes=due_minutes_ago + 15),
+        due_at=NOW - timedelta(minutes=due_minutes_ago),
+    )
+
+
+def test_the_bound_on_jobs_says_when_the_oldest_leaves() -> None:
+    taken = within([place("b", 10, gpus=1), place("a", 50, gpus=1)], WINDOW, NOW)
+    obstruction = full(taken, place("c", gpus=1), limits(jobs=2))
+    assert obstruction is not None
+    assert obstruction.until == NOW + timedelta(minutes=10)
+    assert "2 jobs were reclaimed within 1h" in obstruction.reason
+    assert full(taken, place("c", gpus=1), limits(jobs=3)) is None
+
+
+def test_a_bound_that_was_lowered_below_what_is_taken_waits_until_enough_have_left() -> None:
+    taken = within([place("a", 50), place("b", 30), place("c", 10)], WINDOW, NOW)
+    obstruction = full(taken, place("d"), limits(jobs=1))
+    assert obstruction is not None
+    assert obstruction.until == NOW + timedelta(minutes=50)
+
+
+def test_the_share_is_of_the_cluster_gpus_of_the_same_resource_and_one_job_always_may_go() -> None:
+    assert full((), place("large", gpus=128), limits()) is None
+    assert full([place("a", 5)], place("b"), limits()) is None
+    obstruction = full([place("a", 5, gpus=12)], place("b"), limits())
+    assert obstruction is not None
+    assert "10 % of the cluster's 160" in obstruction.reason
+    assert obstruction.until == NOW + timedelta(minutes=55)
+    assert full([place("a", 5, gpus=12, resource="amd.com/gpu")], place("b"), limits()) is None
+    assert full([place("a", 5, gpus=12, resource=None)], place("b"), limits()) is not None, "of an unknown resource"
+
+
+def test_without_a_count_of_the_cluster_gpus_one_job_a_window_is_all() -> None:
+    unread = limits(unread="nodes: Forbidden")
+    assert full((), place("a"), unread) is None
+    obstruction = full([place("a", 20, gpus=1)], place("b", gpus=1), unread)
+    assert obstruction is not None
+    assert "nodes: Forbidden" in obstruction.reason
+    assert full([place("a", 20)], place("b"), limits(cluster={"amd.com/gpu": 8})) is not None, "none of its resource"
+
+
+def test_a_place_is_of_one_warning_and_one_from_a_clock_that_is_ahead_counts() -> None:
+    taken = [place("a", 20)]
+    assert holds_place(taken, "a", NOW - timedelta(minutes=30))
+    assert not holds_place(taken, "a", NOW - timedelta(minutes=10)), "resumed, idle again, and warned since"
+    assert within([place("a", -5), place("b", 60)], WINDOW, NOW) == (place("a", -5),)
+
+
+def test_an_entry_of_the_status_is_read_as_it_was_written() -> None:
+    for one in (place("a"), place("b", resource=None)):
+        assert Place.from_status(RecentReclaim.model_validate(one.to_status())) == one
+
+
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from("abcdef"),
+            st.integers(0, 90),
+            st.sampled_from(["take", "take", "crash", "resume"]),
+            st.integers(1, 64),
+        ),
+        max_size=60,
+    ),
+    jobs=st.integers(1, 5),
+    percent=st.integers(1, 100),
+)
+def test_no_sequence_of_reclaims_crashes_and_resumes_exceeds_the_bounds_in_any_window(
+    steps: list[tuple[str, int, str, int]], jobs: int, percent: int
+) -> None:
+    """A crash after the place is taken tries again under the same warning; a resume leads to another warning."""
+    now, places, done = NOW, (), list[Place]()
+    warned: dict[str, datetime] = {}
+    bounds = limits(jobs=jobs, gpu_percent=percent)
+    for uid, minutes, what, gpus in steps:
+        now += timedelta(minutes=minutes)
+        warned.setdefault(uid, now)
+        if what == "resume":
+            warned[uid] = now
+            continue
+        places = within(places, WINDOW, now)
+        wanted = Place(job_uid=uid, job=uid, time=now, gpus=gpus, resource=GPU)
+        if not holds_place(places, uid, warned[uid]):
+            if full(places, wanted, bounds) is not None:
+                continue
+            places = (*places, wanted)
+            if what == "take":
+                done.append(wanted)
+    for last in done:
+        window = [one for one in done if timedelta(0) <= last.time - one.time < WINDOW]
+        assert len(window) <= jobs
+        assert len(window) == 1 or sum(one.gpus for one in window) * 100 <= percent * 160
+    assert len(places) <= MAX_RECENT_RECLAIMS
+
+
+def test_the_most_idle_gpu_hours_go_first_and_what_is_due_together_counts_as_due() -> None:
+    small, long, large = claim("small", 1, 3), claim("long", 2, 20), claim("large", 16, 2)
+    soon = claim("soon", 64, 2, due_minutes_ago=-0.5)
+    later = claim("later", 64, 2, due_minutes_ago=-TOGETHER / timedelta(minutes=1) - 1)
+    assert [one.job_uid for one in in_order([small, long, large, soon, later], NOW)] == [
+        "soon",
+        "long",
+        "large",
+        "small",
+    ]
+
+
+def test_who_idles_least_waits_only_where_places_are_scarce() -> None:
+    claims = [claim("a", 8), claim("b", 4), claim("c", 2)]
+    waits = [turn(one, claims, (), limits(jobs=2, gpu_percent=100), NOW) for one in claims]
+    assert waits[:2] == [None, None]
+    assert waits[2] is not None
+    assert "2 jobs with more idle GPU-hours go first (team/a)" in waits[2].reason
+    assert all(turn(one, claims, (), limits(jobs=3, gpu_percent=100), NOW) is None for one in claims)
+
+
+def test_a_large_job_that_waits_for_room_is_not_passed_by_small_ones_and_goes_when_the_window_is_empty() -> None:
+    large, small = claim("large", 64), claim("small", 1)
+    taken = [place("other", 30, gpus=8)]
+    waits = turn(small, [large, small], taken, limits(), NOW)
+    assert waits is not None
+    assert "team/large" in waits.reason
+    assert waits.until == NOW + timedelta(minutes=30)
+    assert turn(large, [large, small], (), limits(), NOW) is None
+    assert turn(small, [small], taken, limits(), NOW) is None
+
+
+@given(
+    claims=st.lists(
+        st.builds(
+            claim,
+            st.uuids().map(str),
+            st.integers(1, 64),
+            st.floats(0.5, 48),
+            st.floats(-0.9, 60),
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+    jobs=st.integers(1, 6),
+    percent=st.integers(1, 100),
+)
+def test_the_order_lets_somebody_go_whenever_there_is_a_place(claims: list[Claim], jobs: int, percent: int) -> None:
+    """It holds nobody up for good: with an empty window the first in the order goes, and they are those who idle
+    most.
+    """
+    bounds = limits(jobs=jobs, gpu_percent=percent)
+    places: tuple[Place, ...] = ()
+    gone: list[Claim] = []
+    left = list(claims)
+    while going := [one for one in left if turn(one, left, places, bounds, NOW) is None]:
+        chosen = going[-1]
+        places = (*places, chosen.place(NOW))
+        gone.append(chosen)
+        left.remove(chosen)
+    assert gone
+    assert {one.job_uid for one in gone} == {one.job_uid for one in in_order(claims, NOW)[: len(gone)]}
