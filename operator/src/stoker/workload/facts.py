@@ -9,11 +9,12 @@ from stoker.models.dljob import GPU_PRODUCT_LABELS, TRAINER, DLJob
 from stoker.models.series import Attempt, JobFacts, PodFacts
 from stoker.models.vocabulary import Framework
 from stoker.subjects.dljob_submission import read_dljob
-from stoker.subjects.launch_model import Launch, Launcher, Role
+from stoker.subjects.launch_model import Launch, Role
 from stoker.subjects.submission import Submission
 from stoker.workload import pods as pod_status
 from stoker.workload.notebooks import Notebook, notebooks
 from stoker.workload.runs import remembered
+from stoker.workload.serving import serves
 
 BATCH_OPTIONS = (
     "--batch-size",
@@ -28,9 +29,6 @@ BATCH_OPTIONS = (
 """How training programs commonly call their batch size (Hugging Face's Trainer, Megatron, timm, examples)."""
 
 
-SERVERS = frozenset({Launcher.VLLM, Launcher.SGLANG, Launcher.LMDEPLOY, Launcher.TGI, Launcher.TRITON})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramFacts:
     """What the manifest says of the program; the same for the job's whole life."""
@@ -41,7 +39,7 @@ class ProgramFacts:
     batch_size: str | None = None
     has_persistent_volume: bool = False
     serves: bool = False
-    """It starts a server of models."""
+    """It is a server of models."""
     notebooks: tuple[Notebook, ...] = ()
     """The Jupyter servers that it starts."""
 
@@ -62,7 +60,7 @@ def submission_facts(submission: Submission, *, has_persistent_volume: bool = Fa
         processes_per_node=launches[0].processes_per_node.value if len(launches) == 1 else None,
         batch_size=next((found for launch in launches if (found := _batch_size(submission, launch))), None),
         has_persistent_volume=has_persistent_volume,
-        serves=any(launch.launcher in SERVERS for launch in launches),
+        serves=serves(submission),
         notebooks=notebooks(plan),
     )
 
