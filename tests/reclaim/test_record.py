@@ -31,6 +31,17 @@ def test_a_record_survives_its_being_written() -> None:
     assert Record.from_status(ReclaimStatus.model_validate(record.to_status())) == record
 
 
+def test_an_empty_word_of_the_owners_is_taken_once() -> None:
+    record = Record(handled_resume="", handled_snooze="")
+    assert Record.from_status(ReclaimStatus.model_validate(record.to_status())) == record
+
+
+def test_times_beyond_the_calendar_of_utc_are_moved_into_it() -> None:
+    written = {"warnedAt": "9999-12-31T23:59:59-05:00", "resumedAt": "0001-01-01T00:00:00+05:00"}
+    record = Record.from_status(ReclaimStatus.model_validate(written))
+    assert record.to_status() == {"warnedAt": "9999-12-31T23:59:59Z", "resumedAt": "0001-01-01T00:00:00Z"}
+
+
 def test_history_keeps_the_last_ten_lines() -> None:
     record = Record()
     for number in range(12):

@@ -82,7 +82,7 @@ class Record:
         """`status.reclaim`, absent values omitted."""
         entry: dict[str, Any] = {
             "state": self.state.value if self.state is not None else None,
-            "reason": single_line(self.reason)[:MAX_REASON],
+            "reason": single_line(self.reason)[:MAX_REASON] or None,
             "rule": self.rule,
             "handledResume": self.handled_resume,
             "handledSnooze": self.handled_snooze,
@@ -100,7 +100,8 @@ class Record:
             "notified": list(self.notified),
             "history": list(self.history),
         }
-        return {key: value for key, value in entry.items() if value not in (None, "", [])}
+        # An empty word of the owner's is a word, and is taken once.
+        return {key: value for key, value in entry.items() if value not in (None, [])}
 
 
 def _utc(time: datetime | None) -> datetime | None:
