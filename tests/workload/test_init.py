@@ -5,8 +5,10 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -30,7 +32,7 @@ def can_unshare() -> bool:
     """Whether this user may make a PID namespace."""
     if shutil.which("unshare") is None:
         return False
-    return subprocess.run(["unshare", "-pf", "true"], capture_output=True, check=False).returncode == 0
+    return subprocess.run(["unshare", "-pf", "--mount-proc", "true"], capture_output=True, check=False).returncode == 0
 
 
 @pytest.fixture(params=["plain", "process 1"])
@@ -38,7 +40,7 @@ def wrap(request: pytest.FixtureRequest) -> list[str]:
     """What a command is started through. Without the right to make a namespace the second one runs plainly, too: the
     signal then meets a process that has other defaults, but everything asserted must hold all the same.
     """
-    return ["unshare", "-pf", "--kill-child"] if request.param == "process 1" and can_unshare() else []
+    return ["unshare", "-pf", "--mount-proc", "--kill-child"] if request.param == "process 1" and can_unshare() else []
 
 
 @pytest.fixture(params=["bash", "sh and setsid", "sh alone"])
@@ -174,3 +176,126 @@ def test_a_signal_right_after_the_start_is_not_lost(path: str, wrap: list[str]) 
     for _ in range(15):
         with start(script, path, wrap) as process:
             assert process.wait(timeout=20) == 7
+
+
+# ------------------------------------------------------------------------------------------ a training's process tree
+
+TREE = """
+import os, signal, sys, time
+folder, apart = sys.argv[1], sys.argv[2:] == ["apart"]
+
+def work(name, workers):
+    children = []
+    for index, below in enumerate(workers):
+        child = os.fork()
+        if child == 0:
+            if apart:
+                os.setsid()
+            work(f"{name}.{index}", below)
+        children.append(child)
+
+    def save(number, frame):
+        signal.signal(number, signal.SIG_DFL)  # a second one ends it, before it has saved
+        time.sleep(0.3)
+        with open(os.path.join(folder, name), "w") as file:
+            file.write("whole")
+
+    signal.signal(signal.SIGTERM, save)
+    open(os.path.join(folder, f"{name}.ready"), "w").close()
+    while not os.path.exists(os.path.join(folder, name)):
+        time.sleep(0.02)
+    for child in children:
+        if apart:
+            os.killpg(child, signal.SIGTERM)  # as launchers do with workers in sessions of their own
+        os.waitpid(child, 0)
+    os._exit(3)
+
+work("launcher", [[[]], [[]], [[]]])
+"""
+"""A launcher with three workers, each with a process of its own; every one saves when it is told to end, once."""
+NAMES = ["launcher", *(f"launcher.{index}{more}" for index in range(3) for more in ("", ".0"))]
+
+
+@dataclass
+class Training:
+    """The tree, started by a script that says `TREE` where its command belongs."""
+
+    script: str
+    folder: Path
+    process: subprocess.Popen[str]
+
+    def wait_until_ready(self) -> None:
+        while sum(1 for _ in self.folder.glob("*.ready")) < len(NAMES):
+            assert self.process.poll() is None, (self.script, self.process.communicate())
+            time.sleep(0.02)
+
+    def saved(self) -> list[str]:
+        return sorted(
+            file.name for file in self.folder.glob("launcher*") if file.suffix != ".ready" and file.read_text()
+        )
+
+
+def stop_trainings(scripts: Sequence[str], path: str, wrap: list[str], folder: Path) -> dict[str, int | list[str]]:
+    """Start all, end all at once; each one's exit code, or what was saved where that is not all."""
+    source = folder / "tree.py"
+    source.write_text(TREE)
+    with ExitStack() as stack:
+        trainings = []
+        for number, script in enumerate(scripts):
+            own = folder / str(number)
+            own.mkdir()
+            words = script.replace("TREE", f"{PYTHON} -I -S {source} {own}")
+            trainings.append(Training(script, own, stack.enter_context(start(words, path, wrap))))
+        for training in trainings:
+            training.wait_until_ready()
+        for training in trainings:
+            terminate(training.process, wrap)
+        for training in trainings:
+            training.process.communicate(timeout=30)
+        return {
+            training.script: training.process.returncode if training.saved() == NAMES else training.saved()
+            for training in trainings
+        }
+
+
+SCRIPTS = {
+    "TREE; echo never": 143,
+    "exec TREE": 3,
+    "( TREE ); echo never": 143,
+    "TREE & wait": 143,
+    "TREE | cat": 143,
+    "trap : TERM; TREE; exit $?": 3,
+    "trap 'wait $!; exit 7' TERM; TREE & wait $!": 7,
+    "nohup TREE > /dev/null & wait": 143,
+}
+OWN_SESSIONS = {"TREE apart; echo never": 143, "TREE apart & wait": 143, "exec TREE apart": 3}
+LEFT = {"setsid TREE apart & wait": 143, "sh -c 'setsid TREE apart &'; sleep 60": 143}
+"""Scripts that put their training out of reach of the group's signals."""
+
+
+def test_every_process_of_a_training_saves_before_the_container_ends(
+    wrap: list[str], path: str, tmp_path: Path
+) -> None:
+    """Each one is told exactly once: a second signal would end it before it has saved."""
+    has_groups = shutil.which("setsid", path=path) is not None
+    expected = {**(SCRIPTS if has_groups else {}), **(OWN_SESSIONS if has_groups or wrap else {})}
+    # Only process 1 gets the orphans, and can tell them.
+    expected |= LEFT if has_groups and wrap else {}
+    if shutil.which("nohup", path=path) is None:
+        expected = {script: code for script, code in expected.items() if "nohup" not in script}
+    assert stop_trainings([*expected], path, wrap, tmp_path) == expected
+
+
+def test_a_training_that_is_piped_to_tee_can_still_write(wrap: list[str], path: str, tmp_path: Path) -> None:
+    """Were tee told to end, too, the first word about the checkpoint would break the pipe."""
+    if shutil.which("setsid", path=path) is None:
+        pytest.skip("without process groups the signal does not reach tee")
+    log = tmp_path / "log"
+    tee = os.path.realpath(shutil.which("tee") or "tee")
+    with start(f"{PYTHON} -c '{SAVES_ON_TERM}' 2>&1 | {tee} {log}", path, wrap) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        terminate(process, wrap)
+        out, _ = process.communicate(timeout=20)
+        assert out == "saving\nsaved\n"
+        assert log.read_text() == "ready\nsaving\nsaved\n"
