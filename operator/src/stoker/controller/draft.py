@@ -137,22 +137,11 @@ class Draft:
         record = self.record
         pending = record.state in {ReclaimState.WARNED, ReclaimState.RECLAIMING}
         if pending and record.deadline is not None:
-            warned = record.state is ReclaimState.WARNED
-            message = f"idle; reclaimed from {rfc3339(record.deadline)} on unless its GPUs work again"
-            return Fact(
-                type=ConditionType.RECLAIM_PENDING,
-                status=TRUE,
-                reason="Idle" if warned else "Reclaiming",
-                message=message if warned else record.reason,
-            )
+            reason = "Idle" if record.state is ReclaimState.WARNED else "Reclaiming"
+            return Fact(type=ConditionType.RECLAIM_PENDING, status=TRUE, reason=reason, message=record.reason)
         observed = record.state is ReclaimState.IDLE and record.action is ReclaimMode.OBSERVE
         reason = "ObserveOnly" if observed else record.state.value if record.state is not None else "NotLookedAt"
-        return Fact(
-            type=ConditionType.RECLAIM_PENDING,
-            status=FALSE,
-            reason=reason,
-            message=record.reason if observed else "",
-        )
+        return Fact(type=ConditionType.RECLAIM_PENDING, status=FALSE, reason=reason, message=record.reason)
 
 
 def _clamped(entry: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from stoker.models.finding import Finding, rfc3339
 from stoker.models.policy import EffectivePolicy
 from stoker.models.vocabulary import ReclaimMode, ReclaimState
 from stoker.reclaim.candidate import CALM, Candidate, Circumstances
-from stoker.reclaim.gates import Case, Hold, first_hold, later
+from stoker.reclaim.gates import Case, Hold, announced, first_hold, later
 from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.record import Record
 from stoker.reclaim.snoozing import snoozed
@@ -168,7 +168,7 @@ def _warn(case: Case) -> Decision:
     record = replace(
         case.record,
         state=after(case.record.state, Outcome.WARN),
-        reason=f"idle since {rfc3339(since)}; will be reclaimed at {rfc3339(deadline)} unless its GPUs work again",
+        reason=announced(deadline),
         rule=cause.rule,
         idle_since=since,
         warned_at=warned_at,

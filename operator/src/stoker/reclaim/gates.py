@@ -348,7 +348,7 @@ def _observed(case: Case, reason: str, change: str) -> Hold:
 
 def _brake_off(case: Case) -> Hold | None:
     # A look at metrics that may be wrong neither warns anybody nor acts; a warning that stands is not taken back.
-    return _obstructed(case, case.around.brake, Outcome.HELD if case.warning_stands else Outcome.RESTS)
+    return _obstructed(case.around.brake, Outcome.HELD if case.warning_stands else Outcome.RESTS)
 
 
 def _warned(case: Case) -> Hold | None:
@@ -363,7 +363,7 @@ def _deadline_passed(case: Case) -> Hold | None:
         return None
     return Hold(
         outcome=Outcome.HELD,
-        reason=f"idle; will be reclaimed at {rfc3339(deadline)} unless its GPUs work again",
+        reason=announced(deadline),
         until=deadline,
         change="use its GPUs, stoker snooze, or let the job end",
     )
@@ -378,17 +378,23 @@ def _schedule_open(case: Case) -> Hold | None:
 
 
 def _under_pressure(case: Case) -> Hold | None:
-    return _obstructed(case, case.around.pressure, Outcome.HELD) if case.settings.on_pressure_only else None
+    return _obstructed(case.around.pressure, Outcome.HELD) if case.settings.on_pressure_only else None
 
 
 def _within_bounds(case: Case) -> Hold | None:
-    return _obstructed(case, case.around.bounds, Outcome.HELD)
+    return _obstructed(case.around.bounds, Outcome.HELD)
 
 
-def _obstructed(case: Case, by: Obstruction | None, outcome: Outcome) -> Hold | None:
+def _obstructed(by: Obstruction | None, outcome: Outcome) -> Hold | None:
     if by is None:
         return None
-    return Hold(outcome=outcome, reason=f"idle; {by.reason}", until=by.until, change=by.change)
+    until = f" (until {rfc3339(by.until)})" if by.until is not None else ""
+    return Hold(outcome=outcome, reason=f"idle; {by.reason}{until}", until=by.until, change=by.change)
+
+
+def announced(deadline: datetime) -> str:
+    """What a warned job is told while its grace lasts."""
+    return f"idle; will be reclaimed at {rfc3339(deadline)} unless its GPUs work again"
 
 
 GATES = (

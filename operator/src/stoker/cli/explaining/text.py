@@ -57,7 +57,8 @@ class _Writer:
     def _answer(self, answer: Answer, *, is_decisive: bool) -> Iterator[str]:
         word, colour = MARKS[answer.holds]
         mark = self._style(f"{word:<5}", fg=colour, bold=is_decisive)
-        until = f" (until {rfc3339(answer.until)})" if answer.until is not None else ""
+        said = answer.until is None or rfc3339(answer.until) in answer.reason
+        until = "" if answer.until is None or said else f" (until {rfc3339(answer.until)})"
         why = f": {answer.reason}{until}" if answer.reason else ""
         yield from self._wrapped(f"    {mark}", f"{answer.demand}{why}", indent=9)
 
