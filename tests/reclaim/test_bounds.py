@@ -102,7 +102,8 @@ def test_no_sequence_of_reclaims_crashes_and_resumes_exceeds_the_bounds_in_any_w
     steps: list[tuple[str, int, str, int]], jobs: int, percent: int
 ) -> None:
     """A crash after the place is taken tries again under the same warning; a resume leads to another warning."""
-    now, places, done = NOW, (), list[Place]()
+    now, done = NOW, list[Place]()
+    places: tuple[Place, ...] = ()
     warned: dict[str, datetime] = {}
     bounds = limits(jobs=jobs, gpu_percent=percent)
     for uid, minutes, what, gpus in steps:

@@ -1,0 +1,90 @@
+"""What the brake sees of each look at the metrics: who works, who rests, and of whom nothing is known."""
+
+from collections.abc import Iterable
+
+from stoker.models.policy import EffectivePolicy
+from stoker.models.screen import MetricsUnavailable
+from stoker.models.vocabulary import UnknownReason
+from stoker.reclaim.brake import Sighting
+from tests.controller.test_scan import World
+
+
+class Witness:
+    """Keeps what it is shown, in place of brakes."""
+
+    def __init__(self, world: World) -> None:
+        self.looks: list[dict[str, Sighting]] = []
+        self._world = world
+        world.scanner._brakes = self  # type: ignore[assignment]  # noqa: SLF001
+
+    async def look(self, seen: Iterable[tuple[EffectivePolicy, Sighting]]) -> None:
+        assert not len(self._world.queue), "the brake is told before anything can be concluded"
+        self.looks.append({sighting.job.partition("/")[2]: sighting for _, sighting in seen})
+
+    @property
+    def last(self) -> dict[str, Sighting]:
+        return self.looks[-1]
+
+    @property
+    def states(self) -> dict[str, bool | None]:
+        return {name: sighting.works for name, sighting in self.last.items()}
+
+
+async def test_a_glance_tells_who_works_long_before_anybody_is_idle() -> None:
+    world = World()
+    witness = Witness(world)
+    for name in ("works", "rests", "silent"):
+        world.add(name)
+    world.add("young", started="2026-11-21T11:55:00Z")
+    world.add("not-ready", ready=False)
+    world.metrics.glances = {"works": 40.0, "young": 0.0, "not-ready": 0.0, "rests": 0.0}
+    await world.tick()
+    assert witness.states == {"works": True, "rests": False, "silent": None, "young": False, "not-ready": None}
+    assert not witness.last["young"].worked, "it has only just begun"
+
+
+async def test_one_pod_that_works_is_a_job_that_works_and_one_that_is_silent_leaves_it_unknown() -> None:
+    world = World()
+    witness = Witness(world)
+    world.add("job", pods=2, nodes=2)
+    world.metrics.glances = {"job": 0.0}
+    await world.tick()
+    assert witness.states == {"job": False}
+
+
+async def test_services_finished_jobs_and_what_is_being_reclaimed_are_not_shown() -> None:
+    world = World()
+    witness = Witness(world)
+    world.add("service", jobType="Serving")
+    world.add("reclaiming", status={"reclaim": {"state": "Reclaiming"}})
+    world.add("over", phase="Succeeded", status={"completionTime": "2026-11-21T11:59:00Z"})
+    world.add("job")
+    world.metrics.glances = dict.fromkeys(("service", "reclaiming", "over", "job"), 30.0)
+    await world.tick()
+    assert witness.states == {"job": True}
+
+
+async def test_without_metrics_nothing_is_known_of_anybody_and_without_jobs_that_is_told_too() -> None:
+    world = World()
+    witness = Witness(world)
+    await world.tick()
+    assert witness.looks == [{}]
+    world.add("job")
+    world.metrics.error = MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, "down")
+    await world.tick()
+    assert witness.states == {"job": None}
+
+
+async def test_of_the_past_a_first_look_knows_what_the_metrics_and_the_status_say() -> None:
+    world = World()
+    witness = Witness(world)
+    world.add("idle")
+    world.add("used", status={"utilization": {"averagePercent": 70}})
+    world.add("resumed", started="2026-11-21T11:30:00Z", status={"utilization": {"averagePercent": 70}})
+    world.add("unused", status={"utilization": {"averagePercent": 0}})
+    world.metrics.resting = {"idle"}
+    world.metrics.glances = dict.fromkeys(("used", "resumed", "unused"), 0.0)
+    await world.tick()
+    assert witness.last["idle"].rests_since is not None
+    worked = {name: sighting.worked for name, sighting in witness.last.items()}
+    assert worked == {"idle": True, "used": True, "resumed": False, "unused": False}
