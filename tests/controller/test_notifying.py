@@ -1,7 +1,7 @@
 """Messages are sent once each by the job's own record, whatever fails, and never hold anything up."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -35,7 +35,7 @@ class Box:
         self.channels = channels
         self.sent: list[tuple[str, Message]] = []
         self.failures: dict[str, str] = {}
-        self.meanwhile = lambda: None
+        self.meanwhile: Callable[[], None] = lambda: None
 
     def addresses(self, key: str, values: Mapping[str, str]) -> list[Address]:
         if key not in self.channels:

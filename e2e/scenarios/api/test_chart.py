@@ -180,6 +180,21 @@ def test_credentials_for_prometheus_are_mounted_from_the_secret_by_key(installed
     }
 
 
+def test_peoples_addresses_are_mounted_from_the_secret_and_reclaim_starts_without_it(installed: Cluster) -> None:
+    documents = rendered(installed, {"notification": {"secretName": "people"}})
+    pod = only(documents, "Deployment", "stoker-controller")["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    parsed = controller_command.make_context("controller", container["args"][2:])
+    assert str(parsed.params["notification_folder"]) == "/etc/stoker/notification"
+    mount = {"name": "notification", "mountPath": "/etc/stoker/notification", "readOnly": True}
+    assert mount in container["volumeMounts"]
+    [volume] = [volume["secret"] for volume in pod["volumes"] if volume["name"] == "notification"]
+    assert (volume["secretName"], volume["optional"]) == ("people", True)
+    roles = [one for one in documents if one["kind"] in {"Role", "ClusterRole"}]
+    assert not any("secrets" in rule["resources"] for role in roles for rule in role["rules"])
+    assert "notification" not in yaml.safe_dump(only(rendered(installed), "Deployment", "stoker-controller"))
+
+
 def test_both_processes_can_be_scraped_as_prometheus_finds_its_targets(installed: Cluster) -> None:
     documents = rendered(installed, {"controller": {"healthPort": 9081}, "metrics": {"podMonitor": {"enabled": True}}})
     for component, port in (("controller", "9081"), ("admission", "8081")):

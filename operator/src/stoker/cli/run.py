@@ -50,6 +50,8 @@ def run(log_level: str) -> None:
 @click.option(
     "--notification-folder",
     type=click.Path(path_type=Path, file_okay=False),
+    envvar="STOKER_NOTIFICATION_FOLDER",
+    show_envvar=True,
     help="Folder with the channels' addresses, a file each, that policies name; read again for each message.",
 )
 @click.option(

@@ -29,7 +29,7 @@ from stoker.subjects.wording import count
 
 logger = logging.getLogger(__name__)
 
-INTERVAL = 20.0
+INTERVAL = 10.0
 """Seconds between two looks whether a digest is due."""
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(minutes=30)
 """After a digest that nobody took; doubled each time."""
