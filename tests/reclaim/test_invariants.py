@@ -39,6 +39,8 @@ from tests.reclaim.cases import finding
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
+LOOKS = st.sampled_from([0, 0, 5, 10, 30])
+"""How long all is quiet after a change, in quarters of an hour."""
 PODS, GPUS = 2, 4
 """Pods of the job, and GPUs of each pod."""
 BRAKE = Obstruction(reason="so much turned idle at once")
@@ -141,7 +143,7 @@ class Cluster(RuleBasedStateMachine):
     def time_passes(self, minutes: int) -> None:
         self.now += minutes * MINUTE
 
-    @rule(looks=st.integers(4, 12))
+    @rule(looks=LOOKS)
     def a_quiet_time_under_the_controllers_eyes(self, looks: int) -> None:
         for _ in range(looks):
             self.now += 15 * MINUTE
@@ -205,9 +207,10 @@ class Cluster(RuleBasedStateMachine):
     def the_owner_takes_the_snooze_back(self) -> None:
         self.snooze = None
 
-    @rule(number=st.integers(0, 9))
-    def the_owner_resumes(self, number: int) -> None:
+    @rule(number=st.integers(0, 9), looks=LOOKS)
+    def the_owner_resumes(self, number: int, looks: int) -> None:
         self.word = f"word-{number}"
+        self.a_quiet_time_under_the_controllers_eyes(looks)
 
     @rule(
         category=st.sampled_from([None, Category.UNRELEASED_JOB, Category.UNRELEASED_JOB, Category.DATA_EXCHANGE]),
@@ -226,6 +229,7 @@ class Cluster(RuleBasedStateMachine):
         cooldown=st.sampled_from([0, 60, 300]),
         on_pressure_only=st.booleans(),
         schedule=st.sampled_from([(), (), (NIGHTS,)]),
+        looks=LOOKS,
     )
     def the_policy_is_edited(
         self,
@@ -236,6 +240,7 @@ class Cluster(RuleBasedStateMachine):
         cooldown: int,
         on_pressure_only: bool,
         schedule: tuple[ScheduleWindow, ...],
+        looks: int,
     ) -> None:
         self.edits += 1
         self.policy = replace(
@@ -251,19 +256,22 @@ class Cluster(RuleBasedStateMachine):
                 schedule=schedule,
             ),
         )
+        self.a_quiet_time_under_the_controllers_eyes(looks)
 
-    @rule(minutes=st.sampled_from([0, 30, 100]))
-    def an_exemption_is_given(self, minutes: int) -> None:
+    @rule(minutes=st.sampled_from([0, 30, 100]), looks=LOOKS)
+    def an_exemption_is_given(self, minutes: int, looks: int) -> None:
         selector = LabelSelector(match_labels={})
         exemption = Exemption(job_selector=selector, reason="a campaign", until=self.now + minutes * MINUTE)
         self.policy = replace(self.policy, exemptions=(exemption,))
+        self.a_quiet_time_under_the_controllers_eyes(looks)
 
     @rule(brake=st.sampled_from([None, None, BRAKE]), bounds=st.sampled_from([None, None, FULL]),
-          pressure=st.sampled_from([None, NOBODY_WAITS]))  # fmt: skip
+          pressure=st.sampled_from([None, NOBODY_WAITS]), looks=LOOKS)  # fmt: skip
     def the_cluster_changes(
-        self, brake: Obstruction | None, bounds: Obstruction | None, pressure: Obstruction | None
+        self, brake: Obstruction | None, bounds: Obstruction | None, pressure: Obstruction | None, looks: int
     ) -> None:
         self.around = Circumstances(brake=brake, bounds=bounds, pressure=pressure)
+        self.a_quiet_time_under_the_controllers_eyes(looks)
 
     # ------------------------------------------------------------------------------------------------ the controller
 

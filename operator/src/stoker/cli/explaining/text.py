@@ -68,8 +68,8 @@ class _Writer:
         yield (label + rows[0]).rstrip()
         yield from (" " * space + row for row in rows[1:])
 
-    def _style(self, text: str, **style: str | bool | None) -> str:
-        return click.style(text, **style) if self._screen.colour else text  # type: ignore[arg-type]
+    def _style(self, text: str, *, fg: str | None = None, bold: bool | None = None) -> str:
+        return click.style(text, fg=fg, bold=bold) if self._screen.colour else text
 
 
 def _facts(one: Standing) -> Iterator[tuple[str, str]]:
