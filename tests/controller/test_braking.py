@@ -57,7 +57,7 @@ class World:
 
     def status(self, name: str = "default") -> dict[str, Any]:
         raw = self.api.objects[POLICIES, None, name]
-        spec = {"namespaceSelector": {}} if name != "default" else {}
+        spec: dict[str, Any] = {"namespaceSelector": {}} if name != "default" else {}
         assert violations(UtilizationPolicy, {**raw, "spec": spec}) == []
         status: dict[str, Any] = raw.get("status", {})
         return status

@@ -15,7 +15,7 @@ class Witness:
     def __init__(self, world: World) -> None:
         self.looks: list[dict[str, Sighting]] = []
         self._world = world
-        world.scanner._brakes = self  # type: ignore[assignment]  # noqa: SLF001
+        world.scanner._brakes = self  # type: ignore[assignment]
 
     async def look(self, seen: Iterable[tuple[EffectivePolicy, Sighting]]) -> None:
         assert not len(self._world.queue), "the brake is told before anything can be concluded"
@@ -41,15 +41,6 @@ async def test_a_glance_tells_who_works_long_before_anybody_is_idle() -> None:
     await world.tick()
     assert witness.states == {"works": True, "rests": False, "silent": None, "young": False, "not-ready": None}
     assert not witness.last["young"].worked, "it has only just begun"
-
-
-async def test_one_pod_that_works_is_a_job_that_works_and_one_that_is_silent_leaves_it_unknown() -> None:
-    world = World()
-    witness = Witness(world)
-    world.add("job", pods=2, nodes=2)
-    world.metrics.glances = {"job": 0.0}
-    await world.tick()
-    assert witness.states == {"job": False}
 
 
 async def test_services_finished_jobs_and_what_is_being_reclaimed_are_not_shown() -> None:
