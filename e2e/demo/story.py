@@ -16,6 +16,7 @@ from e2e.telemetry.stack import SIMULATION
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
+SNOOZE = "15s"
 REPORT = ROOT / "build" / "demo-report.html"
 """Stays when the cluster is gone, to be opened in a browser."""
 
@@ -133,7 +134,7 @@ class Story:
         narrator.run("kubectl describe dljob gpt-small", show=_status_part)
 
     def reclaim(self) -> None:
-        """Observed, warned, suspended; and who waited gets the GPUs."""
+        """Observed, warned, snoozed, warned anew, suspended; and who waited gets the GPUs."""
         narrator = self.narrator
         narrator.chapter("GPUs that nobody uses are given back")
         narrator.run("kubectl apply -f examples/deepspeed-single-node.yaml")
@@ -146,10 +147,15 @@ class Story:
             'kubectl get dljob gpt-unreleased -o jsonpath=\'{range .status.conditions[?(@.type=="ReclaimPending")]}'
             "{.reason}: {.message}{end}'"
         )
-        narrator.say("A minute of grace: whoever still needs it may use it, or snooze it. Nobody does.")
+        narrator.say("Its owner still wants to look at something. (Hours, elsewhere; seconds here.)")
+        narrator.run(f'stoker snooze gpt-unreleased --for {SNOOZE} --reason "reading its last samples"')
+        narrator.wait("it is snoozed, the warning is off", self._is_snoozed, timeout=20)
+        narrator.run("stoker explain gpt-unreleased", show=_first_lines)
+        narrator.wait("the snooze is over, gpt-unreleased is warned anew", self._is_warned_after_snooze, timeout=60)
+        narrator.say("A minute of grace again: whoever still needs it may use it. Nobody does.")
         narrator.wait(
-            "gpt-unreleased is suspended",
-            lambda: self._status("gpt-unreleased").get("phase") == "Reclaimed",
+            "gpt-unreleased is suspended, its pod has ended, its GPUs are free",
+            lambda: self._reclaim_state("gpt-unreleased") == "Reclaimed",
             timeout=100,
         )
         narrator.wait(
@@ -209,9 +215,23 @@ class Story:
         state: str | None = self._status(name).get("reclaim", {}).get("state")
         return state
 
+    def _is_snoozed(self) -> bool:
+        record = self._status("gpt-unreleased").get("reclaim", {})
+        return record.get("state") == "Snoozed" and "deadline" not in record
+
+    def _is_warned_after_snooze(self) -> bool:
+        record = self._status("gpt-unreleased").get("reclaim", {})
+        until = datetime.fromisoformat(record["snoozedUntil"])
+        return record.get("state") == "Warned" and datetime.fromisoformat(record["warnedAt"]) >= until
+
     def _waits(self, name: str) -> bool:
         conditions = self._status(name).get("conditions", [])
         return any(one["type"] == "PodsReady" and one["reason"] == "Unschedulable" for one in conditions)
+
+
+def _first_lines(text: str) -> str:
+    """What stands before the list of all conditions."""
+    return text.partition("\n\n")[0]
 
 
 def _status_part(text: str) -> str:
