@@ -154,6 +154,19 @@ async def test_an_intent_whose_workload_was_not_reached_is_no_deed() -> None:
     assert world.workload["spec"].get("active") is not False
 
 
+async def test_nothing_is_decided_while_nobody_knows_whether_the_deed_is_done() -> None:
+    world = Queue({"phase": "Running", "reclaim": {**TAKEN, "deadline": "2026-11-21T11:00:00Z"}})
+    world.put_job(suspend=True, annotations={MARK: "reclaim"})
+    world.put_workload(active=False, by="reclaim")
+    world.error = "list workloads", UnavailableError("list", code=500, reason="InternalError")
+    assert await world.reconcile() == LOOK_AGAIN
+    assert world.status["reclaim"]["state"] == "Reclaiming"
+    assert "not known" in world.status["reclaim"]["reason"]
+    world.error = None
+    await world.reconcile()
+    assert (world.status["phase"], world.status["reclaim"]["state"]) == ("Reclaimed", "Reclaimed")
+
+
 async def test_a_reclaimed_workload_that_somebody_activates_is_resumed_not_deactivated_again() -> None:
     world = Queue({"reclaim": {**TAKEN, "state": "Reclaimed"}})
     world.put_job(suspend=True, annotations={MARK: "reclaim"})

@@ -317,7 +317,10 @@ class Reconciler:
             unsuspendable=this.unsuspendable,
         )
         decision = Decision(record=this.record)
-        if child is not None and not reclaimed:
+        if this.unsuspendable is not None and this.record.state is ReclaimState.RECLAIMING:
+            reason = f"it is not known whether it is suspended: {this.unsuspendable}"
+            decision = Decision(record=replace(this.record, reason=reason))
+        elif child is not None and not reclaimed:
             idle = this.look.idleness if this.look is not None else None
             decision = await self._reclaimer.decide(job, child, this.pods, this.told, idle, this.record)
             if decision.step is Step.RECLAIM and not this.is_examined:
