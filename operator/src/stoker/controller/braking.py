@@ -109,7 +109,8 @@ class Brakes:
             message = f"Jobs may be reclaimed under the policy again: {why}."
             reason, kind, number = NoticeReason.RELEASED, "Normal", len(before.rests)
             logger.warning("UtilizationPolicy %s: %s", name, message)
-        self._audit.of_policy(name, reason, message, {"jobsAtRest": number, "stoppedAt": episode})
+        revision = f"{name}@{raw['metadata']['generation']}"
+        self._audit.of_policy(revision, reason, message, {"jobsAtRest": number, "stoppedAt": episode})
         event = Event(
             type="Warning" if kind == "Warning" else "Normal",
             reason=reason.value,

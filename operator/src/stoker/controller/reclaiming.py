@@ -250,13 +250,14 @@ class Reclaimer:
         )
 
 
-def owners_word(job: DLJob, record: Record, now: datetime) -> Resumption:
-    """What the owner's annotation or spec.suspend say beyond what the record has taken."""
+def owners_word(job: DLJob, record: Record, now: datetime, *, deleted: bool = False) -> Resumption:
+    """What the owner's annotation or spec.suspend say beyond what the record has taken. `deleted`: its Job is gone."""
     return resumed(
         record,
         annotation=job.metadata.annotations.get(RESUME_ANNOTATION),
         suspend=bool(job.spec.suspend),
         observed_suspend=job.status.observed_suspend if job.status is not None else None,
+        deleted=deleted,
         now=now,
     )
 
@@ -299,10 +300,11 @@ def freed(
 def deed(record: Record, now: datetime) -> Record:
     """The record of a job that has been reclaimed."""
     since = rfc3339(record.idle_since) if record.idle_since is not None else "unknown"
+    warned = rfc3339(record.warned_at) if record.warned_at is not None else "unknown"
     how = "its Job was deleted" if record.action is ReclaimMode.DELETE else "suspended; stoker resume brings it back"
     return replace(
         record, state=after(record.state, Outcome.FREED), reclaimed_at=now, reason=f"idle since {since}; {how}"
-    ).remembering(now, f"reclaimed: idle since {since}")
+    ).remembering(now, f"reclaimed: idle since {since}, warned at {warned}, {record.policy or 'no policy'}")
 
 
 def deed_notice(job: DLJob, record: Record) -> Notice:

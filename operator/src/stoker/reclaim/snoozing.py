@@ -45,8 +45,9 @@ def snoozed(
     if until <= now:
         return taken, ()
     why = f": {job.snooze_reason}" if job.snooze_reason else ""
-    words = f"snoozed until {rfc3339(min(until, longest))}{why}"
-    taken = replace(taken, snoozes=record.snoozes + 1).remembering(now, words)
+    taken = replace(taken, snoozes=record.snoozes + 1)
+    granted = f"snoozed until {rfc3339(min(until, longest))}, asked for {rfc3339(until)}, {policy.revision}"
+    taken = taken.remembering(now, f"{granted}{why}")
     numbers: dict[str, str | int | float] = {
         "until": rfc3339(min(until, longest)),
         "asked": rfc3339(until),
