@@ -180,6 +180,18 @@ async def test_a_deleted_job_whose_pods_still_end_is_not_reclaimed_yet() -> None
     assert (suspended["status"], suspended["reason"]) == ("False", "Terminating")
 
 
+async def test_a_word_that_comes_after_the_deletion_brings_nothing_back() -> None:
+    """The job ends as reclaimed, not as one whose Job somebody else has deleted."""
+    record = {"state": "Reclaiming", "action": "Delete", "warnedAt": "2026-11-21T11:00:00Z"}
+    world = World(status={"jobUID": JOB_UID, "reclaim": record})
+    world.put_pods(pod(terminating=True))
+    world.api.objects[DLJOBS, "team", "bert"]["metadata"]["annotations"] = {"stoker.dev/resume": "please"}
+    world.store.dljobs.put(world.api.store(DLJOBS, "team", world.api.objects[DLJOBS, "team", "bert"]))
+    await world.reconcile()
+    assert (world.status["phase"], world.status["reclaim"]["state"]) == ("Reclaimed", "Reclaiming")
+    assert world.status["reclaim"]["handledResume"] == "please"
+
+
 async def test_a_job_that_reclaim_deleted_keeps_its_final_figures() -> None:
     """Its last examination comes when it is gone already."""
     times = {"warnedAt": "2026-11-21T11:00:00Z", "reclaimedAt": "2026-11-21T11:30:00Z"}

@@ -88,3 +88,11 @@ def test_a_job_whose_job_was_deleted_is_not_resumable() -> None:
     gone = Record(state=ReclaimState.RECLAIMED, action=ReclaimMode.DELETE)
     word = resumed(gone, annotation="please", suspend=False, observed_suspend=True, now=NOW)
     assert word.record.state is ReclaimState.RECLAIMED
+
+
+@pytest.mark.parametrize("deleted, state", [(True, ReclaimState.RECLAIMING), (False, ReclaimState.ACTIVE)])
+def test_a_deletion_can_be_called_off_until_it_is_done(deleted: bool, state: ReclaimState) -> None:
+    intent = Record(state=ReclaimState.RECLAIMING, action=ReclaimMode.DELETE, warned_at=NOW, deadline=NOW)
+    word = resumed(intent, annotation="stop", suspend=False, observed_suspend=False, now=NOW, deleted=deleted)
+    assert (word.record.state, bool(word.notices)) == (state, not deleted)
+    assert word.record.handled_resume == "stop"

@@ -194,10 +194,11 @@ class Reconciler:
     # ------------------------------------------------------------------------------------------ a job that is not over
 
     async def _drive(self, raw: Object, job: DLJob) -> float | None:
-        raw, job, record = await self._take_word(raw, job)
-        verdict = await self._manifests.review(job)
+        record = Record.from_status(job.status.reclaim if job.status is not None else None)
         # After an intent the deed may be done though its answer was lost, and the watch may not have told of it yet.
         child = await self._children.find(job, afresh=record.state is ReclaimState.RECLAIMING)
+        raw, job, record = await self._take_word(raw, job, record, child)
+        verdict = await self._manifests.review(job)
         before = recorded(job)
         this = Pass(
             raw=raw,
@@ -238,13 +239,13 @@ class Reconciler:
         message = f"stoker could not analyse this job {what}, and the policy's onNotAnalysed is Deny"
         return Obstacle(reason="NotAnalysed", message=f"{message}; it is tried again")
 
-    async def _take_word(self, raw: Object, job: DLJob) -> tuple[Object, DLJob, Record]:
+    async def _take_word(
+        self, raw: Object, job: DLJob, record: Record, child: Object | None
+    ) -> tuple[Object, DLJob, Record]:
         """Take the owner's word to resume. It is written down before it is acted upon: a crash in between changes
         nothing.
         """
-        status = job.status
-        record = Record.from_status(status.reclaim if status is not None else None)
-        word = owners_word(job, record, self._clock.now())
+        word = owners_word(job, record, self._clock.now(), deleted=is_taken(record, child, None))
         if word.notices:
             raw, job = await self._resumed(raw, job, word)
         return raw, job, word.record

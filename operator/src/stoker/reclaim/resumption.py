@@ -22,17 +22,25 @@ class Resumption:
 
 
 def resumed(
-    record: Record, *, annotation: str | None, suspend: bool, observed_suspend: bool | None, now: datetime
+    record: Record,
+    *,
+    annotation: str | None,
+    suspend: bool,
+    observed_suspend: bool | None,
+    now: datetime,
+    deleted: bool = False,
 ) -> Resumption:
     """Take a new resume annotation, or spec.suspend's change from true to false, into the record.
 
-    Such a word ends a warning as well, and starts the policy's cooldown. A job whose Job was deleted stays as it is.
+    Such a word ends a warning as well, and starts the policy's cooldown. A job whose Job reclaim has `deleted` stays as
+    it is, also while its pods end.
     """
     asked = annotation is not None and annotation != record.handled_resume
     edge = observed_suspend is True and not suspend
     if asked:
         record = replace(record, handled_resume=annotation)
-    for_good = record.state is ReclaimState.RECLAIMED and record.action is ReclaimMode.DELETE
+    done = record.state is ReclaimState.RECLAIMED or (deleted and record.state is ReclaimState.RECLAIMING)
+    for_good = done and record.action is ReclaimMode.DELETE
     concerned = record.state in ON_THE_WAY or record.has_warning
     if not (asked or edge) or not concerned or for_good:
         return Resumption(record=record)
