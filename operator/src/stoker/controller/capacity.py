@@ -1,18 +1,17 @@
-"""The cluster's nodes, what runs on some of them, and what waits for GPUs: read only when a job is due, and kept for
-seconds.
-"""
+"""The cluster's nodes, what runs on some of them, and what waits for GPUs: read only when a job is due."""
 
 import asyncio
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
 from stoker.adapters.clock import Clock
-from stoker.adapters.kubernetes import NODES, PODS, KubernetesApi, Object
+from stoker.adapters.kubernetes import NODES, PODS, ApiError, KubernetesApi, Object
 from stoker.models.finding import parse_time
 from stoker.reclaim.pressure import (
     NAME_FIELD,
@@ -27,7 +26,7 @@ from stoker.reclaim.pressure import (
 )
 
 NODES_KEPT = timedelta(minutes=1)
-PODS_KEPT = timedelta(seconds=5)
+FAILURE_KEPT = timedelta(seconds=5)
 READ_AT_ONCE = 8
 KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
 UNITS: Mapping[str, Fraction] = {
@@ -39,14 +38,19 @@ UNITS: Mapping[str, Fraction] = {
 _QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)")
 
 
+class Unreadable(Exception):  # noqa: N818 - it states a condition, which is told as a reason
+    """Nodes or pods could not be read, or hold what nobody understands."""
+
+
 class Capacity:
-    """Reads them. Every method may raise ApiError."""
+    """Reads them. Every method may raise Unreadable; what could not be read is not asked for again at once."""
 
     def __init__(self, api: KubernetesApi, clock: Clock) -> None:
         self._api = api
         self._clock = clock
         self._nodes: tuple[datetime, tuple[Node, ...], dict[str, int]] | None = None
-        self._waiting: tuple[datetime, tuple[Waiting, ...]] | None = None
+        self._failed: tuple[datetime, str] | None = None
+        """When nodes could not be read, and why."""
         self._lock = asyncio.Lock()
 
     async def gpus(self) -> Mapping[str, int]:
@@ -59,12 +63,9 @@ class Capacity:
 
     async def waiting(self) -> Sequence[Waiting]:
         """The pending pods that wait for a node, by owner; see `demand_of` for those that can't be judged."""
-        async with self._lock:
-            now = self._clock.now()
-            if self._waiting is None or now - self._waiting[0] >= PODS_KEPT:
-                pods, _ = await self._api.list(PODS, fields="status.phase=Pending")
-                self._waiting = now, tuple(waiting_of(pods))
-            return self._waiting[1]
+        pods = await self._pods("status.phase=Pending")
+        with _understood():
+            return waiting_of(pods)
 
     async def with_room(self, nodes: Iterable[Node], *, leaving: frozenset[str]) -> list[Node]:
         """The nodes with what is free on them. What pods hold that are ending, or whose owner is `leaving` (by uid),
@@ -74,28 +75,61 @@ class Capacity:
 
         async def read(node: Node) -> Node:
             async with gate:
-                pods, _ = await self._api.list(PODS, fields=f"spec.nodeName={node.name}")
+                pods = await self._pods(f"spec.nodeName={node.name}")
             held: Amounts = {}
             for pod in pods:
-                if pod["spec"].get("nodeName") == node.name and not _is_leaving(pod, leaving):
+                if not _is_leaving(pod, leaving):
                     held = added(held, requests_of(pod))
             return replace(node, room=added(node.room, held, -1))
 
-        return list(await asyncio.gather(*map(read, nodes)))
+        with _understood():
+            return list(await asyncio.gather(*map(read, nodes)))
+
+    async def _pods(self, fields: str) -> list[Object]:
+        with _understood():
+            pods, _ = await self._api.list(PODS, fields=fields)
+        return pods
 
     async def _read_nodes(self) -> tuple[datetime, tuple[Node, ...], dict[str, int]]:
         async with self._lock:
             now = self._clock.now()
-            if self._nodes is None or now - self._nodes[0] >= NODES_KEPT:
-                listed, _ = await self._api.list(NODES)
-                gpus: Counter[str] = Counter()
-                for raw in listed:
-                    for name, amount in amounts(raw.get("status", {}).get("allocatable")).items():
-                        if "/" in name:
-                            gpus[name] += int(amount)
-                takes_pods = tuple(node_of(raw) for raw in listed if not raw.get("spec", {}).get("unschedulable"))
-                self._nodes = now, takes_pods, dict(gpus)
+            if self._nodes is not None and now - self._nodes[0] < NODES_KEPT:
+                return self._nodes
+            if self._failed is not None and now - self._failed[0] < FAILURE_KEPT:
+                raise Unreadable(self._failed[1])
+            try:
+                with _understood():
+                    listed, _ = await self._api.list(NODES)
+                    self._nodes = now, tuple(map(node_of, filter(_takes_pods, listed))), _devices(listed)
+            except Unreadable as error:
+                self._failed = now, str(error)
+                raise
             return self._nodes
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    """Whatever keeps the answer from being read is one error, with a reason for people."""
+    try:
+        yield
+    except ApiError as error:
+        raise Unreadable(str(error)) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise Unreadable(f"an object that is not understood ({error})") from error
+
+
+def _takes_pods(node: Mapping[str, Any]) -> bool:
+    return not node.get("spec", {}).get("unschedulable")
+
+
+def _devices(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """How many of each extended resource the nodes have together."""
+    total: Counter[str] = Counter()
+    for node in nodes:
+        for name, amount in amounts(node.get("status", {}).get("allocatable")).items():
+            if "/" in name:
+                total[name] += int(amount)
+    return dict(total)
 
 
 def node_of(raw: Mapping[str, Any]) -> Node:

@@ -7,16 +7,16 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import ValidationError
 
 from stoker.adapters.clock import Clock
-from stoker.adapters.kubernetes import POLICIES, ApiError, ConflictError, KubernetesApi, Object
+from stoker.adapters.kubernetes import POLICIES, ConflictError, KubernetesApi, Object
 from stoker.controller.braking import Brakes
-from stoker.controller.capacity import Capacity, requests_of
+from stoker.controller.capacity import Capacity, Unreadable, requests_of
 from stoker.controller.policies import Policies
 from stoker.controller.store import Key, Store
 from stoker.models.dljob import DLJob
@@ -45,6 +45,15 @@ what runs on a node is one request.
 """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pressed:
+    """The `jobs` that somebody waits for, by their uids, as found out `at`; `unread` says why that was not possible."""
+
+    at: datetime
+    jobs: frozenset[str] = frozenset()
+    unread: str = ""
+
+
 class ClusterSurroundings:
     """Reads them from the cluster. Of the DLJobs it follows those that are warned."""
 
@@ -68,8 +77,7 @@ class ClusterSurroundings:
         self._warned: dict[Key, DLJob] = {}
         self._kept_free: dict[str, float] = {}
         """Of each policy with a place that nobody has taken: since when, by the steady clock."""
-        self._pressed: tuple[datetime, frozenset[str]] | None = None
-        """When it was found out last, and for which jobs there is pressure."""
+        self._pressed: Pressed | None = None
         self._asking = asyncio.Lock()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         store.dljobs.follow(self._changed)
@@ -152,8 +160,8 @@ class ClusterSurroundings:
         unread, gpus = "", None
         try:
             gpus = await self._capacity.gpus()
-        except ApiError as error:
-            unread = f"nodes: {error.reason}"
+        except Unreadable as error:
+            unread = str(error)
         reclaim = policy.reclaim
         return Limits(
             window=reclaim.window,
@@ -167,41 +175,35 @@ class ClusterSurroundings:
 
     async def _pressure(self, job: DLJob, claim: Claim) -> Obstruction | None:
         """Why the job's GPUs are of no use to anybody now."""
-        try:
-            async with self._asking:
-                if self._pressed is None or self._clock.now() - self._pressed[0] >= PRESSURE_KEPT:
-                    self._pressed = self._clock.now(), await self._find_pressed()
-        except (ApiError, ValueError) as error:
-            return Obstruction(reason=f"who waits for GPUs can't be read: {error}")
-        if claim.job_uid in self._pressed[1]:
+        async with self._asking:
+            if self._pressed is None or self._clock.now() - self._pressed.at >= PRESSURE_KEPT:
+                self._pressed = await self._find_pressed()
+        if claim.job_uid in self._pressed.jobs:
             return None
+        if self._pressed.unread:
+            return Obstruction(reason=f"who waits for GPUs can't be read: {self._pressed.unread}")
         return Obstruction(
             reason=f"nobody who waits for {job.spec.gpu_resource} would fit where it runs",
             change="a pending pod that asks for these GPUs and would then fit",
         )
 
-    async def _find_pressed(self) -> frozenset[str]:
+    async def _find_pressed(self) -> Pressed:
         """Of the due jobs that are reclaimed on pressure only, those that somebody waits for."""
-        jobs: dict[str, DLJob] = {}
-        claims: list[Claim] = []
-        for job in self._warned.values():
-            policy = self._policies.of(job.namespace)
-            claim = self._claim(job, _record(job), policy)
-            if claim is not None and policy.reclaim.of(job.traits).on_pressure_only:
-                jobs[job.uid] = job
-                claims.append(claim)
-        due = in_order(claims, self._clock.now())
+        now = self._clock.now()
+        jobs = {job.uid: job for job, _ in self._due(on_pressure=True)}
+        due = in_order((claim for _, claim in self._due(on_pressure=True)), now)
         resources = {claim.resource for claim in due}
-        waiting = [one for one in await self._capacity.waiting() if one.asks_for(resources)][:OWNERS]
-        nodes = [node for node in await self._capacity.nodes() if any(one.may_run_on(node) for one in waiting)]
-        names = {node.name for node in nodes}
-        gains = [gain for claim in due if names & (gain := self._gain(jobs[claim.job_uid])).by_node.keys()][:GAINS]
-        if not gains:
-            return frozenset()
-        gained = {name for gain in gains for name in gain.by_node}
-        nearest = sorted(nodes, key=lambda node: node.name not in gained)[:NODES_READ]
-        roomy = await self._capacity.with_room(nearest, leaving=self._leaving())
-        return await asyncio.to_thread(pressed, waiting, roomy, gains)
+        try:
+            waiting = [one for one in await self._capacity.waiting() if one.asks_for(resources)][:OWNERS]
+            nodes = [node for node in await self._capacity.nodes() if any(one.may_run_on(node) for one in waiting)]
+            names = {node.name for node in nodes}
+            gains = [gain for claim in due if names & (gain := self._gain(jobs[claim.job_uid])).by_node.keys()][:GAINS]
+            gained = {name for gain in gains for name in gain.by_node}
+            nearest = sorted(nodes, key=lambda node: node.name not in gained)[:NODES_READ] if gains else []
+            roomy = await self._capacity.with_room(nearest, leaving=self._leaving())
+        except Unreadable as error:
+            return Pressed(at=now, unread=str(error))
+        return Pressed(at=now, jobs=await asyncio.to_thread(pressed, waiting, roomy, gains))
 
     def _gain(self, job: DLJob) -> Gain:
         """What its pods hold."""
@@ -232,24 +234,36 @@ class ClusterSurroundings:
             self._warned[key] = DLJob.model_validate(raw)
 
     async def _claims(self, name: str) -> list[Claim]:
-        """The claims under a policy that wait for nothing but a place. Every condition that a warned job may fail but
-        these ends its warning, and is seen in its status.
+        """The claims under a policy that wait for nothing but a place."""
+        claims = [claim for job, claim in self._due(on_pressure=False) if self._is_under(job, name)]
+        pressed = [
+            claim
+            for job, claim in self._due(on_pressure=True)
+            if self._is_under(job, name) and await self._pressure(job, claim) is None
+        ]
+        return claims + pressed
+
+    def _due(self, *, on_pressure: bool) -> list[tuple[DLJob, Claim]]:
+        """The warned jobs that are reclaimed on pressure only, or the others, with what they claim. Every condition
+        that a warned job may fail, but its schedule and what this module says, ends its warning or its state.
         """
         now = self._clock.now()
-        claims: list[Claim] = []
-        for key, job in list(self._warned.items()):
-            policy = self._policies.of(key.namespace)
-            claim = self._claim(job, _record(job), policy)
-            if policy.counts_in != name or claim is None:
-                continue
+        found: list[tuple[DLJob, Claim]] = []
+        for key, job in self._warned.items():
+            policy, record = self._policies.of(key.namespace), _record(job)
             settings = policy.reclaim.of(job.traits)
+            claim = self._claim(job, record, policy)
+            if claim is None or record.state is not ReclaimState.WARNED or settings.on_pressure_only is not on_pressure:
+                continue
             job_type = job.job_type if policy.trusted_job_types else JobType.TRAINING
-            if settings.mode is ReclaimMode.OBSERVE or not settings.open_at(now, job_type):
-                continue
-            if settings.on_pressure_only and await self._pressure(job, claim) is not None:
-                continue
-            claims.append(claim)
-        return claims
+            acts = settings.mode is not ReclaimMode.OBSERVE and settings.open_at(now, job_type)
+            name = policy.counts_in
+            if acts and name is not None and self._brakes.obstruction(name) is None:
+                found.append((job, claim))
+        return found
+
+    def _is_under(self, job: DLJob, name: str) -> bool:
+        return self._policies.of(job.namespace).counts_in == name
 
     def _claim(self, job: DLJob, record: Record, policy: EffectivePolicy) -> Claim | None:
         """What a warned job claims."""
