@@ -2,8 +2,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stoker.adapters.kubernetes import LEASES, UnavailableError
-from stoker.controller.elector import DURATION, RENEW_DEADLINE, REQUEST_TIMEOUT, RETRY, Elector, LeadershipLostError
+from stoker.adapters.kubernetes import JOBS, LEASES, UnavailableError
+from stoker.controller.elector import (
+    DURATION,
+    RENEW_DEADLINE,
+    REQUEST_TIMEOUT,
+    RETRY,
+    Elector,
+    LeadersApi,
+    LeadershipLostError,
+)
 from tests.controller.cluster import FakeApi, failing
 
 DOWN = UnavailableError("replace", code=None, reason="ConnectionRefused")
@@ -138,3 +146,27 @@ async def test_release_without_a_lease_asks_nobody() -> None:
     api = FakeApi()
     await elector(api, HeldClock()).release()
     assert not api.requests
+
+
+async def test_a_process_that_stood_still_writes_nothing_however_far_it_had_come() -> None:
+    """It is stopped between its look and its deed; before its next renewal it knows by its steady clock alone."""
+    api = FakeApi()
+    api.store(JOBS, "team", {"metadata": {"name": "job", "namespace": "team"}, "spec": {"suspend": False}})
+    clock = HeldClock()
+    first = elector(api, clock)
+    await first.acquire()
+    leaders = LeadersApi(api, lambda: first.is_leader)
+    body = {"spec": {"suspend": True}}
+    assert (await leaders.patch(JOBS, "team", "job", body))["spec"]["suspend"]
+    clock.seconds += RENEW_DEADLINE
+    before = await api.get(JOBS, "team", "job")
+    for write in (
+        leaders.create(JOBS, "team", {"metadata": {"name": "other"}}),
+        leaders.patch(JOBS, "team", "job", {"spec": {"suspend": False}}),
+        leaders.replace(JOBS, "team", "job", before),
+        leaders.delete(JOBS, "team", "job", uid=before["metadata"]["uid"]),
+    ):
+        with pytest.raises(UnavailableError, match="NotLeading"):
+            await write
+    assert await leaders.get(JOBS, "team", "job") == before
+    assert (await leaders.list(JOBS, "team"))[0] == [before]

@@ -8,7 +8,7 @@ are for people, so skewed clocks do no harm.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC
 from typing import Any
 
@@ -21,6 +21,8 @@ from stoker.adapters.kubernetes import (
     KubernetesApi,
     NotFoundError,
     Object,
+    Resource,
+    UnavailableError,
 )
 
 logger = logging.getLogger(__name__)
@@ -150,3 +152,61 @@ class Elector:
             "metadata": lease["metadata"],
             "spec": spec,
         }
+
+
+class LeadersApi:
+    """The API as the leader sees it; implements KubernetesApi. It writes nothing once another may lead: a process that
+    stood still for a while (a frozen machine, a stopped process) goes on in the midst of what it did, and learns only
+    by its next renewal that it leads no more.
+    """
+
+    def __init__(self, api: KubernetesApi, may_write: Callable[[], bool]) -> None:
+        self._api = api
+        self._may_write = may_write
+
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
+        return await self._api.get(resource, namespace, name)
+
+    async def list(
+        self, resource: Resource, namespace: str | None = None, *, labels: str | None = None, fields: str | None = None
+    ) -> tuple[list[Object], str]:
+        return await self._api.list(resource, namespace, labels=labels, fields=fields)
+
+    async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> Object:
+        self._check("create")
+        return await self._api.create(resource, namespace, body)
+
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+    ) -> Object:
+        self._check("patch")
+        return await self._api.patch(resource, namespace, name, body, subresource=subresource)
+
+    async def replace(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+        timeout: float | None = None,
+    ) -> Object:
+        self._check("replace")
+        return await self._api.replace(resource, namespace, name, body, subresource=subresource, timeout=timeout)
+
+    async def delete(
+        self, resource: Resource, namespace: str | None, name: str, *, uid: str, resource_version: str | None = None
+    ) -> None:
+        self._check("delete")
+        await self._api.delete(resource, namespace, name, uid=uid, resource_version=resource_version)
+
+    def _check(self, verb: str) -> None:
+        if not self._may_write():
+            raise UnavailableError(verb, code=None, reason="NotLeading")

@@ -26,7 +26,7 @@ from stoker.controller.braking import Brakes
 from stoker.controller.children import Children
 from stoker.controller.circumstances import ClusterSurroundings
 from stoker.controller.digest import Digests
-from stoker.controller.elector import Elector, LeadershipLostError
+from stoker.controller.elector import Elector, LeadersApi, LeadershipLostError
 from stoker.controller.looks import Looks
 from stoker.controller.manifests import Manifests
 from stoker.controller.notifying import Notifier
@@ -92,9 +92,11 @@ async def serve(settings: ControllerSettings) -> None:
     leading = asyncio.Event()
     told = ControllerMetrics()
     async with AsyncExitStack() as stack:
-        api = await stack.enter_async_context(await Kubernetes.connect())
+        kubernetes = await stack.enter_async_context(await Kubernetes.connect())
+        elector = Elector(kubernetes, clock, namespace=settings.namespace, name=LEASE, identity=identity)
+        api = LeadersApi(kubernetes, lambda: elector.is_leader or not settings.leader_elect)
         metrics = await stack.enter_async_context(PrometheusSource(settings.prometheus, observer=told))
-        resync = Resync(api, store, queue, clock)
+        resync = Resync(kubernetes, store, queue, clock)
         children, policies = Children(api, store), Policies(store.policies, store.namespaces)
         policies.follow(queue_jobs(store, queue))
         manifests = Manifests(policies, clock)
@@ -122,7 +124,7 @@ async def serve(settings: ControllerSettings) -> None:
             interval=settings.scan_interval,
             brakes=brakes,
             meter=told,
-            logs=PodLogs(api, clock),
+            logs=PodLogs(kubernetes, clock),
         )
         surroundings = Surroundings(
             scrape_interval=settings.scrape_interval, minimum_warning_grace=settings.minimum_warning_grace
@@ -140,7 +142,6 @@ async def serve(settings: ControllerSettings) -> None:
                 pages={"/metrics": told.page},
             )
         )
-        elector = Elector(api, clock, namespace=settings.namespace, name=LEASE, identity=identity)
 
         async def lead() -> None:
             await resync.done.wait()
