@@ -64,7 +64,12 @@ def written(record: Written) -> dict[str, Any]:
 
 def test_a_warning_is_told_with_all_that_it_rested_on(lines: Any) -> None:
     counts = Counts()
-    numbers: dict[str, str | int | float] = {"gpus": 8, "cause": "UnreleasedJob", "coveragePercent": 100, "policy": "default@3, research@7"}
+    numbers: dict[str, str | int | float] = {
+        "gpus": 8,
+        "cause": "UnreleasedJob",
+        "coveragePercent": 100,
+        "policy": "default@3, research@7",
+    }
     notice = Notice(reason=NoticeReason.WARNED, message="All 8 GPUs are idle.", episode="1", numbers=numbers)
     Audit(HeldClock(NOW), counts).of_job(written(WARNED), notice)
     (line,) = lines()

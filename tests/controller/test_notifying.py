@@ -206,7 +206,7 @@ async def test_a_message_that_could_not_be_sent_is_tried_again_then_given_up() -
     assert world.counts.messages == [("Warned", "failed")]
     (event,) = [obj for (resource, _, _), obj in world.api.objects.items() if resource == EVENTS]
     assert event["reason"] == "NotificationFailed"
-    assert event["note"] == "Nobody answers for a message (Warned): line 1 of ops: HTTP 500."
+    assert event["note"] == "A message (Warned) did not arrive: line 1 of ops: HTTP 500."
 
 
 async def test_an_address_that_failed_gets_what_the_others_have_and_they_get_it_once() -> None:

@@ -9,7 +9,8 @@ import logging
 import re
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -21,8 +22,8 @@ from stoker.models.notification import Message
 
 SEND_TIMEOUT = 30.0
 """Seconds that one address may take; Apprise's own limits are 4 s for a connection and for each answer."""
-SENDERS = 8
-"""So many threads send at once; one that hangs keeps its place until it ends."""
+SENDERS = 16
+"""So many threads send at once; one that hangs keeps its place until it ends, and its address gets no other."""
 MAX_FILE = 65_536
 MAX_ADDRESSES = 32
 MAX_ADDRESS = 2_048
@@ -119,28 +120,33 @@ class Mail(Channels):
         super().__init__(folder)
         self._timeout = timeout
         self._places = asyncio.Semaphore(SENDERS)
+        self._hanging: Counter[str] = Counter()
 
     async def send(self, address: Address, message: Message) -> str | None:
         """Send; None when the address has taken the message, otherwise why not, in fixed words. Raises nothing."""
+        if self._hanging[address.name]:
+            return "it has not answered an earlier message yet"
         try:
             async with asyncio.timeout(self._timeout):
                 await self._places.acquire()
-                return await self._threaded(lambda: _send(address.url, message))
+                return await self._threaded(address, message)
         except TimeoutError:
             return f"no answer within {self._timeout:g} s"
 
-    async def _threaded(self, work: Callable[[], str | None]) -> str | None:
+    async def _threaded(self, address: Address, message: Message) -> str | None:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[str | None] = loop.create_future()
 
         def done(result: str | None) -> None:
             self._places.release()
-            if not answer.done():
+            if answer.cancelled():
+                self._hanging[address.name] -= 1
+            else:
                 answer.set_result(result)
 
         def run() -> None:
             try:
-                result = work()
+                result = _send(address.url, message)
             except Exception as error:
                 # What it says may hold the address.
                 result = f"Apprise failed ({type(error).__name__})"
@@ -150,7 +156,11 @@ class Mail(Channels):
                 return  # the process ends
 
         threading.Thread(target=run, name=f"{_THREAD}{id(answer):x}", daemon=True).start()
-        return await answer
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            self._hanging[address.name] += 1
+            raise
 
 
 def _send(url: str, message: Message) -> str | None:

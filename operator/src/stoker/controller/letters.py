@@ -1,6 +1,6 @@
 """What people are told of one job's reclaim: which messages are due, by its record, and what they say."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -54,15 +54,13 @@ class Occasion:
         return any(entry.startswith(f"{self} ") for entry in notified)
 
 
-def occasions(record: Record, events: Sequence[NotificationEvent], now: datetime) -> Iterator[Occasion]:
+def occasion(record: Record, events: Sequence[NotificationEvent], now: datetime) -> Occasion | None:
     """What a record gives occasion to tell now, told already or not: a warning that stands, or the deed."""
     if record.state is ReclaimState.RECLAIMED:
-        found = NotificationEvent.RECLAIMED, record.reclaimed_at
+        event, at = NotificationEvent.RECLAIMED, record.reclaimed_at
     else:
-        found = NotificationEvent.WARNED, record.warned_at if record.has_warning else None
-    event, at = found
-    if at is not None and event in events and now - at <= LATEST:
-        yield Occasion(event=event, at=at)
+        event, at = NotificationEvent.WARNED, record.warned_at if record.has_warning else None
+    return None if at is None or event not in events or now - at > LATEST else Occasion(event=event, at=at)
 
 
 def people(job: DLJob) -> dict[str, str]:
@@ -75,27 +73,27 @@ def people(job: DLJob) -> dict[str, str]:
     }
 
 
-def letter(occasion: Occasion, job: DLJob, record: Record, policy: EffectivePolicy) -> Message:
+def letter(about: Occasion, job: DLJob, record: Record, policy: EffectivePolicy) -> Message:
     """What is said of it, in the policy's words where it has some. A template that is none, which can only come past
     admission, is passed over.
     """
-    warned = occasion.event is NotificationEvent.WARNED
+    warned = about.event is NotificationEvent.WARNED
     action = record.action if record.action in WARNED else ReclaimMode.SUSPEND
     assert action is not None  # what a warning or a deed records
     own = policy.notification.templates.warned if warned else policy.notification.templates.reclaimed
     default = (WARNED if warned else RECLAIMED)[action]
     template = default if own is None or any(template_faults(own)) else own
-    values = _values(occasion, job, record, action)
+    values = _values(about, job, record, action)
     does = "suspended" if action is ReclaimMode.SUSPEND else "ended"
     what = f"will be {does} at {values['deadline']}" if warned else f"was {does}: its GPUs were idle"
     title = f"{job.namespace}/{job.name} {what}"
     return Message(title=title, body=filled(template, values), alarms=True)
 
 
-def _values(occasion: Occasion, job: DLJob, record: Record, action: ReclaimMode) -> Mapping[str, str]:
+def _values(about: Occasion, job: DLJob, record: Record, action: ReclaimMode) -> Mapping[str, str]:
     """What stands for each placeholder; nothing in it was written by a user, but names and labels."""
     where = f"{job.name} -n {job.namespace}"
-    if occasion.event is NotificationEvent.WARNED:
+    if about.event is NotificationEvent.WARNED:
         command = f"stoker snooze {where} --for 2h"
     else:
         command = f"stoker resume {where}" if action is ReclaimMode.SUSPEND else f"stoker explain {where}"

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes import DLJOBS, ApiError, ConflictError, KubernetesApi, NotFoundError, Object
 from stoker.adapters.notifications import Address, NoAddressesError
-from stoker.controller.letters import Occasion, letter, occasions, people
+from stoker.controller.letters import Occasion, letter, occasion, people
 from stoker.controller.meter import UNMETERED, Meter
 from stoker.controller.policies import Policies
 from stoker.controller.publishing import Publisher
@@ -61,6 +61,7 @@ class Post(Protocol):
 class Attempt:
     """What this process has tried of one message."""
 
+    occasion: Occasion
     since: datetime
     taken: set[str] = field(default_factory=set)
     """Addresses that have taken it."""
@@ -87,7 +88,7 @@ class Notifier:
         self._clock = clock
         self._meter = meter
         self._queue: WorkQueue[Key] = WorkQueue()
-        self._attempts: dict[tuple[str, str], Attempt] = {}
+        self._attempts: dict[Key, Attempt] = {}
         self._sent: defaultdict[str, deque[datetime]] = defaultdict(deque)
         """When messages were sent within the last hour, by policy."""
 
@@ -128,66 +129,61 @@ class Notifier:
         except ValidationError:
             job = None
         if raw is None or job is None or job.status is None or job.status.phase in FINAL:
+            self._attempts.pop(key, None)
             return
-        record, policy, now = (
-            Record.from_status(job.status.reclaim),
-            self._policies.of(job.namespace),
-            self._clock.now(),
-        )
-        due = list(occasions(record, policy.notification.events, now))
-        for uid, tried in list(self._attempts):
-            if uid == job.uid and tried not in map(str, due):
-                del self._attempts[uid, tried]  # the warning has ended
-        for occasion in due:
-            if not occasion.is_told(record.notified) or (job.uid, str(occasion)) in self._attempts:
-                await self._tell(raw, job, record, occasion, policy)
+        record, policy = Record.from_status(job.status.reclaim), self._policies.of(job.namespace)
+        due = occasion(record, policy.notification.events, self._clock.now())
+        if key in self._attempts and self._attempts[key].occasion != due:
+            del self._attempts[key]  # the warning has ended
+        if due is not None and (key in self._attempts or not due.is_told(record.notified)):
+            await self._tell(raw, job, record, due, policy)
 
-    async def _tell(self, raw: Object, job: DLJob, record: Record, occasion: Occasion, policy: EffectivePolicy) -> None:
-        scope = self._store.namespaces.get(Key("", job.namespace))
-        annotations: Mapping[str, str] = (scope["metadata"].get("annotations") or {}) if scope is not None else {}
-        asked = annotations.get(CHANNEL_ANNOTATION)
-        key = policy.notification.key_for(job.namespace, asked)
-        if asked and key != asked:
-            logger.warning("namespace %s may not name the channel %.64r: see namespaceKeys", job.namespace, asked)
-        if key is None:
+    async def _tell(self, raw: Object, job: DLJob, record: Record, due: Occasion, policy: EffectivePolicy) -> None:
+        channel = self._channel(job.namespace, policy)
+        if channel is None:
             return
-        now = self._clock.now()
-        mark = job.uid, str(occasion)
-        attempt = self._attempts.setdefault(mark, Attempt(since=now))
+        key, now = Key(job.namespace, job.name), self._clock.now()
+        attempt = self._attempts.setdefault(key, Attempt(occasion=due, since=now))
         if not attempt.taken and self._is_full(policy, now):
-            await self._note(raw, occasion, DIGEST)
-            del self._attempts[mark]
+            await self._note(raw, due, DIGEST)
+            del self._attempts[key]
             return
         failures: list[str] = []
         try:
-            addresses = self._post.addresses(key, people(job))
+            addresses = self._post.addresses(channel, people(job))
         except NoAddressesError as error:
             addresses, failures = [], [str(error)]
         if not addresses and not failures:
-            await self._note(raw, occasion, NOBODY)
-            del self._attempts[mark]
+            await self._note(raw, due, NOBODY)
+            del self._attempts[key]
             return
-        sent = self._sent[counting(policy)]
-        counts = not attempt.taken
+        sent, counts = self._sent[counting(policy)], not attempt.taken
         if counts:
             sent.append(now)  # before it is sent: other workers send meanwhile
-        failures += await self._send(addresses, letter(occasion, job, record, policy), attempt)
+        failures += await self._send(addresses, letter(due, job, record, policy), attempt)
         if counts and not attempt.taken:
             sent.remove(now)
         if attempt.taken:
-            raw = await self._note(raw, occasion, SENT)
-        if not failures:
-            del self._attempts[mark]
-            return
+            raw = await self._note(raw, due, SENT)
         said = "; ".join(failures)
-        if self._clock.now() - attempt.since < TRIED_FOR:
-            raise Transient(f"{occasion.event} message: {said}")
-        del self._attempts[mark]
-        raw = await self._note(raw, occasion, FAILED)
-        note = f"Nobody answers for a message ({occasion.event}): {said}."
-        await self._publisher.record(
-            raw, "Warning", "NotificationFailed", note, rule="notification", episode=str(occasion)
-        )
+        if failures and self._clock.now() - attempt.since < TRIED_FOR:
+            raise Transient(f"{due.event} message: {said}")
+        if failures:
+            raw = await self._note(raw, due, FAILED)
+            note = f"A message ({due.event}) did not arrive: {said}."
+            await self._publisher.record(
+                raw, "Warning", "NotificationFailed", note, rule="notification", episode=str(due)
+            )
+        del self._attempts[key]
+
+    def _channel(self, namespace: str, policy: EffectivePolicy) -> str | None:
+        scope = self._store.namespaces.get(Key("", namespace))
+        annotations: Mapping[str, str] = (scope["metadata"].get("annotations") or {}) if scope is not None else {}
+        asked = annotations.get(CHANNEL_ANNOTATION)
+        channel = policy.notification.key_for(namespace, asked)
+        if asked and channel != asked:
+            logger.warning("namespace %s may not name the channel %.64r: see namespaceKeys", namespace, asked)
+        return channel
 
     async def _send(self, addresses: list[Address], message: Message, attempt: Attempt) -> list[str]:
         """Send to each address that has not taken it yet; what went wrong."""
@@ -208,16 +204,16 @@ class Notifier:
             times.popleft()
         return len(times) >= policy.notification.max_per_hour
 
-    async def _note(self, raw: Object, occasion: Occasion, became: str) -> Object:
+    async def _note(self, raw: Object, due: Occasion, became: str) -> Object:
         """Write down what became of a message, once. Raises Transient when it can't be written now."""
         metadata = raw["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]
-        entry = f"{occasion} {became} {rfc3339(self._clock.now())}"
+        entry = f"{due} {became} {rfc3339(self._clock.now())}"
         try:
             for _ in range(CONFLICTS):
                 status: Mapping[str, Any] = raw.get("status", {})
                 notified = status.get("reclaim", {}).get("notified", [])
-                if occasion.is_told(notified) or raw["metadata"]["uid"] != metadata["uid"]:
+                if due.is_told(notified) or raw["metadata"]["uid"] != metadata["uid"]:
                     return raw
                 reclaim = {**status.get("reclaim", {}), "notified": [*notified, entry][-MAX_NOTIFIED:]}
                 try:
@@ -225,13 +221,13 @@ class Notifier:
                 except ConflictError:
                     raw = await self._api.get(DLJOBS, namespace, name)
                 else:
-                    self._meter.notified(occasion.event.value, became)
+                    self._meter.notified(due.event.value, became)
                     return raw
         except NotFoundError:
             return raw
         except ApiError as error:
-            raise Transient(f"{occasion.event} message: not noted: {error}") from error
-        raise Transient(f"{occasion.event} message: not noted: the job keeps changing")
+            raise Transient(f"{due.event} message: not noted: {error}") from error
+        raise Transient(f"{due.event} message: not noted: the job keeps changing")
 
 
 def counting(policy: EffectivePolicy) -> str:
