@@ -1,0 +1,1 @@
+"""The whole life of clusters in simulated time, with everything going wrong, driven by the controller's own code."""

@@ -1,0 +1,82 @@
+"""How many GPU-hours idle jobs held, how many were given back, and which of them something rightly held."""
+
+import math
+from dataclasses import dataclass, field
+
+Span = tuple[float, float]
+
+
+@dataclass(slots=True)
+class Rest:
+    """One idle stretch of a job that whoever knows all would reclaim from `limit` on, until `planned`, when its owner
+    means to come back. `freed` is when its GPUs were free.
+    """
+
+    job: str
+    gpus: int
+    limit: float
+    planned: float
+    freed: float = math.inf
+
+
+@dataclass(slots=True)
+class Account:
+    """Adds up, in GPU-seconds."""
+
+    held: float = 0.0
+    excused: float = 0.0
+    returned: float = 0.0
+    late: list[tuple[float, Rest]] = field(default_factory=list)
+    """The stretches that were held the longest without an excuse, for whoever looks for the reason."""
+    _open: dict[str, Rest] = field(default_factory=dict)
+    _excuses: list[Span] = field(default_factory=list)
+    _own_excuses: dict[str, list[Span]] = field(default_factory=dict)
+
+    def excuse(self, start: float, end: float, job: str | None = None) -> None:
+        """In this time reclaim was rightly held, of one job or of all."""
+        spans = self._excuses if job is None else self._own_excuses.setdefault(job, [])
+        spans.append((start, end))
+
+    def begins(self, job: str, gpus: int, limit: float, planned: float) -> None:
+        """A job begins to rest."""
+        self._open[job] = Rest(job=job, gpus=gpus, limit=limit, planned=planned)
+
+    def freed(self, job: str, at: float) -> None:
+        """A resting job's pods are gone, by reclaim."""
+        rest = self._open.get(job)
+        if rest is not None:
+            rest.freed = min(rest.freed, at)
+
+    def ends(self, job: str, at: float) -> None:
+        """It works again, or is gone."""
+        rest = self._open.pop(job, None)
+        if rest is None:
+            return
+        end = min(rest.planned, at)
+        if end <= rest.limit:
+            return
+        until = max(min(rest.freed, end), rest.limit)
+        self.returned += rest.gpus * (end - until)
+        held = until - rest.limit
+        own = self._own_excuses.pop(job, [])
+        excused = _covered([*self._excuses, *own], rest.limit, until)
+        self.held += rest.gpus * held
+        self.excused += rest.gpus * excused
+        if held - excused > 60:
+            self.late = sorted([*self.late, (held - excused, rest)], key=lambda one: -one[0])[:10]
+
+    def close(self, at: float) -> None:
+        """The end of all."""
+        for job in list(self._open):
+            self.ends(job, at)
+
+
+def _covered(spans: list[Span], start: float, end: float) -> float:
+    """How much of a time the spans cover, each moment once."""
+    total, reached = 0.0, start
+    for begin, stop in sorted(spans):
+        if stop <= reached or begin >= end:
+            continue
+        total += min(stop, end) - max(begin, reached)
+        reached = max(reached, min(stop, end))
+    return total

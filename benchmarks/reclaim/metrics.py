@@ -1,0 +1,173 @@
+"""Prometheus as the controller meets it: the screens that adapters.prometheus_screen would make of its answers."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from benchmarks.reclaim.truth import DELAY, SCRAPE, Gaps
+from benchmarks.reclaim.virtual_time import VirtualTimeLoop, moment, seconds
+from stoker.models.screen import GpuWindow, MetricsUnavailable, PodGlance, PodKey, Question, Screen
+from stoker.models.series import GpuSignal, JobFacts, JobSeries
+from stoker.models.vocabulary import UnknownReason
+
+if TYPE_CHECKING:
+    from benchmarks.reclaim.cluster import SimulatedJob
+
+MAX_SKEW = 60.0
+"""Seconds by which the asker's clock may be off Prometheus': the adapter asks no further (its MAX_SKEW)."""
+GLANCE = 600.0
+LOOKBACK = 24 * 3600.0
+AT_WORK: Mapping[GpuSignal, float] = {
+    GpuSignal.UTIL: 87.0,
+    GpuSignal.GRAPHICS: 80.0,
+    GpuSignal.SM_ACTIVE: 40.0,
+    GpuSignal.PCIE_RX: 2e9,
+    GpuSignal.NVLINK: 9e9,
+    GpuSignal.POWER: 310.0,
+    GpuSignal.ENCODER: 30.0,
+}
+"""What a signal says of a GPU that works."""
+AT_FULL_WORK = PodGlance(averages={GpuSignal.UTIL: 87.0, GpuSignal.GRAPHICS: 80.0})
+CONTEXT_WATTS = 70.0
+
+
+@dataclass(slots=True)
+class Faults:
+    """What is wrong with the metrics at this moment."""
+
+    down: bool = False
+    slow: bool = False
+    partial: bool = False
+    nan: bool = False
+    zeros: bool = False
+    """The exporters write 0 for whatever the GPUs do; what power says is `power_speaks`."""
+    power_speaks: bool = False
+
+
+@dataclass(slots=True)
+class Prometheus:
+    """One server for one cluster. `offset` is its clock's, in seconds."""
+
+    loop: VirtualTimeLoop
+    offset: float
+    faults: Faults = field(default_factory=Faults)
+    gaps: Gaps = field(default_factory=Gaps)
+    """Without samples of any GPU."""
+    zeros: Gaps = field(default_factory=Gaps)
+    """Samples that are there, and wrong."""
+    nans: Gaps = field(default_factory=Gaps)
+    pods: dict[PodKey, "SimulatedJob"] = field(default_factory=dict)
+    answered: int = 0
+
+    def asked_by(self) -> "Source":
+        """What one controller asks through."""
+        return Source(self)
+
+
+class Source:
+    """A MetricsSource."""
+
+    def __init__(self, server: Prometheus) -> None:
+        self._server = server
+
+    async def screen(self, questions: Sequence[Question], now: datetime) -> list[Screen]:
+        """As adapters.prometheus_screen answers."""
+        server = self._server
+        if server.faults.slow:
+            await asyncio.sleep(35.0)
+        if server.faults.down:
+            raise MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, "no answer")
+        asked = now.timestamp()
+        if abs(server.loop.at + server.offset - asked) > MAX_SKEW:
+            raise MetricsUnavailable(UnknownReason.STALE, "another clock")
+        server.answered += 1
+        # In true time: what is asked about reaches as far as the asker's clock, and as far as there are samples.
+        end = min(asked - server.offset, server.loop.at - DELAY)
+        shortest = min((seconds(question.window) for question in questions), default=GLANCE)
+        return [
+            self._screen(question, now, asked - server.offset, end, min(GLANCE, shortest)) for question in questions
+        ]
+
+    def _screen(self, question: Question, now: datetime, until: float, end: float, span: float) -> Screen:
+        server = self._server
+        glances = {key: glance for key in question.pods if (glance := self._glance(key, until - span, end)) is not None}
+        works = any(value > 0 for glance in glances.values() for value in glance.averages.values())
+        gpus: dict[PodKey, tuple[GpuWindow, ...]] = {}
+        if question.closely and not works:
+            gpus = {key: self._windows(key, until, end, seconds(question.window)) for key in question.pods}
+        partial = server.faults.partial
+        return Screen(
+            at=now,
+            window=question.window,
+            glances=glances,
+            gpus=gpus,
+            complete=not partial,
+            message="a store is away" if partial else "",
+        )
+
+    def _glance(self, key: PodKey, start: float, end: float) -> PodGlance | None:
+        job = self._server.pods.get(key)
+        if job is None or self._server.gaps.within(start, end) >= end - start - SCRAPE:
+            return None
+        if job.activity.is_at_full_work(start) and not self._server.zeros.spans:
+            return AT_FULL_WORK
+        util = graphics = 0.0
+        for gpu in job.gpus_of(key):
+            for last, stretch in job.activity.shown(gpu, end, self._blind):
+                if last <= start:
+                    break
+                share = (last - max(stretch.start, start)) / (end - start)
+                if stretch.signal is GpuSignal.UTIL:
+                    util += 87.0 * max(share, 0.01)
+                elif stretch.signal is GpuSignal.GRAPHICS:
+                    graphics += 80.0 * max(share, 0.01)
+        held = max(len(job.gpus_of(key)), 1)
+        return PodGlance(averages={GpuSignal.UTIL: util / held, GpuSignal.GRAPHICS: graphics / held})
+
+    def _windows(self, key: PodKey, until: float, end: float, window: float) -> tuple[GpuWindow, ...]:
+        job = self._server.pods.get(key)
+        return () if job is None else tuple(self._window(job, gpu, until, end, window) for gpu in job.gpus_of(key))
+
+    def _window(self, job: "SimulatedJob", gpu: int, until: float, end: float, window: float) -> GpuWindow:
+        server, start = self._server, until - window
+        began = max(start, job.began)
+        missing = server.gaps.within(began, end) + job.gaps.within(began, end) + began - start
+        last = job.activity.sample_by(end)
+        while last > began and (server.gaps.has(last) or job.gaps.has(last)):
+            last -= SCRAPE
+        peaks = {GpuSignal.UTIL: 0.0, GpuSignal.GRAPHICS: 0.0}
+        busy = job.began
+        # The latest work that shows; only what another signal shows may hide behind it.
+        for shown, stretch in job.activity.shown(gpu, end, self._hides_work):
+            busy = max(busy, shown)
+            if shown > start:
+                signal = GpuSignal.POWER if server.zeros.has(shown) else stretch.signal
+                peaks[signal] = AT_WORK[signal]
+            break
+        quiet = max(busy, server.gaps.last(end), job.gaps.last(end), end - LOOKBACK)
+        return GpuWindow(
+            gpu=f"GPU-{job.name}-{gpu}",
+            index=str(gpu),
+            model="NVIDIA A100-SXM4-80GB",
+            peaks=peaks,
+            coverage_percent=max(0.0, 100.0 * (1.0 - missing / window)),
+            last_sample_at=moment(last + server.offset) if last > began else None,
+            quiet_since=moment(min(quiet, start) + server.offset) if quiet < start else None,
+            context_idle_watts=CONTEXT_WATTS,
+            shared=job.is_shared,
+            doubtful=server.nans.within(start, end) > 0,
+        )
+
+    def _blind(self, at: float) -> bool:
+        """Whether utilization says nothing of that moment."""
+        return self._server.gaps.has(at) or self._server.zeros.has(at)
+
+    def _hides_work(self, at: float) -> bool:
+        """Whether no signal at all says that a GPU worked."""
+        return self._server.gaps.has(at) or (not self._server.faults.power_speaks and self._server.zeros.has(at))
+
+    async def series(self, facts: JobFacts, start: datetime, end: datetime, step: timedelta) -> JobSeries:
+        """Never asked: the simulation diagnoses by itself."""
+        raise NotImplementedError

@@ -1,0 +1,343 @@
+"""The controller's process as handlers.controller puts it together, on a simulated API server, that can be killed."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+from typing import Any, Protocol, TypeVar
+
+from benchmarks.reclaim.metrics import Source
+from benchmarks.reclaim.server import ApiServer, Request
+from benchmarks.reclaim.virtual_time import SkewedClock, VirtualTimeLoop
+from stoker.adapters.events import EventWriter
+from stoker.adapters.kubernetes import DLJOBS, JOBS, POLICIES, Object, Resource, UnavailableError
+from stoker.controller.audit import Audit
+from stoker.controller.braking import Brakes
+from stoker.controller.children import Children
+from stoker.controller.circumstances import ClusterSurroundings
+from stoker.controller.looks import Looks
+from stoker.controller.manifests import Manifests
+from stoker.controller.policies import Policies
+from stoker.controller.presence import Presences
+from stoker.controller.publishing import Publisher
+from stoker.controller.queue import WorkQueue
+from stoker.controller.reclaiming import Reclaimer
+from stoker.controller.reconcile import Reconciler
+from stoker.controller.scan import Scanner, Subject
+from stoker.controller.store import Key, Store, concerned
+from stoker.handlers.watch import Resync, queue_jobs
+from stoker.models.diagnosis import Diagnosis
+
+T = TypeVar("T")
+WORKERS = 3
+RESYNC = 300.0
+RETRY = 2.0
+TIMEOUT = 30.0
+"""Seconds that the client waits for an answer (adapters.kubernetes)."""
+MINIMUM_WARNING_GRACE = timedelta(minutes=5)
+
+
+@dataclass(slots=True)
+class Weather:
+    """How the way to the API server is at this moment: shares of the requests, and seconds."""
+
+    refused: float = 0.002
+    """Answered with 500, 429 or not at all, and without effect."""
+    unanswered: float = 0.001
+    """With effect, and without an answer in time."""
+    raced: float = 0.005
+    """Writes before which somebody else has written the same object."""
+    late: float = 0.02
+    """Requests that take up to `latest` seconds."""
+    latest: float = 1.0
+    killed: float = 0.0004
+    """Requests at which the process ends, before or after their effect."""
+    event_late: float = 0.01
+    event_latest: float = 5.0
+    event_lost: float = 0.0
+    event_twice: float = 0.005
+
+
+class Surrounding(Protocol):
+    """What a process needs of the world that it is in."""
+
+    loop: VirtualTimeLoop
+    random: Random
+    server: ApiServer
+    weather: Weather
+
+    def count(self, what: str) -> None:
+        """Something was injected, or has happened."""
+        ...
+
+    def asked(self, process: "Process", verb: str, resource: Resource, name: str) -> None:
+        """A request is on its way: the moment for whoever wants to come in between."""
+        ...
+
+    def diagnose(self, uid: str) -> Diagnosis:
+        """What an examination of that job's metrics would find now."""
+        ...
+
+
+class Client:
+    """KubernetesApi for one process, with everything that may happen on the way."""
+
+    def __init__(self, world: Surrounding, process: "Process") -> None:
+        self._world = world
+        self._process = process
+
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
+        """Read one object."""
+        return await self._ask("get", resource, name, lambda _: self._world.server.get(resource, namespace, name))
+
+    async def list(
+        self, resource: Resource, namespace: str | None = None, *, labels: str | None = None, fields: str | None = None
+    ) -> tuple[list[Object], str]:
+        """Read all objects."""
+        found = self._world.server.list
+        return await self._ask("list", resource, "", lambda _: found(resource, namespace, labels, fields))
+
+    async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> Object:
+        """Create an object."""
+        create = self._world.server.create
+        return await self._ask(
+            "create", resource, body["metadata"]["name"], lambda who: create(resource, namespace, body, who)
+        )
+
+    async def patch(self, resource: Resource, namespace: str | None, name: str, body: Mapping[str, Any]) -> Object:
+        """Merge into an object."""
+        patch = self._world.server.patch
+        return await self._ask(
+            "patch", resource, name, lambda who: patch(resource, namespace, name, body, who), namespace
+        )
+
+    async def replace(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+        timeout: float | None = None,
+    ) -> Object:
+        """Replace an object or its status."""
+        replace = self._world.server.replace
+        return await self._ask(
+            "replace", resource, name, lambda who: replace(resource, namespace, name, body, subresource, who), namespace
+        )
+
+    async def delete(
+        self, resource: Resource, namespace: str | None, name: str, *, uid: str, resource_version: str | None = None
+    ) -> None:
+        """Delete an object."""
+        delete = self._world.server.delete
+        await self._ask(
+            "delete",
+            resource,
+            name,
+            lambda who: delete(resource, namespace, name, uid, resource_version, who),
+            namespace,
+        )
+
+    async def _ask(
+        self, verb: str, resource: Resource, name: str, do: Callable[[Request], T], namespace: str | None = None
+    ) -> T:
+        world, process, weather = self._world, self._process, self._world.weather
+        chance = world.random.random
+        if process.is_dead:
+            await asyncio.Future[None]()
+        request = Request(controller=process.number, sent_at=world.loop.at)
+        world.asked(process, verb, resource, name)
+        if chance() < weather.late or process.is_frozen:
+            await asyncio.sleep(chance() * (TIMEOUT - 1.0 if process.is_frozen else weather.latest))
+        # A deed is where being killed matters most.
+        is_deed = verb in {"patch", "delete", "replace"} and resource in {JOBS, POLICIES}
+        death = chance() < weather.killed * (40 if is_deed else 1)
+        if death and chance() < 0.5:
+            await self._die("killed before a request took effect")
+        if process.is_dead:
+            await asyncio.Future[None]()
+        if chance() < weather.refused:
+            world.count("requests refused")
+            code = world.random.choice([500, 429, None])
+            raise UnavailableError(verb, code=code, reason="refused by the simulation")
+        if verb not in {"get", "list", "create"} and resource in {DLJOBS, JOBS, POLICIES} and chance() < weather.raced:
+            world.count("conflicting writes")
+            world.server.touch(resource, namespace, name)
+        answer = do(request)
+        if death:
+            await self._die("killed after a request took effect")
+        if chance() < weather.unanswered:
+            world.count("answers lost")
+            await asyncio.sleep(TIMEOUT)
+            raise UnavailableError(verb, code=None, reason="TimeoutError")
+        return answer
+
+    async def _die(self, how: str) -> None:
+        self._world.count(how)
+        self._process.kill()
+        await asyncio.Future[None]()
+
+
+class SimulatedScanner(Scanner):
+    """The scan with the examination of series taken out: what it would find the simulation knows, or makes up."""
+
+    finds: Callable[[str], Diagnosis]
+
+    async def _diagnose(self, subject: Subject) -> Diagnosis:
+        await asyncio.sleep(0)
+        return self.finds(subject.uid)
+
+
+class Process:
+    """One controller from its start to its death, watches and all. `kill` is kill -9: nothing of it acts any more."""
+
+    def __init__(
+        self, world: Surrounding, number: int, metrics: Source, offset: float, *, killed: Callable[["Process"], None]
+    ) -> None:
+        self._world = world
+        self._killed = killed
+        self.number = number
+        self.is_dead = False
+        self.is_frozen = False
+        """Its requests take long, as of a process that hung and goes on: it may no longer lead."""
+        loop = world.loop
+        self.clock = clock = SkewedClock(loop, offset)
+        api = Client(world, self)
+        self.store, looks = Store(), Looks()
+        self.queue: WorkQueue[Key] = WorkQueue(jitter=world.random.random)
+        self._resync = Resync(api, self.store, self.queue, clock)
+        children, policies = Children(api, self.store), Policies(self.store.policies, self.store.namespaces)
+        policies.follow(queue_jobs(self.store, self.queue))
+        manifests = Manifests(policies, clock)
+        audit, events = Audit(clock), EventWriter(api, clock, instance=f"controller-{number}")
+        publisher = Publisher(api, self.store, events, audit=audit)
+        brakes = Brakes(api, self.store, events, audit, clock)
+        reclaimer = Reclaimer(
+            api,
+            children,
+            publisher,
+            policies,
+            manifests,
+            metrics,
+            clock,
+            presences=Presences(clock, manifests),
+            surroundings=ClusterSurroundings(
+                api, self.store, policies, brakes, clock, minimum_warning_grace=MINIMUM_WARNING_GRACE
+            ),
+        )
+        self._reconciler = Reconciler(
+            api, self.store, looks, children, policies, manifests, publisher, reclaimer, clock
+        )
+        self._scanner = SimulatedScanner(
+            self.store,
+            self.queue,
+            looks,
+            metrics,
+            policies,
+            manifests,
+            clock,
+            interval=timedelta(seconds=30),
+            brakes=brakes,
+        )
+        self._scanner.finds = world.diagnose
+        self._wanted = asyncio.Event()
+        self._missed = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Watch, list, and work."""
+        self._world.server.watchers.append(self)
+        self._begin(self._live())
+
+    def _begin(self, work: Awaitable[None]) -> None:
+        self._tasks.append(asyncio.ensure_future(work))  # type: ignore[arg-type]  # a coroutine gives a task
+
+    async def _live(self) -> None:
+        while True:
+            try:
+                await self._resync.once()
+                break
+            except UnavailableError:
+                await asyncio.sleep(RETRY)
+        self._begin(self.queue.run(self._reconciler.reconcile, workers=WORKERS))
+        self._begin(self._scan())
+        self._wanted.set()
+
+    async def _scan(self) -> None:
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            try:
+                await self._scanner.tick()
+            except Exception:
+                logging.getLogger("stoker").exception("the metrics tick failed")
+
+    def tick(self) -> None:
+        """It is time to look at the metrics."""
+        self._wanted.set()
+
+    def kill(self) -> None:
+        """End at once."""
+        if self.is_dead:
+            return
+        self.is_dead = True
+        if self in self._world.server.watchers:
+            self._world.server.watchers.remove(self)
+        for task in self._tasks:
+            task.cancel()
+        for timer in self.queue._timers.values():  # noqa: SLF001 - they would ring in a dead process
+            timer.cancel()
+        self._killed(self)
+
+    # -------------------------------------------------------------------------------------------------------- watches
+
+    def changed(self, resource: Resource, kind: str, obj: Object) -> None:
+        """The API server has news."""
+        world, weather = self._world, self._world.weather
+        if resource not in self.store.resources:
+            return
+        chance = world.random.random
+        if chance() < weather.event_lost:
+            world.count("watch events lost")
+            self._repair()
+            return
+        late = chance() < weather.event_late
+        if late:
+            world.count("watch events late")
+        delay = chance() * weather.event_latest if late else 0.01
+        world.loop.call_later(delay, self._told, resource, kind, obj)
+        if chance() < weather.event_twice:
+            world.count("watch events twice")
+            world.loop.call_later(delay + chance() * weather.event_latest, self._told, resource, kind, obj)
+
+    def _told(self, resource: Resource, kind: str, obj: Object) -> None:
+        if not self.is_dead and self.store.collection(resource).watched(kind, obj):
+            key = concerned(resource, obj)
+            if key is not None:
+                self.queue.add(key)
+
+    def _repair(self) -> None:
+        """The next full list shows what no event has told of."""
+        if not self._missed:
+            self._missed = True
+            self._begin(self._list_again())
+
+    async def _list_again(self) -> None:
+        while self._missed:
+            await asyncio.sleep(RESYNC * self._world.random.random())
+            try:
+                await self._resync.once()
+                self._missed = False
+            except UnavailableError:
+                await asyncio.sleep(RETRY)
+            except Exception:
+                self.kill()
+
+
+def alive(processes: Iterable[Process]) -> list[Process]:
+    """Those that still run."""
+    return [process for process in processes if not process.is_dead]
