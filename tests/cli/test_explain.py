@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
-from stoker.adapters.kubernetes import DLJOBS, JOBS, PODS, POLICIES, ForbiddenError, Kubernetes
+from stoker.adapters.kubernetes import DLJOBS, JOBS, NAMESPACES, PODS, POLICIES, ForbiddenError, Kubernetes
 from stoker.cli import stoker
 from stoker.cli.explaining.standing import UNSEEN, said
 from stoker.controller.looks import idle_fact
@@ -17,7 +17,7 @@ from stoker.models.diagnosis import Idleness, IdlenessState
 from stoker.models.finding import rfc3339
 from stoker.models.meta import Condition
 from stoker.models.vocabulary import UnknownReason
-from stoker.reclaim import GATES
+from stoker.reclaim import GATES, Stage
 from tests.cli.test_formats import strict
 from tests.controller.cluster import FakeApi
 from tests.workload.building import JOB_UID, dljob_object, job, pod
@@ -70,6 +70,7 @@ class Cluster(FakeApi):
         running = pod(started=ago(600))
         running["spec"]["terminationGracePeriodSeconds"] = 60
         self.store(PODS, "team", running)
+        self.store(NAMESPACES, None, {"metadata": {"name": "team"}})
         self.policy(reclaim={"mode": mode})
 
     def policy(self, **spec: Any) -> None:
@@ -202,7 +203,7 @@ def test_a_job_without_a_job_is_out_of_reach(cluster: Cluster, phase: str, words
     assert words in answer["conditions"][0]["reason"]
 
 
-def test_policies_that_may_not_be_read_are_said_to_be_the_built_in_ones(cluster: Cluster) -> None:
+def test_of_policies_that_may_not_be_read_nothing_is_pretended(cluster: Cluster) -> None:
     cluster.put(**WARNED)
 
     def refuse(request: str) -> None:
@@ -211,8 +212,16 @@ def test_policies_that_may_not_be_read_are_said_to_be_the_built_in_ones(cluster:
 
     cluster.before = refuse
     answer = document()
-    assert (answer["policy"]["revision"], answer["policy"]["mode"]) == ("built-in", "Observe")
+    assert (answer["decisive"], answer["nextDeadline"]) == ("grace-over", ago(-10)), "by what the record says"
+    consent = [one for one in answer["conditions"] if one["question"] == Stage.CONSENT]
+    assert {(one["holds"], one["reason"]) for one in consent} == {(None, "the policies may not be read")}
     assert any("may not be read" in note for note in answer["notes"])
+
+
+def test_a_namespace_that_may_not_be_read_is_said_to_have_no_labels(cluster: Cluster) -> None:
+    cluster.put(**WARNED)
+    del cluster.objects[NAMESPACES, None, "team"]
+    assert document()["notes"] == ["the labels of namespace team may not be read: it is taken to have none"]
 
 
 def test_what_is_not_there_and_what_can_not_be_read_are_errors_in_one_line(cluster: Cluster) -> None:

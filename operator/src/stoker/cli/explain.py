@@ -69,7 +69,8 @@ async def _look(name: str, namespace: str | None, kubeconfig: str | None, contex
             policies = ClusterPolicies(api)
             policy, notes = await policies.of(namespace)
             now = datetime.now(UTC)
-            return standing(job, child, pods, policy, now, brake=policies.brake(policy), notes=notes)
+            known = None if policies.are_hidden else policy
+            return standing(job, child, pods, known, now, brake=policies.brake(policy), notes=notes)
     except CredentialsError as error:
         raise click.ClickException(str(error)) from error
     except NotFoundError as error:

@@ -12,7 +12,7 @@ from stoker.reclaim.candidate import (
 from stoker.reclaim.decision import Decision, Step, decide
 from stoker.reclaim.eligibility import Eligibility, candidate, eligibility, presumed
 from stoker.reclaim.explanation import Answer, Explanation, explain
-from stoker.reclaim.gates import FACTS, GATES, Case, idle_after, reclaimable_cause
+from stoker.reclaim.gates import FACTS, GATES, Case, Stage, idle_after, reclaimable_cause
 from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.record import Record
 from stoker.reclaim.resumption import Resumption, resumed, started_by_hand
@@ -39,6 +39,7 @@ __all__ = [
     "Presence",
     "Record",
     "Resumption",
+    "Stage",
     "Step",
     "after",
     "candidate",

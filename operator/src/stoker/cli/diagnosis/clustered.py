@@ -165,8 +165,10 @@ class ClusterPolicies:
     def __init__(self, api: KubernetesApi) -> None:
         self._api = api
         self._policies: list[UtilizationPolicy] | None = None
-        self._labels: dict[str, Mapping[str, str]] = {}
+        self._labels: dict[str, Mapping[str, str] | None] = {}
         self._notes: tuple[str, ...] = ()
+        self.are_hidden = False
+        """Whether they may not be read."""
 
     async def of(self, namespace: str) -> tuple[EffectivePolicy, tuple[str, ...]]:
         if self._policies is None:
@@ -175,8 +177,10 @@ class ClusterPolicies:
             return BUILT_IN, self._notes
         if namespace not in self._labels:
             found = await _optional(self._api.get(NAMESPACES, None, namespace))
-            self._labels[namespace] = (found or {"metadata": {}})["metadata"].get("labels") or {}
-        return resolve(self._policies, namespace, self._labels[namespace]), self._notes
+            self._labels[namespace] = None if found is None else found["metadata"].get("labels") or {}
+        labels = self._labels[namespace]
+        hidden = f"the labels of namespace {namespace} may not be read: it is taken to have none"
+        return resolve(self._policies, namespace, labels or {}), (*self._notes, *([hidden] if labels is None else []))
 
     def brake(self, policy: EffectivePolicy) -> Obstruction | None:
         """Why reclaim is stopped under a policy that `of` has given."""
@@ -190,6 +194,7 @@ class ClusterPolicies:
         except NotFoundError:
             return []  # Stoker is not installed here
         except ForbiddenError:
+            self.are_hidden = True
             self._notes = ("the policies may not be read: judged by the built-in thresholds",)
             return []
         return list(_valid(listed))

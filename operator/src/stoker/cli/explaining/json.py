@@ -61,7 +61,7 @@ def render(one: Standing) -> str:
         "snoozes": record.snoozes,
         "conditions": [_condition(answer) for answer in one.answers],
         "decisive": None if decisive is None else decisive.gate,
-        "nextDeadline": _time(one.explanation.next_deadline),
+        "nextDeadline": _time(one.next_deadline),
         "change": None if decisive is None else decisive.change or None,
         "history": list(record.history),
         "notes": list(one.notes),

@@ -4,7 +4,7 @@ the controller last said of the GPUs is in the DLJob's status.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from stoker.adapters.kubernetes import Object
 from stoker.controller.candidates import candidate, is_of
@@ -12,9 +12,9 @@ from stoker.controller.findings import recorded
 from stoker.models.diagnosis import Idleness, IdlenessState
 from stoker.models.dljob import DLJob
 from stoker.models.meta import Condition, ConditionStatus
-from stoker.models.policy import EffectivePolicy
-from stoker.models.vocabulary import ConditionType, Phase, UnknownReason
-from stoker.reclaim import Answer, Case, Circumstances, Explanation, Obstruction, Presence, Record, explain
+from stoker.models.policy import EffectivePolicy, EffectiveReclaim
+from stoker.models.vocabulary import ConditionType, Phase, ReclaimMode, UnknownReason
+from stoker.reclaim import Answer, Case, Circumstances, Obstruction, Presence, Record, Stage, explain
 from stoker.workload import program_facts
 
 WAITS = frozenset({"WaitingForPods", "NotRunning"})
@@ -33,7 +33,6 @@ class Standing:
     job: DLJob
     record: Record
     case: Case
-    explanation: Explanation
     answers: tuple[Answer, ...]
     idle: Condition | None
     notes: tuple[str, ...] = ()
@@ -41,20 +40,27 @@ class Standing:
     @property
     def decisive(self) -> Answer | None:
         """The first condition that does not hold, as far as can be seen from here."""
-        return self.explanation.decisive
+        return next((answer for answer in self.answers if answer.holds is False), None)
+
+    @property
+    def next_deadline(self) -> datetime | None:
+        """When the decisive condition may hold, by itself."""
+        return self.decisive.until if self.decisive is not None else None
 
 
 def standing(
     job: DLJob,
     child: Object | None,
     pods: Sequence[Object],
-    policy: EffectivePolicy,
+    policy: EffectivePolicy | None,
     now: datetime,
     *,
     brake: Obstruction | None = None,
     notes: Sequence[str] = (),
 ) -> Standing:
-    """Ask every condition of a reclaim of a job; `child` is its Job, `pods` may hold others' too."""
+    """Ask every condition of a reclaim of a job; `child` is its Job, `pods` may hold others' too. `policy` None: it may
+    not be read, and what it says is left open.
+    """
     own = [pod for pod in pods if child is not None and is_of(pod, child)]
     status = job.status
     known = candidate(job, child or NO_JOB, own, recorded(job), program_facts(job))
@@ -70,18 +76,16 @@ def standing(
     case = Case(
         job=known,
         idleness=said(idle, record.idle_since, known.pod_uids, now),
-        policy=policy,
+        policy=policy or _presumed(record),
         record=record,
         now=now,
         around=Circumstances(brake=brake),
     )
-    explanation = explain(case)
     return Standing(
         job=job,
         record=record,
         case=case,
-        explanation=explanation,
-        answers=tuple(map(_as_far_as_seen, explanation.answers)),
+        answers=tuple(_as_far_as_seen(answer, is_policy_seen=policy is not None) for answer in explain(case).answers),
         idle=idle,
         notes=tuple(notes),
     )
@@ -100,9 +104,16 @@ def said(idle: Condition | None, since: datetime | None, pods: frozenset[str], n
     return replace(answer, reason=next((one for one in UnknownReason if one == idle.reason), UnknownReason.NO_SAMPLES))
 
 
-def _as_far_as_seen(answer: Answer) -> Answer:
-    return replace(answer, holds=None, reason="only the controller asks") if _is_unseen(answer) else answer
+def _as_far_as_seen(answer: Answer, *, is_policy_seen: bool) -> Answer:
+    if answer.stage is Stage.CONSENT and not is_policy_seen:
+        return replace(answer, holds=None, reason="the policies may not be read", until=None, change="")
+    if answer.gate in UNSEEN and answer.holds is True:
+        return replace(answer, holds=None, reason="only the controller asks")
+    return answer
 
 
-def _is_unseen(answer: Answer) -> bool:
-    return answer.gate in UNSEEN and answer.holds is True
+def _presumed(record: Record) -> EffectivePolicy:
+    """What the record tells of a policy that may not be read: a deadline that it has set is the one that counts."""
+    mode = record.action or ReclaimMode.OBSERVE
+    reclaim = EffectiveReclaim(mode=mode, warning_grace=timedelta(0))
+    return EffectivePolicy(reclaim=reclaim, revision=record.policy or "not known")

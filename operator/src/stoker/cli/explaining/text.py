@@ -95,10 +95,10 @@ def _facts(one: Standing) -> Iterator[tuple[str, str]]:
             f"stoker resume {one.job.name} -n {one.job.namespace}" if _may_return(one) else "it was deleted for good",
         )
         return
-    if one.explanation.next_deadline is not None:
+    if one.next_deadline is not None:
         yield (
             "next deadline",
-            f"{rfc3339(one.explanation.next_deadline)}{_distance(one.explanation.next_deadline, case.now)}",
+            f"{rfc3339(one.next_deadline)}{_distance(one.next_deadline, case.now)}",
         )
     if one.decisive is not None and one.decisive.change:
         yield "what changes it", one.decisive.change

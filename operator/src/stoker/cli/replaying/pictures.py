@@ -25,7 +25,7 @@ def timeline(parts: Sequence[Part], returns: Sequence[datetime]) -> str:
         for kind in KINDS:
             tops = [low + getattr(part, kind) for low, part in zip(bottoms, parts, strict=True)]
             if any(high > low for low, high in zip(bottoms, tops, strict=True)):
-                axes.fill_between(edges, [*bottoms, bottoms[-1]], [*tops, tops[-1]], step="post", **fill(FILLS[kind]))
+                axes.stairs(tops, edges, baseline=bottoms, fill=True, **fill(FILLS[kind]))
             bottoms = tops
         highest = max(*bottoms, 1.0)
         time_axis(axes)
