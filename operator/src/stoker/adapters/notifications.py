@@ -10,7 +10,7 @@ import re
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -116,14 +116,20 @@ class Mail(Channels):
     process.
     """
 
-    def __init__(self, folder: Path | None, *, timeout: float = SEND_TIMEOUT) -> None:
+    def __init__(
+        self, folder: Path | None, *, timeout: float = SEND_TIMEOUT, may_send: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`may_send`: whether it is this process that speaks; of several only the leader does."""
         super().__init__(folder)
+        self._may_send = may_send
         self._timeout = timeout
         self._places = asyncio.Semaphore(SENDERS)
         self._hanging: Counter[str] = Counter()
 
     async def send(self, address: Address, message: Message) -> str | None:
         """Send; None when the address has taken the message, otherwise why not, in fixed words. Raises nothing."""
+        if not self._may_send():
+            return "another controller may lead"
         if self._hanging[address.name]:
             return "it has not answered an earlier message yet"
         try:

@@ -94,7 +94,11 @@ async def serve(settings: ControllerSettings) -> None:
     async with AsyncExitStack() as stack:
         kubernetes = await stack.enter_async_context(await Kubernetes.connect())
         elector = Elector(kubernetes, clock, namespace=settings.namespace, name=LEASE, identity=identity)
-        api = LeadersApi(kubernetes, lambda: elector.is_leader or not settings.leader_elect)
+
+        def may_act() -> bool:
+            return elector.is_leader or not settings.leader_elect
+
+        api = LeadersApi(kubernetes, may_act)
         metrics = await stack.enter_async_context(PrometheusSource(settings.prometheus, observer=told))
         resync = Resync(kubernetes, store, queue, clock)
         children, policies = Children(api, store), Policies(store.policies, store.namespaces)
@@ -130,7 +134,7 @@ async def serve(settings: ControllerSettings) -> None:
             scrape_interval=settings.scrape_interval, minimum_warning_grace=settings.minimum_warning_grace
         )
         reporter = PolicyReporter(api, store, policies, all_rules(), surroundings, clock)
-        post = Mail(settings.notification_folder)
+        post = Mail(settings.notification_folder, may_send=may_act)
         notifier = Notifier(api, store, policies, publisher, post, clock, told)
         digests = Digests(api, store, policies, post, clock, told)
         await stack.enter_async_context(
