@@ -36,6 +36,7 @@ KEPT_FREE = 300.0
 """Seconds for which a place is kept for a job that goes first and does not take it: order is a wish, no promise, and
 whatever is wrong with that one holds nobody else up for longer.
 """
+DUE_KEPT = timedelta(seconds=1)
 PRESSURE_KEPT = timedelta(seconds=5)
 OWNERS = 10
 GAINS = 100
@@ -43,6 +44,30 @@ NODES_READ = 100
 """Who waits for GPUs is found out at most every PRESSURE_KEPT, for so many owners of pending pods, due jobs and nodes;
 what runs on a node is one request.
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned:
+    """A warned job, or one that is being reclaimed, with what its status says of that."""
+
+    job: DLJob
+    record: Record
+
+    @property
+    def stands(self) -> tuple[object, ...]:
+        """What of it decides about its turn."""
+        record = self.record
+        return self.job.uid, record.state, record.idle_since, record.warned_at, record.deadline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """A warned job that waits for its deadline or its place, and the policy that it is counted under."""
+
+    job: DLJob
+    claim: Claim
+    policy: str
+    on_pressure_only: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +99,16 @@ class ClusterSurroundings:
         self._clock = clock
         self._minimum_warning_grace = minimum_warning_grace
         self._capacity = Capacity(api, clock)
-        self._warned: dict[Key, DLJob] = {}
+        self._warned: dict[Key, Warned] = {}
+        self._due_lately: tuple[datetime, list[Due]] | None = None
+        """What `_due` said last, and when: of hundreds that are due each asks for all others."""
         self._kept_free: dict[str, float] = {}
         """Of each policy with a place that nobody has taken: since when, by the steady clock."""
         self._pressed: Pressed | None = None
         self._asking = asyncio.Lock()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         store.dljobs.follow(self._changed)
+        policies.follow(self._policy_changed)
 
     async def around(
         self, job: DLJob, pods: Sequence[Object], policy: EffectivePolicy, record: Record
@@ -145,16 +173,16 @@ class ClusterSurroundings:
         if _holds_place(places, claim):
             return None
         limits = await self._limits(policy)
-        others = [
-            one for one in await self._claims(name) if one.job_uid != claim.job_uid and not _holds_place(places, one)
-        ]
-        obstruction = turn(claim, others, places, limits, now)
+        if obstruction := full(places, claim.place(now), limits):
+            return obstruction
+        claims = await self._claims(name)
+        others = [one for one in claims if one.job_uid != claim.job_uid and not _holds_place(places, one)]
         first = in_order((claim, *others), now)[0]
         if first is claim or full(places, first.place(now), limits) is not None:
             self._kept_free.pop(name, None)
         elif self._clock.monotonic() - self._kept_free.setdefault(name, self._clock.monotonic()) > KEPT_FREE:
-            return full(places, claim.place(now), limits)
-        return obstruction
+            return None
+        return turn(claim, others, places, limits, now)
 
     async def _limits(self, policy: EffectivePolicy) -> Limits:
         unread, gpus = "", None
@@ -190,8 +218,9 @@ class ClusterSurroundings:
     async def _find_pressed(self) -> Pressed:
         """Of the due jobs that are reclaimed on pressure only, those that somebody waits for."""
         now = self._clock.now()
-        jobs = {job.uid: job for job, _ in self._due(on_pressure=True)}
-        due = in_order((claim for _, claim in self._due(on_pressure=True)), now)
+        pressing = [one for one in self._due() if one.on_pressure_only and self._brakes.obstruction(one.policy) is None]
+        jobs = {one.claim.job_uid: one.job for one in pressing}
+        due = in_order((one.claim for one in pressing), now)
         resources = {claim.resource for claim in due}
         try:
             waiting = [one for one in await self._capacity.waiting() if one.asks_for(resources)][:OWNERS]
@@ -219,51 +248,52 @@ class ClusterSurroundings:
         """The Jobs whose pods are about to be taken away: what they hold is free already, or two jobs would go for one
         that waits.
         """
-        states = {job.status.job_uid: _record(job).state for job in self._warned.values() if job.status is not None}
-        return frozenset(uid for uid, state in states.items() if uid and state is ReclaimState.RECLAIMING)
+        going = (one.job for one in self._warned.values() if one.record.state is ReclaimState.RECLAIMING)
+        return frozenset(job.status.job_uid for job in going if job.status is not None and job.status.job_uid)
 
     # --------------------------------------------------------------------------------------------------------- claims
 
     def _changed(self, key: Key, raw: Object | None) -> None:
         """Follow the jobs that are warned."""
-        self._warned.pop(key, None)
+        before = self._warned.pop(key, None)
         state = (raw or {}).get("status", {}).get("reclaim", {}).get("state")
-        if raw is None or state not in {ReclaimState.WARNED, ReclaimState.RECLAIMING}:
-            return
-        with suppress(ValidationError):  # of one that can't be read nothing is decided either
-            self._warned[key] = DLJob.model_validate(raw)
+        if raw is not None and state in {ReclaimState.WARNED, ReclaimState.RECLAIMING}:
+            with suppress(ValidationError):  # of one that can't be read nothing is decided either
+                job = DLJob.model_validate(raw)
+                self._warned[key] = Warned(job=job, record=_record(job))
+        after = self._warned.get(key)
+        if (before.stands if before is not None else None) != (after.stands if after is not None else None):
+            self._due_lately = None
+
+    def _policy_changed(self, _: str | None) -> None:
+        self._due_lately = None
 
     async def _claims(self, name: str) -> list[Claim]:
         """The claims under a policy that wait for nothing but a place."""
-        claims = [claim for job, claim in self._due(on_pressure=False) if self._is_under(job, name)]
-        pressed = [
-            claim
-            for job, claim in self._due(on_pressure=True)
-            if self._is_under(job, name) and await self._pressure(job, claim) is None
+        due = [one for one in self._due() if one.policy == name]
+        return [
+            one.claim for one in due if not one.on_pressure_only or await self._pressure(one.job, one.claim) is None
         ]
-        return claims + pressed
 
-    def _due(self, *, on_pressure: bool) -> list[tuple[DLJob, Claim]]:
-        """The warned jobs that are reclaimed on pressure only, or the others, with what they claim. Every condition
-        that a warned job may fail, but its schedule and what this module says, ends its warning or its state.
+    def _due(self) -> list[Due]:
+        """The warned jobs whose policy acts on them now. Every condition that a warned job may fail, but the schedule
+        and what this module says, ends its warning or its state.
         """
         now = self._clock.now()
-        found: list[tuple[DLJob, Claim]] = []
-        for key, job in self._warned.items():
-            policy, record = self._policies.of(key.namespace), _record(job)
-            settings = policy.reclaim.of(job.traits)
-            claim = self._claim(job, record, policy)
-            if claim is None or record.state is not ReclaimState.WARNED or settings.on_pressure_only is not on_pressure:
+        if self._due_lately is not None and abs(now - self._due_lately[0]) < DUE_KEPT:
+            return self._due_lately[1]
+        found: list[Due] = []
+        for key, warned in self._warned.items():
+            job, policy = warned.job, self._policies.of(key.namespace)
+            settings, claim = policy.reclaim.of(job.traits), self._claim(job, warned.record, policy)
+            name = policy.counts_in
+            if claim is None or name is None or warned.record.state is not ReclaimState.WARNED:
                 continue
             job_type = job.job_type if policy.trusted_job_types else JobType.TRAINING
-            acts = settings.mode is not ReclaimMode.OBSERVE and settings.open_at(now, job_type)
-            name = policy.counts_in
-            if acts and name is not None and self._brakes.obstruction(name) is None:
-                found.append((job, claim))
+            if settings.mode is not ReclaimMode.OBSERVE and settings.open_at(now, job_type):
+                found.append(Due(job=job, claim=claim, policy=name, on_pressure_only=settings.on_pressure_only))
+        self._due_lately = now, found
         return found
-
-    def _is_under(self, job: DLJob, name: str) -> bool:
-        return self._policies.of(job.namespace).counts_in == name
 
     def _claim(self, job: DLJob, record: Record, policy: EffectivePolicy) -> Claim | None:
         """What a warned job claims."""
