@@ -113,6 +113,9 @@ class Metrics:
         return not (self.silent or self.partial or self.missing_gpu or self.doubtful) and self.covered >= 90
 
 
+AT_FIRST = EffectiveReclaim(mode=ReclaimMode.SUSPEND, cooldown_after_resume=timedelta(hours=5), on_pressure_only=True)
+
+
 class Cluster(RuleBasedStateMachine):
     """One job from its start on; `tick` is a look of the controller's, everything else is the world."""
 
@@ -124,7 +127,7 @@ class Cluster(RuleBasedStateMachine):
         self.metrics = Metrics()
         self.finding: Finding | None = finding()
         self.stalled = False
-        self.policy = EffectivePolicy(reclaim=EffectiveReclaim(mode=ReclaimMode.SUSPEND), revision="default@1")
+        self.policy = EffectivePolicy(reclaim=AT_FIRST, revision="default@1")
         self.edits = 1
         self.around = Circumstances()
         self.presence = Presence()
