@@ -51,8 +51,9 @@ class Counts:
 
 
 @pytest.fixture
-def lines(caplog: pytest.LogCaptureFixture) -> Any:
-    """The audit's lines so far, read as JSON."""
+def lines(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The audit's lines so far, read as JSON, also in a process in which `stoker run` was tried."""
+    monkeypatch.setattr(logging.getLogger("stoker.audit"), "propagate", True)
     caplog.set_level(logging.INFO, logger="stoker.audit")
     return lambda: [json.loads(one.getMessage()) for one in caplog.records if one.name == "stoker.audit"]
 

@@ -21,7 +21,7 @@ def run(log_level: str) -> None:
     )
     # The audit is JSON alone, on the other stream: whoever collects it need not tell it from text.
     audit = logging.getLogger("stoker.audit")
-    audit.addHandler(logging.StreamHandler(sys.stdout))
+    audit.handlers = [logging.StreamHandler(sys.stdout)]
     audit.setLevel(logging.INFO)
     audit.propagate = False
     # kopf tells of every event of every object; what the controller does with it is told by the controller.
