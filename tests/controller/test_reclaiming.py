@@ -17,6 +17,7 @@ from stoker.adapters.kubernetes import (
     ApiError,
     ConflictError,
     ForbiddenError,
+    Object,
     Resource,
 )
 from stoker.controller.audit import Audit
@@ -26,7 +27,7 @@ from stoker.controller.circumstances import ClusterSurroundings
 from stoker.controller.findings import recorded
 from stoker.controller.manifests import Manifests
 from stoker.controller.policies import Policies
-from stoker.controller.presence import Presences
+from stoker.controller.presence import Closely, Presences
 from stoker.controller.publishing import Publisher
 from stoker.controller.queue import Transient
 from stoker.controller.reclaiming import Reclaimer, freed
@@ -37,7 +38,7 @@ from stoker.models.finding import Finding, rfc3339
 from stoker.models.screen import GpuWindow, MetricsUnavailable, Question, Screen
 from stoker.models.series import GpuSignal, JobFacts, JobSeries
 from stoker.models.vocabulary import ReclaimMode, ReclaimState, UnknownReason
-from stoker.reclaim import Record
+from stoker.reclaim import NOBODY, Presence, Record
 from tests.controller.cluster import FakeApi
 from tests.workload.building import JOB_UID, dljob_object, job, pod
 
@@ -88,11 +89,26 @@ class Gauges:
         raise AssertionError("the last look is the screen")
 
 
+class People(Presences):
+    """Whom a test wants to be there, beside those whose session the status tells of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.says = NOBODY
+        self.asked: list[Closely] = []
+
+    async def of(self, job: DLJob, pods: Sequence[Object], closely: Closely | None = None) -> Presence:
+        if closely is None:
+            return await super().of(job, pods)
+        self.asked.append(closely)
+        return self.says
+
+
 class World:
     """One warned job whose deadline has passed, in an API server of one's own."""
 
     def __init__(self, *, mode: str = "Suspend", **reclaim: Any) -> None:
-        self.api, self.store, self.metrics = FakeApi(), Store(), Gauges()
+        self.api, self.store, self.metrics, self.people = FakeApi(), Store(), Gauges(), People()
         self.record: dict[str, Any] = {
             "state": "Warned",
             "action": mode,
@@ -124,7 +140,7 @@ class World:
             Manifests(policies, clock),
             self.metrics,
             clock,
-            presences=Presences(),
+            presences=self.people,
             surroundings=ClusterSurroundings(
                 self.api,
                 self.store,
@@ -198,6 +214,51 @@ def test_a_job_is_reclaimed_when_its_last_pod_has_ended() -> None:
     assert (done.state, done.reclaimed_at) == (ReclaimState.RECLAIMED, NOW)
     on = Switch(resource=JOBS, target={**child, "spec": {"suspend": False}})
     assert freed(record, child, on, [], NOW) is record, "an intent is not the deed"
+
+
+async def test_people_are_looked_for_afresh_before_the_deed() -> None:
+    world = World()
+    await world.reclaim()
+    (asked,) = world.people.asked
+    assert (asked.window, asked.interactive, asked.afresh) == (timedelta(hours=1), False, True)
+    assert world.is_suspended
+
+
+@pytest.mark.parametrize(
+    "presence, state",
+    [
+        (Presence(last_seen=NOW - timedelta(minutes=59), how="a notebook is open"), "Active"),
+        (Presence(unknown="its Jupyter does not answer"), "Unknown"),
+    ],
+)
+async def test_somebody_who_is_there_or_may_be_keeps_the_job(presence: Presence, state: str) -> None:
+    world = World()
+    world.people.says = presence
+    await world.reclaim()
+    assert (world.is_suspended, world.state) == (False, state)
+
+
+async def test_where_something_else_speaks_for_the_job_nobody_is_looked_for() -> None:
+    works, uncaused = World(), World()
+    works.metrics.utils[5] = 60.0
+    await works.reclaim()
+    await uncaused.reclaim(found=())
+    assert (works.people.asked, uncaused.people.asked) == ([], [])
+
+
+async def test_a_session_that_is_noted_at_the_last_moment_keeps_the_job() -> None:
+    """Before the last look it is read; after it the record of the intent meets another version."""
+    early, late = World(), World()
+    for world, request in ((early, "get dljobs"), (late, "replace dljobs")):
+        stored = world.api.objects[DLJOBS, "team", "bert"]
+        noted = {**stored, "status": {**stored["status"], "lastSession": rfc3339(NOW - timedelta(seconds=1))}}
+        world.change(request, lambda world=world, noted=noted: world.api.store(DLJOBS, "team", noted))  # type: ignore[misc]
+    await early.reclaim()
+    assert (early.is_suspended, early.state) == (False, "Active")
+    assert early.api.objects[DLJOBS, "team", "bert"]["status"]["lastSession"] == "2026-11-21T11:59:59Z"
+    with pytest.raises(ConflictError):
+        await late.reclaim()
+    assert not late.is_suspended
 
 
 async def test_delete_mode_deletes_the_job() -> None:

@@ -37,8 +37,8 @@ NIGHT_SHARE = 0.1
 
 
 WORKS_AT_CORES = 0.2
-"""Mean of a step of 30 s over which a pod's CPUs do what somebody asked for: six seconds of one core. An idle notebook
-server with its kernels, a shell and a monitor in a loop stay under 0.05 together.
+"""Mean of a step of 30 s over which a pod's CPUs do what somebody asked for: six seconds of one core. An idle
+jupyter_server with three kernels takes 0.001.
 """
 
 
