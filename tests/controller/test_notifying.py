@@ -1,6 +1,8 @@
 """Messages are sent once each by the job's own record, whatever fails, and never hold anything up."""
 
 import asyncio
+import random
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -244,6 +246,39 @@ async def test_a_crash_between_sending_and_noting_repeats_one_message() -> None:
     world.restart()
     await world.tell()
     assert world.box.reached == ["one", "one"]
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_killed_anywhere_it_forgets_no_message_and_repeats_one_for_each_kill_at_most(seed: int) -> None:
+    dice = random.Random(seed)
+    world = World(jobs=3, maxPerHour=1000)
+    kills = 0
+
+    def maybe_killed(*_: object) -> None:
+        if dice.random() < 0.3:
+            raise Killed
+
+    for _ in range(30):
+        world.api.before, world.box.meanwhile = maybe_killed, maybe_killed
+        try:
+            await world.tell()
+        except Killed:
+            kills += 1
+            world.restart()
+    world.api.before, world.box.meanwhile = (lambda _: None), (lambda: None)
+    await world.tell()
+    titles = Counter(message.title for _, message in world.box.sent)
+    assert len(titles) == len(world.names)
+    assert sum(titles.values()) <= len(world.names) + kills
+    assert all([entry.split()[2] for entry in world.notified(name)] == ["sent"] for name in world.names)
+    before = len(world.box.sent)
+    world.restart()
+    await world.tell()
+    assert len(world.box.sent) == before
 
 
 async def test_what_could_not_be_noted_is_not_sent_again_by_the_same_process() -> None:
