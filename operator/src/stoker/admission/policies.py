@@ -38,6 +38,8 @@ MAX_UNKNOWN_RULES = 32
 """
 
 
+LONG_WINDOW = timedelta(hours=6)
+"""In a longer one an evening comes, or a night's sweep ends."""
 USUAL_COINCIDENCE = 3
 """Fewer jobs than these turn idle together every day, and no outage is behind it."""
 
@@ -260,6 +262,12 @@ class _Review:
             yield _remark(RemarkReason.NO_EFFECT, "spec.reclaim.warningGrace", message)
         if effective.mode is ReclaimMode.OBSERVE:
             return
+        if own.window is not None and effective.window > LONG_WINDOW:
+            message = (
+                f"{own.window!r}: the brake counts over it as well, and within more than"
+                f" {format_duration(LONG_WINDOW)} many jobs turn idle without an outage"
+            )
+            yield _remark(RemarkReason.DOUBTFUL, "spec.reclaim.window", message)
         brake = own.mass_idle_brake
         if brake is not None and effective.mass_idle_brake.gpu_percent == 100:
             message = "more than 100 % never turns idle: the brake never stops anything"
@@ -267,7 +275,7 @@ class _Review:
         if brake is not None and effective.mass_idle_brake.min_jobs < USUAL_COINCIDENCE:
             message = (
                 f"{effective.mass_idle_brake.min_jobs} jobs that turn idle within {format_duration(effective.window)}"
-                " may be chance: each time reclaim stops until somebody releases the brake"
+                " may be chance: each time reclaim stops"
             )
             yield _remark(RemarkReason.DOUBTFUL, "spec.reclaim.massIdleBrake.minJobs", message)
 
