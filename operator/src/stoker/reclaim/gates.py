@@ -128,6 +128,7 @@ class Stage(StrEnum):
     DEED = "Is it due?"
 
 
+Check = Callable[[Case], Hold | None]
 FACTS = frozenset({Stage.TOUCH, Stage.REST, Stage.LENGTH, Stage.NEED})
 
 
@@ -158,23 +159,39 @@ class Gate:
     name: str
     stage: Stage
     demand: str
-    check: Callable[[Case], Hold | None]
+    check: Check
     asked: Callable[[Case], bool] = _always
+
+
+_GATES: list[Gate] = []
+
+
+def _gate(name: str, stage: Stage, demand: str, *, asked: Callable[[Case], bool] = _always) -> Callable[[Check], Check]:
+    """Makes a check the next gate."""
+
+    def add(check: Check) -> Check:
+        _GATES.append(Gate(name=name, stage=stage, demand=demand, check=check, asked=asked))
+        return check
+
+    return add
 
 
 # ----------------------------------------------------------------------------------------------- may it be touched?
 
 
+@_gate("touchable", Stage.TOUCH, "nothing of it is being deleted, suspended or ended")
 def _untouchable(case: Case) -> Hold | None:
     if case.job.untouchable is None:
         return None
     return Hold(outcome=Outcome.WORKS, reason=case.job.untouchable)
 
 
+@_gate("gpus", Stage.TOUCH, "it holds GPUs")
 def _no_gpus(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.EXEMPT, reason="it holds no GPUs") if case.job.gpus == 0 else None
 
 
+@_gate("no-service", Stage.TOUCH, "it serves nobody")
 def _service(case: Case) -> Hold | None:
     if case.job_type is JobType.SERVING:
         return Hold(outcome=Outcome.EXEMPT, reason="a service is never reclaimed")
@@ -183,6 +200,7 @@ def _service(case: Case) -> Hold | None:
     return None
 
 
+@_gate("not-exempt", Stage.TOUCH, "no policy exempts it")
 def _exempt(case: Case) -> Hold | None:
     exemption = case.policy.exemption("*", case.job.labels, case.now)
     if exemption is None:
@@ -192,6 +210,7 @@ def _exempt(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.EXEMPT, reason=reason, until=exemption.until, change=change)
 
 
+@_gate("not-snoozed", Stage.TOUCH, "its owner has not put it off")
 def _snoozed(case: Case) -> Hold | None:
     until = case.record.snoozed_until
     if until is None or case.now >= until:
@@ -208,6 +227,7 @@ def _snoozed(case: Case) -> Hold | None:
 # --------------------------------------------------------------------------------------------- is it idle, and sure?
 
 
+@_gate("metrics-known", Stage.REST, "every GPU of every pod has current samples")
 def _known(case: Case) -> Hold | None:
     idleness = case.idleness
     if idleness.state is not IdlenessState.UNKNOWN:
@@ -216,12 +236,14 @@ def _known(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.UNKNOWN, reason=reason, change=idleness.message)
 
 
+@_gate("pods-ready", Stage.REST, "all its pods are ready")
 def _ready(case: Case) -> Hold | None:
     if case.idleness.state is not IdlenessState.WAITING:
         return None
     return Hold(outcome=Outcome.WORKS, reason="not all its pods are ready: it waits", change=case.idleness.message)
 
 
+@_gate("all-idle", Stage.REST, "every signal of every GPU stands at its idle level")
 def _idle(case: Case) -> Hold | None:
     if case.idleness.state is not IdlenessState.ACTIVE:
         return None
@@ -229,6 +251,7 @@ def _idle(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.WORKS, reason=reason, change=case.idleness.message)
 
 
+@_gate("look-fresh", Stage.REST, "the metrics were looked at just now", asked=_rests)
 def _looked_lately(case: Case) -> Hold | None:
     # A look from the future was stamped by a clock that has been set back since.
     age = case.now - case.idleness.observed_at
@@ -238,18 +261,21 @@ def _looked_lately(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.UNKNOWN, reason=reason)
 
 
+@_gate("same-pods", Stage.REST, "the metrics are those of the pods it has", asked=_rests)
 def _same_pods(case: Case) -> Hold | None:
     if not _rests(case) or (case.idleness.pod_uids == case.job.pod_uids and case.job.pod_uids):
         return None
     return Hold(outcome=Outcome.WORKS, reason="its pods have changed since the metrics were looked at")
 
 
+@_gate("start-known", Stage.REST, "it is known when its containers started", asked=_rests)
 def _started(case: Case) -> Hold | None:
     if not _rests(case) or (case.job.last_start is not None and case.idleness.since is not None):
         return None
     return Hold(outcome=Outcome.UNKNOWN, reason="it is not known when its containers started")
 
 
+@_gate("idle-long-enough", Stage.LENGTH, "it rests for idleAfter, after its start-up grace", asked=_rests_since)
 def _long_enough(case: Case) -> Hold | None:
     since, start = case.idle_since, case.job.last_start
     if since is None or start is None:
@@ -262,6 +288,7 @@ def _long_enough(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.RESTS, reason=f"idle since {rfc3339(since)}; {early}", until=until)
 
 
+@_gate("unattended", Stage.LENGTH, "nobody works in it", asked=_rests_since)
 def _unattended(case: Case) -> Hold | None:
     presence = case.job.presence
     if presence.unknown is not None:
@@ -273,6 +300,7 @@ def _unattended(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.WORKS, reason=reason, until=until)
 
 
+@_gate("cooled-down", Stage.LENGTH, "it was not resumed lately")
 def _not_resumed_lately(case: Case) -> Hold | None:
     resumed, cooldown = case.record.resumed_at, case.settings.cooldown_after_resume
     if resumed is None or case.now - resumed >= cooldown:
@@ -282,6 +310,7 @@ def _not_resumed_lately(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.RESTS, reason=reason, until=until)
 
 
+@_gate("not-stalled", Stage.NEED, "it does not hang")
 def _not_stalled(case: Case) -> Hold | None:
     stalled = next((one for one in case.job.findings if one.category is Category.STALLED and one.is_open), None)
     if stalled is None:
@@ -289,6 +318,7 @@ def _not_stalled(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.RESTS, reason="it hangs, which is reported, never reclaimed", change=stalled.fix)
 
 
+@_gate("cause", Stage.NEED, "UnreleasedJob or InteractiveJob is found, likely at least")
 def _caused(case: Case) -> Hold | None:
     if case.cause is not None:
         return None
@@ -302,6 +332,7 @@ def _caused(case: Case) -> Hold | None:
 # ----------------------------------------------------------------------------------------- may something be done to it?
 
 
+@_gate("mode", Stage.CONSENT, "the policy acts on jobs of its class")
 def _acting(case: Case) -> Hold | None:
     if case.settings.mode is not ReclaimMode.OBSERVE:
         return None
@@ -310,6 +341,7 @@ def _acting(case: Case) -> Hold | None:
     return _observed(case, f"{whose} only observes", "set reclaim.mode of the policy to Suspend")
 
 
+@_gate("checkpoint-grace", Stage.CONSENT, "its pods have the time to save a checkpoint")
 def _graceful(case: Case) -> Hold | None:
     least, own = case.settings.min_termination_grace, case.job.termination_grace
     if own is None:
@@ -320,6 +352,7 @@ def _graceful(case: Case) -> Hold | None:
     return _observed(case, reason, "raise spec.podTemplate.spec.terminationGracePeriodSeconds of the job")
 
 
+@_gate("nothing-lost", Stage.CONSENT, "an interactive job has a persistent volume")
 def _nothing_lost(case: Case) -> Hold | None:
     found = any(one.category is Category.INTERACTIVE_JOB and one.is_open for one in case.job.findings)
     interactive = case.job_type is JobType.INTERACTIVE or found
@@ -330,6 +363,7 @@ def _nothing_lost(case: Case) -> Hold | None:
     return _observed(case, reason, "set reclaim.interactiveWithoutVolume of the policy, or give the job a volume")
 
 
+@_gate("suspendable", Stage.CONSENT, "what manages its Job lets it be suspended")
 def _suspendable(case: Case) -> Hold | None:
     why = case.job.unsuspendable
     if why is None:
@@ -346,15 +380,18 @@ def _observed(case: Case, reason: str, change: str) -> Hold:
 # ---------------------------------------------------------------------------------------------- is it warned, and due?
 
 
+@_gate("brake-off", Stage.WARNING, "not too much turned idle at once")
 def _brake_off(case: Case) -> Hold | None:
     # A look at metrics that may be wrong neither warns anybody nor acts; a warning that stands is not taken back.
     return _obstructed(case.around.brake, Outcome.HELD if case.warning_stands else Outcome.RESTS)
 
 
+@_gate("warned", Stage.WARNING, "its owner is warned")
 def _warned(case: Case) -> Hold | None:
     return None if case.warning_stands else Hold(outcome=Outcome.WARN, reason="it is warned first")
 
 
+@_gate("grace-over", Stage.DEED, "the warning's grace is over", asked=_is_warned)
 def _deadline_passed(case: Case) -> Hold | None:
     deadline = case.deadline
     if not case.warning_stands or deadline is None:
@@ -369,6 +406,7 @@ def _deadline_passed(case: Case) -> Hold | None:
     )
 
 
+@_gate("schedule-open", Stage.DEED, "the policy's schedule is open", asked=_is_warned)
 def _schedule_open(case: Case) -> Hold | None:
     if case.settings.open_at(case.now, case.job_type):
         return None
@@ -377,10 +415,12 @@ def _schedule_open(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.HELD, reason=f"idle and warned; the policy's schedule {when}", until=opens)
 
 
+@_gate("pressure", Stage.DEED, "somebody waits for its GPUs, where the policy wants that", asked=_is_warned)
 def _under_pressure(case: Case) -> Hold | None:
     return _obstructed(case.around.pressure, Outcome.HELD) if case.settings.on_pressure_only else None
 
 
+@_gate("bounds", Stage.DEED, "not too much was reclaimed lately", asked=_is_warned)
 def _within_bounds(case: Case) -> Hold | None:
     return _obstructed(case.around.bounds, Outcome.HELD)
 
@@ -397,105 +437,8 @@ def announced(deadline: datetime) -> str:
     return f"idle; will be reclaimed at {rfc3339(deadline)} unless its GPUs work again"
 
 
-GATES = (
-    Gate(
-        name="touchable",
-        stage=Stage.TOUCH,
-        demand="nothing of it is being deleted, suspended or ended",
-        check=_untouchable,
-    ),
-    Gate(name="gpus", stage=Stage.TOUCH, demand="it holds GPUs", check=_no_gpus),
-    Gate(name="no-service", stage=Stage.TOUCH, demand="it serves nobody", check=_service),
-    Gate(name="not-exempt", stage=Stage.TOUCH, demand="no policy exempts it", check=_exempt),
-    Gate(name="not-snoozed", stage=Stage.TOUCH, demand="its owner has not put it off", check=_snoozed),
-    Gate(name="metrics-known", stage=Stage.REST, demand="every GPU of every pod has current samples", check=_known),
-    Gate(name="pods-ready", stage=Stage.REST, demand="all its pods are ready", check=_ready),
-    Gate(name="all-idle", stage=Stage.REST, demand="every signal of every GPU stands at its idle level", check=_idle),
-    Gate(
-        name="look-fresh",
-        stage=Stage.REST,
-        demand="the metrics were looked at just now",
-        check=_looked_lately,
-        asked=_rests,
-    ),
-    Gate(
-        name="same-pods",
-        stage=Stage.REST,
-        demand="the metrics are those of the pods it has",
-        check=_same_pods,
-        asked=_rests,
-    ),
-    Gate(
-        name="start-known",
-        stage=Stage.REST,
-        demand="it is known when its containers started",
-        check=_started,
-        asked=_rests,
-    ),
-    Gate(
-        name="idle-long-enough",
-        stage=Stage.LENGTH,
-        demand="it rests for idleAfter, after its start-up grace",
-        check=_long_enough,
-        asked=_rests_since,
-    ),
-    Gate(name="unattended", stage=Stage.LENGTH, demand="nobody works in it", check=_unattended, asked=_rests_since),
-    Gate(name="cooled-down", stage=Stage.LENGTH, demand="it was not resumed lately", check=_not_resumed_lately),
-    Gate(name="not-stalled", stage=Stage.NEED, demand="it does not hang", check=_not_stalled),
-    Gate(
-        name="cause",
-        stage=Stage.NEED,
-        demand="UnreleasedJob or InteractiveJob is found, likely at least",
-        check=_caused,
-    ),
-    Gate(name="mode", stage=Stage.CONSENT, demand="the policy acts on jobs of its class", check=_acting),
-    Gate(
-        name="checkpoint-grace",
-        stage=Stage.CONSENT,
-        demand="its pods have the time to save a checkpoint",
-        check=_graceful,
-    ),
-    Gate(
-        name="nothing-lost",
-        stage=Stage.CONSENT,
-        demand="an interactive job has a persistent volume",
-        check=_nothing_lost,
-    ),
-    Gate(
-        name="suspendable", stage=Stage.CONSENT, demand="what manages its Job lets it be suspended", check=_suspendable
-    ),
-    Gate(name="brake-off", stage=Stage.WARNING, demand="not too much turned idle at once", check=_brake_off),
-    Gate(name="warned", stage=Stage.WARNING, demand="its owner is warned", check=_warned),
-    Gate(
-        name="grace-over",
-        stage=Stage.DEED,
-        demand="the warning's grace is over",
-        check=_deadline_passed,
-        asked=_is_warned,
-    ),
-    Gate(
-        name="schedule-open",
-        stage=Stage.DEED,
-        demand="the policy's schedule is open",
-        check=_schedule_open,
-        asked=_is_warned,
-    ),
-    Gate(
-        name="pressure",
-        stage=Stage.DEED,
-        demand="somebody waits for its GPUs, where the policy wants that",
-        check=_under_pressure,
-        asked=_is_warned,
-    ),
-    Gate(
-        name="bounds",
-        stage=Stage.DEED,
-        demand="not too much was reclaimed lately",
-        check=_within_bounds,
-        asked=_is_warned,
-    ),
-)
-"""In this order; a job that passes all is reclaimed, after a second look."""
+GATES: tuple[Gate, ...] = tuple(_GATES)
+"""In the order in which they stand above; a job that passes all is reclaimed, after a second look."""
 
 
 def first_hold(case: Case) -> tuple[Gate, Hold] | None:
