@@ -273,14 +273,11 @@ async def test_a_contradiction_that_is_stored_is_warned_of_and_does_not_lock_the
         ),
         (
             {"reclaim": {"mode": "Delete", "massIdleBrake": {"minJobs": 2}}},
-            "spec.reclaim.massIdleBrake.minJobs: 2 jobs that turn idle within 1h may be chance: each time reclaim stops",
+            "spec.reclaim.massIdleBrake.minJobs: 2 jobs that turn idle within 1h may be chance, and reclaim stops",
         ),
         (
             {"reclaim": {"mode": "Suspend", "window": "12h"}},
-            (
-                "spec.reclaim.window: '12h': the brake counts over it as well, and within more than 6h many jobs turn idle"
-                " without an outage"
-            ),
+            "spec.reclaim.window: '12h': the brake counts over it as well, and within more than 6h many jobs may rest",
         ),
         (
             {"reclaim": {"mode": "Suspend", "massIdleBrake": {"gpuPercent": 100}}},

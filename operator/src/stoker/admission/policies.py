@@ -265,7 +265,7 @@ class _Review:
         if own.window is not None and effective.window > LONG_WINDOW:
             message = (
                 f"{own.window!r}: the brake counts over it as well, and within more than"
-                f" {format_duration(LONG_WINDOW)} many jobs turn idle without an outage"
+                f" {format_duration(LONG_WINDOW)} many jobs may rest"
             )
             yield _remark(RemarkReason.DOUBTFUL, "spec.reclaim.window", message)
         brake = own.mass_idle_brake
@@ -275,7 +275,7 @@ class _Review:
         if brake is not None and effective.mass_idle_brake.min_jobs < USUAL_COINCIDENCE:
             message = (
                 f"{effective.mass_idle_brake.min_jobs} jobs that turn idle within {format_duration(effective.window)}"
-                " may be chance: each time reclaim stops"
+                " may be chance, and reclaim stops"
             )
             yield _remark(RemarkReason.DOUBTFUL, "spec.reclaim.massIdleBrake.minJobs", message)
 
