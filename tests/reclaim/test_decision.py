@@ -292,6 +292,12 @@ def test_a_snooze_that_cannot_be_read_is_told_and_does_not_count(text: str) -> N
     assert reasons(decision) == [NoticeReason.SNOOZE_IGNORED, NoticeReason.WARNED]
 
 
+def test_a_slip_of_the_pen_does_not_take_an_earlier_snooze_back() -> None:
+    snoozed = look(job=replace(CANDIDATE, snooze="2026-11-21T13:00:00Z")).record
+    decision = look(job=replace(CANDIDATE, snooze="2026-11-21 at four"), record=snoozed)
+    assert (decision.record.state, reasons(decision)) == (ReclaimState.SNOOZED, [NoticeReason.SNOOZE_IGNORED])
+
+
 def test_a_snooze_that_is_taken_back_does_not_count_any_more() -> None:
     snoozed = look(job=replace(CANDIDATE, snooze="2026-11-21T13:00:00Z")).record
     assert look(record=snoozed).record.state is ReclaimState.WARNED

@@ -39,7 +39,8 @@ def snoozed(
     except (ValueError, OverflowError):
         message = f"stoker.dev/snooze-until {job.snooze[:64]!r} is ignored: write a time such as 2026-11-21T18:00:00Z."
         notice = Notice(reason=NoticeReason.SNOOZE_IGNORED, message=message, episode=job.snooze)
-        return replace(record, handled_snooze=job.snooze, snoozed_until=None), (notice,)
+        # An earlier word that could be read stands: this one was not meant to take it back.
+        return replace(record, handled_snooze=job.snooze), (notice,)
     longest = now.astimezone(UTC).replace(microsecond=0) + policy.reclaim.max_snooze
     taken = replace(record, handled_snooze=job.snooze, snoozed_until=min(until, longest))
     if until <= now:
