@@ -12,7 +12,8 @@ from stoker.models.policy import EffectivePolicy, EffectiveReclaim
 from stoker.models.series import FloatArray, GpuSignal, JobFacts
 from stoker.models.usage import JobIdentity, Period
 from stoker.models.vocabulary import Category, Confidence, ReclaimMode, Severity, Source
-from stoker.replay import Assumed, JobOutcome, Simulation, Surroundings
+from stoker.reclaim import NOBODY, Presence
+from stoker.replay import Assumed, Examined, JobOutcome, Simulation, Surroundings
 
 START = datetime(2026, 11, 16, 0, 0, tzinfo=UTC)
 """A Monday."""
@@ -164,16 +165,19 @@ def _within(grid: Grid, first: float, last: float) -> "np.ndarray[tuple[int], np
 
 
 class Known:
-    """An examiner that finds UnreleasedJob in every job that it is asked about but those that are `needed`."""
+    """An examiner that finds UnreleasedJob in every job but those that are `needed`. `attended`: the hours at which
+    somebody was at work.
+    """
 
-    def __init__(self, needed: Sequence[str] = ()) -> None:
+    def __init__(self, needed: Sequence[str] = (), attended: Sequence[float] = ()) -> None:
         self.needed = needed
-        self.asked: list[tuple[str, datetime]] = []
+        self.attended = attended
 
-    async def findings(self, facts: JobFacts, policy: EffectivePolicy, now: datetime) -> tuple[Finding, ...]:
+    async def examine(self, facts: JobFacts, policy: EffectivePolicy, window: timedelta, now: datetime) -> Examined:
         """What it finds."""
-        self.asked.append((facts.name, now))
-        return () if facts.name in self.needed else (UNRELEASED,)
+        seen = max((at(hour) for hour in self.attended if at(hour) <= now), default=None)
+        presence = Presence(last_seen=seen, how="its CPUs worked") if seen is not None else NOBODY
+        return Examined(findings=() if facts.name in self.needed else (UNRELEASED,), presence=presence)
 
 
 def outlines(stories: Sequence[Story], hours: float, *, cluster_gpus: int = 1000) -> Outlines:
@@ -194,6 +198,7 @@ async def replayed(
     hours: float = 24.0,
     cluster_gpus: int = 1000,
     needed: Sequence[str] = (),
+    attended: Sequence[float] = (),
     assumed: Assumed | None = None,
 ) -> dict[str, JobOutcome]:
     """What would have become of them, by name."""
@@ -201,7 +206,7 @@ async def replayed(
     surroundings = Surroundings(
         seen, {job.key: policy for job in seen.jobs}, minimum_warning_grace=timedelta(minutes=5)
     )
-    simulation = Simulation(seen.period, surroundings, Known(needed), assumed=assumed)
+    simulation = Simulation(seen.period, surroundings, Known(needed, attended), assumed=assumed)
     for story in stories:
         simulation.add(story.past(hours), policy)
     return {outcome.identity.name: outcome for outcome in await simulation.run()}

@@ -143,6 +143,15 @@ async def test_an_interactive_job_is_held_back_unless_volumes_are_assumed() -> N
     assert len((await replayed([story], assumed=Assumed(has_persistent_volume=True)))["note"].reclaims) == 1
 
 
+async def test_who_is_at_work_in_it_puts_the_warning_off_and_takes_one_back() -> None:
+    story = Story(name="typed", utilization=rests((6, 24)), end=20)
+    before = (await replayed([story], attended=[6.5]))["typed"]
+    assert hour_of(before.reclaims[0].warned_at) == pytest.approx(7.5, abs=2 * A_STEP)
+    within_the_grace = (await replayed([story], attended=[7.1]))["typed"]
+    assert [one.outcome for one in within_the_grace.warnings] == ["unattended", "reclaimed"]
+    assert hour_of(within_the_grace.reclaims[0].warned_at) == pytest.approx(8.1, abs=2 * A_STEP)
+
+
 # ------------------------------------------------------------------------------------------------------------- restarts
 
 

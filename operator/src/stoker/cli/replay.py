@@ -191,7 +191,7 @@ async def _state(
 ) -> "Statement":
     from stoker.adapters.prometheus_past import PrometheusPast
     from stoker.models.past import JobOutline, JobPast
-    from stoker.replay import Assumed, SeriesExaminer, Simulation, Surroundings, first_rest, state
+    from stoker.replay import Assumed, SeriesExaminer, Simulation, Surroundings, first_rest, state, windows
 
     async with PrometheusPast(access) as source:
         _tell("reading the outlines of all jobs")
@@ -207,7 +207,7 @@ async def _state(
         turn = asyncio.Semaphore(READERS)
 
         async def read(job: JobOutline, rest: datetime) -> JobPast:
-            longest = in_force[job.key].reclaim.idle_after + LEAD
+            longest = max(windows(in_force[job.key])) + LEAD
             async with turn:
                 return await source.job(job, max(rest - LEAD, start - longest), end, inputs.step)
 

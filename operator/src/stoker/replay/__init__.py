@@ -1,14 +1,15 @@
 """What a policy would have done over the recorded past; pure but for the examiner that it is given."""
 
 from stoker.replay.assumptions import Inputs
-from stoker.replay.candidates import first_rest
-from stoker.replay.examining import Examiner, SeriesExaminer
+from stoker.replay.candidates import first_rest, windows
+from stoker.replay.examining import Examined, Examiner, SeriesExaminer
 from stoker.replay.simulation import Assumed, GivenWarning, JobOutcome, Reclaim, Simulation
 from stoker.replay.statement import Figures, HeldBack, Part, PolicyInForce, Statement, state
 from stoker.replay.surroundings import Surroundings, name_of
 
 __all__ = [
     "Assumed",
+    "Examined",
     "Examiner",
     "Figures",
     "GivenWarning",
@@ -25,4 +26,5 @@ __all__ = [
     "first_rest",
     "name_of",
     "state",
+    "windows",
 ]

@@ -90,8 +90,8 @@ def _people() -> Iterator[Assumption]:
     yield Assumption(
         key="people",
         text="People's words and traces were not recorded. No job is taken to have been snoozed or resumed, or to have "
-        "had a session open in it (exec, port-forward, Jupyter): a controller would have warned and reclaimed less for "
-        "it, never more. Nor is any taken to have asked for an idleAfter of its own.",
+        "had a session open in it (exec, port-forward, Jupyter) but for what the CPUs show: a controller would have "
+        "warned and reclaimed less for it, never more. Nor is any taken to have asked for an idleAfter of its own.",
     )
 
 

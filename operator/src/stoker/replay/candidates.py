@@ -6,9 +6,7 @@ import numpy as np
 
 from stoker.models.duration import parse_duration
 from stoker.models.past import Grid, JobOutline
-from stoker.models.policy import EffectivePolicy, JobTraits
-from stoker.reclaim import idle_after
-from stoker.replay.screens import job_type
+from stoker.models.policy import EffectivePolicy
 from stoker.subjects.series.activity import IDLE_PROFILING_PERCENT
 from stoker.subjects.series.stages import runs
 
@@ -19,13 +17,7 @@ def first_rest(outline: JobOutline, grid: Grid, policy: EffectivePolicy, since: 
     A rest that is long enough fills all coarse steps but the first and the last. A step without a sample may be one of
     rest.
     """
-    identity = outline.identity
-    traits = JobTraits(
-        job_type=job_type(identity.job_type),
-        priority_class=identity.priority or None,
-        gpu_product=identity.product or None,
-    )
-    window = min(idle_after(None, traits, policy), policy.reclaim.idle_after, *_classes(policy))
+    window = min(windows(policy))
     level = max(float(policy.thresholds.idle_percent), IDLE_PROFILING_PERCENT)
     with np.errstate(invalid="ignore"):
         rests = outline.held & ~(outline.peak > level)
@@ -36,9 +28,12 @@ def first_rest(outline: JobOutline, grid: Grid, policy: EffectivePolicy, since: 
     return None
 
 
-def _classes(policy: EffectivePolicy) -> list[timedelta]:
-    """What any class of the policy asks for: labels that a class may ask for are not all known."""
-    return [parse_duration(one.idle_after) for one in policy.reclaim.classes if one.idle_after is not None]
+def windows(policy: EffectivePolicy) -> tuple[timedelta, ...]:
+    """How long jobs must be idle under the policy, of whichever class they are: labels that a class may ask for are
+    not all known.
+    """
+    classes = (one.idle_after for one in policy.reclaim.classes)
+    return (policy.reclaim.idle_after, *(parse_duration(one) for one in classes if one is not None))
 
 
-__all__ = ["first_rest"]
+__all__ = ["first_rest", "windows"]

@@ -2,25 +2,41 @@
 
 import asyncio
 import logging
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from stoker.catalogue import diagnosis_rules
 from stoker.diagnosis import diagnose
 from stoker.models.finding import Finding
 from stoker.models.policy import EffectivePolicy
-from stoker.models.screen import MetricsUnavailable, step_for
+from stoker.models.screen import MIN_STEP, MetricsUnavailable, step_for
 from stoker.models.series import JobFacts, JobSeries
-from stoker.models.vocabulary import Action
+from stoker.models.vocabulary import Action, Category
+from stoker.reclaim import NOBODY, Presence
+from stoker.subjects.series.person import cpus_worked_at
 
 LOG = logging.getLogger(__name__)
+
+TOLD_ON = timedelta(minutes=5)
+"""As the controller tells it (controller.presence), so that a job is held back for as long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """What was known of a job at a moment: its findings, and whether a person was at work in it."""
+
+    findings: tuple[Finding, ...] = ()
+    presence: Presence = NOBODY
 
 
 class Examiner(Protocol):
     """Says what was known of a job."""
 
-    async def findings(self, facts: JobFacts, policy: EffectivePolicy, now: datetime) -> tuple[Finding, ...]:
-        """What an examination would have found at `now`; nothing where it could not be made."""
+    async def examine(self, facts: JobFacts, policy: EffectivePolicy, window: timedelta, now: datetime) -> Examined:
+        """What an examination would have found at `now`; nothing where it could not be made. `window` is how long the
+        job must be idle.
+        """
         ...
 
 
@@ -40,22 +56,39 @@ class SeriesExaminer:
         self.examinations = 0
         self.failed = 0
 
-    async def findings(self, facts: JobFacts, policy: EffectivePolicy, now: datetime) -> tuple[Finding, ...]:
+    async def examine(self, facts: JobFacts, policy: EffectivePolicy, window: timedelta, now: datetime) -> Examined:
         """What the metrics say; what the job's manifest said is not known any more."""
         starts = [pod.started_at for pod in (*facts.pods, *facts.former_pods) if pod.started_at is not None]
         if not starts:
-            return ()
+            return Examined()
         self.examinations += 1
-        start = min(starts)
         try:
-            series = await self._source.series(facts, start, now, step_for(now - start))
+            findings = await self._findings(facts, policy, min(starts), now)
+            if any(one.category is Category.INTERACTIVE_JOB for one in findings):
+                return Examined(findings=findings, presence=await self._presence(facts, window, now))
         except MetricsUnavailable as unavailable:
             LOG.warning("%s/%s: not examined: %s", facts.namespace, facts.name, unavailable.message)
             self.failed += 1
-            return ()
+            return Examined()
+        return Examined(findings=findings)
+
+    async def _findings(
+        self, facts: JobFacts, policy: EffectivePolicy, start: datetime, now: datetime
+    ) -> tuple[Finding, ...]:
+        series = await self._source.series(facts, start, now, step_for(now - start))
         off = frozenset(rule.name for rule in diagnosis_rules() if policy.action(rule.name, Action.WARN) is Action.OFF)
         found = await asyncio.to_thread(diagnose, facts, series, (), policy.thresholds, now, off=off)
         return found.findings
 
+    async def _presence(self, facts: JobFacts, window: timedelta, now: datetime) -> Presence:
+        """Whether the CPUs of a job that waits for a person did more than wait."""
+        series = await self._source.series(facts, now - window, now, MIN_STEP)
+        seconds = cpus_worked_at(series)
+        if seconds is None:
+            return NOBODY if series.complete else Presence(unknown="its CPUs' metrics are a partial answer")
+        grid = min(TOLD_ON, window / 2).total_seconds()
+        last = min(seconds, now.timestamp()) // grid * grid
+        return Presence(last_seen=datetime.fromtimestamp(last, tz=UTC), how="its CPUs worked")
 
-__all__ = ["Examiner", "SeriesExaminer", "SeriesSource"]
+
+__all__ = ["Examined", "Examiner", "SeriesExaminer", "SeriesSource"]

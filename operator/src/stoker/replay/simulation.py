@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 
 from stoker.diagnosis import idleness
 from stoker.models.diagnosis import Idleness, IdlenessState
-from stoker.models.finding import Finding
 from stoker.models.meta import OWNER_LABEL, TEAM_LABEL
 from stoker.models.past import JobPast
 from stoker.models.policy import EffectivePolicy, JobTraits
@@ -28,7 +27,7 @@ from stoker.reclaim import (
     resumed,
 )
 from stoker.reclaim.order import Claim, in_order
-from stoker.replay.examining import Examiner
+from stoker.replay.examining import Examined, Examiner
 from stoker.replay.screens import Screens, job_type
 from stoker.replay.surroundings import RESOURCE, Surroundings
 
@@ -171,7 +170,7 @@ class Simulation:
         looked = one.looked(place)
         decision = self._decide(one, looked, now)
         if one.wants_examination(decision, now):
-            one.examined(await self._examiner.findings(looked.facts, one.policy, now), now)
+            one.examined(await self._examiner.examine(looked.facts, one.policy, one.window, now), now)
             decision = self._decide(one, looked, now)
         is_due = decision.step is Step.RECLAIM
         if is_due and act:
@@ -188,7 +187,7 @@ class Simulation:
         around = CALM
         if looked.idle.state is IdlenessState.IDLE:
             around = self._surroundings.around(one.key, one.claim, now)
-        candidate = replace(looked.candidate, findings=one.findings)
+        candidate = replace(looked.candidate, findings=one.known.findings, presence=one.known.presence)
         return decide(candidate, looked.idle, one.policy, one.record, now, around=around)
 
 
@@ -208,12 +207,12 @@ class _Replay:
         self.policy = policy
         self.screens = Screens(past, idle_percent=policy.thresholds.idle_percent)
         self.record = Record()
-        self.findings: tuple[Finding, ...] = ()
+        self.known = Examined()
         self.following: datetime | None = None
         self.resumes_at: int | None = None
         self._assumed = assumed
         self._settings = policy.reclaim_of(self._traits)
-        self._window = idle_after(None, self._traits, policy)
+        self.window = idle_after(None, self._traits, policy)
         self._examined_at: datetime | None = None
         self._gate: str | None = ""
         self._resting_since: tuple[str, int] | None = None
@@ -263,8 +262,8 @@ class _Replay:
         thresholds = self.policy.thresholds
         idle = idleness(
             facts,
-            self.screens.screen(facts, place, self._window),
-            window=self._window,
+            self.screens.screen(facts, place, self.window),
+            window=self.window,
             min_coverage_percent=thresholds.min_coverage_percent,
             idle_percent=thresholds.idle_percent,
             now=now,
@@ -299,9 +298,9 @@ class _Replay:
         since = decision.record.idle_since or self._examined_at
         return self._examined_at + max(EXAMINED_EVERY, PATIENCE * (self._examined_at - since))
 
-    def examined(self, findings: tuple[Finding, ...], now: datetime) -> None:
+    def examined(self, known: Examined, now: datetime) -> None:
         """What an examination has found."""
-        self.findings, self._examined_at = findings, now
+        self.known, self._examined_at = known, now
 
     # ------------------------------------------------------------------------------------------------- what follows
 
@@ -321,9 +320,9 @@ class _Replay:
             self._begin_warning(now)
         self._rested(place, self._gate_at_rest(decision, looked, place))
         if looked.idle.state is not IdlenessState.IDLE and not self.record.has_warning:
-            self.findings, self._examined_at = (), None
-            if not self.screens.rests(place, self._window):
-                self._wake(self.screens.next_rest(place, self._window))
+            self.known, self._examined_at = Examined(), None
+            if not self.screens.rests(place, self.window):
+                self._wake(self.screens.next_rest(place, self.window))
                 return
         moments = [decision.until, self.record.deadline if self.record.has_warning else None]
         match decision.gate:
@@ -334,7 +333,7 @@ class _Replay:
             case "bounds" if decision.until is None:
                 moments.append(now + self.screens.grid.step)
         places = [self.screens.grid.first_at(one) for one in moments if one is not None and one > now]
-        self._wake(min([self.screens.next_change(place, self._window), *places]))
+        self._wake(min([self.screens.next_change(place, self.window), *places]))
 
     def reclaim(self, decision: Decision, place: int) -> None:
         """The job's GPUs are taken. Its owner brings it back when it would have worked again, if that can be."""
@@ -358,7 +357,7 @@ class _Replay:
         )
         self._reclaims.append((reclaim, place, returned))
         self.record = replace(record.without_warning(), state=ReclaimState.RECLAIMED, action=mode, reclaimed_at=now)
-        self._gate, self.findings, self._examined_at = "", (), None
+        self._gate, self.known, self._examined_at = "", Examined(), None
         self.resumes_at = returned if mode is not ReclaimMode.DELETE else None
         self._wake(self.resumes_at)
 
@@ -402,7 +401,7 @@ class _Replay:
     def _gate_at_rest(self, decision: Decision, looked: _Looked, place: int) -> str | None:
         """The gate that holds a job back that rests, or that may rest as far as is known; None for any other."""
         rests = looked.idle.state is IdlenessState.IDLE or (
-            looked.idle.state is IdlenessState.UNKNOWN and self.screens.rests(place, self._window)
+            looked.idle.state is IdlenessState.UNKNOWN and self.screens.rests(place, self.window)
         )
         if not rests or looked.candidate.untouchable is not None:
             return None
