@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stoker.adapters.clock import Clock, SystemClock
+from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes import (
     EVENTS,
     JOBS,
@@ -33,10 +33,10 @@ class NameConflictError(Exception):
 class Children:
     """All writes to children. Each is a create, or a merge patch of single fields with the resource version read."""
 
-    def __init__(self, api: KubernetesApi, store: Store, clock: Clock | None = None) -> None:
+    def __init__(self, api: KubernetesApi, store: Store, clock: Clock) -> None:
         self._api = api
         self._store = store
-        self.suspension = Suspension(api, store, clock or SystemClock())
+        self.suspension = Suspension(api, store, clock)
 
     async def find(self, job: DLJob, *, afresh: bool = False) -> Object | None:
         """The DLJob's own Job. The API server is asked `afresh`, or where the store has none though one was created."""

@@ -101,7 +101,7 @@ async def serve(settings: ControllerSettings) -> None:
         api = LeadersApi(kubernetes, may_act)
         metrics = await stack.enter_async_context(PrometheusSource(settings.prometheus, observer=told))
         resync = Resync(kubernetes, store, queue, clock)
-        children, policies = Children(api, store), Policies(store.policies, store.namespaces)
+        children, policies = Children(api, store, clock), Policies(store.policies, store.namespaces)
         policies.follow(queue_jobs(store, queue))
         manifests = Manifests(policies, clock)
         audit = Audit(clock, told)
