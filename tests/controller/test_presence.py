@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from stoker.adapters.jupyter import Jupyter, Server, Unreadable, Use
+from stoker.controller import presence
 from stoker.controller.manifests import Manifests
 from stoker.controller.policies import Policies
 from stoker.controller.presence import FAILED, FRESH, KEPT, PLACES, Closely, Presences
@@ -254,13 +255,23 @@ async def test_an_answer_about_other_pods_does_not_serve(world: World) -> None:
     assert len(world.jupyter.asked) == 2
 
 
-async def test_servers_that_do_not_answer_hold_up_no_more_than_half_of_the_workers(world: World) -> None:
+async def test_servers_that_do_not_answer_hold_up_no_more_than_half_of_the_workers(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others wait for a moment; then what was said of them last is said again, if nothing hangs on it."""
+    monkeypatch.setattr(presence, "PATIENCE", 0.01)
+    known = world.job(uid="known")
+    await world.look(known)
+    world.clock.time += timedelta(seconds=KEPT)
+    world.jupyter.asked.clear()
     world.jupyter.gate = asyncio.Event()
     jobs = [world.job(uid=f"job-{number}") for number in range(PLACES + 3)]
     looks = [asyncio.create_task(world.look(job)) for job in jobs]
     while len(world.jupyter.asked) < PLACES or sum(look.done() for look in looks) < 3:
         await asyncio.sleep(0)
     assert all(look.result().unknown is not None for look in looks[PLACES:])
+    assert (await world.look(known, afresh=False)).last_seen == LONG_AGO
+    assert (await world.look(known, afresh=True)).unknown is not None
     world.jupyter.gate.set()
     assert all(seen.last_seen == LONG_AGO for seen in await asyncio.gather(*looks[:PLACES]))
 

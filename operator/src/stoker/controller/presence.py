@@ -29,10 +29,13 @@ FRESH = 5.0
 """Seconds for which an answer serves when something hangs on it: the look before a reclaim follows at once."""
 KEPT = 300.0
 """Seconds for which it serves where nothing does: a job that is only observed, or whose warning runs."""
+FORGOTTEN = 2 * KEPT
 FAILED = 60.0
 """Seconds after which a server that did not answer is asked again."""
 PLACES = 4
-"""Jobs that are looked at together, of those that eight workers handle: the others' passes never wait."""
+"""Jobs that are looked at together, of those that eight workers handle."""
+PATIENCE = 1.0
+"""Seconds that a job's pass waits for such a place."""
 METRICS_TIMEOUT = 10.0
 GRID = timedelta(minutes=5)
 """What happens now is told as of the last five minutes: a status that tells each second would be written each time."""
@@ -79,7 +82,7 @@ class Presences:
         self._jupyter = jupyter
         self._metrics = metrics
         self._answers: dict[str, Answer] = {}
-        self._busy = 0
+        self._places = asyncio.Semaphore(PLACES)
 
     async def of(self, job: DLJob, pods: Sequence[Object], closely: Closely | None = None) -> Presence:
         """The latest trace of somebody in the job; without `closely` as far as its status tells. Raises nothing."""
@@ -89,15 +92,7 @@ class Presences:
             return told
         known = self._known(job, pods, closely)
         if known is None:
-            if self._busy >= PLACES:
-                return Presence(unknown="others are looked at first")
-            self._busy += 1
-            try:
-                known = await self._look(job, pods, closely)
-            finally:
-                self._busy -= 1
-            live = frozenset(map(pod_status.uid, pods))
-            self._keep(job.uid, Answer(presence=known, pods=live, at=self._clock.monotonic()))
+            known = await self._look_in_turn(job, pods, closely)
         return _latest((told, known), self._clock.now() - closely.window)
 
     def _may_tell(self, job: DLJob, closely: Closely) -> bool:
@@ -114,8 +109,9 @@ class Presences:
     # ------------------------------------------------------------------------------------------------- what is known
 
     def _known(self, job: DLJob, pods: Sequence[Object], closely: Closely) -> Presence | None:
-        answer = self._answers.get(job.uid)
-        if answer is None or answer.pods != frozenset(map(pod_status.uid, pods)):
+        """An answer that serves."""
+        answer = self._answer(job, pods)
+        if answer is None:
             return None
         presence, age = answer.presence, self._clock.monotonic() - answer.at
         if presence.unknown is not None:
@@ -124,13 +120,36 @@ class Presences:
         hangs_on_it = closely.afresh and not _attended([presence], self._clock.now() - closely.window)
         return presence if age < (FRESH if hangs_on_it else KEPT) else None
 
+    def _answer(self, job: DLJob, pods: Sequence[Object]) -> Answer | None:
+        """The latest answer about these pods, however old."""
+        answer = self._answers.get(job.uid)
+        return answer if answer is not None and answer.pods == frozenset(map(pod_status.uid, pods)) else None
+
     def _keep(self, uid: str, answer: Answer) -> None:
-        old = [known for known, other in self._answers.items() if answer.at - other.at >= KEPT]
+        old = [known for known, other in self._answers.items() if answer.at - other.at >= FORGOTTEN]
         for known in old:
             del self._answers[known]
         self._answers[uid] = answer
 
     # --------------------------------------------------------------------------------------------------------- looks
+
+    async def _look_in_turn(self, job: DLJob, pods: Sequence[Object], closely: Closely) -> Presence:
+        """Look, where there is a place for it soon; else say again what was said, unless something hangs on it."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._places.acquire()
+        except TimeoutError:
+            answer = self._answer(job, pods)
+            if answer is None or closely.afresh:
+                return Presence(unknown="others are looked at first")
+            return answer.presence
+        try:
+            presence = await self._look(job, pods, closely)
+        finally:
+            self._places.release()
+        live = frozenset(map(pod_status.uid, pods))
+        self._keep(job.uid, Answer(presence=presence, pods=live, at=self._clock.monotonic()))
+        return presence
 
     async def _look(self, job: DLJob, pods: Sequence[Object], closely: Closely) -> Presence:
         live = [pod for pod in pods if not pod_status.is_finished(pod)]

@@ -71,6 +71,10 @@ class Sessions:
                 self._seen.pop(opened.pod, None)
                 self._told("failed")
                 logger.warning("A session in pod %s is not noted: %s", opened.pod, error)
+            except Exception:
+                # Reviews of jobs are answered by the same process, which must not end over this.
+                self._told("failed")
+                logger.exception("A session in pod %s is not noted", opened.pod)
             finally:
                 room.release()
 
