@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stoker.controller.capacity import demand_of, node_of, quantity, requests_of, waiting_of
+from stoker.controller.capacity import demand_of, is_everywhere, node_of, quantity, requests_of, waiting_of
 from stoker.reclaim.pressure import NAME_FIELD
 
 GPU = "nvidia.com/gpu"
@@ -13,7 +13,12 @@ UNSCHEDULABLE = [{"type": "PodScheduled", "status": "False", "reason": "Unschedu
 
 
 def pod(name: str = "waits", *, owner: str | None = None, status: dict[str, Any] | None = None, **spec: Any) -> Any:
-    metadata: dict[str, Any] = {"name": name, "uid": name, "creationTimestamp": "2026-11-21T11:00:00Z"}
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": "team",
+        "uid": name,
+        "creationTimestamp": "2026-11-21T11:00:00Z",
+    }
     if owner is not None:
         metadata["ownerReferences"] = [{"uid": "another"}, {"uid": owner, "controller": True}]
     container = {"name": "main", "resources": {"limits": {GPU: "8"}}}
@@ -134,3 +139,27 @@ def test_pods_wait_together_with_the_others_of_their_owner_and_not_if_one_can_no
     pods.append(pod("ending"))
     pods[-1]["metadata"]["deletionTimestamp"] = "2026-11-21T11:30:00Z"
     assert {one.owner: len(one.pods) for one in waiting_of(pods)} == {"a": 2, "alone": 1}
+    known = waiting_of(pods, {("team", "data")})
+    assert {one.owner: len(one.pods) for one in known} == {"a": 2, "b": 2, "alone": 1}
+
+
+BOUND: dict[str, Any] = {"spec": {"accessModes": ["ReadWriteMany"]}, "status": {"phase": "Bound"}}
+ANYWHERE: dict[str, Any] = {"metadata": {}, "spec": {"nfs": {"server": "store"}}}
+
+
+@pytest.mark.parametrize(
+    "claim, volume, everywhere",
+    [
+        (BOUND, ANYWHERE, True),
+        ({**BOUND, "status": {"phase": "Pending"}}, ANYWHERE, False),
+        ({**BOUND, "spec": {"accessModes": ["ReadWriteOnce"]}}, ANYWHERE, False),
+        (BOUND, {**ANYWHERE, "spec": {"nodeAffinity": {"required": {}, "x": 1}}}, False),
+        (BOUND, {**ANYWHERE, "metadata": {"labels": {"topology.kubernetes.io/zone": "a"}}}, False),
+        (BOUND, {**ANYWHERE, "metadata": {"labels": {"failure-domain.beta.kubernetes.io/region": "a"}}}, False),
+        (BOUND, {**ANYWHERE, "metadata": {"labels": {"tier": "gold"}}}, True),
+    ],
+)
+def test_only_a_shared_volume_without_a_place_keeps_a_pod_from_no_node(
+    claim: dict[str, Any], volume: dict[str, Any], everywhere: bool
+) -> None:
+    assert is_everywhere(claim, volume) is everywhere

@@ -27,6 +27,7 @@ from stoker.adapters.kubernetes import (
 )
 from stoker.controller.audit import Audit
 from stoker.controller.braking import Brakes
+from stoker.controller.capacity import CLAIMS, VOLUMES
 from stoker.controller.circumstances import KEPT_FREE, ClusterSurroundings
 from stoker.controller.policies import Policies
 from stoker.controller.store import Key, Store
@@ -464,6 +465,23 @@ async def test_what_can_not_be_judged_does_not_press(spec: dict[str, Any]) -> No
     running(world, "job", "gpu-0")
     world.api.store(PODS, "other", pod("waits", **spec))
     assert (await world.around("job")).pressure is not None
+
+
+async def test_a_pod_with_a_volume_that_all_nodes_share_presses() -> None:
+    world = World(nodes=1, onPressureOnly=True)
+    world.warn("job")
+    running(world, "job", "gpu-0")
+    world.api.store(PODS, "other", pod("waits", volumes=[{"persistentVolumeClaim": {"claimName": "data"}}]))
+    claim = {"spec": {"volumeName": "nfs", "accessModes": ["ReadWriteMany"]}, "status": {"phase": "Bound"}}
+    world.api.store(CLAIMS, "other", {"metadata": {"name": "data"}, **claim})
+    assert (await world.around("job")).pressure is not None, "its volume can't be read"
+    world.api.store(VOLUMES, None, {"metadata": {"name": "nfs"}, "spec": {"nfs": {}}})
+    world.clock.time += timedelta(minutes=1)
+    assert await world.around("job") == Circumstances()
+    asked = world.api.requests.count("get persistentvolumeclaims")
+    world.clock.time += timedelta(seconds=10)
+    assert await world.around("job") == Circumstances()
+    assert world.api.requests.count("get persistentvolumeclaims") == asked, "it is remembered for a while"
 
 
 async def test_one_that_waits_takes_one_job_and_while_that_ends_no_other() -> None:

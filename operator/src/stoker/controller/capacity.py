@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from stoker.adapters.clock import Clock
-from stoker.adapters.kubernetes import NODES, PODS, ApiError, KubernetesApi, Object
+from stoker.adapters.kubernetes import NODES, PODS, ApiError, KubernetesApi, Object, Resource
 from stoker.models.finding import parse_time
 from stoker.reclaim.pressure import (
     NAME_FIELD,
@@ -28,6 +28,12 @@ from stoker.reclaim.pressure import (
 NODES_KEPT = timedelta(minutes=1)
 FAILURE_KEPT = timedelta(seconds=5)
 READ_AT_ONCE = 8
+CLAIMS_READ = 50
+CLAIMS = Resource("", "v1", "persistentvolumeclaims")
+VOLUMES = Resource("", "v1", "persistentvolumes")
+SHARED = frozenset({"ReadWriteMany", "ReadOnlyMany"})
+Claim = tuple[str, str]
+"""A persistent volume claim's namespace and name."""
 KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
 UNITS: Mapping[str, Fraction] = {
     "": Fraction(1),
@@ -51,6 +57,7 @@ class Capacity:
         self._nodes: tuple[datetime, tuple[Node, ...], dict[str, int]] | None = None
         self._failed: tuple[datetime, str] | None = None
         """When nodes could not be read, and why."""
+        self._claims: dict[Claim, tuple[datetime, bool]] = {}
         self._lock = asyncio.Lock()
 
     async def gpus(self) -> Mapping[str, int]:
@@ -61,11 +68,32 @@ class Capacity:
         """The nodes that take pods; their room is all that they have."""
         return (await self._read_nodes())[1]
 
-    async def waiting(self) -> Sequence[Waiting]:
-        """The pending pods that wait for a node, by owner; see `demand_of` for those that can't be judged."""
+    async def waiting(self, resources: Collection[str]) -> Sequence[Waiting]:
+        """The pending pods that wait for a node and ask for any of these, by owner, as far as they can be judged
+        (`demand_of`).
+        """
         pods = await self._pods("status.phase=Pending")
         with _understood():
-            return waiting_of(pods)
+            claims = sorted(
+                {claim for pod in pods if requests_of(pod).keys() & set(resources) for claim in claims_of(pod)}
+            )
+            free = [claim for claim in claims[:CLAIMS_READ] if await self._is_everywhere(*claim)]
+            return [one for one in waiting_of(pods, frozenset(free)) if one.asks_for(resources)]
+
+    async def _is_everywhere(self, namespace: str, name: str) -> bool:
+        """Whether a claim's volume may be mounted on any node, by many pods. One that can't be read may not."""
+        now = self._clock.now()
+        known = self._claims.get((namespace, name))
+        if known is None or now - known[0] >= NODES_KEPT:
+            try:
+                claim = await self._api.get(CLAIMS, namespace, name)
+                volume = await self._api.get(VOLUMES, None, claim["spec"].get("volumeName") or "-")
+                known = now, is_everywhere(claim, volume)
+            except ApiError:
+                known = now, False
+            fresh = {key: one for key, one in self._claims.items() if now - one[0] < NODES_KEPT}
+            self._claims = {**fresh, (namespace, name): known}
+        return known[1]
 
     async def with_room(self, nodes: Iterable[Node], *, leaving: frozenset[str]) -> list[Node]:
         """The nodes with what is free on them. What pods hold that are ending, or whose owner is `leaving` (by uid),
@@ -148,9 +176,27 @@ def node_of(raw: Mapping[str, Any]) -> Node:
     )
 
 
-def waiting_of(pods: Iterable[Object]) -> list[Waiting]:
+def claims_of(pod: Mapping[str, Any]) -> Iterator[Claim]:
+    """The claims of volumes that a pod mounts."""
+    for volume in pod["spec"].get("volumes") or ():
+        if (claim := volume.get("persistentVolumeClaim")) is not None:
+            yield pod["metadata"]["namespace"], claim["claimName"]
+
+
+def is_everywhere(claim: Mapping[str, Any], volume: Mapping[str, Any]) -> bool:
+    """Whether a bound volume keeps a pod from no node: no affinity, no zone, and more than one node at a time."""
+    labels = volume["metadata"].get("labels") or {}
+    return (
+        claim.get("status", {}).get("phase") == "Bound"
+        and bool(SHARED & set(claim["spec"].get("accessModes") or ()))
+        and not volume["spec"].get("nodeAffinity")
+        and not any(name.endswith((".kubernetes.io/zone", ".kubernetes.io/region")) for name in labels)
+    )
+
+
+def waiting_of(pods: Iterable[Object], everywhere: Container[Claim] = ()) -> list[Waiting]:
     """Those that wait for a node, together with the others of their owner. An owner with a pending pod that can't be
-    judged waits for nothing.
+    judged waits for nothing. Volumes that are `everywhere` keep nobody from a node.
     """
     groups: defaultdict[str, list[Object]] = defaultdict(list)
     for pod in pods:
@@ -158,7 +204,7 @@ def waiting_of(pods: Iterable[Object]) -> list[Waiting]:
             groups[_owner(pod)].append(pod)
     found: list[Waiting] = []
     for owner, members in groups.items():
-        demands = [demand_of(pod) for pod in members]
+        demands = [demand_of(pod, everywhere) for pod in members]
         since = [time for pod in members if (time := parse_time(pod["metadata"].get("creationTimestamp"))) is not None]
         judged = tuple(one for one in demands if one is not None)
         if len(judged) == len(members) == len(since):
@@ -166,10 +212,10 @@ def waiting_of(pods: Iterable[Object]) -> list[Waiting]:
     return found
 
 
-def demand_of(pod: Mapping[str, Any]) -> Demand | None:
+def demand_of(pod: Mapping[str, Any], everywhere: Container[Claim] = ()) -> Demand | None:
     """What a pending pod asks for. None for one that the scheduler has not found unschedulable, that it makes room for
     itself (preemption), that is held back by a gate, as queues do, or that demands what can't be judged: affinity to
-    other pods, an even spread, volumes that may be bound to some nodes, claims on devices.
+    other pods, an even spread, host ports, volumes that are not `everywhere`, claims on devices.
     """
     spec, status = pod["spec"], pod.get("status", {})
     unschedulable = any(
@@ -181,7 +227,8 @@ def demand_of(pod: Mapping[str, Any]) -> Demand | None:
     unjudged = (
         any((affinity.get(kind) or {}).get(required) for kind in ("podAffinity", "podAntiAffinity"))
         or any(one.get("whenUnsatisfiable") != "ScheduleAnyway" for one in spec.get("topologySpreadConstraints") or ())
-        or any({"persistentVolumeClaim", "ephemeral", "csi"} & one.keys() for one in spec.get("volumes") or ())
+        or any(claim not in everywhere for claim in claims_of(pod))
+        or any({"ephemeral", "csi"} & one.keys() for one in spec.get("volumes") or ())
         or any(port.get("hostPort") for one in spec.get("containers", ()) for port in one.get("ports") or ())
         or spec.get("resourceClaims")
     )

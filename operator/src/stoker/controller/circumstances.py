@@ -130,6 +130,12 @@ class ClusterSurroundings:
             pressure = await self._pressure(job, claim)
         return replace(calm, pressure=pressure, bounds=await self._bounds(claim, name, policy, now))
 
+    async def _still_holds(self, job: DLJob, policy: EffectivePolicy) -> bool:
+        """Whether the policies say now what was decided by; a watch may be late."""
+        for name in policy.sources:
+            self._store.policies.put(await self._api.get(POLICIES, None, name))
+        return self._policies.of(job.namespace) == policy
+
     async def take_place(self, job: DLJob, policy: EffectivePolicy, now: datetime) -> bool:
         """Take a place among the reclaims that the policy allows in its window, written before the deed and fenced by
         the resource version: they are counted in the policy's own status, so that neither a restart, a deleted job nor
@@ -138,7 +144,7 @@ class ClusterSurroundings:
         """
         name = policy.counts_in
         claim = self._claim(job, _record(job), policy)
-        if name is None or claim is None:
+        if name is None or claim is None or not await self._still_holds(job, policy):
             return False
         async with self._locks[name]:
             for attempt in range(ATTEMPTS):
@@ -223,7 +229,7 @@ class ClusterSurroundings:
         due = in_order((one.claim for one in pressing), now)
         resources = {claim.resource for claim in due}
         try:
-            waiting = [one for one in await self._capacity.waiting() if one.asks_for(resources)][:OWNERS]
+            waiting = (await self._capacity.waiting(resources))[:OWNERS]
             nodes = [node for node in await self._capacity.nodes() if any(one.may_run_on(node) for one in waiting)]
             names = {node.name for node in nodes}
             gains = [gain for claim in due if names & (gain := self._gain(jobs[claim.job_uid])).by_node.keys()][:GAINS]
