@@ -10,6 +10,7 @@ GATES = {
     "not-exempt": "exempt by policy",
     "no-service": "services",
     "metrics-known": "not known whether they rested",
+    "look-fresh": "not looked at lately",
     "start-known": "not known when they started",
     "idle-long-enough": "within the start-up grace",
     "unattended": "attended, as their CPUs worked",

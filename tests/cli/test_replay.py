@@ -1,0 +1,102 @@
+"""`stoker replay`: its options, its errors, and what it prints of a replay."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from jsonschema import Draft202012Validator
+
+from stoker.cli import stoker
+from stoker.cli.replaying import json as as_json
+from stoker.cli.replaying import page, text
+from stoker.cli.terminal import Screen
+from stoker.reclaim import GATES
+from tests.cli.test_formats import strict
+from tests.replay.pasts import Story, at, rests
+from tests.replay.test_statement import STORIES, stated
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/replay-v1.json").read_text())
+HOSTILE = "<script>alert(1)</script>\x1b[31m"
+
+
+def run(*arguments: str) -> Result:
+    options = ["--prometheus", "http://127.0.0.1:1", *arguments]
+    return CliRunner().invoke(stoker, ["replay", *options], catch_exceptions=False)
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> str:
+    path = tmp_path / "policy.yaml"
+    path.write_text("apiVersion: stoker.dev/v1alpha1\nkind: UtilizationPolicy\nmetadata: {name: default}\nspec: {}\n")
+    return str(path)
+
+
+def test_a_policy_that_the_cluster_would_refuse_is_named_with_its_field(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(
+        "apiVersion: stoker.dev/v1alpha1\nkind: UtilizationPolicy\nmetadata: {name: default}\n"
+        "spec:\n  reclaim:\n    idleAfter: 5m\n"
+    )
+    result = run("--policy", str(path))
+    assert result.exit_code == 2
+    assert f"{path}:6" in result.stderr
+    assert "spec.reclaim.idleAfter" in result.stderr
+    assert "10m" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (("--since", "400d"), "at most 90 days"),
+        (("--since", "10m"), "at least 1 hour"),
+        (("--since", "soon"), "is no point in time"),
+        (("--step", "5m"), "from 10s to 60s"),
+        (("--mode", "Observe"), "is not one of 'Suspend', 'Delete'"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(arguments: Sequence[str], words: str, policy: str) -> None:
+    result = run("--policy", policy, *arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+def test_without_a_policy_there_is_nothing_to_replay() -> None:
+    result = run()
+    assert result.exit_code == 2
+    assert "--policy" in result.stderr
+
+
+async def test_the_json_is_what_its_schema_describes_and_nothing_else() -> None:
+    document = as_json.document(await stated(), at(24))
+    Draft202012Validator(strict(SCHEMA)).validate(json.loads(json.dumps(document)))
+
+
+def test_every_gate_that_may_hold_a_job_back_has_its_words() -> None:
+    from stoker.cli.replaying.words import held_back
+
+    unseen = {"touchable", "gpus", "not-snoozed", "pods-ready", "all-idle", "same-pods", "suspendable", "warned"}
+    assert [gate.name for gate in GATES if gate.name not in unseen and held_back(gate.name) == gate.name] == []
+
+
+async def test_the_terminal_names_each_regret_and_what_was_left_alone() -> None:
+    shown = text.render(await stated(), Screen())
+    assert "2 reclaims would have given back" in shown
+    assert "after 1 of them the job worked again" in shown
+    assert "after 4 h 45 min" in shown
+    assert "warned, and within the grace" in shown
+    assert "Assumed" in shown
+
+
+async def test_nothing_to_reclaim_is_said_so() -> None:
+    shown = text.render(await stated(stories=STORIES[2:3]), Screen())
+    assert "Nothing would have been reclaimed" in shown
+
+
+async def test_hostile_names_are_text_on_the_page_and_harmless_on_the_terminal() -> None:
+    statement = await stated(stories=[Story(name="left", utilization=rests((10, 24)), owner=HOSTILE)])
+    shown = page.render(statement, at(24))
+    assert "<script" not in shown
+    assert "&lt;script&gt;" in shown
+    assert "\x1b" not in text.render(statement, Screen())

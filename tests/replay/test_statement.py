@@ -1,0 +1,98 @@
+"""What is summed up of a replay, and what it says was assumed."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from stoker.models.meta import LabelSelector
+from stoker.models.policy import EffectivePolicy, Exemption
+from stoker.models.vocabulary import ReclaimMode
+from stoker.replay import Inputs, Statement, state
+from tests.replay.pasts import SUSPEND, Story, at, outlines, replayed, rests
+
+INPUTS = Inputs(step=timedelta(seconds=30))
+STORIES = (
+    Story(name="left", gpus=4, utilization=rests((10, 24)), end=20, owner="mina"),
+    Story(name="back", gpus=2, utilization=rests((6, 12)), end=20, owner="jonas"),
+    Story(name="steady", gpus=8, utilization=lambda _: 80.0, owner="jonas"),
+    Story(name="saved", gpus=1, utilization=rests((6, 7.1)), owner="mina"),
+)
+
+
+async def stated(
+    stories: Sequence[Story] = STORIES, policy: EffectivePolicy = SUSPEND, inputs: Inputs = INPUTS
+) -> Statement:
+    outcomes = await replayed(stories, policy)
+    seen = outlines(stories, 24)
+    return state(seen, {job.key: policy for job in seen.jobs}, list(outcomes.values()), (), inputs)
+
+
+async def test_the_groups_add_up_to_the_total() -> None:
+    statement = await stated()
+    for groups in (statement.by_namespace, statement.by_owner, statement.by_class):
+        for name in ("jobs", "warnings", "saved", "reclaims", "given_back", "regrets", "interrupted"):
+            whole = getattr(statement.total, name)
+            assert sum(getattr(one, name) for one in groups.values()) == pytest.approx(whole), name
+    assert (statement.total.warnings, statement.total.saved, statement.total.reclaims) == (3, 1, 2)
+    assert statement.total.regrets == 1
+
+
+async def test_requested_is_used_idle_and_unknown() -> None:
+    statement = await stated()
+    assert statement.held == pytest.approx(statement.used + statement.idle + statement.unknown)
+    assert statement.held == pytest.approx(4 * 20 + 2 * 20 + 8 * 24 + 24, rel=0.01)
+    assert statement.unknown == pytest.approx(0)
+
+
+async def test_the_timeline_has_what_was_given_back_in_place_of_what_was_idle() -> None:
+    statement = await stated()
+    hours = [(part.period.length / timedelta(hours=1), part) for part in statement.timeline]
+    assert sum(length * part.given_back for length, part in hours) == pytest.approx(statement.total.given_back, abs=1)
+    whole = sum(length * (part.used + part.idle + part.given_back + part.unknown) for length, part in hours)
+    assert whole == pytest.approx(statement.held, rel=0.01)
+    assert all(part.given_back == 0 for part in statement.timeline if part.period.end <= at(7))
+
+
+async def test_reclaims_come_in_the_order_of_time() -> None:
+    statement = await stated()
+    assert [outcome.identity.name for outcome, _ in statement.reclaims] == ["back", "left"]
+
+
+async def test_a_policy_that_only_observes_is_told_apart() -> None:
+    observing = replace(SUSPEND, reclaim=replace(SUSPEND.reclaim, mode=ReclaimMode.OBSERVE))
+    assert not (await stated(STORIES[:1], observing)).acts
+    assert (await stated(STORIES[:1])).acts
+
+
+@pytest.mark.parametrize(
+    "change, inputs, key",
+    [
+        ({"on_pressure_only": True}, INPUTS, "pressure"),
+        ({}, replace(INPUTS, mode=ReclaimMode.SUSPEND), "mode"),
+        ({}, replace(INPUTS, assumes_volumes=True), "volumes"),
+        ({}, replace(INPUTS, remarks=("policy draft: something",)), "policy"),
+        ({}, replace(INPUTS, failed_examinations=2), "notExamined"),
+        ({}, replace(INPUTS, partial=True), "partial"),
+    ],
+)
+async def test_what_was_assumed_is_said_where_it_applies_and_not_elsewhere(
+    change: dict[str, object], inputs: Inputs, key: str
+) -> None:
+    policy = replace(SUSPEND, reclaim=replace(SUSPEND.reclaim, **change))  # type: ignore[arg-type]
+    quiet = [Story(name="steady", utilization=lambda _: 80.0, end=2)]
+    assert key not in {one.key for one in (await stated(quiet)).assumed}
+    assert key in {one.key for one in (await stated(quiet, policy, inputs)).assumed}
+
+
+async def test_labels_that_policies_ask_for_and_nobody_recorded_are_named() -> None:
+    spared = Exemption(job_selector=LabelSelector(match_labels={"tier": "gold"}), reason="paid for")
+    statement = await stated(STORIES[:1], replace(SUSPEND, exemptions=(spared,)))
+    (labels,) = (one for one in statement.assumed if one.key == "labels")
+    assert "tier" in labels.text
+
+
+async def test_what_is_always_assumed_is_always_said() -> None:
+    keys = {one.key for one in (await stated(STORIES[:1])).assumed}
+    assert {"switchedOn", "people", "terminationGrace", "manifests", "cluster", "resolution"} <= keys
