@@ -14,8 +14,8 @@ from stoker.models.policy import (
 )
 
 LETS_GO = 2
-"""The brake stays on until the share of what is still quiet has fallen to this part of the share that it takes to stop:
-of an outage that is half over nobody knows that it is over.
+"""Reclaim goes on when what is still quiet has fallen to the share that it takes to stop, divided by this: of an outage
+that is half over nobody knows that it is over.
 """
 
 
@@ -132,9 +132,12 @@ def after(
     counted = [one for one in rests if not one.released and one.time > start]
     quiet = sum(one.gpus for one in counted)
     active = sum(last.gpus for uid, last in known.items() if _was_active(last, seen.get(uid)))
-    share = quiet * 100
     bound = settings.gpu_percent * (active + quiet)
-    stops = len(counted) >= settings.min_jobs and share > (bound if since is None else bound / LETS_GO)
+    if since is None:
+        stops = len(counted) >= settings.min_jobs and quiet * 100 > bound
+    else:
+        # Their number counts no more: that some are gone does not make the metrics of the others right.
+        stops = quiet * 100 > bound / LETS_GO
     message = brake.message
     if stops and since is None:
         since = now
