@@ -23,6 +23,7 @@ RELEASE = "stoker"
 SERVICE = "stoker-admission"
 ADMISSION = "stoker-admission"
 CONTROLLER = "stoker-controller"
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/stoker-controller"
 
 
 class Operator:
@@ -44,6 +45,10 @@ class Operator:
             "service": {"port": self._port},
         }
         return _laid_over({"admission": admission, "controller": {"replicas": 0}}, self._values)
+
+    @property
+    def _notes_sessions(self) -> bool:
+        return bool(self.values["admission"].get("sessionWebhook", {}).get("enabled"))
 
     def install(self) -> None:
         """`helm upgrade --install` of the chart with `values`, connected to this machine."""
@@ -76,6 +81,7 @@ class Operator:
             f"--port={self._port}",
             f"--certificate-folder={self._certificates}",
             f"--scrape-interval={scrape_interval}",
+            *(["--note-sessions"] if self._notes_sessions else []),
         )
 
     def start_controller(
@@ -85,10 +91,13 @@ class Operator:
         scan_interval: str = "2s",
         minimum_warning_grace: str = "1m",
         environment: Mapping[str, str] | None = None,
+        process: str = CONTROLLER,
     ) -> None:
-        """Start the controller; return when it leads and has listed its objects. Prometheus need not run yet."""
+        """Start the controller; return when it has listed its objects. Prometheus need not run yet. A second one gets
+        the name of another `process`.
+        """
         self._start(
-            CONTROLLER,
+            process,
             "controller",
             f"--namespace={NAMESPACE}",
             f"--prometheus-url={prometheus_url or self.cluster.prometheus_url}",
@@ -96,6 +105,28 @@ class Operator:
             f"--minimum-warning-grace={minimum_warning_grace}",
             environment=environment,
         )
+
+    def crash(self, **controller: Any) -> None:
+        """Kill the controller with -9 and start it again, with other settings if any are given. The lease of the dead
+        is taken from it, or the next one would wait until it has run out.
+        """
+        if self.cluster.running(CONTROLLER):
+            self.cluster.kill(CONTROLLER)
+        self.release_lease()
+        if controller:
+            self.start_controller(**controller)
+        else:
+            self.cluster.restart(CONTROLLER)
+
+    def release_lease(self) -> None:
+        """Nobody leads."""
+        lease = self.cluster.api("GET", LEASE)
+        lease["spec"]["holderIdentity"] = ""
+        self.cluster.api("PUT", LEASE, lease)
+
+    def leader(self) -> str:
+        """Who leads by the lease; empty where nobody does."""
+        return str(self.cluster.api("GET", LEASE)["spec"].get("holderIdentity", ""))
 
     def start(self, **controller: Any) -> None:
         """Install the chart and start both processes."""
@@ -120,7 +151,7 @@ class Operator:
 
     def _start(self, name: str, role: str, *options: str, environment: Mapping[str, str] | None = None) -> None:
         health = self._health_ports[name] = self.cluster.reserve_port()
-        kubeconfig = self.cluster.service_account_kubeconfig(NAMESPACE, name)
+        kubeconfig = self.cluster.service_account_kubeconfig(NAMESPACE, f"stoker-{role}")
         self.cluster.start_process(
             name,
             [sys.executable, "-m", "stoker", "run", role, *options, f"--health-port={health}"],

@@ -7,11 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
 
 from e2e.cluster.api import ApiClient, ApiError
 from e2e.cluster.provider import Cluster
+from e2e.cluster.waiting import wait_for
 
 JOB, DLJOB, POLICY = "Job", "DLJob", "UtilizationPolicy"
 _WATCHED: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
@@ -83,7 +86,7 @@ class Witness:
     def __enter__(self) -> Self:
         """Returns once everything is watched from now on."""
         for kind, (path, _) in _WATCHED.items():
-            answer = self._client.get(path)
+            answer = wait_for(f"a list of {kind}s", partial(self._client.get, path), quiet=True)
             for found in answer["items"]:
                 self._note(kind, found, "ADDED")
             version = answer["metadata"]["resourceVersion"]
@@ -153,6 +156,9 @@ class Witness:
                     if event["type"] != "BOOKMARK":
                         self._note(kind, event["object"], event["type"])
             except ApiError as error:
+                if error.status == HTTPStatus.TOO_MANY_REQUESTS:
+                    time.sleep(0.1)
+                    continue
                 # The server has forgotten what came after this version.
                 with self._told:
                     self._failure = error

@@ -1,4 +1,4 @@
-"""Jobs with a past: hours of training, then nothing."""
+"""Jobs with a past: an hour of training, then nothing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,14 +11,25 @@ from e2e.cluster.waiting import wait_for
 from e2e.operator import Operator
 from e2e.scenarios.lifecycle.workload import DLJobs
 
-TRAINS = {"for": "2h", "util": 92, "memory": "70%", "cpu": 4}
-RESTS = {"util": 0, "memory": "70%", "cpu": 0.01}
+Phase = Mapping[str, Any]
+Phases = tuple[Phase, ...]
+
+TRAINS: Phase = {"for": "70m", "util": 92, "memory": "70%", "cpu": 4}
+RESTS: Phase = {"util": 0, "memory": "70%", "cpu": 0.01}
 """Holds its memory and does nothing."""
-HOURS = 3
-IDLE: tuple[Mapping[str, Any], ...] = (TRAINS, RESTS)
-ONE_BUSY: tuple[Mapping[str, Any], ...] = (TRAINS, {**RESTS, "gpus": {"5": {"util": 90, "memory": "70%"}}})
-ONE_RANK_BUSY: tuple[Mapping[str, Any], ...] = (TRAINS, {**RESTS, "ranks": {"1": {"util": 90, "memory": "70%"}}})
-BUSY: tuple[Mapping[str, Any], ...] = ({"util": 92, "memory": "70%", "cpu": 4},)
+WORKS: Phase = {"util": 92, "memory": "70%", "cpu": 4}
+PAST = timedelta(hours=2)
+IDLE: Phases = (TRAINS, RESTS)
+ONE_BUSY: Phases = (TRAINS, {**RESTS, "gpus": {"1": {"util": 90, "memory": "70%"}}})
+ONE_RANK_BUSY: Phases = (TRAINS, {**RESTS, "ranks": {"1": {"util": 90, "memory": "70%"}}})
+BUSY: Phases = (WORKS,)
+
+UNBOUNDED: Mapping[str, Any] = {
+    "maxJobsPerWindow": 500,
+    "maxGPUPercentPerWindow": 100,
+    "massIdleBrake": {"minJobs": 10_000, "gpuPercent": 100},
+}
+"""Many jobs of a test turn idle at once, and are reclaimed at once."""
 
 
 def time_of(text: str) -> datetime:
@@ -26,9 +37,19 @@ def time_of(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
+def past(since: timedelta) -> str:
+    """The time so long ago, as objects hold it."""
+    return (datetime.now(UTC) - since).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def scenario(phases: Phases, **more: Any) -> str:
+    """What pods play, as their annotation says it."""
+    return yaml.safe_dump({**more, "phases": [dict(phase) for phase in phases]})
+
+
 @dataclass(frozen=True, slots=True)
 class Idling(DLJobs):
-    """DLJobs whose pods run since three hours and did nothing in the last one."""
+    """DLJobs whose pods run since two hours and did nothing in the last 50 minutes."""
 
     operator: Operator
 
@@ -36,11 +57,23 @@ class Idling(DLJobs):
         DLJobs.__init__(self, cluster, namespace)
         object.__setattr__(self, "operator", operator)
 
-    def start(self, name: str, phases: tuple[Mapping[str, Any], ...] = IDLE, **options: Any) -> None:
-        """Create a job that has run for three hours; its history is still to be written (`remember`)."""
-        past = (datetime.now(UTC) - timedelta(hours=HOURS)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        scenario = yaml.safe_dump({"phases": [dict(phase) for phase in phases]})
-        self.create(name, play={"started_at": past, "scenario": scenario}, **options)
+    def begin(
+        self,
+        name: str,
+        phases: Phases = IDLE,
+        *,
+        gpus: int = 2,
+        since: timedelta = PAST,
+        play: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        """Create a job that runs since then, and don't wait for it; its history is still to be written (`remember`)."""
+        steered = {"started_at": past(since), "scenario": scenario(phases), **(play or {})}
+        self.create(name, play=steered, gpusPerNode=gpus, **options)
+
+    def start(self, name: str, phases: Phases = IDLE, **options: Any) -> None:
+        """`begin`, and wait for it to run."""
+        self.begin(name, phases, **options)
         self.wait_phase(name, "Running")
 
     def remember(self) -> None:
@@ -51,22 +84,41 @@ class Idling(DLJobs):
         """The same in another namespace, with labels."""
         return Idling(self.operator, self.cluster, self.cluster.create_namespace("reclaim", labels))
 
+    def rehearse(self, name: str, *phases: Phase, clock: str = "0s") -> None:
+        """From now on its pods play this, as if since their start, and their samples carry that clock's time."""
+        for pod in self.pods(name):
+            body = {"metadata": {"annotations": {"e2e.stoker.dev/scenario": scenario(phases, clock=clock)}}}
+            path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}"
+            self.cluster.api("PATCH", path, body, "application/merge-patch+json")
+
     def policy(
         self,
         mode: str = "Suspend",
         *,
         name: str = "default",
         selector: Mapping[str, str] | None = None,
+        spec: Mapping[str, Any] | None = None,
+        **reclaim: Any,
     ) -> None:
-        """Make a policy, by default the cluster's: idle after half an hour, warned a minute before."""
-        reclaim = {"mode": mode, "idleAfter": "30m", "startupGrace": "10m", "warningGrace": "1m"}
+        """Make a policy, by default the cluster's: idle after half an hour, warned a minute before, whatever time pods
+        get to end. `reclaim` are other settings, `spec` what stands beside them.
+        """
+        settings = {
+            "mode": mode,
+            "idleAfter": "30m",
+            "startupGrace": "10m",
+            "warningGrace": "1m",
+            "minTerminationGrace": "0s",
+            **UNBOUNDED,
+            **reclaim,
+        }
         selected = {} if selector is None else {"namespaceSelector": {"matchLabels": dict(selector)}}
         self.cluster.apply(
             {
                 "apiVersion": "stoker.dev/v1alpha1",
                 "kind": "UtilizationPolicy",
                 "metadata": {"name": name},
-                "spec": {**selected, "reclaim": reclaim},
+                "spec": {**selected, "reclaim": settings, **(spec or {})},
             }
         )
 
@@ -75,15 +127,24 @@ class Idling(DLJobs):
         record: dict[str, Any] = self.status(name).get("reclaim", {})
         return record
 
-    def wait_warned(self, *names: str) -> None:
-        """Wait until all these jobs are warned."""
+    def deadline(self, name: str) -> datetime:
+        """When it is reclaimed at the earliest."""
+        return time_of(self.record(name)["deadline"])
+
+    def wait_state(self, state: str, *names: str, timeout: float = 60) -> None:
+        """Wait until all these jobs are in this state of reclaim."""
 
         def probe() -> bool:
             records = {name: self.record(name) for name in names}
-            assert all(record.get("state") == "Warned" for record in records.values()), records
+            others = {name: record for name, record in records.items() if record.get("state") != state}
+            assert not others, others
             return True
 
-        wait_for(f"{', '.join(names)} to be warned", probe, timeout=60)
+        wait_for(f"{', '.join(names)} to be {state}", probe, timeout=timeout, interval=0.2)
+
+    def wait_warned(self, *names: str) -> None:
+        """Wait until all these jobs are warned."""
+        self.wait_state("Warned", *names)
 
     def is_suspended(self, name: str) -> bool:
         """Whether its Job is suspended."""
