@@ -299,6 +299,14 @@ windows = st.builds(
 )
 
 
+def test_gpus_of_a_product_shared_in_time_say_nothing_though_the_exporter_does_not_tell() -> None:
+    facts = replace(job(), gpu_product="NVIDIA-A100-SXM4-80GB-SHARED")
+    seen = idleness(facts, screen(facts), window=WINDOW, min_coverage_percent=90, now=NOW)
+    assert (seen.state, seen.reason) == (IdlenessState.UNKNOWN, UnknownReason.PARTIAL)
+    assert "shared by several pods" in seen.message
+
+
+
 @given(st.lists(windows, max_size=4), st.booleans())
 def test_nothing_is_idle_unless_every_gpu_of_the_pod_speaks_lately_and_often(
     seen: list[GpuWindow], complete: bool

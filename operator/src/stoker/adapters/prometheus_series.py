@@ -39,8 +39,6 @@ RATE_WINDOW = timedelta(minutes=2)
 """A rate needs two samples. A window longer than the step by a scrape interval has every change in it once; where that
 holds fewer than two, the longer window serves intervals of up to a minute.
 """
-SHARED_PRODUCT = "-SHARED"
-"""What NVIDIA's feature discovery puts after a product's name where its GPUs are shared in time."""
 EXPORTER = "instance"
 """The label by which Prometheus tells two exporters of one device apart."""
 
@@ -103,10 +101,9 @@ class SeriesReader:
 
         def place() -> JobSeries:
             gap = 1.5 * max(times.step, REACH * self._resolution.total_seconds())
-            shared = (facts.gpu_product or "").endswith(SHARED_PRODUCT)
             return job_series(
                 facts,
-                [*devices.traces(factors, step=times.step, gap=gap, shared=shared), *traces],
+                [*devices.traces(factors, step=times.step, gap=gap, shared=facts.shares_gpus), *traces],
                 start=datetime.fromtimestamp(times.start - times.step, tz=UTC),
                 end=datetime.fromtimestamp(times.stop - times.step, tz=UTC),
                 step=timedelta(seconds=times.step),

@@ -57,6 +57,9 @@ def idleness(
         return replace(answer, state=IdlenessState.WAITING, message=waiting)
 
     held = [(pod, gpu) for pod in facts.pods for gpu in screen.gpus.get((facts.namespace, pod.name), ())]
+    if facts.shares_gpus:
+        message = f"GPUs of {facts.gpu_product} are shared by several pods: their metrics can't be told apart"
+        return replace(answer, reason=UnknownReason.PARTIAL, message=message)
     for pod, gpu in held:
         if gpu.shared:
             message = f"{_name(pod, gpu)} is shared by several pods: its metrics can't be told apart"

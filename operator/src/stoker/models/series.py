@@ -13,6 +13,10 @@ from stoker.models.vocabulary import Framework, JobType
 FloatArray = npt.NDArray[np.float64]
 
 
+SHARED_PRODUCT = "-SHARED"
+"""What NVIDIA's feature discovery puts after a product's name where its GPUs are shared in time."""
+
+
 class GpuSignal(StrEnum):
     """A signal of one GPU. Units: percent 0..100, MiB, bytes/s, watts."""
 
@@ -131,6 +135,11 @@ class JobFacts:
     def gpus(self) -> int:
         """All GPUs requested: those without samples count as unknown, not as 0."""
         return self.nodes * self.gpus_per_node
+
+    @property
+    def shares_gpus(self) -> bool:
+        """It asks for GPUs that are shared in time, whether or not the exporter says so of its devices."""
+        return (self.gpu_product or "").endswith(SHARED_PRODUCT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
