@@ -1,7 +1,7 @@
 """spec.suspend takes the pods away and brings them back."""
 
 from e2e.cluster.waiting import wait_for
-from e2e.scenarios.lifecycle.workload import DLJobs
+from e2e.scenarios.lifecycle.workload import MERGE, DLJobs
 
 
 def test_suspended_means_that_the_gpus_are_free(jobs: DLJobs) -> None:
@@ -35,6 +35,26 @@ def test_a_resumed_rank_never_meets_its_terminating_self(jobs: DLJobs) -> None:
 
     wait_for("both pods to be replaced", replaced)
     assert jobs.wait_phase("bert", "Running")["startTime"]
+
+
+def test_pods_that_end_by_a_suspension_count_neither_as_failed_nor_as_succeeded(jobs: DLJobs) -> None:
+    """Though no failure is allowed, and one rank leaves in good order when it is told to: it has not done its work."""
+    jobs.create("bert", nodes=2, grace=5, maxRestarts=0)
+    jobs.wait_phase("bert", "Running")
+    jobs.patch("bert", {"spec": {"suspend": True}})
+    jobs.wait_condition("bert", "Suspended", "False", "Terminating")
+    for pod, (phase, code) in zip(jobs.pods("bert"), (("Failed", 143), ("Succeeded", 0)), strict=True):
+        ended = {"exitCode": code, "startedAt": "2026-11-21T12:00:00Z", "finishedAt": "2026-11-21T12:01:00Z"}
+        trainer = {**pod["status"]["containerStatuses"][0], "ready": False, "state": {"terminated": ended}}
+        status = {"phase": phase, "containerStatuses": [trainer]}
+        path = f"/api/v1/namespaces/{jobs.namespace}/pods/{pod['metadata']['name']}/status"
+        jobs.cluster.api("PATCH", path, {"status": status}, MERGE)
+    jobs.wait_condition("bert", "Suspended", "True", "Requested")
+    counted = jobs.job("bert")["status"]
+    assert (counted.get("failed", 0), counted.get("succeeded", 0), counted.get("failedIndexes", "")) == (0, 0, "")
+    jobs.patch("bert", {"spec": {"suspend": False}})
+    jobs.wait_phase("bert", "Running")
+    assert jobs.status("bert")["ready"] == "2/2"
 
 
 def test_a_job_that_is_created_suspended_gets_no_job_until_it_is_resumed(jobs: DLJobs) -> None:
