@@ -357,6 +357,16 @@ async def test_a_restart_does_not_begin_the_hour_anew() -> None:
     assert len(world.box.sent) == 2
 
 
+@pytest.mark.parametrize(
+    "entry", ["", "x", "Warned 2026-11-21T11:59:50Z", "Warned 2026-11-21T11:59:50Z sent 2026-11-21"]
+)
+async def test_what_another_version_has_noted_stops_nothing(entry: str) -> None:
+    world = World(warned(notified=[entry]))
+    world.restart()
+    await world.tell()
+    assert len(world.box.sent) == (0 if "sent" in entry else 1)
+
+
 async def test_a_message_that_nobody_took_does_not_count() -> None:
     world = World(jobs=2, maxPerHour=1)
     world.box.failures["one"] = "HTTP 500"

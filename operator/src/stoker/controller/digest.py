@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes import POLICIES, ApiError, ConflictError, KubernetesApi, NotFoundError
 from stoker.adapters.notifications import NoAddressesError
-from stoker.controller.letters import LATEST, moment
+from stoker.controller.letters import LATEST, Note, moment, time_of
 from stoker.controller.meter import UNMETERED, Meter
 from stoker.controller.notifying import DIGEST, FAILED, SENT, Post, counting
 from stoker.controller.policies import Policies
@@ -99,9 +99,9 @@ def _events(raw: Mapping[str, Any], period: Period) -> Iterator[tuple[str, str, 
 
 def _put_off(raw: Mapping[str, Any], period: Period) -> Iterator[str]:
     for entry in _record(raw).get("notified", ()):
-        what, _, when = entry.rpartition(" ")
-        if what.endswith(f" {DIGEST}") and _is_in(when, period):
-            yield f"{_name(raw)} {what.removesuffix(f' {DIGEST}')}"
+        note = Note.read(entry)
+        if note is not None and note.became == DIGEST and note.at in period:
+            yield f"{_name(raw)} {note.about}"
 
 
 def _still_warned(raw: Mapping[str, Any]) -> str | None:
@@ -131,10 +131,7 @@ def _given_back(jobs: Sequence[Mapping[str, Any]], period: Period) -> tuple[int,
 
 
 def _is_in(time: str, period: Period) -> bool:
-    try:
-        at = parse_time(time)
-    except ValueError:
-        return False  # a line of another version
+    at = time_of(time)
     return at is not None and at in period
 
 

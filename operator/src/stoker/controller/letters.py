@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from stoker.models.dljob import DLJob
-from stoker.models.finding import rfc3339
+from stoker.models.finding import parse_time, rfc3339
 from stoker.models.meta import OWNER_LABEL, TEAM_LABEL
 from stoker.models.notification import Message, filled, template_faults
 from stoker.models.policy import EffectivePolicy
@@ -52,6 +52,23 @@ class Occasion:
     def is_told(self, notified: Sequence[str]) -> bool:
         """Whether a record's `notified` says what became of it."""
         return any(entry.startswith(f"{self} ") for entry in notified)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """An entry of a record's `notified`: what was to be told, what became of it, and when."""
+
+    about: str
+    became: str
+    at: datetime
+
+    @classmethod
+    def read(cls, entry: str) -> "Note | None":
+        """None for what another version has written."""
+        about, _, rest = entry.partition("Z ")
+        became, _, when = rest.partition(" ")
+        at = time_of(when)
+        return None if at is None else cls(about=f"{about}Z", became=became, at=at)
 
 
 def occasion(record: Record, events: Sequence[NotificationEvent], now: datetime) -> Occasion | None:
@@ -108,6 +125,15 @@ def _values(about: Occasion, job: DLJob, record: Record, action: ReclaimMode) ->
         "policy": record.policy or "",
         "command": command,
     }
+
+
+def time_of(text: str) -> datetime | None:
+    """A time that this or another version has written; None for anything else."""
+    try:
+        found = parse_time(text)
+    except ValueError:
+        return None
+    return found if found is not None and found.tzinfo is not None else None
 
 
 def moment(time: datetime | None) -> str:

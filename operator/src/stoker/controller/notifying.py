@@ -15,14 +15,14 @@ from pydantic import ValidationError
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes import DLJOBS, ApiError, ConflictError, KubernetesApi, NotFoundError, Object
 from stoker.adapters.notifications import Address, NoAddressesError
-from stoker.controller.letters import Occasion, letter, occasion, people
+from stoker.controller.letters import Note, Occasion, letter, occasion, people
 from stoker.controller.meter import UNMETERED, Meter
 from stoker.controller.policies import Policies
 from stoker.controller.publishing import Publisher
 from stoker.controller.queue import Transient, WorkQueue
 from stoker.controller.store import Key, Store
 from stoker.models.dljob import MAX_NOTIFIED, DLJob
-from stoker.models.finding import parse_time, rfc3339
+from stoker.models.finding import rfc3339
 from stoker.models.meta import CHANNEL_ANNOTATION
 from stoker.models.notification import Message
 from stoker.models.policy import EffectivePolicy
@@ -105,10 +105,9 @@ class Notifier:
         times: defaultdict[str, list[datetime]] = defaultdict(list)
         for key, raw in self._store.dljobs.objects.items():
             for entry in raw.get("status", {}).get("reclaim", {}).get("notified", ()):
-                what, _, when = entry.rpartition(" ")
-                sent = parse_time(when) if what.endswith(f" {SENT}") else None
-                if sent is not None and now - sent < HOUR:
-                    times[counting(self._policies.of(key.namespace))].append(sent)
+                note = Note.read(entry)
+                if note is not None and note.became == SENT and now - note.at < HOUR:
+                    times[counting(self._policies.of(key.namespace))].append(note.at)
         self._sent = defaultdict(deque, {name: deque(sorted(found)) for name, found in times.items()})
 
     def _changed(self, key: Key, raw: Object | None) -> None:
