@@ -12,7 +12,15 @@ from jsonschema import Draft202012Validator
 
 from e2e.scenarios.metrics.recorded import RecordedPrometheus
 from e2e.scenarios.replay.cluster_past import PastJob, pause, record, work_until
+from stoker.adapters.prometheus import PrometheusSource
+from stoker.adapters.prometheus_past import PrometheusPast
 from stoker.cli import stoker
+from stoker.diagnosis import idleness, question
+from stoker.models.diagnosis import IdlenessState
+from stoker.models.prometheus_access import PrometheusAccess
+from stoker.models.screen import Question
+from stoker.models.vocabulary import UnknownReason
+from stoker.replay.screens import Screens
 
 END = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs/schemas/replay-v1.json").read_text())
@@ -136,3 +144,32 @@ def test_a_prometheus_that_is_not_there_is_an_error_in_one_line(policy: Path) ->
     assert result.exit_code == 2
     assert "can't be reached" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+async def test_a_job_looks_at_any_time_of_the_past_as_it_looked_to_the_controller(prometheus: str) -> None:
+    """The screens made of the recorded past, against the controller's own questions as of the same times."""
+    access = PrometheusAccess(url=prometheus)
+    window, step = timedelta(hours=1), timedelta(seconds=30)
+    # Where no pod of the cluster speaks, the controller looks at none.
+    somebody = Question(pods=(("research", "steady-0-x7k2p"),), window=window, closely=False)
+    seen: set[tuple[IdlenessState, UnknownReason | None]] = set()
+    async with PrometheusPast(access) as past, PrometheusSource(access, max_skew=None) as source:
+        outlines = await past.outlines(END - timedelta(days=1), END)
+        for outline in outlines.jobs:
+            screens = Screens(await past.job(outline, END - timedelta(hours=16), END, step), idle_percent=0)
+            for place in range(150, screens.grid.size, 47):
+                now, facts = screens.grid.time(place), screens.facts(place)
+                live, _ = await source.screen([question(facts, window=window, now=now), somebody], now)
+                ours, theirs = (
+                    idleness(facts, screen, window=window, min_coverage_percent=90, now=now)
+                    for screen in (screens.screen(facts, place, window), live)
+                )
+                assert ours.state is theirs.state, (outline.identity.name, now, ours, theirs)
+                if ours.state is IdlenessState.IDLE:
+                    assert ours.since is not None
+                    assert theirs.since is not None
+                    # The controller looks back in steps of five minutes, and here nobody beyond what was read.
+                    assert theirs.since - ours.since <= timedelta(minutes=6)
+                    assert ours.since <= theirs.since or ours.since < screens.grid.start
+                seen.add((ours.state, ours.reason))
+    assert {IdlenessState.IDLE, IdlenessState.ACTIVE, IdlenessState.UNKNOWN} <= {state for state, _ in seen}

@@ -29,7 +29,7 @@ QUERY_TIMEOUT = "2m"
 READERS = 4
 """Jobs that are read at a time."""
 LEAD = timedelta(minutes=30)
-"""So much of a job is read before its first rest, that the rest's beginning is seen exactly."""
+"""So much of a job is read before its first rest and after its end, that both are seen exactly."""
 NO_PICTURES = "the page needs matplotlib and jinja2: pip install 'stoker[report]' (text and json need neither)"
 
 
@@ -191,7 +191,7 @@ async def _state(
 ) -> "Statement":
     from stoker.adapters.prometheus_past import PrometheusPast
     from stoker.models.past import JobOutline, JobPast
-    from stoker.replay import Assumed, SeriesExaminer, Simulation, Surroundings, first_rest, state, windows
+    from stoker.replay import Assumed, SeriesExaminer, Simulation, Surroundings, first_rest, last_held, state, windows
 
     async with PrometheusPast(access) as source:
         _tell("reading the outlines of all jobs")
@@ -208,8 +208,9 @@ async def _state(
 
         async def read(job: JobOutline, rest: datetime) -> JobPast:
             longest = max(windows(in_force[job.key])) + LEAD
+            last = last_held(job, outlines.grid) + LEAD
             async with turn:
-                return await source.job(job, max(rest - LEAD, start - longest), end, inputs.step)
+                return await source.job(job, max(rest - LEAD, start - longest), min(last, end), inputs.step)
 
         pasts = await asyncio.gather(*(read(job, rest) for job, rest in resting))
         for past, (job, _) in zip(pasts, resting, strict=True):

@@ -1,7 +1,7 @@
 """What a policy would have done over the recorded past; pure but for the examiner that it is given."""
 
 from stoker.replay.assumptions import Inputs
-from stoker.replay.candidates import first_rest, windows
+from stoker.replay.candidates import first_rest, last_held, windows
 from stoker.replay.examining import Examined, Examiner, SeriesExaminer
 from stoker.replay.simulation import Assumed, GivenWarning, JobOutcome, Reclaim, Simulation
 from stoker.replay.statement import Figures, HeldBack, Part, PolicyInForce, Statement, state
@@ -24,6 +24,7 @@ __all__ = [
     "Statement",
     "Surroundings",
     "first_rest",
+    "last_held",
     "name_of",
     "state",
     "windows",

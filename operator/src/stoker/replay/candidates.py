@@ -28,6 +28,12 @@ def first_rest(outline: JobOutline, grid: Grid, policy: EffectivePolicy, since: 
     return None
 
 
+def last_held(outline: JobOutline, grid: Grid) -> datetime:
+    """When the job was last seen to hold its GPUs; the grid's start for one that never did."""
+    places = np.flatnonzero(outline.held)
+    return grid.time(int(places[-1])) if len(places) else grid.start
+
+
 def windows(policy: EffectivePolicy) -> tuple[timedelta, ...]:
     """How long jobs must be idle under the policy, of whichever class they are: labels that a class may ask for are
     not all known.
@@ -36,4 +42,4 @@ def windows(policy: EffectivePolicy) -> tuple[timedelta, ...]:
     return (policy.reclaim.idle_after, *(parse_duration(one) for one in classes if one is not None))
 
 
-__all__ = ["first_rest", "windows"]
+__all__ = ["first_rest", "last_held", "windows"]
