@@ -23,7 +23,7 @@ from stoker.models.dljob import DLJob
 from stoker.models.policy import EffectivePolicy, UtilizationPolicyStatus
 from stoker.models.vocabulary import JobType, ReclaimMode, ReclaimState
 from stoker.reclaim import Circumstances, Obstruction, Record
-from stoker.reclaim.bounds import Limits, Place, full, holds_place, within
+from stoker.reclaim.bounds import Limits, Place, full, holds_place, is_held_by, within
 from stoker.reclaim.order import Claim, in_order, turn
 from stoker.reclaim.pressure import Amounts, Gain, added, pressed
 from stoker.workload import pods as pod_status
@@ -140,7 +140,7 @@ class ClusterSurroundings:
         """Take a place among the reclaims that the policy allows in its window, written before the deed and fenced by
         the resource version: they are counted in the policy's own status, so that neither a restart, a deleted job nor
         another controller exceeds them. A place is never given back, since after an error nobody knows for certain that
-        the deed was not done; the same warning takes no second one.
+        the deed was not done; the same warning takes no second one, but moves its own.
         """
         name = policy.counts_in
         claim = self._claim(job, _record(job), policy)
@@ -152,12 +152,13 @@ class ClusterSurroundings:
                 places = _places(raw, policy, now)
                 if places is None or _is_stopped(raw) or self._brakes.obstruction(name) is not None:
                     return False
-                if _holds_place(places, claim):
-                    return True
-                if obstruction := full(places, claim.place(now), await self._limits(policy)):
+                others = tuple(one for one in places if not is_held_by(one, claim.job_uid, claim.warned_at))
+                is_new = len(others) == len(places)
+                if is_new and (obstruction := full(places, claim.place(now), await self._limits(policy))):
                     logger.info("%s: not reclaimed now: %s", claim.job, obstruction.reason)
                     return False
-                taken = [one.to_status() for one in (*places, claim.place(now))]
+                # What a crash has put off counts from when it is done.
+                taken = [one.to_status() for one in (*others, claim.place(now))]
                 body = {**raw, "status": {**raw.get("status", {}), "recentReclaims": taken}}
                 try:
                     written = await self._api.replace(POLICIES, None, name, body, subresource="status")

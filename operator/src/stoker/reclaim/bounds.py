@@ -58,11 +58,16 @@ def within(places: Iterable[Place], window: timedelta, now: datetime) -> tuple[P
     return tuple(sorted((one for one in places if now - one.time < window), key=lambda one: one.time))
 
 
+def is_held_by(place: Place, job_uid: str, warned_at: datetime) -> bool:
+    """Whether the place was taken for this job under the warning that stands."""
+    return place.job_uid == job_uid and place.time >= warned_at
+
+
 def holds_place(places: Iterable[Place], job_uid: str, warned_at: datetime) -> bool:
     """Whether a place was taken for this job under the warning that stands. One that an earlier warning led to is
     another reclaim: who was resumed since needs another place.
     """
-    return any(one.job_uid == job_uid and one.time >= warned_at for one in places)
+    return any(is_held_by(one, job_uid, warned_at) for one in places)
 
 
 def full(places: Sequence[Place], wanted: Place, limits: Limits) -> Obstruction | None:
