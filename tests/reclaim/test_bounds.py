@@ -1,13 +1,14 @@
 """Never more than the policy allows within any window, whatever the sequence; one job always; the most idle first."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.models.policy import MAX_RECENT_RECLAIMS, RecentReclaim
-from stoker.reclaim.bounds import Limits, Place, full, holds_place, within
+from stoker.reclaim.bounds import Limits, Place, full, holds_place, is_held_by, within
 from stoker.reclaim.order import TOGETHER, Claim, in_order, turn
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -101,25 +102,28 @@ def test_an_entry_of_the_status_is_read_as_it_was_written() -> None:
 def test_no_sequence_of_reclaims_crashes_and_resumes_exceeds_the_bounds_in_any_window(
     steps: list[tuple[str, int, str, int]], jobs: int, percent: int
 ) -> None:
-    """A crash after the place is taken tries again under the same warning; a resume leads to another warning."""
+    """A crash after the place is taken tries again, perhaps much later; a resume leads to another warning."""
     now, done = NOW, list[Place]()
     places: tuple[Place, ...] = ()
     warned: dict[str, datetime] = {}
+    reclaimed: set[str] = set()
     bounds = limits(jobs=jobs, gpu_percent=percent)
     for uid, minutes, what, gpus in steps:
         now += timedelta(minutes=minutes)
-        warned.setdefault(uid, now)
-        if what == "resume":
+        if what == "resume" or uid not in warned:
             warned[uid] = now
+            reclaimed.discard(uid)
+        if what == "resume" or uid in reclaimed:
             continue
         places = within(places, WINDOW, now)
         wanted = Place(job_uid=uid, job=uid, time=now, gpus=gpus, resource=GPU)
-        if not holds_place(places, uid, warned[uid]):
-            if full(places, wanted, bounds) is not None:
-                continue
-            places = (*places, wanted)
-            if what == "take":
-                done.append(wanted)
+        others = tuple(one for one in places if not is_held_by(one, uid, warned[uid]))
+        if others == places and full(places, wanted, bounds) is not None:
+            continue
+        places = (*others, replace(wanted, gpus=next((one.gpus for one in places if one not in others), gpus)))
+        if what == "take":
+            done.append(places[-1])
+            reclaimed.add(uid)
     for last in done:
         window = [one for one in done if timedelta(0) <= last.time - one.time < WINDOW]
         assert len(window) <= jobs
