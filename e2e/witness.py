@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 from types import TracebackType
@@ -35,7 +35,7 @@ class Change:
     `status.recentReclaims`.
 
     `before` is None for an object seen first, `after` None for one that is gone. `version` orders all changes of all
-    kinds, `written_at` is the API server's time of the write, in whole seconds rounded down.
+    kinds; `written_at` is the API server's time of the write (of a deletion: when it was told), rounded down to seconds.
     """
 
     kind: str
@@ -187,7 +187,7 @@ class Witness:
                     name=metadata["name"],
                     uid=metadata["uid"],
                     version=int(metadata["resourceVersion"]),
-                    written_at=_written_at(metadata),
+                    written_at=_written_at(metadata) if after is not None else datetime.now(UTC).replace(microsecond=0),
                     before=before,
                     after=after,
                 )
