@@ -26,6 +26,10 @@ class PastJob:
     owner: str = "mina"
     sends: float = 0.0
     """bytes/s"""
+    also: tuple[tuple[str, Share], ...] = ()
+    """Other metrics of its GPUs, by the exporter's names."""
+    lends: bool = False
+    """Another pod, of no DLJob, holds its first GPU as well."""
     pods: tuple[tuple[str, float], ...] = ()
     """Its pods and since when each was there, the oldest first; one from the start on, where it is empty."""
 
@@ -100,6 +104,13 @@ def record(
                 device = {"UUID": f"GPU-{job.name}-{index}", "gpu": str(index), "modelName": "NVIDIA H100 80GB HBM3"}
                 value = between(first, last, job.utilization)
                 story.tracks.append(Track(metric="DCGM_FI_DEV_GPU_UTIL", labels={**own, **device}, value=value))
+                story.tracks += [
+                    Track(metric=metric, labels={**own, **device}, value=between(first, last, share))
+                    for metric, share in job.also
+                ]
+                if job.lends and index == 0:
+                    guest = {**device, "namespace": "elsewhere", "pod": "guest"}
+                    story.tracks.append(Track(metric="DCGM_FI_DEV_GPU_UTIL", labels=guest, value=value))
             container = {**own, "container": "trainer"}
             cores = between(first, last, busy(job))
             sent = between(first, last, always(job.sends))

@@ -1,6 +1,7 @@
 """`stoker replay` on a real Prometheus: what is known to have happened, against what it says would have followed."""
 
 import json
+import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -47,6 +48,25 @@ JOBS = (
     PastJob(name="notebook", gpus=1, start=20, end=0, utilization=work_until(19.9), job_type="Interactive"),
     # was not sampled while it rested
     PastJob(name="blind", gpus=2, start=20, end=0, utilization=lambda age: 90.0 if age > 12 else None),
+    # copies to its GPUs all the time
+    PastJob(
+        name="streams",
+        gpus=1,
+        start=20,
+        end=0,
+        utilization=work_until(18.5),
+        also=(("DCGM_FI_PROF_PCIE_RX_BYTES", lambda _: 2e9), ("DCGM_FI_DEV_POWER_USAGE", lambda _: 90.0)),
+    ),
+    # some of its samples are no values
+    PastJob(
+        name="odd",
+        gpus=1,
+        start=20,
+        end=0,
+        utilization=lambda age: 90.0 if age > 17 else math.nan if age % 1 < 0.1 else 0.0,
+    ),
+    # shares its GPU
+    PastJob(name="lends", gpus=1, start=20, end=0, utilization=work_until(16), lends=True),
 )
 
 

@@ -222,6 +222,7 @@ class PrometheusPast:
                 f"(clamp_max(sum_over_time({selector(metric.name, one)}[{span}]), 0) != bool 0) > 0" for one in matchers
             )
             terms.append(named(f"doubt/{metric.name}", aggregate("max", labels, sums)))
+        others: list[str] = []
         for metric in self._profile.of(*ACTIVITY_SIGNALS):
             lowest = lowest_ceiling(self._profile, metric)
             if metric in primary or lowest is None:
@@ -229,8 +230,9 @@ class PrometheusPast:
             # What rests by any unit is left out. A link's rate or counter is told from its change alone.
             over = largest(metric)
             if metric.signal is not GpuSignal.NVLINK:
-                over = f"(clamp_min({over}, {lowest:g}) != {lowest:g})"
-            terms.append(named(metric.name, f"{over} unless on ({', '.join(labels)}) ({proof})"))
+                over = f"clamp_min({over}, {lowest:g}) != {lowest:g}"
+            others.append(named(metric.name, over))
+        terms.append(f"(({union(others)}) unless on ({', '.join(labels)}) ({proof}))")
         return union(terms)
 
     def _shared_query(self, namespace: str, pods: Sequence[str]) -> str:
