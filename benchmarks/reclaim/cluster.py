@@ -416,7 +416,9 @@ class Cluster:
             rested = now - self._seen_to_work(job)
             if job.kind.finding is not None and rested > job.found_after:
                 findings.append(_finding(Category(job.kind.finding)))
-            elif job.lies[0] <= now < job.lies[1] or (self.prometheus.faults.zeros and rested > job.found_after):
+            elif job.lies[0] <= now < job.lies[1] or (
+                self.prometheus.faults.zeros and rested > job.found_after and self._seen_to_work(job) > job.began
+            ):
                 findings.append(_finding(Category.UNRELEASED_JOB))
         last = self._diagnosed.get(uid)
         if last is not None and not findings and not last.findings and now - self._found.get(uid, 0.0) > 2 * HOUR:

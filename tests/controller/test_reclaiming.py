@@ -54,11 +54,13 @@ FINDING = {
 
 
 class StoppedClock:
+    steady = 0.0
+
     def now(self) -> datetime:
         return NOW
 
     def monotonic(self) -> float:
-        return 0.0
+        return self.steady
 
 
 class Gauges:
@@ -129,7 +131,7 @@ class World:
             "kind": "UtilizationPolicy",
         }
         self.store.policies.put(self.api.store(POLICIES, None, policy))
-        clock = StoppedClock()
+        clock = self.clock = StoppedClock()
         events = EventWriter(self.api, clock, instance="test")
         policies = Policies(self.store.policies, self.store.namespaces)
         self.reclaimer = Reclaimer(
@@ -346,6 +348,27 @@ async def test_a_job_that_changes_after_the_look_is_not_suspended() -> None:
     assert (world.is_suspended, world.state) == (True, "Reclaiming")
 
 
+async def test_a_look_that_is_old_by_the_time_of_the_deed_carries_none() -> None:
+    world = World()
+    world.change("replace dljobs", lambda: setattr(world.clock, "steady", 25.0))
+    with pytest.raises(Transient, match="25 s old"):
+        await world.reclaim()
+    assert not world.is_suspended
+
+
+async def test_a_warning_that_this_process_recorded_stands_for_its_grace_by_the_steady_clock() -> None:
+    world = World()
+    warned_at, deadline = NOW - timedelta(minutes=20), NOW - timedelta(minutes=5)
+    record = Record(state=ReclaimState.WARNED, warned_at=warned_at, deadline=deadline)
+    world.reclaimer.wrote(DLJob.model_validate(world.raw).uid, Record(), record)
+    world.clock.steady = 14 * 60.0
+    with pytest.raises(Transient, match=r"60\.0 s"):
+        await world.reclaim()
+    world.clock.steady = 15 * 60.0
+    await world.reclaim()
+    assert world.is_suspended
+
+
 async def test_a_dljob_that_changes_after_the_look_is_not_reclaimed() -> None:
     world = World()
     world.change("replace utilizationpolicies", world.touch_dljob)
@@ -428,6 +451,14 @@ async def test_a_managed_job_that_changes_after_the_look_is_not_reclaimed(change
     with pytest.raises(ConflictError):
         await world.reclaim()
     assert "active" not in world.api.objects[WORKLOADS[0], "team", "job-bert-1f2a3"]["spec"]
+
+
+async def test_a_workload_that_somebody_else_has_just_deactivated_is_not_claimed() -> None:
+    world = World()
+    world.api.store(WORKLOADS[0], "team", {**WORKLOAD, "spec": {"active": False}})
+    await world.reclaim()
+    found = world.api.objects[WORKLOADS[0], "team", "job-bert-1f2a3"]
+    assert (found["metadata"]["annotations"], world.state) == ({}, "Active")
 
 
 async def test_a_job_whose_manager_cannot_be_told_is_only_reported_and_its_warning_stays() -> None:

@@ -155,3 +155,8 @@ def test_requests_of_cpu_and_the_product_are_read() -> None:
     assert facts([asks], gpuProduct="NVIDIA-H100").gpu_product == "NVIDIA-H100"
     asks["spec"]["nodeSelector"] = {"nvidia.com/gpu.product": "NVIDIA-A100"}
     assert facts([asks]).gpu_product == "NVIDIA-A100"
+
+
+def test_a_pod_that_is_gone_before_it_began_by_this_clock_has_taken_no_time() -> None:
+    (run,) = facts([], runs=("bert-0-x7k2p on gpu-1: 8 GPUs from 2026-11-21T12:01:00Z",)).pods
+    assert run.started_at == run.finished_at == at("12:01:00")

@@ -13,6 +13,7 @@ from stoker.controller.candidates import candidate as candidate_of
 from stoker.controller.candidates import is_of
 from stoker.controller.children import Children
 from stoker.controller.findings import recorded
+from stoker.controller.graces import Graces
 from stoker.controller.manifests import Manifests
 from stoker.controller.policies import Policies
 from stoker.controller.presence import Closely
@@ -57,6 +58,8 @@ logger = logging.getLogger(__name__)
 
 METRICS_TIMEOUT = 20.0
 """Seconds that the last look at the metrics before a reclaim may take."""
+LOOK_HOLDS = 20.0
+"""Seconds after which the deed no longer rests on that look: with a slow API server the owner may be back by then."""
 
 
 ABOUT_THE_JOB = frozenset(gate.name for gate in GATES if gate.stage in FACTS)
@@ -115,6 +118,7 @@ class Reclaimer:
         self._clock = clock
         self._presences = presences
         self._surroundings = surroundings
+        self._graces = Graces(clock)
 
     async def decide(
         self,
@@ -142,6 +146,10 @@ class Reclaimer:
             except NoSwitchError as none:
                 candidate = replace(candidate, unsuspendable=str(none))
         return await self._decide(job, child, pods, candidate, idle, policy, record)
+
+    def wrote(self, uid: str, before: Record, after: Record) -> None:
+        """A job's record was written: the grace of a warning in it begins now."""
+        self._graces.wrote(uid, before, after)
 
     async def reclaim(self, stale: DLJob, found: Sequence[Finding]) -> bool:
         """Look at everything afresh and decide again, by those of the findings just `found` that are on record, too;
@@ -173,6 +181,10 @@ class Reclaimer:
                 switch = await self._children.suspension.switch_of(child, afresh=True)
             except NoSwitchError as none:
                 candidate = replace(candidate, unsuspendable=str(none))
+            else:
+                # A Workload that somebody has deactivated, whose Job is about to be suspended: that is not ours to undo.
+                candidate = replace(candidate, untouchable="it is suspended" if switch.is_off else None)
+        looked_at = self._clock.monotonic()
         idle = await self._fresh_idleness(job, child, pods, candidate, policy)
         decision = await self._decide(job, child, pods, candidate, idle, policy, record)
         if decision.step is not Step.RECLAIM or switch is None:
@@ -180,10 +192,14 @@ class Reclaimer:
             raw = await self._publisher.write(raw, {**raw["status"], "reclaim": decision.record.to_status()})
             await self._publisher.tell(raw, decision.notices)
             return False
+        if (left := self._graces.left(job.uid, decision.record)) > 0:
+            raise Transient(f"its grace is over in {left:.1f} s by the steady clock")
         if not await self._surroundings.take_place(job, policy, self._clock.now()):
             return False
         intent = replace(decision.record, state=ReclaimState.RECLAIMING)
         raw = await self._publisher.write(raw, {**raw["status"], "reclaim": intent.to_status()})
+        if (age := self._clock.monotonic() - looked_at) > LOOK_HOLDS:
+            raise Transient(f"the last look at its metrics is {age:.0f} s old")
         if intent.action is ReclaimMode.DELETE:
             await self._children.delete(child)
         else:

@@ -327,8 +327,10 @@ class Reconciler:
             if decision.step is Step.RECLAIM and not this.is_examined:
                 reason = "idle and warned; it waits for the next examination of its metrics to confirm the cause"
                 decision = replace(decision, step=Step.NONE, record=replace(decision.record, reason=reason))
+        before = this.record
         this = replace(this, record=decision.record, notices=(*this.notices, *decision.notices))
         await self._publish(this, seen, is_over=seen.phase in FINAL)
+        self._reclaimer.wrote(job.uid, before, decision.record)
         if decision.step is Step.RECLAIM:
             return AT_ONCE if await self._reclaimer.reclaim(job, this.found) else None
         expiry = this.policy.next_expiry(this.now)

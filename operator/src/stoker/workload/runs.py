@@ -55,7 +55,9 @@ def _ended(run: PodFacts, present: Iterable[PodFacts], child: Mapping[str, Any] 
         return run
     ends = [now, *_ends_of_job(child)]
     ends += [start for pod in present if pod.rank == run.rank if (start := pod.scheduled_at or pod.started_at)]
-    return replace(run, finished_at=min(end for end in ends if run.started_at is None or end >= run.started_at))
+    # A kubelet's clock may be ahead of all others: what was gone before it began has taken no time.
+    after = (end for end in ends if run.started_at is None or end >= run.started_at)
+    return replace(run, finished_at=min(after, default=run.started_at))
 
 
 def _ends_of_job(child: Mapping[str, Any] | None) -> Sequence[datetime]:
