@@ -97,22 +97,21 @@ class Brakes:
         raise AssertionError("unreachable")
 
     async def _tell(self, raw: Object, before: Brake, brake: Brake) -> None:
+        """Tell that reclaim stops, or goes on: in the log, in the audit, and by an event of the policy."""
         name = raw["metadata"]["name"]
         episode = rfc3339(brake.since or before.since or self._clock.now())
         if brake.is_on:
+            reason, at_rest = NoticeReason.BRAKED, brake.rests
             message = f"{brake.message}. Nothing is reclaimed under the policy. If it is right: {how_to_release(name)}"
-            reason, kind, number = NoticeReason.BRAKED, "Warning", len(brake.rests)
-            logger.error("UtilizationPolicy %s: %s", name, message)
         else:
+            reason, at_rest = NoticeReason.RELEASED, before.rests
             asked = brake.handled_release != before.handled_release
             why = "as its annotation asks for" if asked else "the GPUs work again, or their jobs are gone"
             message = f"Jobs may be reclaimed under the policy again: {why}."
-            reason, kind, number = NoticeReason.RELEASED, "Normal", len(before.rests)
-            logger.warning("UtilizationPolicy %s: %s", name, message)
-        revision = f"{name}@{raw['metadata']['generation']}"
-        self._audit.of_policy(revision, reason, message, {"jobsAtRest": number, "stoppedAt": episode})
+        logger.warning("UtilizationPolicy %s: %s", name, message)
+        self._audit.of_policy(name, reason, message, {"jobsAtRest": len(at_rest), "stoppedAt": episode})
         event = Event(
-            type="Warning" if kind == "Warning" else "Normal",
+            type="Warning" if brake.is_on else "Normal",
             reason=reason.value,
             action=reason.value,
             note=message,
