@@ -76,7 +76,8 @@ class FakeApi:
         self._ask(f"list {resource.plural}")
         if resource in self.unserved:
             raise NotFoundError("list", code=404, reason="no reason given")
-        wanted = dict(part.split("=", 1) for part in labels.split(",")) if labels else {}
+        # Selectors of the form `key=value`; that a label exists is not asked here.
+        wanted = dict(part.split("=", 1) for part in (labels or "").split(",") if "=" in part)
         found = [
             deepcopy(obj)
             for key, obj in self.objects.items()

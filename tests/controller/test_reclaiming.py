@@ -461,6 +461,14 @@ async def test_a_workload_that_somebody_else_has_just_deactivated_is_not_claimed
     assert (found["metadata"]["annotations"], world.state) == ({}, "Active")
 
 
+async def test_a_workload_that_somebody_else_has_just_deactivated_is_not_claimed() -> None:
+    world = World()
+    world.api.store(WORKLOADS[0], "team", {**WORKLOAD, "spec": {"active": False}})
+    await world.reclaim()
+    found = world.api.objects[WORKLOADS[0], "team", "job-bert-1f2a3"]
+    assert (found["metadata"]["annotations"], world.state) == ({}, "Active")
+
+
 async def test_a_job_whose_manager_cannot_be_told_is_only_reported_and_its_warning_stays() -> None:
     world = World()
     world.fail("list workloads", ForbiddenError("list", code=403, reason="Forbidden"))

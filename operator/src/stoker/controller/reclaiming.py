@@ -182,6 +182,9 @@ class Reclaimer:
             except NoSwitchError as none:
                 candidate = replace(candidate, unsuspendable=str(none))
             else:
+                # A Workload that somebody has just deactivated is not ours to give back.
+                candidate = replace(candidate, untouchable="it is suspended" if switch.is_off else None)
+            else:
                 # A Workload that somebody has deactivated, whose Job is about to be suspended: that is not ours to undo.
                 candidate = replace(candidate, untouchable="it is suspended" if switch.is_off else None)
         looked_at = self._clock.monotonic()
