@@ -35,7 +35,7 @@ class Change:
     `status.recentReclaims`.
 
     `before` is None for an object seen first, `after` None for one that is gone. `version` orders all changes of all
-    kinds; `written_at` is the API server's time of the write (of a deletion: when it was told), rounded down to seconds.
+    kinds; `written_at` is when it was written by the API server's clock (a deletion: told), rounded down to seconds.
     """
 
     kind: str
