@@ -96,6 +96,8 @@ def test_suspended_by_somebody_else_is_queued() -> None:
 def test_a_job_whose_manager_has_not_suspended_it_yet_counts_as_suspended_once_its_pods_are_gone() -> None:
     seen = observe(dljob(suspend=True), job(), [pod()], held=True)
     assert (seen.phase, fact(seen, ConditionType.SUSPENDED).reason) == (Phase.SUSPENDED, "Terminating")
+    between = observe(dljob(suspend=True), job(), [], held=True)
+    assert fact(between, ConditionType.SUSPENDED).status == "False", "more pods may come"
 
 
 def test_a_job_that_cannot_be_suspended_runs_and_that_is_said() -> None:

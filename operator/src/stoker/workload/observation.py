@@ -90,7 +90,8 @@ def _state(
         return _ended(end, child, pods)
     if held:
         phase = Phase.RECLAIMED if reclaimed else Phase.SUSPENDED
-        return phase, (*_running(), *_suspended(live, reclaimed=reclaimed)), None
+        obeyed = bool(child["spec"].get("suspend")) or "deletionTimestamp" in child["metadata"]
+        return phase, (*_running(), *_suspended(live, reclaimed=reclaimed, obeyed=obeyed)), None
     if child["spec"].get("suspend"):
         # Not our doing: Kueue, or whoever else manages the Job, will start it.
         queued = _waiting("Queued", "the Job is suspended by its queue or another manager, which starts it")
@@ -210,13 +211,18 @@ def _running() -> tuple[Fact, ...]:
     )
 
 
-def _suspended(live: Sequence[Mapping[str, Any]], *, reclaimed: bool) -> tuple[Fact, ...]:
-    """Suspended is true once the GPUs are free: a terminating pod still holds its own."""
+def _suspended(live: Sequence[Mapping[str, Any]], *, reclaimed: bool, obeyed: bool = True) -> tuple[Fact, ...]:
+    """Suspended is true once the GPUs are free: a terminating pod still holds its own, and while the Job's manager has
+    not `obeyed`, more may come.
+    """
     reason = "Reclaimed" if reclaimed else "Requested"
     by = "its idle GPUs were reclaimed" if reclaimed else "spec.suspend is true"
     waiting = _waiting("Suspended", f"the job is suspended: {by}")
     if live:
         message = f"{by}; {len(live)} pods are still terminating and hold their GPUs"
+        return waiting, Fact(type=ConditionType.SUSPENDED, status=FALSE, reason="Terminating", message=message)
+    if not obeyed:
+        message = f"{by}; what manages the Job has not suspended it yet"
         return waiting, Fact(type=ConditionType.SUSPENDED, status=FALSE, reason="Terminating", message=message)
     return waiting, Fact(type=ConditionType.SUSPENDED, status=TRUE, reason=reason, message=f"{by}; its GPUs are free")
 
