@@ -54,6 +54,15 @@ async def test_a_job_that_ends_between_warning_and_deadline_is_not_reclaimed() -
     assert outcome.reclaims == ()
 
 
+async def test_a_job_that_is_deleted_within_the_grace_has_ended_though_nothing_tells_of_it_any_more() -> None:
+    story = Story(name="gone", utilization=rests((6, 24)), end=7.1, ready=lambda hour: 1.0 if hour <= 7.1 else math.nan)
+    outcome = (await replayed([story]))["gone"]
+    (warning,) = outcome.warnings
+    assert warning.outcome == "touchable"
+    assert warning.ended_at is not None
+    assert hour_of(warning.ended_at) == pytest.approx(7.1, abs=A_STEP)
+
+
 async def test_a_resumed_job_is_left_alone_for_the_cooldown_and_can_be_reclaimed_once_more() -> None:
     story = Story(name="twice", utilization=rests((6, 8), (8.1, 24)))
     short = (await replayed([story], policy(cooldown_after_resume=timedelta(hours=1))))["twice"]

@@ -36,6 +36,11 @@ class Grid:
         return self.step / timedelta(hours=1)
 
 
+def key_of(identity: JobIdentity) -> str:
+    """What tells a job from all others."""
+    return identity.uid or f"{identity.namespace}/{identity.name}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastPod:
     """One pod of a job, by its GPUs' samples: between which it was seen, and what was recorded of its container."""
@@ -64,7 +69,7 @@ class JobOutline:
     @property
     def key(self) -> str:
         """What tells it from all others."""
-        return self.identity.uid or f"{self.identity.namespace}/{self.identity.name}"
+        return key_of(self.identity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,15 +53,14 @@ class SeriesExaminer:
 
     def __init__(self, source: SeriesSource) -> None:
         self._source = source
-        self.examinations = 0
         self.failed = 0
+        """How many examinations could not be made."""
 
     async def examine(self, facts: JobFacts, policy: EffectivePolicy, window: timedelta, now: datetime) -> Examined:
         """What the metrics say; what the job's manifest said is not known any more."""
         starts = [pod.started_at for pod in (*facts.pods, *facts.former_pods) if pod.started_at is not None]
         if not starts:
             return Examined()
-        self.examinations += 1
         try:
             findings = await self._findings(facts, policy, min(starts), now)
             if any(one.category is Category.INTERACTIVE_JOB for one in findings):

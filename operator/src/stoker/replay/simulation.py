@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+import numpy as np
+
 from stoker.diagnosis import idleness
 from stoker.models.diagnosis import Idleness, IdlenessState
 from stoker.models.meta import OWNER_LABEL, TEAM_LABEL
-from stoker.models.past import JobPast
+from stoker.models.past import JobPast, key_of
 from stoker.models.policy import EffectivePolicy, JobTraits
 from stoker.models.series import JobFacts
 from stoker.models.usage import JobIdentity, Period
@@ -115,8 +117,6 @@ class Simulation:
         self._examiner = examiner
         self._assumed = assumed or Assumed()
         self._replays: list[_Replay] = []
-        self.looks = 0
-        """How often a job was looked at."""
 
     def add(self, past: JobPast, policy: EffectivePolicy) -> None:
         """A job to be decided about."""
@@ -148,7 +148,6 @@ class Simulation:
         claims: dict[str, int] = {}
         for number in looked_at:
             one = self._replays[number]
-            self.looks += 1
             if await self._look(one, now):
                 claims[one.key] = number
         own = {key: claim for key, number in claims.items() if (claim := self._replays[number].claim) is not None}
@@ -203,7 +202,7 @@ class _Replay:
 
     def __init__(self, past: JobPast, policy: EffectivePolicy, assumed: Assumed) -> None:
         self.identity = past.identity
-        self.key = past.identity.uid or f"{past.identity.namespace}/{past.identity.name}"
+        self.key = key_of(past.identity)
         self.policy = policy
         self.screens = Screens(past, idle_percent=policy.thresholds.idle_percent)
         self.record = Record()
@@ -371,6 +370,10 @@ class _Replay:
         """What would have become of it."""
         size = self.screens.grid.size
         self._rested(size, None)
+        held = np.flatnonzero(self.screens.past.held)
+        if self.record.has_warning and len(held) and held[-1] < size - 1:
+            # It was deleted: nothing was told of it any more.
+            self._end_warning("touchable", self.screens.grid.time(int(held[-1])))
         ends = [place for _, place, _ in self._reclaims[1:]] + [size]
         found = self.policy.reclaim.class_of(self._traits)
         return JobOutcome(
