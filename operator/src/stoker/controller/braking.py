@@ -1,5 +1,6 @@
 """Keeps the mass-idle brake of every policy: fed by each look at the metrics, remembered in the policy's status."""
 
+import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -68,7 +69,10 @@ class Brakes:
             before = self._brakes.get(name) or _read(raw, now)
             held = settings.get(name, NO_SETTINGS)
             release = (raw["metadata"].get("annotations") or {}).get(RELEASE_BRAKE_ANNOTATION)
-            brake = after(before, sightings[name], held.mass_idle_brake, held.window, release, now)
+            # Ten thousand jobs take a while, which would hold up the watches.
+            brake = await asyncio.to_thread(
+                after, before, sightings[name], held.mass_idle_brake, held.window, release, now
+            )
             self._brakes[name] = brake
             try:
                 raw = await self._write(raw, brake, now)

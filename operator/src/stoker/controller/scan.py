@@ -297,11 +297,13 @@ class Scanner:
         if self._brakes is None:
             return
         now = self._clock.now()
-        await self._brakes.look(
-            (subject.policy, _sighting(subject, answer, now))
-            for subject, answer in zip(subjects, seen, strict=True)
-            if not subject.is_final and not self._is_service(subject) and not subject.is_being_reclaimed
-        )
+        shown: list[tuple[EffectivePolicy, Sighting]] = []
+        for number, (subject, answer) in enumerate(zip(subjects, seen, strict=True)):
+            if number % BREATH == 0:
+                await asyncio.sleep(0)
+            if not subject.is_final and not self._is_service(subject) and not subject.is_being_reclaimed:
+                shown.append((subject.policy, _sighting(subject, answer, now)))
+        await self._brakes.look(shown)
 
     def _is_service(self, subject: Subject) -> bool:
         """Whether it serves: at night that is idle, and never reclaimed."""
