@@ -412,7 +412,10 @@ class Cluster:
         job = self._by_uid.get(uid)
         now = self.loop.at
         findings: list[Finding] = []
-        if job is not None:
+        may_find = job is not None and (
+            job.kind.finding is not None or job.lies[0] <= now < job.lies[1] or self.prometheus.faults.zeros
+        )
+        if job is not None and may_find:
             rested = now - self._seen_to_work(job)
             if job.kind.finding is not None and rested > job.found_after:
                 findings.append(_finding(Category(job.kind.finding)))

@@ -51,11 +51,14 @@ class Gaps:
 
     def has(self, at: float) -> bool:
         """Whether a sample of this time is missing."""
-        return any(start <= at < end for start, end in reversed(self.spans))
+        for start, end in reversed(self.spans):
+            if start <= at:
+                return at < end
+        return False
 
     def within(self, start: float, end: float) -> float:
         """How many seconds of a time they take."""
-        return sum(max(min(stop, end) - max(begin, start), 0.0) for begin, stop in self.spans)
+        return sum(max(min(stop, end) - max(begin, start), 0.0) for begin, stop in self.spans) if self.spans else 0.0
 
     def last(self, at: float) -> float:
         """When the latest one that began by a time has ended, or that time while it lasts."""
