@@ -40,7 +40,12 @@ def wrap(request: pytest.FixtureRequest) -> list[str]:
     """What a command is started through. Without the right to make a namespace the second one runs plainly, too: the
     signal then meets a process that has other defaults, but everything asserted must hold all the same.
     """
-    return ["unshare", "-pf", "--mount-proc", "--kill-child"] if request.param == "process 1" and can_unshare() else []
+    return as_process_1() if request.param == "process 1" else []
+
+
+def as_process_1() -> list[str]:
+    """What starts a command as a container's first process; nothing without the right to."""
+    return ["unshare", "-pf", "--mount-proc", "--kill-child"] if can_unshare() else []
 
 
 @pytest.fixture(params=["bash", "sh and setsid", "sh alone"])
@@ -273,10 +278,9 @@ LEFT = {"setsid TREE apart & wait": 143, "sh -c 'setsid TREE apart &'; sleep 60"
 """Scripts that put their training out of reach of the group's signals."""
 
 
-def test_every_process_of_a_training_saves_before_the_container_ends(
-    wrap: list[str], path: str, tmp_path: Path
-) -> None:
+def test_every_process_of_a_training_saves_before_the_container_ends(path: str, tmp_path: Path) -> None:
     """Each one is told exactly once: a second signal would end it before it has saved."""
+    wrap = as_process_1()
     has_groups = shutil.which("setsid", path=path) is not None
     expected = {**(SCRIPTS if has_groups else {}), **(OWN_SESSIONS if has_groups or wrap else {})}
     # Only process 1 gets the orphans, and can tell them.
@@ -286,8 +290,9 @@ def test_every_process_of_a_training_saves_before_the_container_ends(
     assert stop_trainings([*expected], path, wrap, tmp_path) == expected
 
 
-def test_a_training_that_is_piped_to_tee_can_still_write(wrap: list[str], path: str, tmp_path: Path) -> None:
+def test_a_training_that_is_piped_to_tee_can_still_write(path: str, tmp_path: Path) -> None:
     """Were tee told to end, too, the first word about the checkpoint would break the pipe."""
+    wrap = as_process_1()
     if shutil.which("setsid", path=path) is None:
         pytest.skip("without process groups the signal does not reach tee")
     log = tmp_path / "log"
