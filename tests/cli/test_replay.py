@@ -8,7 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
+from stoker.cli import replay as replay_command
 from stoker.cli import stoker
+from stoker.cli.policies import load
 from stoker.cli.replaying import json as as_json
 from stoker.cli.replaying import page, text
 from stoker.cli.terminal import Screen
@@ -66,6 +68,16 @@ def test_without_a_policy_there_is_nothing_to_replay() -> None:
     result = run()
     assert result.exit_code == 2
     assert "--policy" in result.stderr
+
+
+def test_a_policy_alone_that_selects_namespaces_is_said_to_be_replayed_in_all(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(
+        "apiVersion: stoker.dev/v1alpha1\nkind: UtilizationPolicy\nmetadata: {name: research}\n"
+        "spec: {namespaceSelector: {matchLabels: {team: research}}}\n"
+    )
+    (said,) = replay_command._everywhere(load([str(path)], at(0)))
+    assert "research is replayed in every namespace" in said
 
 
 async def test_the_json_is_what_its_schema_describes_and_nothing_else() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -131,7 +131,7 @@ def replay(
         step=step,
         assumes_volumes=assume_volumes,
         mode=ReclaimMode(mode) if mode is not None else None,
-        remarks=policies.remarks,
+        remarks=(*policies.remarks, *_everywhere(policies)),
     )
     try:
         statement = asyncio.run(
@@ -237,6 +237,18 @@ def _in_force(policies: "Policies", namespaces: Mapping[str, str], inputs: "Inpu
             policy = replace(policy, reclaim=replace(policy.reclaim, mode=inputs.mode))
         resolved[namespace] = policy
     return {key: resolved[namespace] for key, namespace in namespaces.items()}
+
+
+def _everywhere(policies: "Policies") -> Iterator[str]:
+    """That a policy alone is replayed where it would not be in force."""
+    if len(policies.policies) == 1:
+        (policy,) = policies.policies
+        selector = policy.spec.namespace_selector
+        if selector is not None and (selector.match_labels or selector.match_expressions):
+            yield (
+                f"Policy {policy.name} is replayed in every namespace that is replayed, though it selects some: "
+                "--namespace leaves the others out."
+            )
 
 
 def _tell(words: str) -> None:
