@@ -165,7 +165,7 @@ def dcgm_series(labels: str, sample: GpuSample, product: Product) -> Iterator[Se
     for name, value in zip(DCGM_METRICS, values, strict=True):
         if sample.export is Export.DRIVER and name.startswith(PROFILING):
             continue
-        yield Series(name=name, labels=labels, value=value if sample.export is Export.VALUES else math.nan)
+        yield Series(name=name, labels=labels, value=math.nan if sample.export is Export.NAN else value)
     if sample.links is not None:
         yield Series(name=LINKS, labels=labels, value=round(sample.links / 1e6))
 
