@@ -1,0 +1,1 @@
+"""Classes of jobs that no reclaim may touch."""
