@@ -1,5 +1,6 @@
 """What is summed up of a replay, and what it says was assumed."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -91,6 +92,15 @@ async def test_labels_that_policies_ask_for_and_nobody_recorded_are_named() -> N
     statement = await stated(STORIES[:1], replace(SUSPEND, exemptions=(spared,)))
     (labels,) = (one for one in statement.assumed if one.key == "labels")
     assert "tier" in labels.text
+
+
+async def test_a_time_without_any_sample_is_said_with_its_length() -> None:
+    seen = outlines(STORIES[:1], 24)
+    gpus = seen.cluster_gpus.copy()
+    gpus[: 6 * 12] = math.nan
+    statement = state(replace(seen, cluster_gpus=gpus), {job.key: SUSPEND for job in seen.jobs}, (), (), INPUTS)
+    (gap,) = (one for one in statement.assumed if one.key == "notWatched")
+    assert "6.0 h" in gap.text
 
 
 async def test_what_is_always_assumed_is_always_said() -> None:

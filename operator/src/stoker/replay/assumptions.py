@@ -128,6 +128,15 @@ def _manifests(
 def _recording(outlines: Outlines, outcomes: Sequence[JobOutcome], inputs: Inputs) -> Iterator[Assumption]:
     grid, start = outlines.grid, outlines.period.start
     jobs = outlines.jobs
+    first = grid.first_at(start)
+    blind = first + np.flatnonzero(np.isnan(outlines.cluster_gpus[first:]))
+    if len(blind):
+        yield Assumption(
+            key="notWatched",
+            text=f"No GPU was sampled at all for {minutes(len(blind) * grid.step.total_seconds())} of the period, "
+            f"between {clock(grid.time(int(blind[0])))} and {clock(grid.time(int(blind[-1])))}: no exporter, or "
+            "Prometheus no longer keeps it. Nothing is decided of that time, and it counts in no figure.",
+        )
     earlier = [job for job in jobs if bool(job.held[: grid.first_at(start) + 1].any())]
     cut = [job for job in earlier if bool(job.held[:3].any())]
     if cut:
@@ -145,8 +154,8 @@ def _recording(outlines: Outlines, outcomes: Sequence[JobOutcome], inputs: Input
             "(container_start_time_seconds): they are taken to have started when their GPUs were first sampled, or "
             "when all pods were last seen to become ready. A restart that is shorter than a scrape is not seen.",
         )
-    blind = sum(float((job.held & (np.nan_to_num(job.sampled) < job.identity.gpus)).sum()) for job in jobs)
-    if blind:
+    unsampled = sum(float((job.held & (np.nan_to_num(job.sampled) < job.identity.gpus)).sum()) for job in jobs)
+    if unsampled:
         yield Assumption(
             key="notSampled",
             text="Some GPUs of some jobs were not sampled all the time. What is not known is never taken for idle: "
