@@ -340,6 +340,15 @@ async def test_a_place_that_the_first_in_line_does_not_take_is_not_kept_for_good
     world.clock.time += timedelta(seconds=1)
     assert await world.bounds("small") is None
     assert await world.reclaim("small")
+    world.delete("small")
+    world.clock.time += WINDOW
+    world.warn("next", 1)
+    assert await world.bounds("next") is None, "nobody waits for it a second time"
+    assert await world.bounds("stuck") is None, "though it may go at any time"
+    raw = world.api.objects[DLJOBS, "team", "stuck"]
+    world.here.store.dljobs.remove(world.api.store(DLJOBS, "team", raw))
+    world.warn("stuck", 8)
+    assert await world.bounds("next") is not None, "until it is warned anew"
 
 
 async def test_a_large_job_that_waits_for_room_keeps_its_turn_for_as_long_as_that_takes() -> None:

@@ -36,6 +36,8 @@ KEPT_FREE = 300.0
 """Seconds for which a place is kept for a job that goes first and does not take it: order is a wish, no promise, and
 whatever is wrong with that one holds nobody else up for longer.
 """
+NOT_KEPT = 1800.0
+"""Seconds in which nobody had to wait for that job, after which it has its turn anew."""
 DUE_KEPT = timedelta(seconds=1)
 PRESSURE_KEPT = timedelta(seconds=5)
 OWNERS = 10
@@ -102,8 +104,10 @@ class ClusterSurroundings:
         self._warned: dict[Key, Warned] = {}
         self._due_lately: tuple[datetime, list[Due]] | None = None
         """What `_due` said last, and when: of hundreds that are due each asks for all others."""
-        self._kept_free: dict[str, float] = {}
-        """Of each policy with a place that nobody has taken: since when, by the steady clock."""
+        self._kept_free: dict[str, tuple[float, float]] = {}
+        """Of each warned job that a place was kept for: since when and until when at least, by the steady clock."""
+        self._passed: set[str] = set()
+        """The warned jobs that did not take theirs."""
         self._pressed: Pressed | None = None
         self._asking = asyncio.Lock()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -167,7 +171,6 @@ class ClusterSurroundings:
                         raise
                     continue
                 self._store.policies.put(written)
-                self._kept_free.pop(name, None)
                 return True
         return False
 
@@ -183,13 +186,25 @@ class ClusterSurroundings:
         if obstruction := full(places, claim.place(now), limits):
             return obstruction
         claims = await self._claims(name)
-        others = [one for one in claims if one.job_uid != claim.job_uid and not _holds_place(places, one)]
+        others = [
+            one for one in claims if one.job_uid not in {claim.job_uid, *self._passed} and not _holds_place(places, one)
+        ]
         first = in_order((claim, *others), now)[0]
-        if first is claim or full(places, first.place(now), limits) is not None:
-            self._kept_free.pop(name, None)
-        elif self._clock.monotonic() - self._kept_free.setdefault(name, self._clock.monotonic()) > KEPT_FREE:
-            return None
+        if first is not claim and full(places, first.place(now), limits) is None and self._has_missed_its_turn(first):
+            others.remove(first)
         return turn(claim, others, places, limits, now)
+
+    def _has_missed_its_turn(self, first: Claim) -> bool:
+        """Whether a place was kept for the first in line for long enough; from then on it is passed."""
+        now = self._clock.monotonic()
+        since, last = self._kept_free.get(first.job_uid, (now, now))
+        if now - last > NOT_KEPT:
+            since = now  # it was not its turn meanwhile
+        self._kept_free[first.job_uid] = since, now
+        if now - since <= KEPT_FREE:
+            return False
+        self._passed.add(first.job_uid)
+        return True
 
     async def _limits(self, policy: EffectivePolicy) -> Limits:
         unread, gpus = "", None
@@ -269,6 +284,9 @@ class ClusterSurroundings:
                 job = DLJob.model_validate(raw)
                 self._warned[key] = Warned(job=job, record=_record(job))
         after = self._warned.get(key)
+        if before is not None and after is None:
+            self._kept_free.pop(before.job.uid, None)
+            self._passed.discard(before.job.uid)
         if (before.stands if before is not None else None) != (after.stands if after is not None else None):
             self._due_lately = None
 
