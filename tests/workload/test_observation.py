@@ -83,6 +83,8 @@ def test_suspended_by_us_is_true_only_once_no_pod_is_left() -> None:
     ending = observe(dljob(suspend=True), child, [pod(terminating=True)], held=True)
     assert ending.phase is Phase.SUSPENDED
     assert fact(ending, ConditionType.SUSPENDED).reason == "Terminating"
+    counted = observe(dljob(suspend=True), job(suspend=True, terminating=1), [], held=True)
+    assert fact(counted, ConditionType.SUSPENDED).reason == "Terminating", "the Job controller has not seen it yet"
     ended = observe(dljob(suspend=True), child, [], held=True)
     assert (fact(ended, ConditionType.SUSPENDED).status, ended.ready) == ("True", "0/1")
 

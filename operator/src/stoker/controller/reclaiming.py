@@ -51,7 +51,7 @@ from stoker.subjects.wording import count
 from stoker.workload import job_facts
 from stoker.workload import pods as pod_status
 from stoker.workload.manifest import DLJOB_LABEL
-from stoker.workload.observation import BY_RECLAIM
+from stoker.workload.observation import BY_RECLAIM, still_ending
 
 logger = logging.getLogger(__name__)
 
@@ -184,9 +184,6 @@ class Reclaimer:
             else:
                 # A Workload that somebody has just deactivated is not ours to give back.
                 candidate = replace(candidate, untouchable="it is suspended" if switch.is_off else None)
-            else:
-                # A Workload that somebody has deactivated, whose Job is about to be suspended: that is not ours to undo.
-                candidate = replace(candidate, untouchable="it is suspended" if switch.is_off else None)
         looked_at = self._clock.monotonic()
         idle = await self._fresh_idleness(job, child, pods, candidate, policy)
         decision = await self._decide(job, child, pods, candidate, idle, policy, record)
@@ -309,9 +306,7 @@ def freed(
         return replace(record, reason="its GPUs are free when its Job is gone and its pods have ended")
     if child is not None and not child["spec"].get("suspend"):
         return replace(record, reason="its GPUs are free when Kueue has suspended its Job and its pods have ended")
-    ending = sum(not pod_status.is_finished(pod) for pod in pods)
-    terminating = (child or {}).get("status", {}).get("terminating") or 0
-    if left := max(ending, terminating):
+    if left := still_ending(child, pods):
         return replace(record, reason=f"its GPUs are free when {count(left, 'pod')} have ended")
     return deed(record, now)
 

@@ -82,7 +82,7 @@ def _state(
     if child is None:
         if wanted_away:
             phase = Phase.RECLAIMED if reclaimed else Phase.SUSPENDED
-            return phase, (*_running(), *_suspended(live, reclaimed=reclaimed)), None
+            return phase, (*_running(), *_suspended(still_ending(None, pods), reclaimed=reclaimed)), None
         if obstacle is not None:
             return Phase.PENDING, (*_running(), _not_suspended(), _not_ready(obstacle)), None
         return Phase.PENDING, (*_running(), _not_suspended(), _waiting("Pending", "the Job is not created yet")), None
@@ -91,7 +91,8 @@ def _state(
     if held:
         phase = Phase.RECLAIMED if reclaimed else Phase.SUSPENDED
         obeyed = bool(child["spec"].get("suspend")) or "deletionTimestamp" in child["metadata"]
-        return phase, (*_running(), *_suspended(live, reclaimed=reclaimed, obeyed=obeyed)), None
+        left = still_ending(child, pods)
+        return phase, (*_running(), *_suspended(left, reclaimed=reclaimed, obeyed=obeyed)), None
     if child["spec"].get("suspend"):
         # Not our doing: Kueue, or whoever else manages the Job, will start it.
         queued = _waiting("Queued", "the Job is suspended by its queue or another manager, which starts it")
@@ -211,15 +212,23 @@ def _running() -> tuple[Fact, ...]:
     )
 
 
-def _suspended(live: Sequence[Mapping[str, Any]], *, reclaimed: bool, obeyed: bool = True) -> tuple[Fact, ...]:
+def still_ending(child: Mapping[str, Any] | None, pods: Sequence[Mapping[str, Any]]) -> int:
+    """How many pods of a suspended or deleted Job hold their GPUs still. The watch may tell of the pods' end before the
+    Job controller does, or after it.
+    """
+    terminating = (child or {}).get("status", {}).get("terminating") or 0
+    return max(sum(not pod_status.is_finished(pod) for pod in pods), terminating)
+
+
+def _suspended(left: int, *, reclaimed: bool, obeyed: bool = True) -> tuple[Fact, ...]:
     """Suspended is true once the GPUs are free: a terminating pod still holds its own, and while the Job's manager has
     not `obeyed`, more may come.
     """
     reason = "Reclaimed" if reclaimed else "Requested"
     by = "its idle GPUs were reclaimed" if reclaimed else "spec.suspend is true"
     waiting = _waiting("Suspended", f"the job is suspended: {by}")
-    if live:
-        message = f"{by}; {len(live)} pods are still terminating and hold their GPUs"
+    if left:
+        message = f"{by}; {left} pods are still terminating and hold their GPUs"
         return waiting, Fact(type=ConditionType.SUSPENDED, status=FALSE, reason="Terminating", message=message)
     if not obeyed:
         message = f"{by}; what manages the Job has not suspended it yet"
