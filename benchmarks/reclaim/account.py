@@ -58,7 +58,7 @@ class Account:
         until = max(min(rest.freed, end), rest.limit)
         self.returned += rest.gpus * (end - until)
         held = until - rest.limit
-        own = self._own_excuses.pop(job, [])
+        own = self._own_excuses.get(job, [])
         excused = _covered([*self._excuses, *own], rest.limit, until)
         self.held += rest.gpus * held
         self.excused += rest.gpus * excused

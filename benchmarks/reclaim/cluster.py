@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.reclaim.account import Account
 from benchmarks.reclaim.jobs import GPU, HOUR, KINDS, MINUTE, NAMESPACE, Kind, SimulatedJob
-from benchmarks.reclaim.judge import Judge, Wrong
+from benchmarks.reclaim.judge import Judge, Suspect, Wrong
 from benchmarks.reclaim.metrics import Prometheus
 from benchmarks.reclaim.process import Process, Weather, alive
 from benchmarks.reclaim.server import ApiServer, Request, owned_by
@@ -39,6 +39,14 @@ class Scenario:
     jobs: int = 10
     faults: bool = True
     every_tick: bool = False
+    faults_every: float = 10.0
+    """Hours between two faults, on average."""
+    only: tuple[str, ...] = ()
+    """Names of FAULTS; without any all of them."""
+    last_seconds: tuple[float, float] = (-90.0, 45.0)
+    """When an owner who comes back at the last moment does, in seconds after the deadline."""
+    returning: float = 0.22
+    """The share of those who do."""
     reclaim: dict[str, Any] = field(default_factory=lambda: {"mode": "Suspend", "maxGPUPercentPerWindow": 60})
 
 
@@ -358,11 +366,12 @@ class Cluster:
             await asyncio.sleep(chance.uniform(1, 1000))
             self.count("deleted in the grace")
             job.delete()
-        elif act < 0.35:
-            await asyncio.sleep(max(deadline - self._offset - self.loop.at + chance.uniform(-90, 45), 0))
+        elif act < 0.13 + self.scenario.returning:
+            back = deadline - self._offset + chance.uniform(*self.scenario.last_seconds)
+            await asyncio.sleep(max(back - self.loop.at, 0))
             self.count("owners back in the last seconds")
             job.back.set()
-        elif act < 0.45:
+        elif act < 0.23 + self.scenario.returning:
             await asyncio.sleep(chance.uniform(1, 900))
             self.count("owners back in the grace")
             job.back.set()
@@ -392,7 +401,7 @@ class Cluster:
             self._edit({"mode": "Observe"})
             self._go(self._back_to_normal(self.random.uniform(600, 7200)))
 
-    def suspect(self, name: str) -> SimulatedJob | None:
+    def suspect(self, name: str) -> Suspect | None:
         """The living job of that name."""
         return self.jobs.get(name)
 
@@ -527,10 +536,10 @@ class Cluster:
     async def _misfortune(self) -> None:
         """One thing after the other, and sometimes two at once."""
         while True:
-            await asyncio.sleep(self.random.expovariate(1 / (10 * HOUR)))
-            name, fault = self.random.choice(list(FAULTS.items()))
+            await asyncio.sleep(self.random.expovariate(1 / (self.scenario.faults_every * HOUR)))
+            name = self.random.choice(self.scenario.only or list(FAULTS))
             self.count(name)
-            self._go(fault(self))
+            self._go(FAULTS[name](self))
 
     async def _for_a_while(self, shortest: float, longest: float, *, aftermath: float = 120.0) -> None:
         """A fault lasts; reclaim is excused meanwhile, and until its traces are gone."""

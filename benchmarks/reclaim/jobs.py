@@ -215,8 +215,7 @@ class SimulatedJob:
         """Its DLJob or its Job has changed."""
         self._news.set()
 
-    @property
-    def is_wanted(self) -> bool:
+    def wants_pods(self) -> bool:
         """Whether it should have pods."""
         child = self.child
         return child is not None and not child["spec"].get("suspend")
@@ -225,7 +224,7 @@ class SimulatedJob:
         """What the Job controller and the kubelets do."""
         try:
             while not self.is_over:
-                if self.is_wanted:
+                if self.wants_pods():
                     await self._run()
                 else:
                     await self._wait()
@@ -241,7 +240,7 @@ class SimulatedJob:
         chance = self.world.random
         await asyncio.sleep(chance.uniform(1, 4))
         child = self.child
-        if child is None or not self.is_wanted:
+        if child is None or not self.wants_pods():
             return
         since = self.world.loop.at
         keys: list[PodKey] = []
@@ -256,7 +255,7 @@ class SimulatedJob:
         for key in keys:
             # A peer may keep the others waiting for long.
             await asyncio.sleep(chance.uniform(5, 60) if chance.random() > 0.1 else chance.uniform(300, 4000))
-            if not self.is_wanted or not self._start(key):
+            if not self.wants_pods() or not self._start(key):
                 break
         else:
             await self._work_until_away(keys)
@@ -276,7 +275,7 @@ class SimulatedJob:
             self._tasks.remove(program)
             self.activity.end(self.world.loop.at)
             if disturbed is None:
-                if program.done() and not program.cancelled() and self.is_wanted:
+                if program.done() and not program.cancelled() and self.wants_pods():
                     program.result()
                     self._complete()
                 return
@@ -285,7 +284,7 @@ class SimulatedJob:
             if disturbed == "containers restarted":
                 self._set_ready(key, ready=False)
                 await asyncio.sleep(chance.uniform(5, 90))
-                if not self.is_wanted or not self._start(key):
+                if not self.wants_pods() or not self._start(key):
                     return
             else:
                 place = keys.index(key)
@@ -293,11 +292,11 @@ class SimulatedJob:
                 await asyncio.sleep(chance.uniform(5, 40))
                 self._remove_pod(key)
                 child = self.child
-                if child is None or not self.is_wanted:
+                if child is None or not self.wants_pods():
                     return
                 keys[place] = self._create_pod(child, place)
                 await asyncio.sleep(chance.uniform(5, 60))
-                if not self.is_wanted or not self._start(keys[place]):
+                if not self.wants_pods() or not self._start(keys[place]):
                     return
 
     async def _until_disturbed(self, program: "asyncio.Future[None]") -> str | None:
@@ -305,7 +304,7 @@ class SimulatedJob:
             news = asyncio.ensure_future(self._wait())
             await asyncio.wait({news, program}, return_when=asyncio.FIRST_COMPLETED)
             news.cancel()
-            if program.done() or not self.is_wanted:
+            if program.done() or not self.wants_pods():
                 return None
             if self._disturbed is not None:
                 what, self._disturbed = self._disturbed, None

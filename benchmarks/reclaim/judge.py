@@ -15,7 +15,7 @@ from stoker.models.finding import parse_time
 from stoker.models.meta import RESUME_ANNOTATION, SNOOZE_ANNOTATION
 from stoker.models.policy import parse_duration
 
-LAST_LOOK = 30.0
+LAST_LOOK = 20.0
 """Seconds before a deed is sent in which its last look must lie: what can be known by then must have been heeded."""
 FRESH = 180.0
 """Seconds after which the last sample says nothing of now."""
@@ -41,26 +41,44 @@ class Suspect(Protocol):
 
     uid: str
     name: str
-    gpus: int
     activity: Activity
     gaps: Gaps
     began: float
-    is_shared: bool
-    never: str | None
-    """Why it must never be reclaimed, whatever its GPUs do."""
     own_idle_after: float | None
     disturbed_at: float
     """When its pods have changed last."""
+
+    @property
+    def gpus(self) -> int:
+        """How many it holds."""
+        ...
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several pods share its GPUs."""
+        ...
+
+    @property
+    def never(self) -> str | None:
+        """Why it must never be reclaimed, whatever its GPUs do."""
+        ...
 
 
 class World(Protocol):
     """Where the judge looks."""
 
     server: ApiServer
-    gaps: Gaps
     total_gpus: int
-    asker_behind: float
-    """How many seconds the clock of the one who asks for metrics is behind theirs."""
+
+    @property
+    def gaps(self) -> Gaps:
+        """Times without samples of any GPU."""
+        ...
+
+    @property
+    def asker_behind(self) -> float:
+        """How many seconds the clock of the one who asks for metrics is behind theirs."""
+        ...
 
     def suspect(self, name: str) -> Suspect | None:
         """The living job of that name."""

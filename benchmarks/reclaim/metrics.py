@@ -13,7 +13,7 @@ from stoker.models.series import GpuSignal, JobFacts, JobSeries
 from stoker.models.vocabulary import UnknownReason
 
 if TYPE_CHECKING:
-    from benchmarks.reclaim.cluster import SimulatedJob
+    from benchmarks.reclaim.jobs import SimulatedJob
 
 MAX_SKEW = 60.0
 """Seconds by which the asker's clock may be off Prometheus': the adapter asks no further (its MAX_SKEW)."""

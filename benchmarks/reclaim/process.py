@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
@@ -106,8 +106,17 @@ class Client:
             "create", resource, body["metadata"]["name"], lambda who: create(resource, namespace, body, who)
         )
 
-    async def patch(self, resource: Resource, namespace: str | None, name: str, body: Mapping[str, Any]) -> Object:
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+    ) -> Object:
         """Merge into an object."""
+        assert subresource is None, "nobody patches a subresource of what is simulated"
         patch = self._world.server.patch
         return await self._ask(
             "patch", resource, name, lambda who: patch(resource, namespace, name, body, who), namespace
@@ -254,8 +263,8 @@ class Process:
         self._world.server.watchers.append(self)
         self._begin(self._live())
 
-    def _begin(self, work: Awaitable[None]) -> None:
-        self._tasks.append(asyncio.ensure_future(work))  # type: ignore[arg-type]  # a coroutine gives a task
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.ensure_future(work))
 
     async def _live(self) -> None:
         while True:

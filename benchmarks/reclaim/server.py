@@ -210,7 +210,7 @@ def _sent(body: Mapping[str, Any]) -> Object:
 
 def _copy(obj: Mapping[str, Any]) -> Object:
     """All its values are JSON's, which marshal copies fastest."""
-    copied: Object = marshal.loads(marshal.dumps(obj))
+    copied: Object = marshal.loads(marshal.dumps(dict(obj)))
     return copied
 
 
