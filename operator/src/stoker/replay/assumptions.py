@@ -53,7 +53,8 @@ def _policies(
     yield Assumption(
         key="switchedOn",
         text="The policies are in force from the beginning of the period on: nobody stands warned, nothing was "
-        "reclaimed before, and the mass-idle brake knows of no earlier work.",
+        "reclaimed before, and the mass-idle brake knows of no earlier work. What other policies have really "
+        "reclaimed in the period stays so.",
     )
     for remark in inputs.remarks:
         yield Assumption(key="policy", text=remark)
@@ -120,8 +121,8 @@ def _manifests(
     yield Assumption(
         key="manifests",
         text="The jobs' manifests are not read: a program that serves a model is known by the job's type alone, one "
-        "that is interactive by its type and by how the GPUs were used, and a Job that was being deleted, or that "
-        "belonged to a queueing system, is taken for any other.",
+        "that is interactive by its type and by how the GPUs were used, shared GPUs by their samples; and a Job that "
+        "was being deleted, or that could not be suspended, is taken for any other.",
     )
 
 
