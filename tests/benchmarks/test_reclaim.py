@@ -1,0 +1,152 @@
+"""The simulation of reclaim on small clusters: nothing wrong is done with everything going wrong, and the judge sees it
+when something is.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from benchmarks.reclaim.cluster import FAULTS, Result, Scenario, live
+from stoker.controller.braking import Brakes
+from stoker.controller.circumstances import ClusterSurroundings
+from stoker.controller.graces import Graces
+from stoker.controller.publishing import Publisher
+from stoker.controller.reclaiming import Reclaimer
+from stoker.diagnosis import idle
+from stoker.models.diagnosis import Idleness, IdlenessState
+from stoker.reclaim import gates
+
+RECLAIM = {"mode": "Suspend", "maxGPUPercentPerWindow": 60}
+HASTY = {**RECLAIM, "idleAfter": "30m", "startupGrace": "10m", "cooldownAfterResume": "10m"}
+"""More reclaims in less time."""
+
+
+def whys(result: Result) -> str:
+    return "; ".join(one.why for one in result.wrong)
+
+
+def test_with_everything_going_wrong_nothing_wrong_is_done() -> None:
+    total = Result()
+    for seed in (1, 2):
+        total.add(live(Scenario(seed=seed, hours=110, faults_every=3, reclaim=RECLAIM)))
+    assert total.wrong == []
+    assert total.errors == []
+    assert total.job_hours > 1_900
+    assert total.deeds > 0
+    assert total.returned_percent > 95
+    assert sum(total.counts[name] for name in FAULTS) > 30
+
+
+def test_where_nothing_goes_wrong_all_that_is_idle_comes_back() -> None:
+    calm = live(Scenario(seed=3, hours=60, faults=False, reclaim=HASTY))
+    assert (calm.wrong, calm.errors) == ([], [])
+    assert calm.deeds > 0
+    assert calm.returned_of_all_percent > 99
+
+
+def test_a_seed_always_gives_the_same() -> None:
+    one, other = (live(Scenario(seed=4, hours=30, faults_every=2, reclaim=HASTY)) for _ in range(2))
+    assert (one.counts, one.job_hours, one.returned) == (other.counts, other.job_hours, other.returned)
+
+
+def without_gate(*names: str) -> Callable[[pytest.MonkeyPatch], None]:
+    kept = tuple(gate for gate in gates.GATES if gate.name not in names)
+    assert len(kept) == len(gates.GATES) - len(names)
+    return lambda patch: patch.setattr(gates, "GATES", kept)
+
+
+def without_second_look(patch: pytest.MonkeyPatch) -> None:
+    async def trusting(self: Reclaimer, job: Any, child: Any, pods: Sequence[Any], *_: Any) -> Idleness:
+        record = job.status.reclaim
+        since, uids = record.idle_since, frozenset(pod["metadata"]["uid"] for pod in pods)
+        now = self._clock.now()
+        return Idleness(state=IdlenessState.IDLE, observed_at=now, since=since, pod_uids=uids, coverage_percent=100)
+
+    patch.setattr(Reclaimer, "_fresh_idleness", trusting)
+
+
+def with_unknown_taken_for_idle(patch: pytest.MonkeyPatch) -> None:
+    def blind(facts: Any, screen: Any, **options: Any) -> Idleness:
+        windows = {
+            key: tuple(replace(gpu, coverage_percent=100.0, last_sample_at=screen.at) for gpu in gpus)
+            for key, gpus in screen.gpus.items()
+        }
+        return judged(facts, replace(screen, gpus=windows), **options)
+
+    judged = idle.idleness
+    for module in ("stoker.controller.scan", "stoker.controller.reclaiming"):
+        patch.setattr(f"{module}.idleness", blind)
+
+
+def without_grace(patch: pytest.MonkeyPatch) -> None:
+    without_gate("grace-over")(patch)
+    patch.setattr(Graces, "left", lambda *_: 0.0)
+
+
+def without_bounds(patch: pytest.MonkeyPatch) -> None:
+    async def free(*_: Any) -> None:
+        return None
+
+    async def place(*_: Any) -> bool:
+        return True
+
+    patch.setattr(ClusterSurroundings, "_bounds", free)
+    patch.setattr(ClusterSurroundings, "take_place", place)
+
+
+def without_intent(patch: pytest.MonkeyPatch) -> None:
+    write = Publisher.write
+
+    async def forgetful(self: Publisher, raw: Any, status: dict[str, Any]) -> Any:
+        return raw if status.get("reclaim", {}).get("state") == "Reclaiming" else await write(self, raw, status)
+
+    patch.setattr(Publisher, "write", forgetful)
+
+
+def without_brake(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Brakes, "obstruction", lambda *_: None)
+    patch.setattr("stoker.controller.circumstances._is_stopped", lambda *_: False)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "mutation, scenario, said",
+    [
+        pytest.param(
+            without_second_look,
+            {"only": ("pods disturbed",), "last_seconds": (-55.0, -20.0), "returning": 0.8, "hours": 300},
+            "worked at",
+            id="no-second-look",
+        ),
+        pytest.param(
+            with_unknown_taken_for_idle,
+            {"only": ("exporters out", "one job without samples"), "faults_every": 1},
+            "samples",
+            id="unknown-is-idle",
+        ),
+        pytest.param(without_grace, {}, "granted were", id="no-grace"),
+        pytest.param(without_bounds, {"reclaim": {**HASTY, "maxJobsPerWindow": 1}}, "beyond the bound", id="no-bounds"),
+        pytest.param(without_intent, {}, "no intent", id="no-intent"),
+        pytest.param(without_brake, {"only": ("zeros for all",), "faults_every": 4}, "worked at", id="no-brake"),
+        pytest.param(without_gate("not-snoozed"), {}, "snoozed", id="no-snooze"),
+        pytest.param(without_gate("no-service"), {}, "a service", id="services-too"),
+        pytest.param(
+            without_gate("cooled-down"),
+            {"reclaim": {**HASTY, "cooldownAfterResume": "4h"}},
+            "resumed",
+            id="no-cooldown",
+        ),
+    ],
+)
+def test_the_judge_sees_what_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, mutation: Callable[[pytest.MonkeyPatch], None], scenario: dict[str, Any], said: str
+) -> None:
+    options: dict[str, Any] = {"hours": 120, "reclaim": HASTY, **scenario}
+    mutation(monkeypatch)
+    for seed in range(10, 20):
+        result = live(Scenario(seed=seed, **options))
+        if said in whys(result):
+            return
+    pytest.fail(f"not seen; what was seen: {whys(result) or 'nothing'}")
