@@ -190,6 +190,7 @@ def test_a_close_look_is_asked_for_only_where_a_job_can_be_idle(facts: JobFacts,
         (gpu(13, coverage_percent=math.nan), UnknownReason.PARTIAL),
         (gpu(13, doubtful=True), UnknownReason.PARTIAL),
         (gpu(13, shared=True), UnknownReason.PARTIAL),
+        (gpu(13, partition=True, peaks={GpuSignal.UTIL: 0, GpuSignal.POWER: 95}), UnknownReason.NO_SAMPLES),
         (gpu(13, shared=True, peaks={**REST, GpuSignal.UTIL: 99}), UnknownReason.PARTIAL),
     ],
 )

@@ -341,6 +341,7 @@ class Screening:
             last_sample_at=device.last_sample_at,
             context_idle_watts=self._profile.resting_watts(device.identity.model),
             shared=shared or device.identity.shared,
+            partition=device.identity.partition,
             doubtful=device.doubtful,
         )
 

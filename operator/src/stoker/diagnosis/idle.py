@@ -202,8 +202,11 @@ def _quantity(signal: GpuSignal, value: float) -> str:
 
 
 def _speaks(gpu: GpuWindow) -> bool:
-    """Utilization or the graphics engine has a value: without either, silence of the rest proves nothing."""
-    return any(math.isfinite(gpu.peaks.get(signal, math.nan)) for signal in (GpuSignal.UTIL, GpuSignal.GRAPHICS))
+    """Utilization or the graphics engine has a value, of a part of a device the latter: without, silence of the rest
+    proves nothing.
+    """
+    proofs = (GpuSignal.GRAPHICS,) if gpu.partition else (GpuSignal.UTIL, GpuSignal.GRAPHICS)
+    return any(math.isfinite(gpu.peaks.get(signal, math.nan)) for signal in proofs)
 
 
 def _name(pod: PodFacts, gpu: GpuWindow) -> str:

@@ -68,6 +68,10 @@ class GpuWindow:
     """What this model draws with a CUDA context and no work; None for a model that is not known."""
     shared: bool = False
     """Several pods hold the device (time-slicing, MPS): its values can't be told apart."""
+    partition: bool = False
+    """A part of a device (MIG, a compute partition): its utilization is the whole device's, or nobody's. The graphics
+    engine's alone is its own.
+    """
     doubtful: bool = False
     """Some samples of its activity are no values (NaN, an exporter's blank), or lie in the future: the peaks may hide
     work.
