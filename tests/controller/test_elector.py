@@ -155,7 +155,7 @@ async def test_a_process_that_stood_still_writes_nothing_however_far_it_had_come
     clock = HeldClock()
     first = elector(api, clock)
     await first.acquire()
-    leaders = LeadersApi(api, lambda: first.is_leader)
+    leaders = LeadersApi(api, lambda: first.is_leader, sleep=clock.sleep)
     body = {"spec": {"suspend": True}}
     assert (await leaders.patch(JOBS, "team", "job", body))["spec"]["suspend"]
     clock.seconds += RENEW_DEADLINE
@@ -170,3 +170,11 @@ async def test_a_process_that_stood_still_writes_nothing_however_far_it_had_come
             await write
     assert await leaders.get(JOBS, "team", "job") == before
     assert (await leaders.list(JOBS, "team"))[0] == [before]
+
+
+async def test_a_write_waits_for_a_renewal_that_is_late() -> None:
+    api, clock = FakeApi(), HeldClock()
+    api.store(JOBS, "team", {"metadata": {"name": "job", "namespace": "team"}, "spec": {"suspend": False}})
+    leaders = LeadersApi(api, lambda: clock.seconds >= RETRY, sleep=clock.sleep)
+    assert (await leaders.patch(JOBS, "team", "job", {"spec": {"suspend": True}}))["spec"]["suspend"]
+    assert clock.seconds >= RETRY

@@ -35,6 +35,8 @@ request takes.
 """
 RETRY = 2.0
 REQUEST_TIMEOUT = 4.0
+LEAD_LOOK = 0.1
+"""Seconds between two looks whether a renewal has come that a write waits for."""
 
 
 class LeadershipLostError(Exception):
@@ -155,14 +157,21 @@ class Elector:
 
 
 class LeadersApi:
-    """The API as the leader sees it; implements KubernetesApi. It writes nothing once another may lead: a process that
+    """The API as the leader sees it; implements KubernetesApi. It writes nothing while another may lead: a process that
     stood still for a while (a frozen machine, a stopped process) goes on in the midst of what it did, and learns only
-    by its next renewal that it leads no more.
+    by its next renewal whether it still leads. Writes wait for that, or are refused.
     """
 
-    def __init__(self, api: KubernetesApi, may_write: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        may_write: Callable[[], bool],
+        *,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
         self._api = api
         self._may_write = may_write
+        self._sleep = sleep
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
         return await self._api.get(resource, namespace, name)
@@ -173,7 +182,7 @@ class LeadersApi:
         return await self._api.list(resource, namespace, labels=labels, fields=fields)
 
     async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> Object:
-        self._check("create")
+        await self._lead("create")
         return await self._api.create(resource, namespace, body)
 
     async def patch(
@@ -185,7 +194,7 @@ class LeadersApi:
         *,
         subresource: str | None = None,
     ) -> Object:
-        self._check("patch")
+        await self._lead("patch")
         return await self._api.patch(resource, namespace, name, body, subresource=subresource)
 
     async def replace(
@@ -198,15 +207,19 @@ class LeadersApi:
         subresource: str | None = None,
         timeout: float | None = None,
     ) -> Object:
-        self._check("replace")
+        await self._lead("replace")
         return await self._api.replace(resource, namespace, name, body, subresource=subresource, timeout=timeout)
 
     async def delete(
         self, resource: Resource, namespace: str | None, name: str, *, uid: str, resource_version: str | None = None
     ) -> None:
-        self._check("delete")
+        await self._lead("delete")
         await self._api.delete(resource, namespace, name, uid=uid, resource_version=resource_version)
 
-    def _check(self, verb: str) -> None:
-        if not self._may_write():
-            raise UnavailableError(verb, code=None, reason="NotLeading")
+    async def _lead(self, verb: str) -> None:
+        waited = 0.0
+        while not self._may_write():
+            if waited >= RETRY + REQUEST_TIMEOUT:
+                raise UnavailableError(verb, code=None, reason="NotLeading")
+            await self._sleep(LEAD_LOOK)
+            waited += LEAD_LOOK
