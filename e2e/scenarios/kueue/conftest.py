@@ -5,8 +5,8 @@ import pytest
 from e2e.cluster.waiting import wait_for
 from e2e.conftest import StartCluster
 from e2e.operator import Operator
-from e2e.scenarios.kueue.queue import MANAGED, Kueue
-from e2e.scenarios.reclaim.idling import Idling
+from e2e.scenarios.kueue.queue import MANAGED, QUEUE, Kueue
+from e2e.scenarios.reclaim.idling import BUSY, Idling
 
 
 @pytest.fixture(scope="package")
@@ -23,7 +23,7 @@ def operator(start_cluster: StartCluster) -> Iterator[Operator]:
     cluster.stop()
 
 
-@pytest.fixture
+@pytest.fixture(scope="package")
 def kueue(operator: Operator) -> Iterator[Kueue]:
     """Nobody but Kueue starts or suspends the Jobs that it manages."""
     with Kueue(operator.cluster) as kueue:
@@ -31,13 +31,35 @@ def kueue(operator: Operator) -> Iterator[Kueue]:
     assert not kueue.meddled
 
 
+def managed(operator: Operator, kueue: Kueue) -> Idling:
+    """A namespace of its own, all of whose Jobs are Kueue's."""
+    namespace = operator.cluster.create_namespace("queued", MANAGED)
+    wait_for("Jobs to be created suspended", lambda: kueue.suspends(namespace))
+    return Idling(operator, operator.cluster, namespace)
+
+
 @pytest.fixture
 def jobs(operator: Operator, kueue: Kueue) -> Iterator[Idling]:
-    """A namespace of its own, all of whose Jobs are Kueue's; nothing that holds GPUs is left after the test."""
-    cluster = operator.cluster
-    namespace = cluster.create_namespace("queued", MANAGED)
-    wait_for("Jobs to be created suspended", lambda: kueue.suspends(namespace))
-    yield Idling(operator, cluster, namespace)
-    cluster.kubectl("delete", "utilizationpolicies", "--all")
-    cluster.kubectl("delete", "dljobs,jobs,pods", "--all", "-n", namespace, "--force", "--grace-period=0")
-    cluster.api("DELETE", f"/api/v1/namespaces/{namespace}")
+    """Nothing of them that holds GPUs is left after the test."""
+    jobs = managed(operator, kueue)
+    yield jobs
+    jobs.cluster.kubectl("delete", "dljobs,jobs,pods", "--all", "-n", jobs.namespace, "--force", "--grace-period=0")
+    jobs.cluster.api("DELETE", f"/api/v1/namespaces/{jobs.namespace}")
+
+
+@pytest.fixture(scope="package", autouse=True)
+def warned(operator: Operator, kueue: Kueue) -> Idling:
+    """Two idle jobs, one in a queue by its label and one because all Jobs of its namespace are; and one that works.
+    They are warned before the first test, and the others run while their grace does. Kueue rests in their namespace.
+    """
+    jobs = managed(operator, kueue)
+    jobs.begin("labelled", nodes=2, labels=QUEUE, grace=3)
+    jobs.begin("unlabelled")
+    jobs.begin("busy", BUSY, labels=QUEUE)
+    for name in ("labelled", "unlabelled", "busy"):
+        jobs.wait_phase(name, "Running")
+    jobs.remember()
+    jobs.policy()
+    jobs.wait_warned("labelled", "unlabelled")
+    kueue.resting.add(jobs.namespace)
+    return jobs

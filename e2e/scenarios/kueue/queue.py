@@ -17,6 +17,7 @@ CRD = f"workloads.{GROUP}"
 MERGE = "application/merge-patch+json"
 MANAGED = {"queues": "managed"}
 """The label of namespaces whose Jobs are all Kueue's, whether they name a queue or not."""
+QUEUE = {f"{GROUP}/queue-name": "gpus"}
 POLL = 0.1
 
 
@@ -77,10 +78,10 @@ def webhook() -> list[dict[str, Any]]:
 
 @dataclass
 class Kueue:
-    """Manages the Jobs of namespaces with the label MANAGED, in a thread; while `resting` it does nothing."""
+    """Manages the Jobs of namespaces with the label MANAGED, in a thread; in `resting` ones it does nothing."""
 
     cluster: Cluster
-    resting: threading.Event = field(default_factory=threading.Event)
+    resting: set[str] = field(default_factory=set)
     meddled: list[str] = field(default_factory=list)
     """Jobs that somebody else has suspended or started: nobody may."""
     _wrote: dict[str, bool] = field(default_factory=dict)
@@ -122,12 +123,12 @@ class Kueue:
 
     def _run(self) -> None:
         while not self._end.wait(POLL):
-            if self.resting.is_set():
-                continue
             try:
                 namespaces = self.cluster.api("GET", "/api/v1/namespaces?labelSelector=queues=managed")["items"]
                 for namespace in namespaces:
                     name = namespace["metadata"]["name"]
+                    if name in self.resting:
+                        continue
                     for job in self.cluster.api("GET", f"/apis/batch/v1/namespaces/{name}/jobs")["items"]:
                         self._look(job)
             except ApiError as error:
