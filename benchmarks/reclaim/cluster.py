@@ -409,9 +409,9 @@ class Cluster:
         """The living job of that name."""
         return self.jobs.get(name)
 
-    def busy_pods(self, name: str) -> bool:
-        """Whether some pod of the job is not ready, or is going."""
-        pods = self.jobs[name].pods
+    def busy_pods(self, name: str, job_uid: str) -> bool:
+        """Whether some pod of that Job is not ready, or is going."""
+        pods = [pod for pod in self.server.all(PODS) if owned_by(pod, job_uid)]
         ready = [
             pod
             for pod in pods

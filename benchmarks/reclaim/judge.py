@@ -84,8 +84,8 @@ class World(Protocol):
         """The living job of that name."""
         ...
 
-    def busy_pods(self, name: str) -> bool:
-        """Whether some pod of the job is not ready, or is going."""
+    def busy_pods(self, name: str, job_uid: str) -> bool:
+        """Whether some pod of that Job is not ready, or is going."""
         ...
 
 
@@ -209,7 +209,7 @@ class Judge:
             return
         faults = [
             *self._without_warning(job, child, request.sent_at, at),
-            *self._out_of_turn(job, dljob, request.sent_at, mode),
+            *self._out_of_turn(job, dljob, child, request.sent_at, mode),
             *self._out_of_bounds(job, at),
             *self._while_in_use(job, request.sent_at),
         ]
@@ -246,7 +246,7 @@ class Judge:
             faults.append("no intent is recorded")
         return faults
 
-    def _out_of_turn(self, job: Suspect, dljob: Object, sent: float, mode: str) -> list[str]:
+    def _out_of_turn(self, job: Suspect, dljob: Object, child: Object, sent: float, mode: str) -> list[str]:
         """What the owner or the administrator had said before the intent was recorded."""
         intent = self._intents.get(job.uid, sent)
         faults = []
@@ -269,7 +269,7 @@ class Judge:
         ends = [parse_time(one["until"]) for one in exemptions[-1]] if exemptions else []
         if self._specs[-1][2] and any(end is not None and end.timestamp() > sent + CLOCKS for end in ends):
             faults.append("it is exempt")
-        if self.world.busy_pods(job.name) and not self._just_now(job, sent):
+        if self.world.busy_pods(job.name, child["metadata"]["uid"]) and not self._just_now(job, sent):
             faults.append("not all its pods are ready")
         return faults
 

@@ -2,7 +2,7 @@
 when something is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +13,8 @@ from stoker.controller.braking import Brakes
 from stoker.controller.circumstances import ClusterSurroundings
 from stoker.controller.graces import Graces
 from stoker.controller.publishing import Publisher
-from stoker.controller.reclaiming import Reclaimer
 from stoker.diagnosis import idle
-from stoker.models.diagnosis import Idleness, IdlenessState
+from stoker.models.diagnosis import Idleness
 from stoker.reclaim import gates
 
 RECLAIM = {"mode": "Suspend", "maxGPUPercentPerWindow": 60}
@@ -55,16 +54,6 @@ def without_gate(*names: str) -> Callable[[pytest.MonkeyPatch], None]:
     kept = tuple(gate for gate in gates.GATES if gate.name not in names)
     assert len(kept) == len(gates.GATES) - len(names)
     return lambda patch: patch.setattr(gates, "GATES", kept)
-
-
-def without_second_look(patch: pytest.MonkeyPatch) -> None:
-    async def trusting(self: Reclaimer, job: Any, child: Any, pods: Sequence[Any], *_: Any) -> Idleness:
-        record = job.status.reclaim
-        since, uids = record.idle_since, frozenset(pod["metadata"]["uid"] for pod in pods)
-        now = self._clock.now()
-        return Idleness(state=IdlenessState.IDLE, observed_at=now, since=since, pod_uids=uids, coverage_percent=100)
-
-    patch.setattr(Reclaimer, "_fresh_idleness", trusting)
 
 
 def with_unknown_taken_for_idle(patch: pytest.MonkeyPatch) -> None:
@@ -114,12 +103,6 @@ def without_brake(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "mutation, scenario, said",
     [
-        pytest.param(
-            without_second_look,
-            {"only": ("pods disturbed",), "last_seconds": (-55.0, -20.0), "returning": 0.8, "hours": 300},
-            "worked at",
-            id="no-second-look",
-        ),
         pytest.param(
             with_unknown_taken_for_idle,
             {"only": ("exporters out", "one job without samples"), "faults_every": 1},
