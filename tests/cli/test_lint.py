@@ -358,6 +358,24 @@ def test_a_policy_that_the_cluster_would_refuse_exits_with_2(tmp_path: Path) -> 
     assert "policy.yaml:4: spec.thresholds.idlePercent: what counts as idle, 9 %, must not exceed" in result.stderr
 
 
+def test_policies_alone_can_be_checked(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY.format(name="default", spec="{reclaim: {window: 7h, mode: Suspend}}"))
+    result = run("--policy", str(policy))
+    assert (result.exit_code, result.stdout) == (0, "1 policy is valid.\n")
+    assert "spec.reclaim.window: '7h'" in result.stderr
+    assert "the UtilizationPolicy default, which --policy checks" in run(str(policy)).stdout
+
+
+def test_all_that_is_wrong_with_a_policy_is_told_at_once(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY.format(name="default", spec="{reclaim: {window: 1m, idleafter: 1h}}"))
+    result = run("--policy", str(policy))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{policy}:4: spec.reclaim.window: '1m' must be" in result.stderr
+    assert f"{policy}:4: spec.reclaim.idleafter: unknown field" in result.stderr
+
+
 def test_what_in_a_policy_has_no_effect_is_told_beside_the_findings(tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY.format(name="default", spec="{rules: {launcher-to-few: {action: Deny}}}"))

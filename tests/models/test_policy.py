@@ -254,7 +254,7 @@ def test_a_wrong_policy_is_refused_by_field(name: str, spec: dict[str, Any], pat
 def test_what_yaml_makes_of_a_bare_off_is_explained() -> None:
     document = {"metadata": {"name": "default"}, "spec": {"rules": {"a": {"action": False}}}}
     (violation,) = violations(UtilizationPolicy, document)
-    assert str(violation) == 'spec.rules.a.action: False: write "Off" in quotes: YAML takes a bare Off for false'
+    assert str(violation) == 'spec.rules.a.action: write "Off" in quotes: YAML takes a bare Off for false'
 
 
 @pytest.mark.parametrize("name, spec", [("default", {"namespaceSelector": {}}), ("other", {})])

@@ -242,7 +242,7 @@ def test_violations_name_field_value_and_what_is_allowed() -> None:
         "spec.command: 'train.py': must be a list",
         "spec.sources: must be an object",
         "spec.script: 7: must be a text, in quotes where it looks like a number",
-        "metadata.labels[example.com/pool]: True: must be a text, in quotes where it looks like a number",
+        "metadata.labels[example.com/pool]: true: must be a text, in quotes where it looks like a number",
     }
 
 

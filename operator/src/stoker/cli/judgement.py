@@ -19,6 +19,7 @@ from stoker.cli.schema import is_ours, metadata, object_name, violations
 from stoker.cli.selection import Selection
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, Location
+from stoker.models.policy import KIND as POLICY_KIND
 from stoker.models.policy import EffectivePolicy
 from stoker.models.schema import Violation
 from stoker.models.verdict import Verdict
@@ -57,6 +58,8 @@ class Judge:
             what = (
                 f"the {manifest.kind} {name}".rstrip() if manifest.kind else "a document that is no Kubernetes object"
             )
+            if is_ours(manifest, POLICY_KIND):
+                what += ", which --policy checks"
             return _skipped(manifest, name, what)
         namespace = str(metadata(manifest).get("namespace") or self.namespace)
         files = self.config_maps.get(namespace, {})

@@ -20,7 +20,7 @@ EXIT_FINDINGS = 1
 
 
 @click.command(short_help="Check manifests as admission does, without a cluster.")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(allow_dash=True))
+@click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(allow_dash=True))
 @click.option(
     "--policy",
     "policy_files",
@@ -83,7 +83,7 @@ def lint(
     """Check manifests as admission does, without a cluster.
 
     PATH is a file of YAML or JSON documents, a directory, or - for standard input. What is no job is listed and
-    skipped.
+    skipped. Without a PATH the policies themselves are checked.
 
     The exit code is 0 for clean manifests, 1 for findings (with --diff: for changes), 2 for input that can't be read.
     """
@@ -94,6 +94,8 @@ def lint(
 
     if unsafe_fixes and not (fix or diff):
         raise click.UsageError("--unsafe-fixes needs --fix or --diff.")
+    if not paths and not policy_files:
+        raise click.UsageError("Say what to check: a file, a directory, - for standard input, or --policy FILE.")
     now = datetime.now(UTC)
     try:
         policies = load(policy_files, now)
@@ -124,6 +126,10 @@ def lint(
     piped = fixer.piped if fixer is not None else None
     if piped is not None:
         write(piped, None, context)
+    if not paths and form == "text":
+        number = len(policies.policies)
+        write(f"{number} {'policy is' if number == 1 else 'policies are'} valid.\n", output, context)
+        return
     render = renderer(form)
     write(render(results, screen(output)), output, context, error=piped is not None)
     if errors:

@@ -1,6 +1,6 @@
 """`--policy`: the policies that `stoker lint` judges by, resolved for each namespace as the cluster would."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,6 +12,7 @@ from stoker.cli.schema import is_ours, metadata, object_name, violations
 from stoker.models.meta import LabelSelector
 from stoker.models.policy import BASE, BUILT_IN, NAMESPACE_LABEL, EffectivePolicy, UtilizationPolicy, resolve
 from stoker.models.policy import KIND as POLICY_KIND
+from stoker.models.schema import Violation
 
 DEFAULT_NAMESPACE = "default"
 
@@ -94,9 +95,8 @@ def load(paths: Iterable[str], now: datetime) -> Policies:
     remarks: list[str] = []
     for name, policy in policies.items():
         review = review_policy(policy, policies.values(), admission_rules(), UNKNOWN_CLUSTER, now)
-        for wrong in review.contradictions:
-            line = sources[name].locate(wrong.field_path).line
-            raise InputError(sources[name].path, str(wrong), line=line)
+        if review.contradictions:
+            raise _refusal(sources[name], review.contradictions)
         remarks += [f"{sources[name].path}: {remark}" for remark in review.remarks]
     return Policies(policies=tuple(policies.values()), remarks=tuple(remarks), labels=labels)
 
@@ -106,9 +106,15 @@ def _keys(selector: LabelSelector) -> set[str]:
 
 
 def _policy(manifest: Manifest) -> UtilizationPolicy:
-    for wrong in violations(UtilizationPolicy, manifest.value):
-        raise InputError(manifest.path, str(wrong), line=manifest.locate(wrong.field_path).line)
+    if wrong := violations(UtilizationPolicy, manifest.value):
+        raise _refusal(manifest, wrong)
     return UtilizationPolicy.model_validate(manifest.value)
+
+
+def _refusal(manifest: Manifest, wrong: Sequence[Violation]) -> InputError:
+    """All that is wrong with a policy, each fault in a line of its own with its place."""
+    first, *others = [InputError(manifest.path, str(one), line=manifest.locate(one.field_path).line) for one in wrong]
+    return InputError(manifest.path, "\n".join([first.message, *map(str, others)]), line=first.line)
 
 
 def _texts(value: Any) -> dict[str, str]:

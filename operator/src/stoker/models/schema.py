@@ -39,6 +39,8 @@ OWN_WORDS = {
     "model_type": "must be an object",
     "tuple_type": "must be a list",
     "string_type": "must be a text, in quotes where it looks like a number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
     "datetime_type": A_TIME,
     "datetime_parsing": A_TIME,
     "datetime_from_date_parsing": A_TIME,
@@ -98,10 +100,15 @@ def explain(error: ValidationError) -> list[Violation]:
     for detail in error.errors(include_url=False):
         message = OWN_WORDS.get(detail["type"], detail["msg"])
         given = None if detail["type"] in WITHOUT_VALUE else detail["input"]
-        if isinstance(given, str | int | float) and len(value := repr(given)) <= MAX_VALUE:
-            message = message if str(given) in message else f"{value}: {message[:1].lower()}{message[1:]}"
+        if isinstance(given, str | int | float) and len(value := _written(given)) <= MAX_VALUE:
+            message = message if value in message else f"{value}: {message[:1].lower()}{message[1:]}"
         found[Violation(field_path=_field_path(detail["loc"]), message=message)] = None
     return list(found)
+
+
+def _written(value: str | int | float) -> str:
+    """A value as its author wrote it, texts in quotes."""
+    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def _field_path(location: tuple[int | str, ...]) -> str:
