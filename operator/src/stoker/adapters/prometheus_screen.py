@@ -298,7 +298,9 @@ class Screening:
             if identity.shared and not device.identity.shared:
                 device.identity = identity
             if what == LAST:
-                device.last_sample_at = holders[identity.gpu][pod]
+                # Of a part of a device the whole one's samples don't say that its own still come.
+                if self._profile.attributable(self._metrics[rest].signal, partition=identity.partition, shared=False):
+                    device.last_sample_at = max(at, device.last_sample_at or at)
             elif what == COVERAGE:
                 device.coverage_percent = max(device.coverage_percent, min(value, 100.0))
             elif what == DOUBT:
