@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from stoker.adapters.events import EventWriter
 from stoker.adapters.kubernetes import (
     DLJOBS,
+    NAMESPACES,
     NODES,
     PODS,
     POLICIES,
@@ -108,6 +109,7 @@ class World:
                 "spec": {"reclaim": {"mode": "Suspend", **reclaim}},
             },
         )
+        self.api.store(NAMESPACES, None, {"metadata": {"name": "team"}})
         for number in range(nodes):
             self.api.store(NODES, None, node(f"gpu-{number}"))
         self.here = Controller(self.api, self.clock)

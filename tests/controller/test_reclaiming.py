@@ -12,6 +12,7 @@ from stoker.adapters.events import EventWriter
 from stoker.adapters.kubernetes import (
     DLJOBS,
     JOBS,
+    NAMESPACES,
     PODS,
     POLICIES,
     WORKLOADS,
@@ -132,6 +133,7 @@ class World:
             "kind": "UtilizationPolicy",
         }
         self.store.policies.put(self.api.store(POLICIES, None, policy))
+        self.store.namespaces.put(self.api.store(NAMESPACES, None, {"metadata": {"name": "team", "labels": {}}}))
         clock = self.clock = StoppedClock()
         events = EventWriter(self.api, clock, instance="test")
         policies = Policies(self.store.policies, self.store.namespaces)
@@ -188,6 +190,10 @@ class World:
 
     def touch_dljob(self) -> None:
         self.api.store(DLJOBS, "team", self.api.objects[DLJOBS, "team", "bert"])
+
+    def touch_policy(self) -> None:
+        """As anybody does who writes its status."""
+        self.api.store(POLICIES, None, self.api.objects[POLICIES, None, "default"])
 
     def touch_job(self) -> None:
         self.api.store(JOBS, "team", self.api.objects[JOBS, "team", "bert"])
@@ -391,6 +397,52 @@ async def test_no_more_jobs_than_the_policy_allows_in_its_window() -> None:
     assert [one["job"] for one in world.api.objects[POLICIES, None, "default"]["status"]["recentReclaims"]] == [
         "team/bert"
     ]
+
+
+def observing(name: str, selector: dict[str, str] | None = None) -> dict[str, Any]:
+    """A policy that lets nothing be done, for the namespaces with these labels."""
+    return {
+        "metadata": {"name": name, "generation": 2},
+        "spec": {
+            "reclaim": {"mode": "Observe"},
+            **({"namespaceSelector": {"matchLabels": selector}} if selector is not None else {}),
+        },
+        "apiVersion": "stoker.dev/v1alpha1",
+        "kind": "UtilizationPolicy",
+    }
+
+
+@pytest.mark.parametrize("when", ["list utilizationpolicies", "replace utilizationpolicies"])
+@pytest.mark.parametrize("what", ["the policy", "another policy", "the namespace"])
+async def test_a_policy_of_which_the_watch_has_not_told_yet_holds_at_the_deed(what: str, when: str) -> None:
+    """Whether the policy is edited, another one is made, or the namespace gets a label by which another one holds; also
+    while the place is being taken.
+    """
+    world = World()
+    held = observing("held", {"team": "held"})
+    world.store.policies.put(world.api.store(POLICIES, None, held))
+
+    def change() -> None:
+        world.touch_policy()
+        match what:
+            case "the policy":
+                edited = {**world.api.objects[POLICIES, None, "default"], **observing("default")}
+                world.api.store(POLICIES, None, edited)
+            case "another policy":
+                world.api.store(POLICIES, None, observing("new", {"kubernetes.io/metadata.name": "team"}))
+            case "the namespace":
+                world.api.store(NAMESPACES, None, {"metadata": {"name": "team", "labels": {"team": "held"}}})
+
+    world.change(when, change)
+    await world.reclaim()
+    assert (world.is_suspended, world.state) == (False, "Warned")
+
+
+async def test_under_a_policy_that_is_no_more_nothing_is_done() -> None:
+    world = World()
+    world.change("list utilizationpolicies", lambda: world.api.objects.pop((POLICIES, None, "default")))
+    await world.reclaim()
+    assert (world.is_suspended, world.state) == (False, "Warned")
 
 
 async def test_an_attempt_that_was_cut_off_does_not_take_a_second_place() -> None:

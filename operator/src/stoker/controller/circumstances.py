@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from stoker.adapters.clock import Clock
-from stoker.adapters.kubernetes import POLICIES, ConflictError, KubernetesApi, Object
+from stoker.adapters.kubernetes import NAMESPACES, POLICIES, ConflictError, KubernetesApi, Object
 from stoker.controller.braking import Brakes
 from stoker.controller.capacity import Capacity, Unreadable, requests_of
 from stoker.controller.policies import Policies
@@ -134,12 +134,6 @@ class ClusterSurroundings:
             pressure = await self._pressure(job, claim)
         return replace(calm, pressure=pressure, bounds=await self._bounds(claim, name, policy, now))
 
-    async def _still_holds(self, job: DLJob, policy: EffectivePolicy) -> bool:
-        """Whether the policies say now what was decided by; a watch may be late."""
-        for name in policy.sources:
-            self._store.policies.put(await self._api.get(POLICIES, None, name))
-        return self._policies.of(job.namespace) == policy
-
     async def take_place(self, job: DLJob, policy: EffectivePolicy, now: datetime) -> bool:
         """Take a place among the reclaims that the policy allows in its window, written before the deed and fenced by
         the resource version: they are counted in the policy's own status, so that neither a restart, a deleted job nor
@@ -148,13 +142,13 @@ class ClusterSurroundings:
         """
         name = policy.counts_in
         claim = self._claim(job, _record(job), policy)
-        if name is None or claim is None or not await self._still_holds(job, policy):
+        if name is None or claim is None:
             return False
         async with self._locks[name]:
             for attempt in range(ATTEMPTS):
-                raw = await self._api.get(POLICIES, None, name)
-                places = _places(raw, policy, now)
-                if places is None or _is_stopped(raw) or self._brakes.obstruction(name) is not None:
+                raw = await self._as_decided(job, policy)
+                places = _places(raw, policy, now) if raw is not None else None
+                if raw is None or places is None or _is_stopped(raw) or self._brakes.obstruction(name) is not None:
                     return False
                 others = tuple(one for one in places if not is_held_by(one, claim.job_uid, claim.warned_at))
                 is_new = len(others) == len(places)
@@ -173,6 +167,21 @@ class ClusterSurroundings:
                 self._store.policies.put(written)
                 return True
         return False
+
+    async def _as_decided(self, job: DLJob, policy: EffectivePolicy) -> Object | None:
+        """The policy that the job is counted under, read afresh; None where the policies or its namespace's labels say
+        by now something else than what was decided by. Watches may be late, and of a new policy or label only a list
+        tells.
+        """
+        listed, _ = await self._api.list(POLICIES)
+        present = {raw["metadata"]["name"]: raw for raw in listed}
+        for raw in listed:
+            self._store.policies.put(raw)
+        self._store.namespaces.put(await self._api.get(NAMESPACES, None, job.namespace))
+        is_late = any(raw["metadata"]["name"] not in present for raw in self._store.policies)
+        if is_late or self._policies.of(job.namespace) != policy:
+            return None
+        return present.get(policy.counts_in or "")
 
     async def _bounds(self, claim: Claim, name: str, policy: EffectivePolicy, now: datetime) -> Obstruction | None:
         """Why there is no place for a job that is due."""
