@@ -50,6 +50,7 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any, cast
 
@@ -175,9 +176,9 @@ class PhasedProgram:
         last `interval` seconds, as the driver and the profiling module give them. Before the start it is at rest.
         """
         product = self._product
-        if t < 0:
-            return idle_gpu(product)
         timeline = self._gpus[index]
+        if t < 0:
+            return replace(idle_gpu(product), export=_EXPORTS[int(timeline.value(0)[11])])
         now = timeline.integral(t)
         last_second = self._mean(timeline, now, t, 1.0)
         mean = self._mean(timeline, now, t, interval)

@@ -20,7 +20,7 @@ SPARED = {
     "triton": "^Exempt: its program serves a model",
     "stalled": "^Active: its GPUs work",
     "shared": r"^Unknown: .*Idle=Unknown Partial: GPU \d of pod shared-0-\w+ is shared by several pods",
-    "partitioned": r"^Unknown: .*Idle=Unknown NoSamples: utilization samples for 0 of 1 GPU",
+    "partitioned": r"^Unknown: .*Idle=Unknown NoSamples: utilization samples for 0 of 1 GPU of pod partitioned",
     "pulling": r"Idle=False WaitingForPods: the trainer of pod pulling-0-\w+ has not started",
     "initializing": r"Idle=False WaitingForPods: the trainer of pod initializing-0-\w+ has not started",
     "not-ready": r"Idle=False WaitingForPods: pod not-ready-0-\w+ is not ready",
