@@ -1,16 +1,55 @@
+"""Reclaim on a real control plane and a real Prometheus: what must never happen, and what must."""
+
 from collections.abc import Iterator
 
 import pytest
 
 from e2e.conftest import StartCluster
 from e2e.operator import Operator
+from e2e.scenarios.reclaim.crashing import KILLS, Population
 from e2e.scenarios.reclaim.idling import Idling
+from e2e.scenarios.reclaim.play import UNWANTED, WANTED, Play
+from e2e.witness import Witness
+
+
+@pytest.fixture(scope="package")
+def play(start_cluster: StartCluster) -> Iterator[Play]:
+    """The play, all of it, with the controller behind the proxy that stands in front of Prometheus."""
+    cluster = start_cluster("reclaim")
+    cluster.add_nodes(24)
+    for product, prefix in ((WANTED, "wanted"), (UNWANTED, "unwanted")):
+        cluster.add_nodes(1, gpus=2, product=product, prefix=prefix)
+    cluster.start_prometheus()
+    operator = Operator(cluster)
+    operator.install()
+    with Witness(cluster) as witness:
+        play = Play(operator, witness)
+        play.start()
+        play.rehearse()
+        cluster.backfill()
+        play.warn()
+        play.act()
+        play.restart()
+        yield play
+    cluster.stop()
+
+
+@pytest.fixture(scope="package")
+def crashed(play: Play) -> Population:
+    """The population of the play, after its controller was killed ten times."""
+    population = play.population
+    population.resume()
+    population.forge()
+    for _ in range(KILLS):
+        population.crash()
+    population.wait_reclaimed(*population.due)
+    return population
 
 
 @pytest.fixture(scope="package")
 def operator(start_cluster: StartCluster) -> Iterator[Operator]:
     """Everything, with the controller behind the proxy that stands in front of Prometheus."""
-    cluster = start_cluster("reclaim")
+    cluster = start_cluster("idling")
     cluster.add_nodes(8)
     cluster.start_prometheus()
     operator = Operator(cluster)

@@ -131,12 +131,16 @@ class Idling(DLJobs):
         """When it is reclaimed at the earliest."""
         return time_of(self.record(name)["deadline"])
 
-    def wait_state(self, state: str, *names: str, timeout: float = 60) -> None:
-        """Wait until all these jobs are in this state of reclaim."""
+    def wait_state(self, state: str, *names: str, action: str | None = None, timeout: float = 120) -> None:
+        """Wait until all these jobs are in this state of reclaim, with that action if one is given."""
 
         def probe() -> bool:
             records = {name: self.record(name) for name in names}
-            others = {name: record for name, record in records.items() if record.get("state") != state}
+            others = {
+                name: record.get("reason", "")
+                for name, record in records.items()
+                if record.get("state") != state or action not in {None, record.get("action")}
+            }
             assert not others, others
             return True
 
