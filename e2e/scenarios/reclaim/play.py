@@ -290,7 +290,9 @@ class Play:
         for scene, names in self._by_scene(WARNED):
             self.scenes[scene].wait_state("Idle", *names, action="Observe")
         self.population.wait_observed()
-        self.cluster.set_prometheus_fault(BEFORE_THE_WARNING[0].name)
+        # Until the failure is seen, what was seen last may warn.
+        self.cluster.set_prometheus_fault("reset")
+        self.population.jobs.wait_condition("warned", "Idle", "Unknown", timeout=60)
         for scene in POLICIES:
             if scene != LATER:
                 self._rule(scene, "Suspend")
