@@ -5,6 +5,7 @@ import json
 import logging
 import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from email import message_from_bytes
@@ -227,6 +228,35 @@ async def test_a_server_that_hangs_holds_up_nobody_and_gets_no_more_until_it_has
         released.set()
         while await post.send(slow, MESSAGE) is not None:
             await asyncio.sleep(0.01)
+
+
+async def test_an_answer_that_comes_as_the_time_is_up_leaves_nothing_hanging(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifications, "_send", lambda _url, _message: None)
+    loop, post = asyncio.get_running_loop(), Mail(None)
+    call_soon = loop.call_soon_threadsafe
+
+    def at_once(callback: Callable[..., object], *args: Any) -> asyncio.Handle:
+        return call_soon(lambda: (callback(*args), sending.cancel()))
+
+    with monkeypatch.context() as moment:
+        moment.setattr(loop, "call_soon_threadsafe", at_once)
+        sending = asyncio.create_task(post.send(address("json://example.com"), MESSAGE))
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+    assert await post.send(address("json://example.com"), MESSAGE) is None
+
+
+async def test_without_a_thread_nothing_is_sent_and_no_place_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    post = Mail(None)
+    with monkeypatch.context() as moment:
+        moment.setattr(threading.Thread, "start", none_left)
+        for _ in range(notifications.SENDERS + 1):
+            assert await post.send(address("json://example.com"), MESSAGE) == "no thread can be started"
+    monkeypatch.setattr(notifications, "_send", lambda _url, _message: None)
+    assert await post.send(address("json://example.com"), MESSAGE) is None
 
 
 @pytest.mark.parametrize(

@@ -161,11 +161,16 @@ class Mail(Channels):
             except RuntimeError:
                 return  # the process ends
 
-        threading.Thread(target=run, name=f"{_THREAD}{id(answer):x}", daemon=True).start()
+        try:
+            threading.Thread(target=run, name=f"{_THREAD}{id(answer):x}", daemon=True).start()
+        except RuntimeError:
+            self._places.release()
+            return "no thread can be started"
         try:
             return await answer
         except asyncio.CancelledError:
-            self._hanging[address.name] += 1
+            # The answer may have come in the same moment, and then nothing hangs.
+            self._hanging[address.name] += answer.cancelled()
             raise
 
 

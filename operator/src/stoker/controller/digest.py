@@ -5,7 +5,7 @@ It is made of what the jobs' records say; the policy's status remembers up to wh
 
 import asyncio
 import logging
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
@@ -56,8 +56,8 @@ class Period:
     start: datetime
     end: datetime
 
-    def __contains__(self, moment: datetime) -> bool:
-        return self.start < moment <= self.end
+    def __contains__(self, time: datetime) -> bool:
+        return self.start < time <= self.end
 
 
 def digest(
@@ -210,19 +210,17 @@ class Digests:
 
     async def _look_after(self, raw: Mapping[str, Any], policy: EffectivePolicy) -> None:
         name, now = raw["metadata"]["name"], self._clock.now()
-        audiences = self._audiences(name, policy)
-        if not audiences:
-            return
         told = raw.get("status", {}).get("lastDigest")
         due = last_due(policy.notification.digest, now)
         start = parse_time(told) if told else None
+        if start is not None and (start >= due or now - due > LATEST):
+            return  # told; or the next one tells of it
+        audiences = self._audiences(name, policy)
+        if not audiences:
+            return
         if start is None:
             await self._note(raw, now)  # what was before the first digest nobody has asked for
             return
-        if start >= due:
-            return
-        if now - due > LATEST:
-            return  # the next one tells of it
         attempt = self._tries.get(name)
         if attempt is None or attempt.due != due:
             attempt = self._tries[name] = _Try(due=due, taken=set(), next=now)
@@ -248,19 +246,20 @@ class Digests:
 
     def _audiences(self, name: str, policy: EffectivePolicy) -> dict[str, list[Mapping[str, Any]]]:
         """By channel, the jobs that its digest is about."""
-        audiences: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
         own = policy.notification.secret_key
-        if own is not None:
-            audiences[own] = []
-        for key, raw in self._store.dljobs.objects.items():
-            if counting(self._policies.of(key.namespace)) != name:
-                continue
-            scope = self._store.namespaces.get(Key("", key.namespace))
-            annotations = (scope["metadata"].get("annotations") or {}) if scope is not None else {}
-            chosen = policy.notification.key_for(key.namespace, annotations.get(CHANNEL_ANNOTATION))
-            for channel in {own, chosen} - {None}:
-                audiences[str(channel)].append(raw)
-        return dict(audiences)
+        channels: dict[str, set[str]] = {}
+        for namespace in {key.namespace for key in self._store.dljobs.objects}:
+            if counting(self._policies.of(namespace)) == name:
+                scope = self._store.namespaces.get(Key("", namespace))
+                annotations = (scope["metadata"].get("annotations") or {}) if scope is not None else {}
+                chosen = policy.notification.key_for(namespace, annotations.get(CHANNEL_ANNOTATION))
+                channels[namespace] = {channel for channel in (own, chosen) if channel is not None}
+        audiences: dict[str, list[Mapping[str, Any]]] = {} if own is None else {own: []}
+        if any(channels.values()):
+            for key, raw in self._store.dljobs.objects.items():
+                for channel in channels.get(key.namespace, ()):
+                    audiences.setdefault(channel, []).append(raw)
+        return audiences
 
     async def _send(self, key: str, message: Message, attempt: _Try) -> list[str]:
         """Send to those of a channel that have not taken it; what went wrong. No job is its subject: lines with a
