@@ -276,6 +276,26 @@ async def test_servers_that_do_not_answer_hold_up_no_more_than_half_of_the_worke
     assert all(seen.last_seen == LONG_AGO for seen in await asyncio.gather(*looks[:PLACES]))
 
 
+async def test_of_many_servers_the_first_that_does_not_tell_ends_the_look(world: World) -> None:
+    pods = [pod() for _ in range(3)]
+    for one in pods:
+        one["status"]["podIP"] = "10.1.2.3"
+    closely = Closely(child=child(), window=WINDOW, interactive=False, afresh=True)
+    assert (await world.presences.of(world.job(uid="healthy"), pods, closely)).last_seen == LONG_AGO
+    assert len(world.jupyter.asked) == 3
+    world.jupyter.says = Unreadable("it does not answer in time")
+    assert (await world.presences.of(world.job(uid="silent"), pods, closely)).unknown is not None
+    assert len(world.jupyter.asked) == 3 + 1
+
+
+async def test_however_many_servers_a_job_has_they_are_asked_for_a_bounded_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presence, "NOTEBOOKS_TIMEOUT", 0.01)
+    world.jupyter.gate = asyncio.Event()
+    assert (await world.look()).unknown == "its Jupyter servers do not all answer in time"
+
+
 async def test_a_controller_that_asks_nobody_knows_only_sessions(world: World) -> None:
     world.presences = Presences()
     assert await world.look(interactive=True) == NOBODY

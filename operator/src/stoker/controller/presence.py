@@ -37,6 +37,8 @@ PLACES = 4
 PATIENCE = 1.0
 """Seconds that a job's pass waits for such a place."""
 METRICS_TIMEOUT = 10.0
+NOTEBOOKS_TIMEOUT = 10.0
+"""Seconds for all servers of a job together: its owner chooses how many there are, and how slow."""
 GRID = timedelta(minutes=5)
 """What happens now is told as of the last five minutes: a status that tells each second would be written each time."""
 
@@ -157,9 +159,7 @@ class Presences:
         earliest = self._clock.now() - closely.window
         try:
             if self._jupyter is not None:
-                notebooks = self._notebooks(job)
-                for pod in live if notebooks else ():
-                    seen += [await self._used(self._jupyter, pod, notebook, closely) for notebook in notebooks]
+                seen += await self._all_used(self._jupyter, live, self._notebooks(job), closely)
             if closely.interactive and self._metrics is not None and not _attended(seen, earliest):
                 seen.append(await self._worked(self._metrics, job, live, closely))
         except Exception:
@@ -167,6 +167,22 @@ class Presences:
             logger.exception("%s/%s: people's traces can't be read", job.namespace, job.name)
             return Presence(unknown="a fault of Stoker's, which its log explains")
         return _latest(seen, earliest)
+
+    async def _all_used(
+        self, jupyter: Jupyter, pods: Sequence[Object], notebooks: Sequence[Notebook], closely: Closely
+    ) -> list[Presence]:
+        """What all notebook servers say, as far as it matters: of one that does not tell no other makes up for it."""
+        seen: list[Presence] = []
+        try:
+            async with asyncio.timeout(NOTEBOOKS_TIMEOUT):
+                for pod in pods:
+                    for notebook in notebooks:
+                        seen.append(await self._used(jupyter, pod, notebook, closely))
+                        if seen[-1].unknown is not None:
+                            return seen
+        except TimeoutError:
+            seen.append(Presence(unknown="its Jupyter servers do not all answer in time"))
+        return seen
 
     async def _used(self, jupyter: Jupyter, pod: Object, notebook: Notebook, closely: Closely) -> Presence:
         """What a notebook server says."""
