@@ -273,8 +273,8 @@ def past(worked: Callable[[float], float | None]) -> list[Row]:
     return [{"metric": {"UUID": "GPU-1", "namespace": "team", "pod": "bert-0"}, "values": values}]
 
 
-async def quiet_since(reader: Screening, now: datetime = NOW) -> timedelta | None:
-    (screen,) = await reader.read([question("bert-0")], now)
+async def quiet_since(reader: Screening, now: datetime = NOW, *, idle_percent: float = 0.0) -> timedelta | None:
+    (screen,) = await reader.read([question("bert-0", idle_percent=idle_percent)], now)
     ((gpu,),) = screen.gpus.values()
     return None if gpu.quiet_since is None else NOW - gpu.quiet_since
 
@@ -326,6 +326,18 @@ async def test_a_screen_that_ends_after_a_later_one_knows_the_beginning_all_the_
     reader = screening(connection)
     assert await quiet_since(reader, NOW + timedelta(seconds=1)) == timedelta(hours=2)
     assert await quiet_since(reader) == timedelta(hours=2)
+
+
+async def test_a_stretch_of_the_use_that_a_policy_takes_for_idle_goes_on_like_one_of_none() -> None:
+    """Else it would begin a window ago with each screen, and a warning with a grace as long would never stand."""
+    used = [glance("bert-0", "1")], closely("bert-0", (UTIL, "2"))
+    connection = Scripted(*used, *used, *used, back=past(lambda age: 1.0))
+    reader = screening(connection)
+    assert await quiet_since(reader, idle_percent=3) == HOUR
+    assert await quiet_since(reader, NOW + timedelta(minutes=30), idle_percent=3) == HOUR
+    # What is idle no more under a stricter policy was not idle before either.
+    connection.answers = [[glance("bert-0")], closely("bert-0", (UTIL, "0"))]
+    assert await quiet_since(reader, NOW + timedelta(minutes=45)) == timedelta(minutes=15)
 
 
 async def test_a_window_with_gaps_carries_no_idle_stretch_on() -> None:

@@ -73,12 +73,13 @@ class _Device:
 
 @dataclass(slots=True)
 class _Stretch:
-    """An idle stretch of a device: since when, and when it was last seen to go on. While its beginning has not been
-    looked for it may lie further back.
+    """An idle stretch of a device: since when, and when it was last seen to go on, at or under which percentage. While
+    its beginning has not been looked for it may lie further back.
     """
 
     since: datetime
     proven_at: datetime
+    idle_percent: float
     is_sought: bool = False
 
 
@@ -135,7 +136,8 @@ class Screening:
             warnings += rows.warnings
             await off_loop(self._gather, rows, chosen, devices, holders)
         gpus = await off_loop(self._windows, devices, holders)
-        gpus = await self._with_quiet_since(gpus, asked, now)
+        ceilings = {key: questions[place].idle_percent for place in close for key in questions[place].pods}
+        gpus = await self._with_quiet_since(gpus, asked, ceilings, now)
         looked_at = frozenset(close)
         return [
             Screen(
@@ -350,7 +352,11 @@ class Screening:
     # --------------------------------------------------------------------------------------------- idle since when
 
     async def _with_quiet_since(
-        self, gpus: Mapping[PodKey, tuple[GpuWindow, ...]], windows: Mapping[PodKey, timedelta], now: datetime
+        self,
+        gpus: Mapping[PodKey, tuple[GpuWindow, ...]],
+        windows: Mapping[PodKey, timedelta],
+        idle_percents: Mapping[PodKey, float],
+        now: datetime,
     ) -> dict[PodKey, tuple[GpuWindow, ...]]:
         """The pods, and of those that rest the start of each device's idle stretch, as far as it is known.
 
@@ -360,15 +366,18 @@ class Screening:
         self._stretches = {
             key: stretch for key, stretch in self._stretches.items() if now - stretch.proven_at <= QUIET_LOOKBACK
         }
-        quiet = {key: found for key, found in gpus.items() if found and all(map(_quiet, found))}
+        quiet = {
+            key: found for key, found in gpus.items() if found and all(_quiet(gpu, idle_percents[key]) for gpu in found)
+        }
         unknown: dict[PodKey, tuple[GpuWindow, ...]] = {}
         for (namespace, pod), found in quiet.items():
             for gpu in found:
-                key, window = (namespace, pod, gpu.gpu), windows[namespace, pod]
+                key, window, percent = (namespace, pod, gpu.gpu), windows[namespace, pod], idle_percents[namespace, pod]
                 stretch = self._stretches.get(key)
-                if stretch is None or now - stretch.proven_at > window:
+                if stretch is None or now - stretch.proven_at > window or stretch.idle_percent > percent:
                     # The window itself is known: the close look has seen it.
-                    stretch = self._stretches[key] = _Stretch(since=now - window, proven_at=now)
+                    stretch = _Stretch(since=now - window, proven_at=now, idle_percent=percent)
+                    self._stretches[key] = stretch
                 stretch.proven_at = max(stretch.proven_at, now)
                 if not stretch.is_sought:
                     unknown[namespace, pod] = found
@@ -506,12 +515,12 @@ def _is_shared(times: Iterable[datetime]) -> bool:
     return len(newest) == 2 and newest[0] > newest[1] - ONE_SCRAPE
 
 
-def _quiet(gpu: GpuWindow) -> bool:
+def _quiet(gpu: GpuWindow, idle_percent: float) -> bool:
     """No signal stands over its idle level, and neither a gap nor a value that is none may hide that one did."""
     if gpu.doubtful or not gpu.coverage_percent >= PROVEN_PERCENT:
         return False
     for signal, peak in gpu.peaks.items():
-        ceiling = idle_ceiling(signal, 0.0, gpu.context_idle_watts)
+        ceiling = idle_ceiling(signal, idle_percent, gpu.context_idle_watts)
         if ceiling is not None and peak > ceiling:
             return False
     return True
