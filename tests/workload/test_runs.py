@@ -148,6 +148,18 @@ def test_a_pod_of_a_lost_node_ended_when_it_was_last_ready() -> None:
     assert pod_facts(lost, "nvidia.com/gpu").finished_at == at("07:00:00")
 
 
+def test_the_gpus_of_all_containers_that_run_beside_one_another_are_the_pods() -> None:
+    """Of each a sample is needed before the job counts as idle."""
+    several = named("aaaaa")
+    held = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    several["spec"]["containers"].append({"name": "evaluation", **held})
+    several["spec"]["initContainers"] = [
+        {"name": "cache", "restartPolicy": "Always", **held},
+        {"name": "fetch", **held},
+    ]
+    assert pod_facts(several, "nvidia.com/gpu").gpus == 8 + 1 + 1
+
+
 def test_requests_of_cpu_and_the_product_are_read() -> None:
     asks = named("aaaaa")
     asks["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "12"}

@@ -121,7 +121,7 @@ def pod_facts(pod: Mapping[str, Any], gpu_resource: str) -> PodFacts:
         uid=pod_status.uid(pod),
         rank=pod_status.rank(pod),
         node=pod["spec"].get("nodeName"),
-        gpus=int(limits.get(gpu_resource, 0)),
+        gpus=_gpus(pod, gpu_resource),
         started_at=started,
         finished_at=pod_status.finished_at(pod),
         ready=pod_status.is_ready(pod),
@@ -136,6 +136,14 @@ def pod_facts(pod: Mapping[str, Any], gpu_resource: str) -> PodFacts:
         cpu_request=_cores(resources.get("requests", {}).get("cpu")),
         host_network=bool(pod["spec"].get("hostNetwork")),
     )
+
+
+def _gpus(pod: Mapping[str, Any], resource: str) -> int:
+    """What all its containers hold for as long as it runs, those beside the trainer as well."""
+    spec = pod["spec"]
+    sidecars = (one for one in spec.get("initContainers", ()) if one.get("restartPolicy") == "Always")
+    held = (one.get("resources", {}).get("limits", {}) for one in (*spec["containers"], *sidecars))
+    return sum(int(limits.get(resource, 0)) for limits in held)
 
 
 def _attempts(pod: Mapping[str, Any]) -> tuple[Attempt, ...]:
