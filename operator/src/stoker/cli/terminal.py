@@ -82,4 +82,18 @@ def columns(text: str) -> int:
     )
 
 
-__all__ = ["EXIT_USAGE", "Screen", "clean", "columns", "screen", "write"]
+def cut(text: str, width: int) -> str:
+    """The text, at most so many columns of it."""
+    if columns(text) <= width:
+        return text
+    while text and columns(text) > width - 3:
+        text = text[:-1]
+    return f"{text}..."
+
+
+def bold(text: str, place: Screen) -> str:
+    """The text, cleaned, in bold where there are colours."""
+    return click.style(clean(text), bold=True) if place.colour else clean(text)
+
+
+__all__ = ["EXIT_USAGE", "Screen", "bold", "clean", "columns", "cut", "screen", "write"]

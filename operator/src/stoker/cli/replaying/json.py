@@ -6,13 +6,13 @@ from typing import Any
 
 import orjson
 
+from stoker.cli.reporting.json import assumptions, figure
 from stoker.models.finding import rfc3339
 from stoker.models.usage import JobIdentity
 from stoker.reclaim import GATES
 from stoker.replay import Figures, JobOutcome, Statement
 
 DEMANDS = {gate.name: gate.demand for gate in GATES}
-DECIMALS = 3
 
 
 def render(statement: Statement, generated_at: datetime) -> str:
@@ -82,20 +82,8 @@ def document(statement: Statement, generated_at: datetime) -> dict[str, Any]:
             }
             for part in statement.timeline
         ],
-        "assumptions": [
-            {
-                "key": one.key,
-                "text": one.text,
-                "gpuHours": figure(one.gpu_hours) if one.gpu_hours is not None else None,
-            }
-            for one in statement.assumed
-        ],
+        "assumptions": assumptions(statement.assumed),
     }
-
-
-def figure(value: float) -> float:
-    """A figure as it is published."""
-    return round(value, DECIMALS)
 
 
 def _figures(figures: Figures) -> dict[str, Any]:
@@ -141,4 +129,4 @@ def _warnings(outcome: JobOutcome) -> list[dict[str, Any]]:
     ]
 
 
-__all__ = ["document", "figure", "render"]
+__all__ = ["document", "render"]

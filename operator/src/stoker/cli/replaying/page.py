@@ -13,7 +13,7 @@ from markupsafe import Markup
 from stoker import __version__
 from stoker.accounting import hours
 from stoker.cli.replaying import pictures, words
-from stoker.cli.replaying.json import figure
+from stoker.cli.reporting.json import figure
 from stoker.cli.reporting.words import day_time, scope, share, span, when
 from stoker.replay import Figures, JobOutcome, Reclaim, Statement
 from stoker.subjects.wording import count

@@ -4,12 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from textwrap import wrap
 
-import click
-
 from stoker.accounting import hours
 from stoker.cli.replaying import words
 from stoker.cli.reporting.words import scope, span, when
-from stoker.cli.terminal import Screen, clean, columns
+from stoker.cli.terminal import Screen, bold, clean, columns, cut
 from stoker.replay import Figures, Statement
 from stoker.subjects.wording import clock, count
 
@@ -30,7 +28,7 @@ def _lines(statement: Statement, place: Screen) -> Iterator[str]:
     for policy in statement.policies:
         yield clean(f"Policy {policy.name}, mode {policy.mode}: {count(policy.jobs, 'job')}")
     yield ""
-    yield _bold(words.headline(statement), place)
+    yield bold(words.headline(statement), place)
     if not statement.acts:
         yield from wrap(
             "The policy only observes: --mode Suspend replays what it would do if it acted.", width, initial_indent="  "
@@ -48,7 +46,7 @@ def _lines(statement: Statement, place: Screen) -> Iterator[str]:
     yield from _reclaims(statement, place)
     if statement.held_back:
         yield ""
-        yield _bold("GPU-hours that rested for long enough and were left alone", place)
+        yield bold("GPU-hours that rested for long enough and were left alone", place)
         for line in statement.held_back:
             yield f"  {hours(line.gpu_hours):>9}   {words.held_back(line.gate)}, {count(line.jobs, 'job')}"
     for policy_name, time, message in statement.brakes:
@@ -58,7 +56,7 @@ def _lines(statement: Statement, place: Screen) -> Iterator[str]:
     if set(statement.by_class) - {""}:
         yield from _groups("By class", statement.by_class, "(no class)", place)
     yield ""
-    yield _bold("Assumed", place)
+    yield bold("Assumed", place)
     for one in statement.assumed:
         yield from wrap(clean(one.text), width, initial_indent="  - ", subsequent_indent="    ")
 
@@ -68,7 +66,7 @@ def _regrets(statement: Statement, place: Screen) -> Iterator[str]:
     if not regrets:
         return
     yield ""
-    yield _bold("Would have worked again after the reclaim", place)
+    yield bold("Would have worked again after the reclaim", place)
     for outcome, one in regrets:
         assert one.returned_at is not None
         job = f"{outcome.identity.namespace}/{outcome.identity.name}"
@@ -83,7 +81,7 @@ def _reclaims(statement: Statement, place: Screen) -> Iterator[str]:
     if not reclaims:
         return
     yield ""
-    yield _bold("GPU-hours given back, the most first", place)
+    yield bold("GPU-hours given back, the most first", place)
     for outcome, one in reclaims[:TOP]:
         job = f"{outcome.identity.namespace}/{outcome.identity.name}"
         yield (
@@ -98,28 +96,15 @@ def _groups(title: str, groups: Mapping[str, Figures], nobody: str, place: Scree
     if not groups:
         return
     yield ""
-    yield _bold(f"{title:<26}{'given back':>12}{'reclaims':>10}{'regrets':>9}{'warnings':>10}{'saved':>7}", place)
+    yield bold(f"{title:<26}{'given back':>12}{'reclaims':>10}{'regrets':>9}{'warnings':>10}{'saved':>7}", place)
     for name, one in list(groups.items())[:TOP]:
-        shown = _cut(clean(name or nobody), 24)
+        shown = cut(clean(name or nobody), 24)
         yield (
             f"  {shown}{' ' * (24 - columns(shown))}{hours(one.given_back):>12}{one.reclaims:>10}{one.regrets:>9}"
             f"{one.warnings:>10}{one.saved:>7}"
         )
     if len(groups) > TOP:
         yield f"  and {len(groups) - TOP} more"
-
-
-def _cut(text: str, width: int) -> str:
-    """The text, at most so many columns of it."""
-    if columns(text) <= width:
-        return text
-    while text and columns(text) > width - 3:
-        text = text[:-1]
-    return f"{text}..."
-
-
-def _bold(text: str, place: Screen) -> str:
-    return click.style(clean(text), bold=True) if place.colour else clean(text)
 
 
 __all__ = ["render"]

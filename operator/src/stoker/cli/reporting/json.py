@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from stoker.accounting import Account, Balance, Dimension, Row, Statement
+from stoker.accounting import Account, Assumption, Balance, Dimension, Row, Statement
 from stoker.models.finding import rfc3339
 from stoker.models.usage import Period
 
@@ -51,20 +51,21 @@ def document(statement: Statement, generated_at: datetime) -> dict[str, Any]:
         ],
         **{key: list(_rows(statement.groups[dimension])) for dimension, key in GROUPS.items()},
         "jobs": [_job(statement, one) for one in statement.jobs],
-        "assumptions": [
-            {
-                "key": one.key,
-                "text": one.text,
-                "gpuHours": figure(one.gpu_hours) if one.gpu_hours is not None else None,
-            }
-            for one in statement.assumed
-        ],
+        "assumptions": assumptions(statement.assumed),
     }
 
 
 def figure(value: float) -> float:
     """GPU-hours and percentages to three decimals."""
     return round(value, 3)
+
+
+def assumptions(assumed: Iterable[Assumption]) -> list[dict[str, Any]]:
+    """What had to be assumed, as it is published."""
+    return [
+        {"key": one.key, "text": one.text, "gpuHours": figure(one.gpu_hours) if one.gpu_hours is not None else None}
+        for one in assumed
+    ]
 
 
 def _period(period: Period) -> dict[str, str]:
@@ -120,4 +121,4 @@ def _job(statement: Statement, job: Account) -> dict[str, Any]:
     }
 
 
-__all__ = ["GROUPS", "document", "figure", "render"]
+__all__ = ["GROUPS", "assumptions", "document", "figure", "render"]

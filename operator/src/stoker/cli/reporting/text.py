@@ -7,7 +7,7 @@ import click
 
 from stoker.accounting import Balance, Dimension, Row, Statement, hours
 from stoker.cli.reporting import words
-from stoker.cli.terminal import Screen, clean, columns
+from stoker.cli.terminal import Screen, bold, clean, cut
 
 TOP = 5
 MAX_WIDTH = 110
@@ -30,7 +30,7 @@ def _lines(statement: Statement, place: Screen) -> Iterator[str]:
         f"{scope[0].upper()}{scope[1:]}, {words.when(statement.period)} ({words.span(statement.period.length)})"
     )
     yield ""
-    yield _bold(words.headline(total), place)
+    yield bold(words.headline(total), place)
     if total.requested > 0:
         yield f"  {_bar(total, place, BAR)}"
         for name in ("requested", "used", "lost", "unknown"):
@@ -44,7 +44,7 @@ def _lines(statement: Statement, place: Screen) -> Iterator[str]:
         yield from _rows(statement.groups[Dimension.TEAM], place, width)
     if statement.assumed:
         yield ""
-        yield _bold("Assumed", place)
+        yield bold("Assumed", place)
         for one in statement.assumed:
             yield from wrap(clean(one.text), width, initial_indent="  - ", subsequent_indent="    ")
 
@@ -53,7 +53,7 @@ def _causes(statement: Statement, place: Screen) -> Iterator[str]:
     if not statement.causes:
         return
     yield ""
-    yield _bold("Lost to", place)
+    yield bold("Lost to", place)
     lost = statement.total.lost
     for line in statement.causes:
         jobs = "1 job" if line.jobs == 1 else f"{line.jobs} jobs"
@@ -69,11 +69,11 @@ def _jobs(statement: Statement, place: Screen, width: int) -> Iterator[str]:
     if not top:
         return
     yield ""
-    yield _bold("Lost GPU-hours of the jobs that lost most", place)
+    yield bold("Lost GPU-hours of the jobs that lost most", place)
     for job in top:
         one = job.identity
         name = f"{one.namespace}/{one.name or 'pods without a DLJob'}"
-        yield _cut(f"  {hours(job.balance.lost):>8} of {hours(job.balance.requested):>8}   {clean(name)}", width)
+        yield cut(f"  {hours(job.balance.lost):>8} of {hours(job.balance.requested):>8}   {clean(name)}", width)
         if job.main_cause is not None:
             fix = statement.fix(job, job.main_cause.rule)
             text = clean(f"{job.main_cause.category.value}: {fix}")
@@ -84,11 +84,11 @@ def _rows(rows: Sequence[Row], place: Screen, width: int) -> Iterator[str]:
     if not any(row.value for row in rows):
         return
     yield ""
-    yield _bold("Lost GPU-hours by team", place)
+    yield bold("Lost GPU-hours by team", place)
     for row in rows[:TOP]:
         figures = f"{hours(row.balance.lost):>8} of {hours(row.balance.requested):>8}"
         bar = f"   {_bar(row.balance, place, TEAM_BAR)}   "
-        yield f"  {figures}{bar}{_cut(clean(row.value or '(no team)'), width - len(figures) - TEAM_BAR - 8)}"
+        yield f"  {figures}{bar}{cut(clean(row.value or '(no team)'), width - len(figures) - TEAM_BAR - 8)}"
     if len(rows) > TOP:
         yield f"  and {len(rows) - TOP} more"
 
@@ -106,19 +106,6 @@ def _bar(balance: Balance, place: Screen, length: int) -> str:
         for name, start, end in zip(signs, starts, ends, strict=True)
     )
     return "".join(pieces)
-
-
-def _cut(text: str, width: int) -> str:
-    """The text, at most so many columns of it."""
-    if columns(text) <= width:
-        return text
-    while text and columns(text) > width - 3:
-        text = text[:-1]
-    return f"{text}..."
-
-
-def _bold(text: str, place: Screen) -> str:
-    return click.style(clean(text), bold=True) if place.colour else clean(text)
 
 
 def _painted(text: str, colour: str, place: Screen) -> str:
