@@ -62,7 +62,7 @@ def tape() -> Tape:
 
 def source(tape: Tape) -> PrometheusPast:
     past = PrometheusPast(PrometheusAccess(url="http://127.0.0.1:1"))
-    past._connection = tape  # type: ignore[assignment]
+    past._connection = tape  # type: ignore[assignment]  # a tape answers in its place
     return past
 
 

@@ -16,7 +16,7 @@ A_STEP = 30 / 3600
 
 
 def policy(**reclaim: object) -> EffectivePolicy:
-    return replace(SUSPEND, reclaim=replace(SUSPEND.reclaim, **reclaim))  # type: ignore[arg-type]
+    return replace(SUSPEND, reclaim=replace(SUSPEND.reclaim, **reclaim))  # type: ignore[arg-type]  # any of its fields
 
 
 async def test_a_forgotten_job_is_warned_after_idle_after_and_reclaimed_after_the_grace() -> None:

@@ -81,7 +81,7 @@ async def test_a_policy_that_only_observes_is_told_apart() -> None:
 async def test_what_was_assumed_is_said_where_it_applies_and_not_elsewhere(
     change: dict[str, object], inputs: Inputs, key: str
 ) -> None:
-    policy = replace(SUSPEND, reclaim=replace(SUSPEND.reclaim, **change))  # type: ignore[arg-type]
+    policy = replace(SUSPEND, reclaim=replace(SUSPEND.reclaim, **change))  # type: ignore[arg-type]  # any of its fields
     quiet = [Story(name="steady", utilization=lambda _: 80.0, end=2)]
     assert key not in {one.key for one in (await stated(quiet)).assumed}
     assert key in {one.key for one in (await stated(quiet, policy, inputs)).assumed}
