@@ -170,7 +170,7 @@ async def test_what_others_write_meanwhile_is_kept() -> None:
 async def test_what_can_not_be_written_holds_all_the_same_and_is_written_later(error: Exception) -> None:
     world = World()
     await world.look(JOBS)
-    world.api.before = failing(error)  # type: ignore[arg-type]
+    world.api.before = failing(error)  # type: ignore[arg-type]  # both are ApiErrors
     await world.look(rests=JOBS)
     assert world.brakes.obstruction("default") is not None
     assert "brake" not in world.status()

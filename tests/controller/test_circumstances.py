@@ -369,7 +369,7 @@ async def test_a_large_job_that_waits_for_room_keeps_its_turn_for_as_long_as_tha
 async def test_of_a_job_that_is_not_due_only_the_brake_is_asked() -> None:
     world = World(onPressureOnly=True)
     world.warn("job")
-    record = Record.from_status(world.job("job").status.reclaim)  # type: ignore[union-attr]
+    record = Record.from_status(world.job("job").status.reclaim)  # type: ignore[union-attr]  # `warn` has written it
     policy = world.here.policies.of("team")
     before = list(world.api.requests)
     world.clock.time -= timedelta(minutes=6)
@@ -515,6 +515,17 @@ async def test_one_that_waits_takes_one_job_and_while_that_ends_no_other() -> No
     world.api.objects[PODS, "team", "longest-0"]["metadata"]["deletionTimestamp"] = rfc3339(NOW)
     world.clock.time += timedelta(seconds=10)
     assert (await world.around("other")).pressure is not None
+
+
+async def test_a_type_whose_word_is_not_taken_chooses_no_class_that_goes_without_pressure() -> None:
+    """Else the class of its word would say that pressure need not be looked for, and its own that there is some."""
+    by_type = [{"name": "notebooks", "jobTypes": ["Interactive"], "onPressureOnly": False}]
+    world = World(onPressureOnly=True, classes=by_type)
+    policy = world.api.objects[POLICIES, None, "default"]
+    policy["spec"]["trustedJobTypes"] = {"namespaceSelector": {"matchLabels": {"trusted": "yes"}}}
+    world.restart()
+    world.warn("claims", jobType="Interactive")
+    assert (await world.around("claims")).pressure is not None
 
 
 async def test_a_job_without_pressure_holds_nobody_up() -> None:

@@ -15,7 +15,7 @@ class Witness:
     def __init__(self, world: World) -> None:
         self.looks: list[dict[str, Sighting]] = []
         self._world = world
-        world.scanner._brakes = self  # type: ignore[assignment]
+        world.scanner._brakes = self  # type: ignore[assignment]  # it has the one method that is called
 
     async def look(self, seen: Iterable[tuple[EffectivePolicy, Sighting]]) -> None:
         assert not len(self._world.queue), "the brake is told before anything can be concluded"

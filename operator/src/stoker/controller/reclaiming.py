@@ -147,6 +147,10 @@ class Reclaimer:
                 candidate = replace(candidate, unsuspendable=str(none))
         return await self._decide(job, child, pods, candidate, idle, policy, record)
 
+    def grace_left(self, uid: str, record: Record) -> float:
+        """Seconds until a warning's grace is over whatever clocks have done meanwhile; at most 0 when it is."""
+        return self._graces.left(uid, record)
+
     def wrote(self, uid: str, before: Record, after: Record) -> None:
         """A job's record was written: the grace of a warning in it begins now."""
         self._graces.wrote(uid, before, after)
@@ -192,7 +196,7 @@ class Reclaimer:
             raw = await self._publisher.write(raw, {**raw["status"], "reclaim": decision.record.to_status()})
             await self._publisher.tell(raw, decision.notices)
             return False
-        if (left := self._graces.left(job.uid, decision.record)) > 0:
+        if (left := self.grace_left(job.uid, decision.record)) > 0:
             raise Transient(f"its grace is over in {left:.1f} s by the steady clock")
         if not await self._surroundings.take_place(job, policy, self._clock.now()):
             return False

@@ -61,9 +61,9 @@ logger = logging.getLogger(__name__)
 FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 AT_ONCE = 0.0
 """After a step that the next pass goes on from: the watch does not tell of what this process has written itself."""
-EXAMINED_WITHIN = timedelta(minutes=15)
+EXAMINED_WITHIN = timedelta(minutes=5)
 """How old the examination may be that a reclaim rests on: after a restart the status says what was found, and nobody
-has looked since.
+has looked since; and what its CPUs do is seen by examinations alone. One that is wanted comes with the next look.
 """
 LOOK_AGAIN = 5.0
 """Seconds until a job is looked at again whose obstacle no watch tells of: a quota, a name."""
@@ -327,6 +327,11 @@ class Reconciler:
             if decision.step is Step.RECLAIM and not this.is_examined:
                 reason = "idle and warned; it waits for the next examination of its metrics to confirm the cause"
                 decision = replace(decision, step=Step.NONE, record=replace(decision.record, reason=reason))
+                self._looks.want(job.uid)
+        grace_left = 0.0
+        if decision.step is Step.RECLAIM and (grace_left := self._reclaimer.grace_left(job.uid, decision.record)) > 0:
+            reason = "idle and warned; its grace is not over yet by the clock that this process goes by"
+            decision = replace(decision, step=Step.NONE, record=replace(decision.record, reason=reason))
         before = this.record
         this = replace(this, record=decision.record, notices=(*this.notices, *decision.notices))
         await self._publish(this, seen, is_over=seen.phase in FINAL)
@@ -337,6 +342,8 @@ class Reconciler:
         again = _look_again(decision.record, obstacle, seen, this.now)
         if this.unsuspendable is not None:
             again = LOOK_AGAIN
+        if grace_left > 0:
+            again = grace_left
         return _sooner(again, expiry, this.now)
 
     async def _publish(
