@@ -210,7 +210,7 @@ async def test_a_job_that_reclaim_deleted_keeps_its_final_figures() -> None:
     assert world.status == kept
 
 
-@pytest.mark.parametrize("age, examined", [(14, True), (16, False), (None, False)])
+@pytest.mark.parametrize("age, examined", [(4, True), (6, False), (None, False)])
 async def test_a_reclaim_rests_on_a_late_examination_by_this_process(age: int | None, examined: bool) -> None:
     """What the status says was found is no ground for a deed: since then nobody may have looked."""
     old = NOW - timedelta(hours=3)
@@ -234,6 +234,10 @@ async def test_a_reclaim_rests_on_a_late_examination_by_this_process(age: int | 
     else:
         await world.reconcile()
         assert "waits for the next examination" in world.status["reclaim"]["reason"]
+        assert world.looks.is_wanted(world.uid)
+        again = Diagnosis(utilization=used(NOW, 50.0), findings=(MEASURED,))
+        world.looks.put(world.uid, Look(idleness=idle, diagnosis=again))
+    assert not world.looks.is_wanted(world.uid)
     assert world.status["reclaim"]["state"] == "Warned"
     assert world.api.objects[JOBS, "team", "bert"]["spec"]["suspend"] is False
 

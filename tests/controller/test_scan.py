@@ -281,6 +281,16 @@ async def test_a_warned_job_is_examined_in_every_tick() -> None:
     assert world.metrics.examined.count("warned") == 3
 
 
+async def test_a_job_whose_reclaim_waits_for_an_examination_gets_the_next_one() -> None:
+    world = World()
+    for number in range(3 * EXAMINED):
+        world.add(f"warned-{number}", status={"reclaim": {"state": "Warned", "deadline": rfc3339(NOW)}})
+    waits = f"warned-{3 * EXAMINED - 1}"
+    world.looks.want(f"uid-{waits}")
+    await world.tick()
+    assert world.metrics.examined[0] == waits
+
+
 async def test_a_screen_says_whom_to_examine() -> None:
     """Who looks low comes before those who don't, even if these were there first."""
     world = World()

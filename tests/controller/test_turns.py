@@ -46,6 +46,18 @@ def test_a_warned_job_among_a_thousand_others_is_examined_in_nearly_every_tick()
     assert played(standings, 40, budget=20)["warned"] >= 38
 
 
+def test_who_is_due_is_next_among_a_thousand_that_are_warned() -> None:
+    """A place is kept for it for some minutes, and who comes behind it waits: a turn among all takes an hour."""
+    standings = {f"warned-{number}": Standing.WARNED for number in range(1000)}
+    turns, now = Turns(), 0.0
+    for _ in range(100):
+        last = turns.order(standings, now)[:20]
+        for uid in last:
+            turns.took(uid, now, fruitful=True)
+        now += TICK
+    assert turns.order({**standings, last[0]: Standing.DUE}, now + 300)[0] == last[0]
+
+
 def test_who_yields_nothing_waits_longer_and_longer() -> None:
     standings = {"fails": Standing.LOW, "yields": Standing.LOW}
     taken = played(standings, 400, budget=1, fruitless=frozenset({"fails"}))

@@ -21,7 +21,7 @@ from stoker.controller.policies import Policies
 from stoker.controller.store import Key, Store
 from stoker.models.dljob import DLJob
 from stoker.models.policy import EffectivePolicy, UtilizationPolicyStatus
-from stoker.models.vocabulary import JobType, ReclaimMode, ReclaimState
+from stoker.models.vocabulary import ReclaimMode, ReclaimState
 from stoker.reclaim import Circumstances, Obstruction, Record
 from stoker.reclaim.bounds import Limits, Place, full, holds_place, is_held_by, within
 from stoker.reclaim.order import Claim, in_order, turn
@@ -129,10 +129,10 @@ class ClusterSurroundings:
         brake = self._brakes.obstruction(name)
         if brake is not None or claim is None or claim.due_at > now:
             return replace(calm, brake=brake)
-        pressure = None
-        if policy.reclaim.of(job.traits).on_pressure_only:
-            pressure = await self._pressure(job, claim)
-        return replace(calm, pressure=pressure, bounds=await self._bounds(claim, name, policy, now))
+        if policy.reclaim_of(job.traits).on_pressure_only and (pressure := await self._pressure(job, claim)):
+            # Whose turn it is need not be found out: of thousands that nobody waits for it takes a while.
+            return replace(calm, pressure=pressure)
+        return replace(calm, bounds=await self._bounds(claim, name, policy, now))
 
     async def take_place(self, job: DLJob, policy: EffectivePolicy, now: datetime) -> bool:
         """Take a place among the reclaims that the policy allows in its window, written before the deed and fenced by
@@ -319,12 +319,12 @@ class ClusterSurroundings:
         found: list[Due] = []
         for key, warned in self._warned.items():
             job, policy = warned.job, self._policies.of(key.namespace)
-            settings, claim = policy.reclaim.of(job.traits), self._claim(job, warned.record, policy)
+            settings, claim = policy.reclaim_of(job.traits), self._claim(job, warned.record, policy)
             name = policy.counts_in
             if claim is None or name is None or warned.record.state is not ReclaimState.WARNED:
                 continue
-            job_type = job.job_type if policy.trusted_job_types else JobType.TRAINING
-            if settings.mode is not ReclaimMode.OBSERVE and settings.open_at(now, job_type):
+            open_now = settings.open_at(now, policy.trusted(job.job_type))
+            if settings.mode is not ReclaimMode.OBSERVE and open_now:
                 found.append(Due(job=job, claim=claim, policy=name, on_pressure_only=settings.on_pressure_only))
         self._due_lately = now, found
         return found
@@ -333,7 +333,7 @@ class ClusterSurroundings:
         """What a warned job claims."""
         if record.warned_at is None or record.deadline is None or record.idle_since is None:
             return None
-        grace = max(policy.reclaim.of(job.traits).warning_grace, self._minimum_warning_grace)
+        grace = max(policy.reclaim_of(job.traits).warning_grace, self._minimum_warning_grace)
         return Claim(
             job_uid=job.uid,
             job=f"{job.namespace}/{job.name}",

@@ -30,6 +30,7 @@ class Looks:
 
     def __init__(self) -> None:
         self._looks: dict[str, Look] = {}
+        self._wanted: set[str] = set()
 
     def get(self, uid: str) -> Look | None:
         return self._looks.get(uid)
@@ -42,12 +43,23 @@ class Looks:
         is_new = diagnosis is not None and (known is None or known.diagnosis is not diagnosis)
         if diagnosis is not None and is_new and diagnosis.unknown is None and diagnosis.utilization is not None:
             showings = showings.after(diagnosis.findings, diagnosis.utilization.as_of)
+        if is_new:
+            self._wanted.discard(uid)
         self._looks[uid] = replace(look, showings=showings)
+
+    def want(self, uid: str) -> None:
+        """Ask for an examination: all that a job's reclaim waits for is to have its cause confirmed."""
+        self._wanted.add(uid)
+
+    def is_wanted(self, uid: str) -> bool:
+        """Whether an examination was asked for, and has not come yet."""
+        return uid in self._wanted
 
     def keep_only(self, uids: Iterable[str]) -> None:
         """Forget all other jobs."""
         kept = set(uids)
         self._looks = {uid: look for uid, look in self._looks.items() if uid in kept}
+        self._wanted &= kept
 
 
 def not_running() -> Fact:

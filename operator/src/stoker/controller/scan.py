@@ -361,7 +361,7 @@ class Scanner:
         if subject.is_final:
             return Standing.ENDED
         if subject.is_warned:
-            return Standing.WARNED
+            return Standing.DUE if self._looks.is_wanted(subject.uid) else Standing.WARNED
         if seen.idleness.state is IdlenessState.IDLE:
             return Standing.IDLE
         known = self._looks.get(subject.uid)

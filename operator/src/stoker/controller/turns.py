@@ -10,6 +10,8 @@ class Standing(StrEnum):
 
     ENDED = "Ended"
     """It gets its final diagnosis, which stays."""
+    DUE = "Due"
+    """It would be reclaimed now, and a place is kept for it for a short while: all waits for this examination."""
     WARNED = "Warned"
     """It is about to be reclaimed: its cause must not be an old one."""
     IDLE = "Idle"
@@ -19,6 +21,7 @@ class Standing(StrEnum):
 
 PATIENCE: Mapping[Standing, float] = {
     Standing.ENDED: 120.0,
+    Standing.DUE: 0.1,
     Standing.WARNED: 5.0,
     Standing.IDLE: 300.0,
     Standing.LOW: 600.0,
