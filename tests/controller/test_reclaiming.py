@@ -469,6 +469,7 @@ WORKLOAD = {
         "name": "job-bert-1f2a3",
         "namespace": "team",
         "labels": {"kueue.x-k8s.io/job-uid": JOB_UID},
+        "ownerReferences": [{"uid": JOB_UID, "controller": True}],
         "annotations": {},
     },
     "spec": {"queueName": "gpus"},
@@ -504,6 +505,15 @@ async def test_a_managed_job_that_changes_after_the_look_is_not_reclaimed(change
     with pytest.raises(ConflictError):
         await world.reclaim()
     assert "active" not in world.api.objects[WORKLOADS[0], "team", "job-bert-1f2a3"]["spec"]
+
+
+async def test_another_jobs_workload_with_a_copied_label_is_left_alone() -> None:
+    world = World()
+    owner = {"ownerReferences": [{"uid": "another", "controller": True}]}
+    world.api.store(WORKLOADS[0], "team", {**WORKLOAD, "metadata": {**WORKLOAD["metadata"], **owner}})
+    await world.reclaim()
+    assert "active" not in world.api.objects[WORKLOADS[0], "team", "job-bert-1f2a3"]["spec"]
+    assert (world.is_suspended, world.state) == (False, "Warned")
 
 
 async def test_a_workload_that_somebody_else_has_just_deactivated_is_not_claimed() -> None:

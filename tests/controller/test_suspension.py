@@ -33,6 +33,7 @@ def workload(*, active: bool | None = None, by: str | None = None, **status: Any
             "name": "job-bert-1f2a3",
             "namespace": "team",
             "labels": {"kueue.x-k8s.io/job-uid": JOB_UID},
+            "ownerReferences": [{"uid": JOB_UID, "controller": True}],
             "annotations": {} if by is None else {MARK: by},
         },
         "spec": {"queueName": "gpus"} | ({} if active is None else {"active": active}),

@@ -42,9 +42,9 @@ def candidate(
     )
 
 
-def is_of(pod: Object, child: Object) -> bool:
-    """Whether a pod is the Job's own."""
-    return any(owner.get("uid") == child["metadata"]["uid"] for owner in pod["metadata"].get("ownerReferences", ()))
+def is_of(owned: Object, child: Object) -> bool:
+    """Whether a pod, or a Workload, is the Job's own."""
+    return any(owner.get("uid") == child["metadata"]["uid"] for owner in owned["metadata"].get("ownerReferences", ()))
 
 
 def _untouchable(job: DLJob, child: Mapping[str, Any]) -> str | None:

@@ -25,6 +25,7 @@ from stoker.adapters.kubernetes import (
     Resource,
     UnavailableError,
 )
+from stoker.controller.candidates import is_of
 from stoker.controller.store import Store
 from stoker.workload.manifest import KUEUE, QUEUE_LABEL
 from stoker.workload.observation import SUSPENDED_BY
@@ -87,7 +88,8 @@ class Suspension:
             return Switch(resource=JOBS, target=child)
         resource, workloads = found
         # Of a Job that was scaled by slices the replaced ones are finished.
-        live = [one for one in workloads if not _is_over(one)]
+        # A label is easily copied; whose it is, its owner says.
+        live = [one for one in workloads if is_of(one, child) and not _is_over(one)]
         if len(live) != 1:
             msg = f"Kueue manages it with {len(live)} Workloads, where one is expected"
             raise NoSwitchError(msg)
