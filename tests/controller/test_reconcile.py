@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stoker.adapters.kubernetes import DLJOBS, JOBS, ConflictError, ForbiddenError, UnavailableError
+from stoker.controller.graces import CLOCKS_APART
 from stoker.controller.looks import Look
 from stoker.controller.queue import Transient
 from stoker.controller.reconcile import AT_ONCE, LOOK_AGAIN
@@ -210,11 +211,10 @@ async def test_a_job_that_reclaim_deleted_keeps_its_final_figures() -> None:
     assert world.status == kept
 
 
-@pytest.mark.parametrize("age, examined", [(4, True), (6, False), (None, False)])
-async def test_a_reclaim_rests_on_a_late_examination_by_this_process(age: int | None, examined: bool) -> None:
-    """What the status says was found is no ground for a deed: since then nobody may have looked."""
+def due_for(since: timedelta) -> tuple[World, Idleness]:
+    """An idle job that an earlier process has warned, whose deadline has passed, and what a look says of it."""
     old = NOW - timedelta(hours=3)
-    pending = {"warnedAt": rfc3339(NOW - timedelta(hours=1)), "deadline": rfc3339(NOW - timedelta(minutes=30))}
+    pending = {"warnedAt": rfc3339(NOW - timedelta(hours=1)), "deadline": rfc3339(NOW - since)}
     record = {"state": "Warned", "action": "Suspend", "jobUID": JOB_UID, "podUIDs": ["pod-0"], **pending}
     finding = {**MEASURED.to_status(), "since": rfc3339(old)}
     status = {"jobUID": JOB_UID, "phase": "Running", "findings": [finding], "reclaim": record}
@@ -223,7 +223,23 @@ async def test_a_reclaim_rests_on_a_late_examination_by_this_process(age: int | 
     world.store.policies.put({"metadata": metadata, "spec": {"reclaim": {"mode": "Suspend"}}})
     world.put_job()
     world.put_pods(pod())
-    idle = Idleness(state=IdlenessState.IDLE, observed_at=NOW, since=old, pod_uids=frozenset({"pod-0"}))
+    return world, Idleness(state=IdlenessState.IDLE, observed_at=NOW, since=old, pod_uids=frozenset({"pod-0"}))
+
+
+async def test_a_pass_comes_back_when_the_grace_of_another_process_is_over() -> None:
+    """No last look is made in vain before that."""
+    world, idle = due_for(timedelta(seconds=30))
+    examined = Diagnosis(utilization=used(NOW, 50.0), findings=(MEASURED,))
+    world.looks.put(world.uid, Look(idleness=idle, diagnosis=examined))
+    assert await world.reconcile() == (CLOCKS_APART - timedelta(seconds=30)).total_seconds()
+    assert "not over yet by the clock" in world.status["reclaim"]["reason"]
+    assert world.status["reclaim"]["state"] == "Warned"
+
+
+@pytest.mark.parametrize("age, examined", [(4, True), (6, False), (None, False)])
+async def test_a_reclaim_rests_on_a_late_examination_by_this_process(age: int | None, examined: bool) -> None:
+    """What the status says was found is no ground for a deed: since then nobody may have looked."""
+    world, idle = due_for(timedelta(minutes=30))
     diagnosis = None
     if age is not None:
         diagnosis = Diagnosis(utilization=used(NOW - timedelta(minutes=age), 50.0), findings=(MEASURED,))
