@@ -464,7 +464,7 @@ async def test_nothing_is_taken_back_for_a_finding_that_the_last_examination_doe
 
 # ------------------------------------------------------------------------------------------- Jobs that Kueue manages
 
-WORKLOAD = {
+WORKLOAD: dict[str, Any] = {
     "metadata": {
         "name": "job-bert-1f2a3",
         "namespace": "team",
