@@ -116,6 +116,19 @@ async def test_one_missed_renewal_is_not_a_loss() -> None:
     assert leader.is_leader
 
 
+async def test_a_renewal_that_was_written_though_its_answer_did_not_come_is_not_another_ones() -> None:
+    api = FakeApi()
+    clock = HeldClock()
+    leader = elector(api, clock)
+    await leader.acquire()
+    api.store(LEASES, "stoker-system", await api.get(LEASES, "stoker-system", "lease"))
+    clock.seconds += RENEW_DEADLINE - 1
+    assert await leader._try()
+    clock.seconds += RENEW_DEADLINE - 1
+    assert await leader._try()
+    assert (leader.is_leader, holder(api)) == (True, "a")
+
+
 async def test_whoever_finds_another_ones_write_stops_at_once() -> None:
     api = FakeApi()
     clock = HeldClock()

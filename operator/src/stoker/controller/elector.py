@@ -120,8 +120,14 @@ class Elector:
 
     async def _swap(self) -> Object | None:
         if self._lease is not None:
-            body = self._body(self._lease, holder=self._identity)
-            return await self._api.replace(LEASES, self._namespace, self._name, body, timeout=REQUEST_TIMEOUT)
+            try:
+                return await self._write(self._lease)
+            except ConflictError:
+                # A renewal whose answer came too late for us may have been written all the same.
+                found = await self._api.get(LEASES, self._namespace, self._name)
+                if found.get("spec", {}).get("holderIdentity") != self._identity:
+                    raise
+                return await self._write(found)
         try:
             found = await self._api.get(LEASES, self._namespace, self._name)
         except NotFoundError:
@@ -129,7 +135,11 @@ class Elector:
             return await self._api.create(LEASES, self._namespace, self._body(fresh, holder=self._identity))
         if self._is_held(found):
             return None
-        body = self._body(found, holder=self._identity)
+        return await self._write(found)
+
+    async def _write(self, lease: Object) -> Object:
+        """Take or renew the lease as it was read; ConflictError when it has changed since."""
+        body = self._body(lease, holder=self._identity)
         return await self._api.replace(LEASES, self._namespace, self._name, body, timeout=REQUEST_TIMEOUT)
 
     def _is_held(self, lease: Object) -> bool:
