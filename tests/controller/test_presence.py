@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,6 +20,7 @@ from stoker.models.screen import MetricsUnavailable, Question, Screen
 from stoker.models.series import JobFacts, JobSeries, PodSeries, PodSignal
 from stoker.models.vocabulary import UnknownReason
 from stoker.reclaim import NOBODY, Presence
+from stoker.subjects.series.person import cpus_unseen
 from tests.controller.cluster import HeldClock
 from tests.workload.building import dljob_object, pod
 from tests.workload.building import job as child
@@ -220,6 +222,26 @@ async def test_no_series_of_cpus_are_no_trace_and_no_answer_is_not_known(world: 
 async def test_samples_that_are_no_values_are_no_work(world: World) -> None:
     world.cpus.cores = [float("nan")] * 120
     assert await world.look(world.job(annotations={"stoker.dev/jupyter": "off"}), interactive=True) == NOBODY
+
+
+@pytest.mark.parametrize("silence, known", [(slice(40, 60), True), (slice(40, 61), False), (slice(90, 120), False)])
+async def test_where_cpus_are_seen_a_silence_of_theirs_hides_work(world: World, silence: slice, known: bool) -> None:
+    """A cluster may be without cAdvisor; where it is there and stops, nobody knows what a person does meanwhile."""
+    cores = np.full(120, 0.01)
+    cores[silence] = np.nan
+    world.cpus.cores = list(cores)
+    seen = await world.look(world.job(annotations={"stoker.dev/jupyter": "off"}), interactive=True)
+    assert (seen == NOBODY) is known
+    assert known or seen.unknown is not None
+
+
+def test_a_pod_whose_cpus_alone_are_not_seen_may_work() -> None:
+    times = np.arange(0.0, 3600.0, 30.0)
+    seen = PodSeries(pod="bert-0", signals={PodSignal.CPU: np.full(120, 0.01)})
+    series = JobSeries(times=times, step=30.0, pods=(seen,))
+    assert not cpus_unseen(series, ["bert-0"])
+    assert cpus_unseen(series, ["bert-0", "bert-1"])
+    assert not cpus_unseen(replace(series, pods=()), ["bert-0", "bert-1"]), "there is no cAdvisor"
 
 
 # ---------------------------------------------------------------------------------------------------------------- cost

@@ -18,7 +18,7 @@ from stoker.models.dljob import DLJob
 from stoker.models.meta import JUPYTER_ANNOTATION
 from stoker.models.screen import MIN_STEP, MetricsSource, MetricsUnavailable
 from stoker.reclaim import NOBODY, Presence
-from stoker.subjects.series.person import cpus_worked_at
+from stoker.subjects.series.person import cpus_unseen, cpus_worked_at
 from stoker.workload import job_facts
 from stoker.workload import pods as pod_status
 from stoker.workload.notebooks import Notebook, literal_token, named
@@ -214,7 +214,11 @@ class Presences:
         if seconds is not None:
             last = min(datetime.fromtimestamp(seconds, tz=UTC), now)
             return Presence(last_seen=_told(last, closely.window), how="its CPUs worked")
-        return NOBODY if series.complete else Presence(unknown="its CPUs' metrics are a partial answer")
+        if not series.complete:
+            return Presence(unknown="its CPUs' metrics are a partial answer")
+        if cpus_unseen(series, map(pod_status.name, pods)):
+            return Presence(unknown="its CPUs have no samples for a part of the time")
+        return NOBODY
 
 
 def _whereabouts(pod: Mapping[str, Any], notebook: Notebook) -> Server:

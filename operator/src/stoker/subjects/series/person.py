@@ -1,5 +1,6 @@
 """Whether a job's GPUs are used by a person rather than by a program."""
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from stoker.models.series import FloatArray, JobSeries, PodSignal
 from stoker.models.vocabulary import JobType
 from stoker.subjects.series.examination import Examination
+from stoker.subjects.series.stages import runs
 
 INTERACTIVE_USE_PERCENT = 5.0
 """Life utilization under which a job may be interactive; the study's example has less than 1 % (ICSE 2024, section
@@ -42,6 +44,10 @@ jupyter_server with three kernels takes 0.001.
 """
 
 
+SILENCE_SECONDS = 600.0
+"""A node's cAdvisor may miss some scrapes; for longer than this nobody knows what a pod's CPUs have done."""
+
+
 def cpus_worked_at(series: JobSeries) -> float | None:
     """When the CPUs of some pod last did more than wait, in seconds since the epoch; None where no sample shows it."""
     busy = [
@@ -50,6 +56,18 @@ def cpus_worked_at(series: JobSeries) -> float | None:
         if (cpu := pod.signals.get(PodSignal.CPU)) is not None and (cpu > WORKS_AT_CORES).any()
     ]
     return max(busy, default=None)
+
+
+def cpus_unseen(series: JobSeries, pods: Iterable[str]) -> bool:
+    """Whether the CPUs of one of the pods may have worked unseen, where CPUs are seen at all: it has no samples for
+    longer than SILENCE_SECONDS.
+    """
+    cpus = {pod.pod: pod.signals[PodSignal.CPU] for pod in series.pods if PodSignal.CPU in pod.signals}
+    if not any(np.isfinite(cpu).any() for cpu in cpus.values()):
+        return False
+    nothing = np.full(len(series.times), np.nan)
+    silences = (runs(~np.isfinite(cpus.get(pod, nothing))) for pod in pods)
+    return any((stop - start) * series.step > SILENCE_SECONDS for one in silences for start, stop in one)
 
 
 def looks_interactive(exam: Examination) -> bool:
