@@ -8,10 +8,10 @@ import asyncio
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -124,7 +124,7 @@ class PrometheusPast:
         self._learn(gpus)
         identities = _identities(who, wanted)
         held = {labels.get("uid", ""): np.isfinite(values) for labels, values in phases.rows("held")}
-        pods = self._pods(gpus, grid)
+        pods = self._pods(gpus)
         started = _started(starts)
         lives = {uid: np.flatnonzero(held.get(uid, np.zeros(grid.size, dtype=np.bool_))) for uid in identities}
         by_name: dict[PodKey, list[str]] = defaultdict(list)
@@ -140,7 +140,8 @@ class PrometheusPast:
                 found[owner][name] = pod
             elif match is not None and (not wanted or namespace in wanted):
                 nobodys.add(f"{namespace}/{match['job']}")
-        everything = [values for origin in gpus.origins("all") for _, values in gpus.rows(origin)]
+        totals = [origin for origin in gpus.origins if origin.startswith("all/")]
+        everything = [values for origin in totals for _, values in gpus.rows(origin)]
         return Outlines(
             period=period,
             grid=grid,
@@ -157,11 +158,11 @@ class PrometheusPast:
     def _learn(self, gpus: "_Answer") -> None:
         """Each metric's unit, from its largest samples in the whole period."""
         for metric in self._profile.of(*PRIMARY):
-            values = [values[np.isfinite(values)] for _, values in gpus.rows(f"peak/{metric.name}")]
+            values = [np.unique(values[np.isfinite(values)]) for _, values in gpus.rows(f"peak/{metric.name}")]
             if values:
-                self._factors.learn(metric, np.concatenate(values).tolist())
+                self._factors.learn(metric, np.unique(np.concatenate(values)).tolist())
 
-    def _pods(self, gpus: "_Answer", grid: Grid) -> "dict[PodKey, _Pod]":
+    def _pods(self, gpus: "_Answer") -> "dict[PodKey, _Pod]":
         pods: dict[PodKey, _Pod] = {}
         for metric in self._profile.of(*PRIMARY):
             factor = self._factors.of(metric)
@@ -170,13 +171,9 @@ class PrometheusPast:
                     key = self._profile.pod(labels)
                     if key is None:
                         continue
-                    pod = pods.setdefault(key, _Pod(key[1], grid.size))
                     most = PLAUSIBLE[metric.unit] if what == "peak" else math.inf
-                    values = np.where(values < most, values, np.nan)
-                    scaled = {"peak": factor, "used": factor / 100.0, "sampled": 1.0}[what]
-                    known: FloatArray = getattr(pod, what)
-                    # Of utilization and the graphics engine the one that says more.
-                    setattr(pod, what, np.fmax(known, values * scaled))
+                    scale = {"peak": factor, "used": factor / 100.0, "sampled": 1.0}[what]
+                    pods.setdefault(key, _Pod(key[1])).take(what, np.where(values < most, values, np.nan) * scale)
         return pods
 
     # ------------------------------------------------------------------------------------------------ some jobs, finely
@@ -249,9 +246,9 @@ class PrometheusPast:
     def _job(self, outline: JobOutline, grid: Grid, told: "_Answer", gpus: "_Answer", shared: "_Answer") -> JobPast:
         own = {pod.name for pod in outline.pods}
         devices: dict[tuple[str, str], _Device] = {}
-        for origin, rows in gpus.found.items():
+        for origin in gpus.origins:
             metric = self._metrics.get(origin.removeprefix("doubt/"))
-            for labels, values in rows:
+            for labels, values in gpus.rows(origin):
                 identity = self._profile.identity(labels)
                 if identity is None or metric is None or identity.pod not in own:
                     continue
@@ -283,20 +280,21 @@ class PrometheusPast:
         first, step = grid.start.timestamp(), grid.step.total_seconds()
         times = [first + place * step for place in range(grid.size)]
         parts = await asyncio.gather(
-            *(self._slice(query, times[place : place + size], step) for place in range(0, grid.size, size))
+            *(self._slice(query, grid, times[place : place + size]) for place in range(0, grid.size, size))
         )
-        rows = [one for part in parts for one in part]
-        return await self._connection.off_loop(_Answer.of, rows, first, step, grid.size)
+        return _Answer([one for part in parts for one in part], grid.size)
 
-    async def _slice(self, query: str, times: Sequence[float], step: float) -> list[Rows]:
+    async def _slice(self, query: str, grid: Grid, times: Sequence[float]) -> "list[_Slice]":
         """The query at these times: at once, or in halves where that is more than the server allows."""
+        step = grid.step.total_seconds()
         try:
-            return [await self._connection.range(query, times[0], times[-1], step)]
+            rows = await self._connection.range(query, times[0], times[-1], step)
         except LimitExceeded:
             if len(times) == 1:
                 raise
             middle = len(times) // 2
-            return [rows for half in (times[:middle], times[middle:]) for rows in await self._slice(query, half, step)]
+            return [one for half in (times[:middle], times[middle:]) for one in await self._slice(query, grid, half)]
+        return [_Slice.of(rows, grid.start.timestamp(), step)]
 
 
 # -------------------------------------------------------------------------------------------------------------- queries
@@ -331,56 +329,100 @@ def _starts_query() -> str:
 # -------------------------------------------------------------------------------------------------------------- answers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer:
-    """The rows of all slices of one query by their origin: labels, and a value for each point: NaN where there is none,
-    infinity where the value is none.
-    """
+_Name = tuple[str, frozenset[tuple[str, str]]]
+"""A series of an answer: the term of the query that it comes from, and its labels."""
 
-    found: Mapping[str, Sequence[tuple[Mapping[str, str], FloatArray]]]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """A series' values from the step `first` on: NaN where there is none, infinity where the value is none."""
+
+    first: int
+    values: FloatArray
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any], start: float, step: float) -> Self:
+        told = np.array(points(row), dtype=np.float64)
+        places = np.rint((told[:, 0] - start) / step).astype(np.int64)
+        values = np.full(int(places[-1] - places[0]) + 1, np.nan)
+        values[places - places[0]] = np.where(np.isnan(told[:, 1]), np.inf, told[:, 1])
+        return cls(first=int(places[0]), values=values)
+
+    def into(self, row: FloatArray) -> None:
+        """Write it to its place in a row of all steps."""
+        row[self.first : self.first + len(self.values)] = self.values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Slice:
+    """What one query has told, in arrays: as it came over the wire it takes twenty times the room."""
+
+    pieces: Sequence[tuple[_Name, _Piece]]
     warnings: tuple[str, ...]
 
     @classmethod
-    def of(cls, slices: Sequence[Rows], first: float, step: float, size: int) -> Self:
-        gathered: dict[str, dict[frozenset[tuple[str, str]], FloatArray]] = defaultdict(dict)
-        for rows in slices:
-            for row in rows:
-                labels: dict[str, str] = dict(row["metric"])
-                origin = labels.pop(ORIGIN)
-                key = frozenset(labels.items())
-                if key not in gathered[origin]:
-                    gathered[origin][key] = np.full(size, np.nan)
-                told = np.array(points(row), dtype=np.float64)
-                places = np.rint((told[:, 0] - first) / step).astype(np.int64)
-                gathered[origin][key][places] = np.where(np.isnan(told[:, 1]), np.inf, told[:, 1])
-        return cls(
-            found={origin: [(dict(key), values) for key, values in rows.items()] for origin, rows in gathered.items()},
-            warnings=tuple(warning for rows in slices for warning in rows.warnings),
-        )
+    def of(cls, rows: Rows, start: float, step: float) -> Self:
+        pieces: list[tuple[_Name, _Piece]] = []
+        for row in rows:
+            labels: dict[str, str] = dict(row["metric"])
+            origin = labels.pop(ORIGIN)
+            pieces.append(((origin, frozenset(labels.items())), _Piece.of(row, start, step)))
+        return cls(pieces=pieces, warnings=rows.warnings)
 
-    def rows(self, origin: str) -> Sequence[tuple[Mapping[str, str], FloatArray]]:
-        """The rows of one term of the query."""
-        return self.found.get(origin, ())
 
-    def origins(self, kind: str) -> Iterable[str]:
-        """The terms of a kind."""
-        return [origin for origin in self.found if origin.partition("/")[0] == kind]
+class _Answer:
+    """The rows of all slices of one query by their origin. Most jobs are short beside the period: what is kept of a row
+    is the part that has values.
+    """
+
+    def __init__(self, slices: Sequence[_Slice], size: int) -> None:
+        self._size = size
+        self._found: dict[str, dict[frozenset[tuple[str, str]], list[_Piece]]] = defaultdict(lambda: defaultdict(list))
+        for one in slices:
+            for (origin, labels), piece in one.pieces:
+                self._found[origin][labels].append(piece)
+        self.warnings = tuple(warning for one in slices for warning in one.warnings)
+
+    def rows(self, origin: str) -> Iterator[tuple[Mapping[str, str], FloatArray]]:
+        """The rows of one term of the query: labels, and a value for each step."""
+        for labels, pieces in self._found.get(origin, {}).items():
+            values = np.full(self._size, np.nan)
+            for piece in pieces:
+                piece.into(values)
+            yield dict(labels), values
+
+    @property
+    def origins(self) -> Sequence[str]:
+        """The terms that have rows."""
+        return tuple(self._found)
 
 
 class _Pod:
-    """What is gathered of a pod in coarse steps."""
+    """What is gathered of a pod in coarse steps: peak, used and sampled as in an outline."""
 
-    def __init__(self, name: str, size: int) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.peak: FloatArray = np.full(size, np.nan)
-        self.used: FloatArray = np.full(size, np.nan)
-        self.sampled: FloatArray = np.full(size, np.nan)
+        self._told: dict[str, _Piece] = {}
+
+    def take(self, what: str, values: FloatArray) -> None:
+        """Keep these, or of utilization and the graphics engine the one that says more."""
+        more = np.fmax(self.row(what, len(values)), values)
+        places = np.flatnonzero(~np.isnan(more))
+        if len(places):
+            self._told[what] = _Piece(first=int(places[0]), values=more[places[0] : places[-1] + 1].copy())
+
+    def row(self, what: str, size: int) -> FloatArray:
+        """What is known of all steps."""
+        values, known = np.full(size, np.nan), self._told.get(what)
+        if known is not None:
+            known.into(values)
+        return values
 
     @property
     def extent(self) -> tuple[int, int]:
         """The first and the last step with a sample."""
-        places = np.flatnonzero(~np.isnan(self.sampled))
-        return (int(places[0]), int(places[-1])) if len(places) else (0, 0)
+        known = self._told.get("sampled")
+        return (known.first, known.first + len(known.values) - 1) if known is not None else (0, 0)
 
 
 @dataclass(slots=True)
@@ -468,7 +510,7 @@ def _outline(
     nothing = np.full(grid.size, np.nan)
 
     def total(what: str) -> FloatArray:
-        rows = [getattr(pod, what) for pod in pods.values()]
+        rows = [pod.row(what, grid.size) for pod in pods.values()]
         known = np.any([~np.isnan(row) for row in rows], axis=0) if rows else np.zeros(grid.size, dtype=np.bool_)
         return np.where(known, np.nansum(rows, axis=0), np.nan) if rows else nothing
 
@@ -489,7 +531,7 @@ def _outline(
     return JobOutline(
         identity=identity,
         held=held,
-        peak=np.fmax.reduce([pod.peak for pod in pods.values()]) if pods else nothing,
+        peak=np.fmax.reduce([pod.row("peak", grid.size) for pod in pods.values()]) if pods else nothing,
         used=total("used"),
         sampled=total("sampled"),
         pods=tuple(sorted(ordered, key=lambda pod: (pod.first_seen, pod.rank))),
@@ -508,8 +550,8 @@ def _shared_devices(shared: _Answer, device: Sequence[str], instance: Sequence[s
     return found
 
 
-def _only(rows: Sequence[tuple[Mapping[str, str], FloatArray]], size: int) -> FloatArray:
-    return rows[0][1] if rows else np.full(size, np.nan)
+def _only(rows: Iterator[tuple[Mapping[str, str], FloatArray]], size: int) -> FloatArray:
+    return next((values for _, values in rows), np.full(size, np.nan))
 
 
 __all__ = ["PrometheusPast"]
