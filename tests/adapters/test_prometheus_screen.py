@@ -2,6 +2,7 @@
 doubt.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -256,11 +257,20 @@ async def test_jobs_that_rest_come_before_those_without_samples() -> None:
 
 
 def test_at_most_so_many_windows_and_nobody_judged_by_a_shorter_one() -> None:
-    wanted = {timedelta(minutes=minutes) for minutes in range(10, 31)}
+    wanted = Counter(timedelta(minutes=minutes) for minutes in range(10, 31))
     chosen = _chosen(wanted)
     assert len(chosen) == WINDOWS
     assert max(chosen) == max(wanted)
-    assert _chosen(set(chosen)) == chosen
+    assert _chosen(Counter(chosen)) == chosen
+
+
+def test_owners_with_windows_of_their_own_make_nobody_elses_longer() -> None:
+    """Else twenty who ask for nearly a day would keep all others' GPUs for a day."""
+    usual = {HOUR: 60, timedelta(minutes=30): 40}
+    own = {timedelta(hours=24) - timedelta(minutes=minutes): 1 for minutes in range(20)}
+    chosen = _chosen(Counter(usual | own))
+    assert {*usual, max(own)} < set(chosen)
+    assert len(chosen) == WINDOWS
 
 
 # --------------------------------------------------------------------------------------------------- idle since when

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -121,7 +121,7 @@ class Screening:
         warnings = list(rows.warnings)
         # Thousands of rows: off the loop, which has watches to serve.
         glances = await off_loop(self._glances, rows)
-        windows = _chosen({question.window for question in questions})
+        windows = _chosen(Counter(question.window for question in questions))
         over = [next(window for window in windows if window >= question.window) for question in questions]
         close, put_off = _to_look_at(questions, glances)
         asked = {key: over[place] for place in close for key in questions[place].pods}
@@ -498,12 +498,16 @@ def _works(glance: PodGlance, idle_percent: float) -> bool:
     return False
 
 
-def _chosen(wanted: set[timedelta]) -> list[timedelta]:
-    """At most WINDOWS of the wanted windows, the longest among them, spread evenly."""
+def _chosen(wanted: Counter[timedelta]) -> list[timedelta]:
+    """At most WINDOWS of the wanted windows: the longest, those of many questions, so that a few with windows of their
+    own make nobody else's longer, and others spread evenly.
+    """
     ordered = sorted(wanted)
     if len(ordered) <= WINDOWS:
         return ordered
-    return sorted({ordered[-1 - (place * len(ordered)) // WINDOWS] for place in range(WINDOWS)})
+    chosen = {ordered[-1], *(window for window, number in wanted.items() if number * WINDOWS > wanted.total())}
+    left = WINDOWS - len(chosen)
+    return sorted(chosen | {ordered[-1 - (place * len(ordered)) // (left + 1)] for place in range(1, left + 1)})
 
 
 def _is_shared(times: Iterable[datetime]) -> bool:
