@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from ipaddress import ip_address
 from typing import Any
 
@@ -18,7 +18,7 @@ from stoker.models.dljob import DLJob
 from stoker.models.meta import JUPYTER_ANNOTATION
 from stoker.models.screen import MIN_STEP, MetricsSource, MetricsUnavailable
 from stoker.reclaim import NOBODY, Presence
-from stoker.subjects.series.person import cpus_unseen, cpus_worked_at
+from stoker.reclaim.attendance import as_told, by_cpus
 from stoker.workload import job_facts
 from stoker.workload import pods as pod_status
 from stoker.workload.notebooks import Notebook, literal_token, named
@@ -39,8 +39,6 @@ PATIENCE = 1.0
 METRICS_TIMEOUT = 10.0
 NOTEBOOKS_TIMEOUT = 10.0
 """Seconds for all servers of a job together: its owner chooses how many there are, and how slow."""
-GRID = timedelta(minutes=5)
-"""What happens now is told as of the last five minutes: a status that tells each second would be written each time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,13 +191,11 @@ class Presences:
             where = f"its Jupyter in pod {pod_status.name(pod)}"
             return Presence(unknown=f"{where}: {why} (see annotation {JUPYTER_ANNOTATION})")
         if use.busy is not None:
-            return Presence(last_seen=_told(now, closely.window), how=use.busy)
+            return Presence(last_seen=as_told(now, closely.window), how=use.busy)
         return Presence(last_seen=min(use.last_activity, now), how="its Jupyter was used")
 
     async def _worked(self, metrics: MetricsSource, job: DLJob, pods: Sequence[Object], closely: Closely) -> Presence:
-        """What the CPUs say. That there are no series of them is no trace either way: that the GPUs rest is shown by
-        their own, and a cluster without cAdvisor's metrics would else never get a GPU back.
-        """
+        """What the CPUs say."""
         assert self._manifests is not None
         now = self._clock.now()
         facts = job_facts(job, pods, self._manifests.program(job), child=closely.child, now=now)
@@ -210,15 +206,7 @@ class Presences:
             return Presence(unknown="its CPUs' metrics did not come in time")
         except MetricsUnavailable as unavailable:
             return Presence(unknown=f"its CPUs' metrics can't be read ({unavailable.reason})")
-        seconds = cpus_worked_at(series)
-        if seconds is not None:
-            last = min(datetime.fromtimestamp(seconds, tz=UTC), now)
-            return Presence(last_seen=_told(last, closely.window), how="its CPUs worked")
-        if not series.complete:
-            return Presence(unknown="its CPUs' metrics are a partial answer")
-        if cpus_unseen(series, map(pod_status.name, pods)):
-            return Presence(unknown="its CPUs have no samples for a part of the time")
-        return NOBODY
+        return by_cpus(series, map(pod_status.name, pods), window=closely.window, now=now)
 
 
 def _whereabouts(pod: Mapping[str, Any], notebook: Notebook) -> Server:
@@ -238,12 +226,6 @@ def _whereabouts(pod: Mapping[str, Any], notebook: Notebook) -> Server:
         raise Unreadable("its pod's address is none of a pod")
     token = notebook.token if notebook.token is not None else literal_token(pod)
     return Server(address=address, port=notebook.port, base=notebook.base, token=token, started=started)
-
-
-def _told(last: datetime, window: timedelta) -> datetime:
-    """A time on the grid that holds the job back for half of its window at least; work goes on or is seen again."""
-    grid = min(GRID, window / 2).total_seconds()
-    return datetime.fromtimestamp(last.timestamp() // grid * grid, tz=UTC)
 
 
 def _attended(seen: Sequence[Presence], earliest: datetime) -> bool:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from stoker.catalogue import diagnosis_rules
@@ -14,12 +14,9 @@ from stoker.models.screen import MIN_STEP, MetricsUnavailable, step_for
 from stoker.models.series import JobFacts, JobSeries
 from stoker.models.vocabulary import Action, Category
 from stoker.reclaim import NOBODY, Presence
-from stoker.subjects.series.person import cpus_worked_at
+from stoker.reclaim.attendance import by_cpus
 
 LOG = logging.getLogger(__name__)
-
-TOLD_ON = timedelta(minutes=5)
-"""As the controller tells it (controller.presence), so that a job is held back for as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +79,7 @@ class SeriesExaminer:
     async def _presence(self, facts: JobFacts, window: timedelta, now: datetime) -> Presence:
         """Whether the CPUs of a job that waits for a person did more than wait."""
         series = await self._source.series(facts, now - window, now, MIN_STEP)
-        seconds = cpus_worked_at(series)
-        if seconds is None:
-            return NOBODY if series.complete else Presence(unknown="its CPUs' metrics are a partial answer")
-        grid = min(TOLD_ON, window / 2).total_seconds()
-        last = min(seconds, now.timestamp()) // grid * grid
-        return Presence(last_seen=datetime.fromtimestamp(last, tz=UTC), how="its CPUs worked")
+        return by_cpus(series, (pod.name for pod in facts.pods), window=window, now=now)
 
 
 __all__ = ["Examined", "Examiner", "SeriesExaminer", "SeriesSource"]
