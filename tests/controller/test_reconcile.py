@@ -13,7 +13,7 @@ from stoker.controller.queue import Transient
 from stoker.controller.reconcile import AT_ONCE, LOOK_AGAIN
 from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
 from stoker.models.finding import Finding, rfc3339
-from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from stoker.models.vocabulary import Category, Confidence, Severity, Source, UnknownReason
 from tests.controller.cluster import failing
 from tests.controller.passes import NOW, World
 from tests.workload.building import JOB_UID, job, pod
@@ -256,6 +256,25 @@ async def test_a_reclaim_rests_on_a_late_examination_by_this_process(age: int | 
     assert not world.looks.is_wanted(world.uid)
     assert world.status["reclaim"]["state"] == "Warned"
     assert world.api.objects[JOBS, "team", "bert"]["spec"]["suspend"] is False
+
+
+@pytest.mark.parametrize("warned", [True, False])
+async def test_a_warning_that_stands_while_nothing_is_known_is_pending_all_the_same(*, warned: bool) -> None:
+    """Once more is known the job may be reclaimed at once: nobody may have read meanwhile that nothing is pending."""
+    pending = {"warnedAt": "2026-11-21T11:50:00Z", "deadline": "2026-11-21T12:05:00Z"} if warned else {}
+    state = "Warned" if warned else "Idle"
+    world = World(status={"jobUID": JOB_UID, "phase": "Running", "reclaim": {"state": state, **pending}})
+    world.put_job()
+    world.put_pods(pod())
+    unread = UnknownReason.PROMETHEUS_UNAVAILABLE
+    world.looks.put(
+        world.uid, Look(idleness=Idleness(state=IdlenessState.UNKNOWN, observed_at=NOW, reason=unread, message="down"))
+    )
+    await world.reconcile()
+    assert world.status["reclaim"]["state"] == "Unknown"
+    told = [one for one in world.status["conditions"] if one["type"] == "ReclaimPending" and one["status"] == "True"]
+    assert [one["reason"] for one in told] == (["Unknown"] if warned else [])
+    assert all("2026-11-21T12:05:00Z" in one["message"] for one in told)
 
 
 async def test_a_deleted_job_that_a_finalizer_keeps_is_not_reclaimed_yet() -> None:

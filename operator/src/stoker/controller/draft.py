@@ -135,10 +135,12 @@ class Draft:
 
     def _reclaim_fact(self) -> Fact:
         record = self.record
-        pending = record.state in {ReclaimState.WARNED, ReclaimState.RECLAIMING}
-        if pending and record.deadline is not None:
-            reason = "Idle" if record.state is ReclaimState.WARNED else "Reclaiming"
-            return Fact(type=ConditionType.RECLAIM_PENDING, status=TRUE, reason=reason, message=record.reason)
+        if record.has_warning and record.state is not None:
+            reason, message = "Idle" if record.state is ReclaimState.WARNED else record.state.value, record.reason
+            if record.state is ReclaimState.UNKNOWN and record.deadline is not None:
+                # What was announced holds as soon as more is known, be it right after the deadline.
+                message += f"; the warning stands, its deadline is {rfc3339(record.deadline)}"
+            return Fact(type=ConditionType.RECLAIM_PENDING, status=TRUE, reason=reason, message=message)
         observed = record.state is ReclaimState.IDLE and record.action is ReclaimMode.OBSERVE
         reason = "ObserveOnly" if observed else record.state.value if record.state is not None else "NotLookedAt"
         return Fact(type=ConditionType.RECLAIM_PENDING, status=FALSE, reason=reason, message=record.reason)
