@@ -22,6 +22,7 @@ from stoker.adapters.kubernetes import (
     Object,
     Resource,
 )
+from stoker.controller import manifests
 from stoker.controller.audit import Audit
 from stoker.controller.braking import Brakes
 from stoker.controller.children import Children
@@ -268,6 +269,18 @@ async def test_a_session_that_is_noted_at_the_last_moment_keeps_the_job() -> Non
     with pytest.raises(ConflictError):
         await late.reclaim()
     assert not late.is_suspended
+
+
+async def test_a_program_that_stoker_fails_to_read_may_be_a_service_and_keeps_its_gpus(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fault(_job: DLJob) -> None:
+        raise AssertionError("a fault of ours")
+
+    monkeypatch.setattr(manifests, "program_facts", fault)
+    world = World()
+    await world.reclaim()
+    assert (world.is_suspended, world.state) == (False, "Active")
 
 
 async def test_delete_mode_deletes_the_job() -> None:

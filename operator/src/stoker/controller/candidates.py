@@ -38,7 +38,7 @@ def candidate(
         has_persistent_volume=program.has_persistent_volume,
         serves=program.serves,
         termination_grace=min(map(pod_status.termination_grace, live), default=None),
-        untouchable=_untouchable(job, child),
+        untouchable=_untouchable(job, child, program),
     )
 
 
@@ -47,7 +47,7 @@ def is_of(owned: Object, child: Object) -> bool:
     return any(owner.get("uid") == child["metadata"]["uid"] for owner in owned["metadata"].get("ownerReferences", ()))
 
 
-def _untouchable(job: DLJob, child: Mapping[str, Any]) -> str | None:
+def _untouchable(job: DLJob, child: Mapping[str, Any], program: ProgramFacts) -> str | None:
     """Why reclaim must keep its hands off, whatever the numbers say."""
     if job.metadata.deletion_timestamp is not None:
         return "it is being deleted"
@@ -57,4 +57,6 @@ def _untouchable(job: DLJob, child: Mapping[str, Any]) -> str | None:
         return "its Job has ended"
     if job.spec.suspend or child["spec"].get("suspend"):
         return "it is suspended"
+    if program.is_unread:
+        return "its program can't be read, by a fault of Stoker's, which its log explains"
     return None

@@ -59,9 +59,10 @@ class Manifests:
             try:
                 known = program_facts(job)
             except Exception:
-                # A fault of ours costs one job's diagnosis some detail, not the others their look.
+                # A fault of ours costs one job's diagnosis some detail, not the others their look; and it no GPU, since
+                # what can't be read may be a service.
                 logger.exception("%s/%s: the program can't be read", job.namespace, job.name)
-                known = ProgramFacts(has_persistent_volume=has_persistent_volume(job))
+                known = ProgramFacts(has_persistent_volume=has_persistent_volume(job), is_unread=True)
             self._programs[job.uid] = known
         return known
 

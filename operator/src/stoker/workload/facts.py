@@ -42,6 +42,8 @@ class ProgramFacts:
     """It is a server of models."""
     notebooks: tuple[Notebook, ...] = ()
     """The Jupyter servers that it starts."""
+    is_unread: bool = False
+    """A fault of ours kept it from being read: whether it serves, or starts Jupyter, is not known."""
 
 
 def program_facts(job: DLJob) -> ProgramFacts:
