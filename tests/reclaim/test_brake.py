@@ -99,6 +99,27 @@ def test_it_stays_on_over_the_window_and_a_restart_and_lets_go_when_the_jobs_wor
     assert not night.brake.message
 
 
+def test_once_the_gpus_work_again_what_metrics_showed_before_is_doubted_over_a_restart() -> None:
+    night = Night()
+    night.see("abcdefgh")
+    assert night.see(rests="abcdefgh")
+    assert night.brake.doubted_until is None
+    assert not night.see("abcdefg", "h", later=WINDOW)
+    ended = night.now
+    night.restart()
+    night.see("abcdefg", "h")
+    assert night.brake.doubted_until == ended
+
+
+def test_who_says_that_the_jobs_are_idle_indeed_doubts_no_metrics() -> None:
+    night = Night()
+    night.see("abcdefgh")
+    assert night.see(rests="abcdefgh")
+    night.release = "they are idle indeed"
+    assert not night.see(rests="abcdefgh")
+    assert night.brake.doubted_until is None
+
+
 def test_an_outage_that_is_half_over_is_not_over() -> None:
     night = Night()
     night.see("abcdefghij")

@@ -503,3 +503,15 @@ def test_ten_thousand_jobs_that_are_not_concerned_are_not_written_to_when_a_poli
         changed = with_reclaim(idle_after=timedelta(minutes=10 * generation))
         after = look(job=job, idle=idle, policy=replace(changed, revision=f"default@{generation}"), record=record)
         assert (after.record, after.notices) == (record, ())
+
+
+def test_rest_counts_from_when_metrics_are_to_be_trusted_again() -> None:
+    assert look().step is Step.NONE
+    assert look().record.state is ReclaimState.WARNED
+    ended = Circumstances(doubted_until=NOW - timedelta(minutes=59))
+    early = look(around=ended)
+    assert early.record.state is ReclaimState.IDLE
+    assert early.until == NOW + timedelta(minutes=1)
+    assert look(around=ended, record=WARNED).record.state is ReclaimState.IDLE, "a warning rested on those metrics"
+    older = Circumstances(doubted_until=NOW - timedelta(minutes=60))
+    assert look(around=older).record.state is ReclaimState.WARNED

@@ -43,14 +43,23 @@ class Brakes:
 
     def obstruction(self, policy: str) -> Obstruction | None:
         """Why nothing is reclaimed under the policy of that name."""
-        brake = self._brakes.get(policy)
-        if brake is None:
-            raw = self._store.policies.get(Key("", policy))
-            brake = _read(raw, self._clock.now()) if raw is not None else None
+        brake = self._of(policy)
         if brake is None or brake.since is None:
             return None
         reason = f"reclaim is stopped under the policy {policy} since {rfc3339(brake.since)}: {brake.message}"
         return Obstruction(reason=reason, change=how_to_release(policy))
+
+    def doubted_until(self, policy: str) -> datetime | None:
+        """Until when the metrics of the jobs under that policy were doubted last, by the brake that has let go."""
+        brake = self._of(policy)
+        return brake.doubted_until if brake is not None else None
+
+    def _of(self, policy: str) -> Brake | None:
+        brake = self._brakes.get(policy)
+        if brake is None:
+            raw = self._store.policies.get(Key("", policy))
+            brake = _read(raw, self._clock.now()) if raw is not None else None
+        return brake
 
     async def look(self, seen: Iterable[tuple[EffectivePolicy, Sighting]]) -> None:
         """Take one look at all jobs that hold GPUs, each with the policy that it is under. Raises nothing for what

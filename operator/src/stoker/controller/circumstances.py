@@ -124,6 +124,7 @@ class ClusterSurroundings:
         name = policy.counts_in
         if name is None:
             return calm
+        calm = replace(calm, doubted_until=self._brakes.doubted_until(name))
         now = self._clock.now()
         claim = self._claim(job, record, policy)
         brake = self._brakes.obstruction(name)

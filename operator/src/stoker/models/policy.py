@@ -531,6 +531,8 @@ class UtilizationPolicyStatus(ApiModel):
     """
     brake: BrakeStatus | None = None
     """Why nothing is reclaimed under the policy; absent while reclaim may go on."""
+    metrics_doubted_until: Time | None = None
+    """When the brake let go last because the GPUs worked again: what metrics showed before proves no rest."""
     handled_release: str | None = None
     """The last value of the annotation stoker.dev/release-brake that was acted upon."""
     last_digest: Time | None = None

@@ -70,14 +70,18 @@ class Last:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brake:
-    """The brake of one policy. `rests`, `since`, `message` and `handled_release` outlive the process in the policy's
-    status; `known`, by the jobs' uids, does not.
+    """The brake of one policy. `known`, by the jobs' uids, does not outlive the process; all else does, in the policy's
+    status.
     """
 
     rests: tuple[Rest, ...] = ()
     since: datetime | None = None
     message: str = ""
     handled_release: str | None = None
+    doubted_until: datetime | None = None
+    """When it let go last though nobody had said that the jobs were idle indeed. An outage that wrote zeros stays in the
+    window after its end: who worked in it and rests since seems to have rested since it began.
+    """
     known: Mapping[str, Last] = field(default_factory=dict)
 
     @property
@@ -95,6 +99,7 @@ class Brake:
             since=status.brake.since if status.brake is not None else None,
             message=status.brake.message if status.brake is not None else "",
             handled_release=status.handled_release,
+            doubted_until=status.metrics_doubted_until,
         )
 
     def to_status(self) -> dict[str, object]:
@@ -104,6 +109,7 @@ class Brake:
             "recentIdle": [one.to_status() for one in self.rests[-MAX_RECENT_IDLE:]],
             "brake": brake,
             "handledRelease": self.handled_release,
+            "metricsDoubtedUntil": rfc3339(self.doubted_until) if self.doubted_until is not None else None,
         }
 
 
@@ -145,9 +151,18 @@ def after(
             f"{len(counted)} jobs with {quiet} of {active + quiet} active GPUs turned idle within"
             f" {format_duration(window)}: it looks like an outage of the metrics"
         )
+    doubted_until = brake.doubted_until
     if not stops:
+        doubted_until = now if since is not None else doubted_until
         since, message = None, ""
-    return Brake(rests=rests, since=since, message=message, handled_release=handled, known=known)
+    return Brake(
+        rests=rests,
+        since=since,
+        message=message,
+        handled_release=handled,
+        doubted_until=doubted_until,
+        known=known,
+    )
 
 
 def _rests(brake: Brake, seen: Mapping[str, Sighting], now: datetime) -> tuple[Rest, ...]:

@@ -82,13 +82,15 @@ class Circumstances:
     """What the rest of the cluster says to a reclaim, each None while it has no objection.
 
     `brake`: too much turned idle at once. `pressure`: nobody waits for these GPUs, asked only where the policy reclaims
-    on pressure. `bounds`: enough was reclaimed lately, or others come first.
+    on pressure. `bounds`: enough was reclaimed lately, or others come first. `doubted_until`: what the metrics showed
+    before proves no rest.
     """
 
     minimum_warning_grace: timedelta = MINIMUM_WARNING_GRACE
     brake: Obstruction | None = None
     pressure: Obstruction | None = None
     bounds: Obstruction | None = None
+    doubted_until: datetime | None = None
 
 
 CALM = Circumstances()

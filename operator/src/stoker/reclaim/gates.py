@@ -61,11 +61,15 @@ class Case:
 
     @property
     def idle_since(self) -> datetime | None:
-        """Since when all its GPUs rest; None where they don't, or where that is not known of these containers."""
+        """Since when all its GPUs rest, as far as metrics can be trusted; None where they don't, or where that is not
+        known of these containers.
+        """
         looked, start = self.idleness, self.job.last_start
         if looked.state is not IdlenessState.IDLE or looked.pod_uids != self.job.pod_uids:
             return None
-        return None if looked.since is None or start is None else max(looked.since, start)
+        if looked.since is None or start is None:
+            return None
+        return max(looked.since, start, self.around.doubted_until or start)
 
     @property
     def warning_stands(self) -> bool:

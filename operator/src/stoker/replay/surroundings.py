@@ -85,6 +85,7 @@ class Surroundings:
         return Circumstances(
             minimum_warning_grace=self._grace,
             brake=Obstruction(reason=brake.message) if brake.is_on else None,
+            doubted_until=brake.doubted_until,
             bounds=bounds,
         )
 
