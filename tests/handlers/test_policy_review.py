@@ -200,6 +200,15 @@ async def test_a_stored_policy_that_is_no_longer_valid_can_still_be_labelled_but
             "can select nothing: what it demands of the label tier contradicts",
         ),
         (
+            {
+                "reclaim": {
+                    "classes": [{"name": "a", "jobSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}]
+                }
+            },
+            "spec.reclaim.classes[0].jobSelector.matchExpressions[0].values",
+            "",
+        ),
+        (
             {"images": [{"name": "ours", "kind": "cuda", "repositories": ["hub:5000/ml/*", "hub/ml/torch:2.9"]}]},
             "spec.images[0].repositories[1]",
             "'hub/ml/torch:2.9': must be a repository without scheme, tag or digest",
@@ -270,6 +279,21 @@ async def test_a_contradiction_that_is_stored_is_warned_of_and_does_not_lock_the
         (
             {"reclaim": {"warningGrace": "2m"}},
             "spec.reclaim.warningGrace: '2m' is less than the operator allows: 5m counts",
+        ),
+        (
+            {"reclaim": {"classes": [{"name": "a", "jobTypes": ["Training"], "warningGrace": "1m"}]}},
+            "spec.reclaim.classes[0].warningGrace: '1m' is less than the operator allows: 5m counts",
+        ),
+        (
+            {
+                "reclaim": {
+                    "classes": [
+                        {"name": "most", "jobTypes": ["Training", "Interactive"]},
+                        {"name": "low", "jobTypes": ["Training"], "priorityClasses": ["batch-low"]},
+                    ]
+                }
+            },
+            "spec.reclaim.classes[1]: 'most' comes first and has all of its jobs: 'low' is no job's class",
         ),
         (
             {"reclaim": {"mode": "Delete", "massIdleBrake": {"minJobs": 2}}},

@@ -20,6 +20,7 @@ from stoker.models.policy import (
     BASE,
     EffectivePolicy,
     Exemption,
+    ReclaimClass,
     UtilizationPolicy,
     combined,
     format_duration,
@@ -133,6 +134,10 @@ class _Review:
         base = [] if self._is_base else [one for one in others if one.name == BASE]
         self._effective: EffectivePolicy = combined([*base, policy], {})
 
+    @property
+    def _classes(self) -> tuple[ReclaimClass, ...]:
+        return (self._spec.reclaim.classes or ()) if self._spec.reclaim is not None else ()
+
     # -------------------------------------------------------------------------------------------------- contradictions
 
     def contradictions(self) -> Iterator[Violation]:
@@ -166,6 +171,8 @@ class _Review:
             path = f"spec.exemptions[{index}]"
             yield from _selector_contradictions(f"{path}.namespaceSelector", exemption.namespace_selector, within=own)
             yield from _selector_contradictions(f"{path}.jobSelector", exemption.job_selector)
+        for index, one in enumerate(self._classes):
+            yield from _selector_contradictions(f"spec.reclaim.classes[{index}].jobSelector", one.job_selector)
         if self._spec.trusted_job_types is not None:
             trusted = self._spec.trusted_job_types.namespace_selector
             yield from _selector_contradictions("spec.trustedJobTypes.namespaceSelector", trusted)
@@ -257,9 +264,19 @@ class _Review:
         if own is None:
             return
         floor = self._surroundings.minimum_warning_grace
-        if own.warning_grace is not None and effective.warning_grace < floor:
-            message = f"{own.warning_grace!r} is less than the operator allows: {format_duration(floor)} counts"
-            yield _remark(RemarkReason.NO_EFFECT, "spec.reclaim.warningGrace", message)
+        graces = [("spec.reclaim.warningGrace", own.warning_grace)]
+        graces += [
+            (f"spec.reclaim.classes[{i}].warningGrace", one.warning_grace) for i, one in enumerate(self._classes)
+        ]
+        for path, text in graces:
+            if text is not None and parse_duration(text) < floor:
+                message = f"{text!r} is less than the operator allows: {format_duration(floor)} counts"
+                yield _remark(RemarkReason.NO_EFFECT, path, message)
+        for index, one in enumerate(self._classes):
+            first = next((other for other in self._classes[:index] if other.includes(one)), None)
+            if first is not None:
+                message = f"{first.name!r} comes first and has all of its jobs: {one.name!r} is no job's class"
+                yield _remark(RemarkReason.NO_EFFECT, f"spec.reclaim.classes[{index}]", message)
         if effective.mode is ReclaimMode.OBSERVE:
             return
         if own.window is not None and effective.window > LONG_WINDOW:

@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from stoker.models.duration import Between, format_duration, parse_duration
 from stoker.models.image import ImageKind, ImagePattern
 from stoker.models.meta import (
+    EVERYTHING,
     Boolean,
     Conditions,
     Integer,
@@ -272,6 +273,17 @@ class ReclaimClass(ApiModel):
             and (not self.priority_classes or job.priority_class in self.priority_classes)
             and (self.job_selector is None or matches(self.job_selector, job.labels))
             and (not self.gpu_products or job.gpu_product in self.gpu_products)
+        )
+
+    def includes(self, other: "ReclaimClass") -> bool:
+        """Whether every job of another class certainly belongs to this one, too."""
+        lists = (
+            (self.job_types, other.job_types),
+            (self.priority_classes, other.priority_classes),
+            (self.gpu_products, other.gpu_products),
+        )
+        return self.job_selector in (None, EVERYTHING, other.job_selector) and all(
+            not mine or (theirs and set(theirs) <= set(mine)) for mine, theirs in lists
         )
 
 
