@@ -81,7 +81,7 @@ def diagnose(
 ) -> None:
     """Say why running or recorded jobs use their GPUs badly.
 
-    T is a time such as 2026-11-21T18:00:00Z, seconds since the epoch, or a time ago such as -2h.
+    T is a time such as 2026-11-21T18:00:00Z, seconds since the epoch, or a time ago such as 2h or 7d.
 
     The exit code is 0 where nothing is found, 1 for findings, 2 for what can't be read or reached.
     """

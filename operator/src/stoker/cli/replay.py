@@ -5,12 +5,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from stoker.cli.duration import DURATION
-from stoker.cli.moment import MOMENT, parse_moment
+from stoker.cli.moment import MOMENT
 from stoker.cli.prometheus_options import prometheus_options
 from stoker.cli.terminal import EXIT_USAGE, screen, write
 from stoker.models.prometheus_access import PrometheusAccess
@@ -33,22 +33,6 @@ LEAD = timedelta(minutes=30)
 NO_PICTURES = "the page needs matplotlib and jinja2: pip install 'stoker[report]' (text and json need neither)"
 
 
-class Since(click.ParamType[datetime]):
-    """A point in time, or how long ago it was: `30d` as well as `-30d`."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        if isinstance(value, datetime):
-            return value
-        now = datetime.now(UTC)
-        text = str(value)
-        try:
-            return parse_moment(text if text.startswith("-") or not text[-1:].isalpha() else f"-{text}", now)
-        except ValueError:
-            return MOMENT.convert(text, param, ctx)
-
-
 @click.command(
     short_help="Say what a policy would have reclaimed.",
     context_settings={"default_map": {"prometheus_timeout": QUERY_TIMEOUT}},
@@ -61,7 +45,7 @@ class Since(click.ParamType[datetime]):
     metavar="FILE",
     help="UtilizationPolicies to replay, and Namespaces whose labels they ask for. May be repeated.",
 )
-@click.option("--since", "start", metavar="T", type=Since(), default="30d", show_default=True, help="From when on.")
+@click.option("--since", "start", metavar="T", type=MOMENT, default="30d", show_default=True, help="From when on.")
 @click.option("--to", "end", metavar="T", type=MOMENT, help="Until when. [default: now]")
 @click.option("-n", "--namespace", "namespaces", multiple=True, help="Only this one; may be repeated. [default: all]")
 @click.option("--mode", type=click.Choice(("Suspend", "Delete")), help="Replay as if the policies' mode were this one.")
@@ -103,7 +87,7 @@ def replay(
     Prometheus alone is asked, so that deleted jobs count too, and the cluster is not touched. The decisions are the
     controller's own. What had to be assumed is listed.
 
-    T is a time such as 2026-11-21T18:00:00Z, seconds since the epoch, or a time ago such as 30d or -2h.
+    T is a time such as 2026-11-21T18:00:00Z, seconds since the epoch, or a time ago such as 30d or 12h.
     """
     from stoker.cli.manifests import InputError
     from stoker.cli.policies import load

@@ -56,7 +56,7 @@ def report(
     Deleted jobs count too, as Prometheus alone is asked. Where the cluster answers as well, the changes that its jobs'
     findings propose are shown with their numbers.
 
-    T is a time such as 2026-11-21T18:00:00Z, seconds since the epoch, or a time ago such as -2h.
+    T is a time such as 2026-11-21T18:00:00Z, seconds since the epoch, or a time ago such as 2h or 7d.
     """
     from stoker.models.screen import MetricsUnavailable
 

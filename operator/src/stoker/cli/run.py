@@ -17,7 +17,10 @@ from stoker.models.prometheus_access import PrometheusAccess
 def run(log_level: str) -> None:
     """Run a part of the operator in the cluster that $KUBECONFIG or the pod's service account leads to."""
     logging.basicConfig(
-        level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
+        level=log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        datefmt="%Y-%m-%dT%H:%M:%S%z",
+        stream=sys.stderr,
     )
     # The audit is JSON alone, on the other stream: whoever collects it need not tell it from text.
     audit = logging.getLogger("stoker.audit")
