@@ -141,6 +141,25 @@ def test_of_conditions_that_only_the_controller_can_ask_nothing_is_pretended(clu
     assert answer["reason"] == "idle; five were reclaimed lately"
 
 
+def test_the_deadline_is_the_controllers_whatever_floor_it_keeps_under_warnings(cluster: Cluster) -> None:
+    cluster.put(**{**WARNED, "warnedAt": ago(1), "deadline": ago(-1)})
+    cluster.policy(reclaim={"mode": "Suspend", "warningGrace": "2m"})
+    assert document()["nextDeadline"] == ago(-1)
+
+
+def test_a_job_that_is_over_is_not_called_active(cluster: Cluster) -> None:
+    cluster.put(state="Active", reason="its Job has ended")
+    cluster.objects[DLJOBS, "team", "bert"]["status"]["phase"] = "Succeeded"
+    assert run().stdout.startswith("team/bert  Succeeded\n")
+
+
+def test_where_metrics_are_unknown_nothing_is_said_of_the_gpus(cluster: Cluster) -> None:
+    cluster.put(idle={**BUSY, "status": "Unknown", "reason": "PrometheusUnavailable"}, **WARNED)
+    answer = document()
+    assert (answer["decisive"], answer["change"]) == ("metrics-known", None)
+    assert (holds(answer)["pods-ready"], holds(answer)["all-idle"]) == (None, None)
+
+
 def test_a_job_under_a_policy_that_observes_is_told_what_would_happen(cluster: Cluster) -> None:
     cluster.put(mode="Observe", state="Idle", action="Observe", idleSince=ago(180), reason="would be reclaimed")
     answer = document()
@@ -151,7 +170,9 @@ def test_a_busy_job_says_which_gpu_works(cluster: Cluster) -> None:
     cluster.put(idle=BUSY, state="Active", reason="its GPUs work")
     answer = document()
     assert (answer["decisive"], answer["idle"]["state"]) == ("all-idle", "Active")
-    assert answer["change"] == BUSY["message"]
+    assert (answer["idle"]["message"], answer["change"]) == (BUSY["message"], None), "what is so is no advice"
+    cause = next(one for one in answer["conditions"] if one["name"] == "cause")
+    assert "idle" not in (cause["reason"] or ""), "of a busy job"
     assert holds(answer)["idle-long-enough"] is None
 
 
@@ -189,6 +210,7 @@ def test_a_brake_is_read_from_the_policy(cluster: Cluster) -> None:
     brake = {"since": ago(2), "message": "40 of 60 GPUs turned idle at once"}
     cluster.objects[POLICIES, None, "default"]["status"] = {"brake": brake}
     answer = document()
+    assert "release-brake" in answer["change"]
     assert answer["decisive"] == "brake-off"
     assert any("40 of 60" in (one["reason"] or "") for one in answer["conditions"])
 
@@ -211,8 +233,11 @@ def test_of_policies_that_may_not_be_read_nothing_is_pretended(cluster: Cluster)
             raise ForbiddenError("list", code=403, reason="Forbidden")
 
     cluster.before = refuse
+    cluster.put(**{**WARNED, "idleSince": ago(40)})  # less than the built-in idleAfter, which is not the policy's
     answer = document()
     assert (answer["decisive"], answer["nextDeadline"]) == ("grace-over", ago(-10)), "by what the record says"
+    assert holds(answer)["idle-long-enough"] is None
+    assert "may not be read" in run().stdout
     consent = [one for one in answer["conditions"] if one["question"] == Stage.CONSENT]
     assert {(one["holds"], one["reason"]) for one in consent} == {(None, "the policies may not be read")}
     assert any("may not be read" in note for note in answer["notes"])

@@ -99,6 +99,12 @@ def test_where_there_is_nothing_to_resume_nothing_is_written(state: str | None, 
     assert not cluster.annotations()
 
 
+def test_a_job_that_its_owner_has_suspended_is_started_by_its_spec(cluster: Cluster) -> None:
+    cluster.add(state="Active", phase="Suspended", suspend=True)
+    assert "not by reclaim: set spec.suspend to false" in run("resume", "bert").output
+    assert not cluster.annotations()
+
+
 def test_who_asks_twice_is_told_so_and_asks_once(cluster: Cluster) -> None:
     cluster.answers = False
     cluster.add(state="Reclaimed", action="Suspend")
@@ -142,6 +148,13 @@ def test_the_policys_bound_is_told_as_the_controller_says_it(cluster: Cluster) -
     answer = run("snooze", "bert", "--for", "200h")
     assert "you asked for" in answer.output
     assert "allows no more" in answer.output
+
+
+def test_a_policy_without_snoozes_promises_nothing(cluster: Cluster) -> None:
+    cluster.longest = timedelta(0)
+    cluster.add(state="Idle")
+    answer = run("snooze", "bert", "--for", "2h")
+    assert (answer.exit_code, answer.stdout, "reclaim.maxSnooze" in answer.stderr) == (1, "", True)
 
 
 def test_without_the_controllers_answer_no_more_is_promised_than_is_known(cluster: Cluster) -> None:

@@ -115,6 +115,8 @@ def resumption_of(raw: Mapping[str, Any]) -> str:
         return f"resumes{ending}; its script starts anew"
     if state == "Warned" or "deadline" in record:
         return "will not be reclaimed for a while: the warning is taken back, and the policy's cooldown begins"
+    if raw["spec"].get("suspend"):
+        return "is suspended, and not by reclaim: set spec.suspend to false to start it"
     return "is not reclaimed: there is nothing to resume"
 
 
@@ -177,6 +179,8 @@ async def _snooze(api: "KubernetesApi", namespace: str, name: str, until: dateti
     if heard is None:
         return f"is not reclaimed before {asked}, or the bound of its policy {_silent(namespace, name)}"
     granted = _record(heard).get("snoozedUntil", asked)
+    if granted != asked and datetime.fromisoformat(granted) <= datetime.now(UTC):
+        raise RefusedError("its policy does not let owners put a reclaim off (reclaim.maxSnooze)")
     if granted != asked:
         return f"is not reclaimed before {granted}; you asked for {asked}, and its policy allows no more at a time"
     return f"is not reclaimed before {granted}"

@@ -46,8 +46,7 @@ class Brakes:
         brake = self._of(policy)
         if brake is None or brake.since is None:
             return None
-        reason = f"reclaim is stopped under the policy {policy} since {rfc3339(brake.since)}: {brake.message}"
-        return Obstruction(reason=reason, change=how_to_release(policy))
+        return stopped(policy, brake.since, brake.message)
 
     def doubted_until(self, policy: str) -> datetime | None:
         """Until when the metrics of the jobs under that policy were doubted last, by the brake that has let go."""
@@ -115,11 +114,14 @@ class Brakes:
         episode = rfc3339(brake.since or before.since or self._clock.now())
         if brake.is_on:
             reason, at_rest = NoticeReason.BRAKED, brake.rests
-            message = f"{brake.message}. Nothing is reclaimed under the policy. If it is right: {how_to_release(name)}"
+            message = (
+                f"{brake.message}. Nothing is reclaimed under the policy."
+                f" If the jobs are idle indeed: {how_to_release(name)}"
+            )
         else:
             reason, at_rest = NoticeReason.RELEASED, before.rests
             asked = brake.handled_release != before.handled_release
-            why = "as its annotation asks for" if asked else "the GPUs work again, or their jobs are gone"
+            why = "its annotation asks for that" if asked else "the GPUs work again, or their jobs are gone"
             message = f"Jobs may be reclaimed under the policy again: {why}."
         logger.warning("UtilizationPolicy %s: %s", name, message)
         self._audit.of_policy(name, reason, message, {"jobsAtRest": len(at_rest), "stoppedAt": episode})
@@ -132,6 +134,12 @@ class Brakes:
             episode=episode,
         )
         await self._events.record(raw, event)
+
+
+def stopped(policy: str, since: datetime, message: str) -> Obstruction:
+    """What holds back the jobs of a policy whose brake is on."""
+    reason = f"reclaim is stopped under the policy {policy} since {rfc3339(since)}: {message}"
+    return Obstruction(reason=reason, change=f"if the jobs are idle indeed: {how_to_release(policy)}")
 
 
 def how_to_release(policy: str) -> str:
@@ -154,7 +162,7 @@ def _status(raw: Mapping[str, Any], brake: Brake, now: datetime) -> dict[str, An
     kind = PolicyConditionType.RECLAIM_STOPPED
     facts = []
     if brake.is_on:
-        message = f"{brake.message}; to go on: {how_to_release(raw['metadata']['name'])}"
+        message = f"{brake.message}; if the jobs are idle indeed: {how_to_release(raw['metadata']['name'])}"
         facts.append(Fact(type=kind, status=TRUE, reason="MassIdle", message=message))
     elif any(condition["type"] == kind for condition in before):
         facts.append(Fact(type=kind, status=FALSE, reason="GoesOn"))

@@ -17,23 +17,23 @@ LATEST = timedelta(hours=24)
 
 WARNED = {
     ReclaimMode.SUSPEND: (
-        "All {gpus} GPUs of the job {job} in {namespace} are idle since {idleSince} ({cause}).\n"
-        "Unless they work again, it will be suspended at {deadline}: its pods end, its objects and volumes stay.\n"
+        "The job {job} in {namespace} has left all its GPUs ({gpus}) idle since {idleSince} ({cause}).\n"
+        "Unless one works again, it will be suspended at {deadline}: its pods end, its objects and volumes stay.\n"
         "To put that off: {command}"
     ),
     ReclaimMode.DELETE: (
-        "All {gpus} GPUs of the job {job} in {namespace} are idle since {idleSince} ({cause}).\n"
-        "Unless they work again, it will be ended for good at {deadline}.\n"
+        "The job {job} in {namespace} has left all its GPUs ({gpus}) idle since {idleSince} ({cause}).\n"
+        "Unless one works again, it will be ended for good at {deadline}.\n"
         "To put that off: {command}"
     ),
 }
 RECLAIMED = {
     ReclaimMode.SUSPEND: (
-        "The {gpus} GPUs of the job {job} in {namespace} were given back: idle since {idleSince} ({cause}).\n"
+        "The GPUs ({gpus}) of the job {job} in {namespace} were given back: idle since {idleSince} ({cause}).\n"
         "The job is suspended. To bring it back, from the start of its script: {command}"
     ),
     ReclaimMode.DELETE: (
-        "The {gpus} GPUs of the job {job} in {namespace} were given back: idle since {idleSince} ({cause}).\n"
+        "The GPUs ({gpus}) of the job {job} in {namespace} were given back: idle since {idleSince} ({cause}).\n"
         "The job was ended for good. What is known of it: {command}"
     ),
 }

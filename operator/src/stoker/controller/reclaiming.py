@@ -311,7 +311,7 @@ def freed(
     if child is not None and not child["spec"].get("suspend"):
         return replace(record, reason="its GPUs are free when Kueue has suspended its Job and its pods have ended")
     if left := still_ending(child, pods):
-        return replace(record, reason=f"its GPUs are free when {count(left, 'pod')} have ended")
+        return replace(record, reason=f"waiting for {count(left, 'pod')} to end, which frees its GPUs")
     return deed(record, now)
 
 
@@ -331,7 +331,7 @@ def deed_notice(job: DLJob, record: Record) -> Notice:
         "" if record.action is ReclaimMode.DELETE else f" Bring it back: stoker resume {job.name} -n {job.namespace}."
     )
     since = rfc3339(record.idle_since) if record.idle_since is not None else "unknown"
-    message = f"The {job.gpus} GPUs of the job were given back: idle since {since}.{back}"
+    message = f"The GPUs of the job ({job.gpus}) were given back: idle since {since}.{back}"
     episode = rfc3339(record.warned_at) if record.warned_at is not None else "reclaimed"
     numbers = {"gpus": job.gpus, "action": record.action.value if record.action is not None else "unknown"}
     return Notice(reason=NoticeReason.RECLAIMED, message=message, episode=episode, numbers=numbers)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from stoker.models.diagnosis import Idleness
-from stoker.models.finding import Finding, rfc3339
+from stoker.models.finding import rfc3339
 from stoker.models.policy import EffectivePolicy
 from stoker.models.vocabulary import ReclaimMode, ReclaimState
 from stoker.reclaim.candidate import CALM, Candidate, Circumstances
@@ -148,7 +148,7 @@ def _left_alone(case: Case, hold: Hold) -> Decision:
             record, reason=f"would be reclaimed ({cause.category}, idle since {rfc3339(since)}); {hold.reason}"
         )
         message = (
-            f"All GPUs of the job are idle since {rfc3339(since)} ({_because(cause)})."
+            f"The job has left all its GPUs ({case.job.gpus}) idle since {rfc3339(since)} ({cause.category})."
             f" It would be warned and then reclaimed; {hold.reason}."
         )
         if not (told and same) or case.record.has_warning:
@@ -168,7 +168,7 @@ def _warn(case: Case) -> Decision:
     record = replace(
         case.record,
         state=after(case.record.state, Outcome.WARN),
-        reason=announced(deadline),
+        reason=announced(deadline, mode),
         rule=cause.rule,
         idle_since=since,
         warned_at=warned_at,
@@ -180,9 +180,9 @@ def _warn(case: Case) -> Decision:
     )
     record = record.remembering(case.now, f"warned: {_grounds(case)}, deadline {rfc3339(deadline)}")
     message = (
-        f"All {job.gpus} GPUs of the job are idle since {rfc3339(since)} ({_because(cause)})."
-        f" Unless they work again it will be {does} at {rfc3339(deadline)}."
-        " To keep it: stoker snooze, or let the job end."
+        f"The job has left all its GPUs ({job.gpus}) idle since {rfc3339(since)} ({cause.category})."
+        f" Unless a GPU works again it will be {does} at {rfc3339(deadline)}."
+        " To put that off: stoker snooze."
     )
     notice = _notice(case, NoticeReason.WARNED, message, rfc3339(warned_at), deadline=rfc3339(deadline))
     return Decision(record=record, notices=(notice,))
@@ -221,8 +221,3 @@ def _notice(case: Case, reason: NoticeReason, message: str, episode: str, **more
     if case.idleness.coverage_percent is not None:
         numbers["coveragePercent"] = case.idleness.coverage_percent
     return Notice(reason=reason, message=message, episode=episode, numbers=numbers)
-
-
-def _because(cause: Finding) -> str:
-    """The cause, to stand in brackets."""
-    return f"{cause.category}: {cause.detail.rstrip('.')}"

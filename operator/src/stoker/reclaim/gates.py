@@ -144,6 +144,14 @@ def _rests(case: Case) -> bool:
     return case.idleness.state is IdlenessState.IDLE
 
 
+def _is_known(case: Case) -> bool:
+    return case.idleness.state is not IdlenessState.UNKNOWN
+
+
+def _runs(case: Case) -> bool:
+    return case.idleness.state in {IdlenessState.IDLE, IdlenessState.ACTIVE}
+
+
 def _rests_since(case: Case) -> bool:
     return case.idle_since is not None
 
@@ -224,7 +232,7 @@ def _snoozed(case: Case) -> Hold | None:
         outcome=Outcome.SNOOZED,
         reason=f"put off by its owner until {rfc3339(until)}{why}",
         until=until,
-        change="remove the annotation stoker.dev/snooze-until",
+        change="stoker snooze --cancel, or remove the annotation stoker.dev/snooze-until",
     )
 
 
@@ -237,22 +245,21 @@ def _known(case: Case) -> Hold | None:
     if idleness.state is not IdlenessState.UNKNOWN:
         return None
     reason = f"the metrics say nothing ({idleness.reason or 'no samples'}): see condition Idle"
-    return Hold(outcome=Outcome.UNKNOWN, reason=reason, change=idleness.message)
+    return Hold(outcome=Outcome.UNKNOWN, reason=reason)
 
 
-@_gate("pods-ready", Stage.REST, "all its pods are ready")
+@_gate("pods-ready", Stage.REST, "all its pods are ready", asked=_is_known)
 def _ready(case: Case) -> Hold | None:
     if case.idleness.state is not IdlenessState.WAITING:
         return None
-    return Hold(outcome=Outcome.WORKS, reason="not all its pods are ready: it waits", change=case.idleness.message)
+    return Hold(outcome=Outcome.WORKS, reason="not all its pods are ready: it waits")
 
 
-@_gate("all-idle", Stage.REST, "every signal of every GPU stands at its idle level")
+@_gate("all-idle", Stage.REST, "every signal of every GPU stands at its idle level", asked=_runs)
 def _idle(case: Case) -> Hold | None:
     if case.idleness.state is not IdlenessState.ACTIVE:
         return None
-    reason = "its GPUs work, or have not been idle for long enough"
-    return Hold(outcome=Outcome.WORKS, reason=reason, change=case.idleness.message)
+    return Hold(outcome=Outcome.WORKS, reason="its GPUs work, or have not been idle for long enough")
 
 
 @_gate("look-fresh", Stage.REST, "the metrics were looked at just now", asked=_rests)
@@ -328,9 +335,8 @@ def _caused(case: Case) -> Hold | None:
         return None
     doubts = (_doubt(one, case.job, case.policy, case.now) for one in _suspects(case.job))
     why = next((doubt for doubt in doubts if doubt is not None), None)
-    if why is not None:
-        return replace(why, reason=f"idle, and only reported: {why.reason}")
-    return Hold(outcome=Outcome.RESTS, reason="idle, and only reported: no finding says that nobody needs its GPUs")
+    why = why or Hold(outcome=Outcome.RESTS, reason="no finding says that nobody needs its GPUs")
+    return replace(why, reason=f"idle, and only reported: {why.reason}") if _rests(case) else why
 
 
 # ----------------------------------------------------------------------------------------- may something be done to it?
@@ -392,7 +398,7 @@ def _brake_off(case: Case) -> Hold | None:
 
 @_gate("warned", Stage.WARNING, "its owner is warned")
 def _warned(case: Case) -> Hold | None:
-    return None if case.warning_stands else Hold(outcome=Outcome.WARN, reason="it is warned first")
+    return None if case.warning_stands else Hold(outcome=Outcome.WARN, reason="not yet, and a warning comes first")
 
 
 @_gate("grace-over", Stage.DEED, "the warning's grace is over", asked=_is_warned)
@@ -404,7 +410,7 @@ def _deadline_passed(case: Case) -> Hold | None:
         return None
     return Hold(
         outcome=Outcome.HELD,
-        reason=announced(deadline),
+        reason=announced(deadline, case.settings.mode),
         until=deadline,
         change="use its GPUs, stoker snooze, or let the job end",
     )
@@ -436,9 +442,10 @@ def _obstructed(by: Obstruction | None, outcome: Outcome) -> Hold | None:
     return Hold(outcome=outcome, reason=f"idle; {by.reason}{until}", until=by.until, change=by.change)
 
 
-def announced(deadline: datetime) -> str:
+def announced(deadline: datetime, mode: ReclaimMode) -> str:
     """What a warned job is told while its grace lasts."""
-    return f"idle; will be reclaimed at {rfc3339(deadline)} unless its GPUs work again"
+    does = "deleted for good" if mode is ReclaimMode.DELETE else "reclaimed"
+    return f"idle; will be {does} at {rfc3339(deadline)} unless its GPUs work again"
 
 
 GATES: tuple[Gate, ...] = tuple(_GATES)

@@ -24,6 +24,7 @@ from stoker.adapters.kubernetes import (
 )
 from stoker.admission import review, review_submissions
 from stoker.cli.diagnosis.workload import Workload
+from stoker.controller.braking import stopped
 from stoker.models.dljob import DLJob
 from stoker.models.meta import SNOOZE_ANNOTATION
 from stoker.models.policy import BUILT_IN, EffectivePolicy, UtilizationPolicy, resolve
@@ -184,9 +185,10 @@ class ClusterPolicies:
 
     def brake(self, policy: EffectivePolicy) -> Obstruction | None:
         """Why reclaim is stopped under a policy that `of` has given."""
-        by_name = {one.name: one.status for one in self._policies or ()}
-        held = [status.brake for name in policy.sources if (status := by_name.get(name)) is not None]
-        return next((Obstruction(reason=brake.message) for brake in held if brake is not None), None)
+        status = next((one.status for one in self._policies or () if one.name == policy.counts_in), None)
+        if status is None or status.brake is None or policy.counts_in is None:
+            return None
+        return stopped(policy.counts_in, status.brake.since, status.brake.message)
 
     async def _read(self) -> list[UtilizationPolicy]:
         try:

@@ -21,6 +21,8 @@ WAITS = frozenset({"WaitingForPods", "NotRunning"})
 """Reasons of the condition Idle of a job whose GPUs are not asked to work."""
 UNSEEN = frozenset({"unattended", "suspendable", "pressure", "bounds"})
 """Gates that rest on what only the controller reads, beyond what the objects of the job say against the job."""
+POLICYS = frozenset({"not-exempt", "idle-long-enough", "cooled-down", "brake-off", "schedule-open"})
+"""Gates that rest on a policy, beside those that ask what it does."""
 NO_JOB: Object = {"metadata": {"uid": ""}, "spec": {}}
 
 
@@ -35,6 +37,7 @@ class Standing:
     case: Case
     answers: tuple[Answer, ...]
     idle: Condition | None
+    is_policy_seen: bool = True
     notes: tuple[str, ...] = ()
 
     @property
@@ -79,7 +82,8 @@ def standing(
         policy=policy or _presumed(record),
         record=record,
         now=now,
-        around=Circumstances(brake=brake),
+        # The floor under warnings is the controller's own, and in the deadlines that it writes.
+        around=Circumstances(brake=brake, minimum_warning_grace=timedelta(0)),
     )
     return Standing(
         job=job,
@@ -87,6 +91,7 @@ def standing(
         case=case,
         answers=tuple(_as_far_as_seen(answer, is_policy_seen=policy is not None) for answer in explain(case).answers),
         idle=idle,
+        is_policy_seen=policy is not None,
         notes=tuple(notes),
     )
 
@@ -105,7 +110,7 @@ def said(idle: Condition | None, since: datetime | None, pods: frozenset[str], n
 
 
 def _as_far_as_seen(answer: Answer, *, is_policy_seen: bool) -> Answer:
-    if answer.stage is Stage.CONSENT and not is_policy_seen:
+    if not is_policy_seen and (answer.stage is Stage.CONSENT or answer.gate in POLICYS):
         return replace(answer, holds=None, reason="the policies may not be read", until=None, change="")
     if answer.gate in UNSEEN and answer.holds is True:
         return replace(answer, holds=None, reason="only the controller asks")

@@ -11,12 +11,14 @@ from stoker.cli.explaining.standing import Standing
 from stoker.cli.terminal import Screen, clean
 from stoker.models.duration import format_duration
 from stoker.models.finding import rfc3339
-from stoker.models.vocabulary import ReclaimMode, ReclaimState
+from stoker.models.vocabulary import Phase, ReclaimMode, ReclaimState
 from stoker.reclaim import Answer
 from stoker.subjects.wording import count
 
 MIN_WIDTH = 60
 LABEL = 16
+TELLING = frozenset({Phase.SUSPENDED, Phase.SUCCEEDED, Phase.FAILED})
+"""Phases that say more than Active, which a job is for reclaim when it must not be touched."""
 MARKS = {True: ("yes", "green"), False: ("no", "yellow"), None: ("-", "bright_black")}
 
 
@@ -33,6 +35,8 @@ class _Writer:
     def lines(self, one: Standing) -> Iterator[str]:
         record = one.record
         state = record.state.value if record.state is not None else "not looked at yet"
+        if one.job.status is not None and one.job.status.phase in TELLING:
+            state = one.job.status.phase.value
         yield self._style(clean(f"{one.job.namespace}/{one.job.name}"), bold=True) + f"  {state}"
         yield from self._wrapped("  ", record.reason or "the controller has said nothing of it yet")
         yield ""
@@ -84,7 +88,8 @@ def _facts(one: Standing) -> Iterator[tuple[str, str]]:
     named = f", class {found.name}" if found is not None else ""
     grace = f"warned {format_duration(case.warning_grace)} ahead" if settings.mode is not ReclaimMode.OBSERVE else ""
     told = [f"{settings.mode}", f"after {format_duration(case.idle_after)} of idleness", *([grace] if grace else [])]
-    yield "policy", f"{case.policy.revision}{named}: {', '.join(told)}"
+    said = ", ".join(told) if one.is_policy_seen else "may not be read"
+    yield "policy", f"{case.policy.revision}{named}: {said}"
     if record.has_warning and record.warned_at is not None:
         yield "warned", rfc3339(record.warned_at)
     if record.snoozes:
