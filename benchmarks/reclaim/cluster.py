@@ -702,21 +702,21 @@ class Cluster:
 
 Fault = Callable[[Cluster], Awaitable[None]]
 FAULTS: dict[str, Fault] = {
-    "exporters out": Cluster._exporters_out,  # noqa: SLF001 - this class's own, here and below
-    "one job without samples": Cluster._one_exporter_out,  # noqa: SLF001
-    "zeros for all": Cluster._zeros,  # noqa: SLF001
-    "Prometheus down": Cluster._prometheus_down,  # noqa: SLF001
-    "Prometheus slow": Cluster._prometheus_slow,  # noqa: SLF001
-    "partial answers": Cluster._partial_answers,  # noqa: SLF001
-    "samples that are no values": Cluster._no_values,  # noqa: SLF001
-    "API errors": Cluster._api_fails,  # noqa: SLF001
-    "API slow": Cluster._api_slow,  # noqa: SLF001
-    "API conflicts": Cluster._api_busy,  # noqa: SLF001
-    "watches late": Cluster._watches_late,  # noqa: SLF001
-    "clock steps": Cluster._clock_steps,  # noqa: SLF001
-    "controller killed": Cluster._killed,  # noqa: SLF001
-    "two controllers": Cluster._two_at_once,  # noqa: SLF001
-    "pods disturbed": Cluster._bad_luck,  # noqa: SLF001
+    "exporters out": Cluster._exporters_out,  # noqa: SLF001 - this module's own
+    "one job without samples": Cluster._one_exporter_out,  # noqa: SLF001 - this module's own
+    "zeros for all": Cluster._zeros,  # noqa: SLF001 - this module's own
+    "Prometheus down": Cluster._prometheus_down,  # noqa: SLF001 - this module's own
+    "Prometheus slow": Cluster._prometheus_slow,  # noqa: SLF001 - this module's own
+    "partial answers": Cluster._partial_answers,  # noqa: SLF001 - this module's own
+    "samples that are no values": Cluster._no_values,  # noqa: SLF001 - this module's own
+    "API errors": Cluster._api_fails,  # noqa: SLF001 - this module's own
+    "API slow": Cluster._api_slow,  # noqa: SLF001 - this module's own
+    "API conflicts": Cluster._api_busy,  # noqa: SLF001 - this module's own
+    "watches late": Cluster._watches_late,  # noqa: SLF001 - this module's own
+    "clock steps": Cluster._clock_steps,  # noqa: SLF001 - this module's own
+    "controller killed": Cluster._killed,  # noqa: SLF001 - this module's own
+    "two controllers": Cluster._two_at_once,  # noqa: SLF001 - this module's own
+    "pods disturbed": Cluster._bad_luck,  # noqa: SLF001 - this module's own
 }
 
 
