@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stoker.models.diagnosis import Idleness, IdlenessState
+from stoker.models.finding import rfc3339
 from stoker.models.meta import LabelSelector
 from stoker.models.policy import BUILT_IN, Exemption, ReclaimClass, RuleSetting, ScheduleWindow
 from stoker.models.vocabulary import (
@@ -290,6 +291,14 @@ def test_a_snooze_far_in_the_future_is_bounded_once_and_for_all() -> None:
 def test_a_snooze_that_cannot_be_read_is_told_and_does_not_count(text: str) -> None:
     decision = look(job=replace(CANDIDATE, snooze=text))
     assert reasons(decision) == [NoticeReason.SNOOZE_IGNORED, NoticeReason.WARNED]
+
+
+def test_a_snooze_until_a_time_that_is_past_is_told_once_and_puts_nothing_off() -> None:
+    decision = look(job=replace(CANDIDATE, snooze=rfc3339(ago(5))), record=WARNED)
+    (notice,) = decision.notices
+    assert (notice.reason, "is past" in notice.message) == (NoticeReason.SNOOZE_IGNORED, True)
+    assert (decision.record.snoozes, decision.step) == (0, Step.RECLAIM)
+    assert not look(job=replace(CANDIDATE, snooze=rfc3339(ago(5))), record=decision.record).notices
 
 
 def test_a_slip_of_the_pen_does_not_take_an_earlier_snooze_back() -> None:

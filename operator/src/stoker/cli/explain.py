@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 @click.option("-n", "--namespace", help="Namespace of the job. Default: the context's.")
 @click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Default: $KUBECONFIG, then ~/.kube/config.")
 @click.option("--context", help="Context of the kubeconfig. Default: the current one.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="What to print."
+)
 @click.pass_context
 def explain(
     ctx: click.Context, job: str, namespace: str | None, kubeconfig: str | None, context: str | None, form: str
@@ -28,6 +30,8 @@ def explain(
 
     It reads the DLJob, its Job and pods, the policies and the namespace, and asks no metrics: of the GPUs it says what
     the controller has last written down.
+
+    Exit code 1 where there is no such job, or it may not be read.
     """
     from stoker.cli.explaining import json, text
 

@@ -61,7 +61,7 @@ EXIT_FINDINGS = 1
     show_default=True,
     help="What to print.",
 )
-@click.option("--output", metavar="FILE", type=click.Path(), help="Where to write it. [default: standard output]")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Where to write it. [default: standard output]")
 @click.option("--fix", is_flag=True, help="Make the safe changes in the files, then tell what is left.")
 @click.option("--diff", is_flag=True, help="Show the changes instead, and write nothing.")
 @click.option("--unsafe-fixes", is_flag=True, help="With --fix or --diff: also what changes results or resources.")

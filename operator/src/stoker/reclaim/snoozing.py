@@ -44,7 +44,8 @@ def snoozed(
     longest = now.astimezone(UTC).replace(microsecond=0) + policy.reclaim.max_snooze
     taken = replace(record, handled_snooze=job.snooze, snoozed_until=min(until, longest))
     if until <= now:
-        return taken, ()
+        message = f"stoker.dev/snooze-until {rfc3339(until)} is past: nothing is put off."
+        return taken, (Notice(reason=NoticeReason.SNOOZE_IGNORED, message=message, episode=job.snooze),)
     why = f": {job.snooze_reason}" if job.snooze_reason else ""
     taken = replace(taken, snoozes=record.snoozes + 1)
     granted = f"snoozed until {rfc3339(min(until, longest))}, asked for {rfc3339(until)}, {policy.revision}"
