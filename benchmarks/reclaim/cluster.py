@@ -21,6 +21,7 @@ from stoker.adapters.kubernetes import DLJOBS, JOBS, NAMESPACES, NODES, PODS, PO
 from stoker.models.diagnosis import Diagnosis, Utilization
 from stoker.models.finding import Finding, parse_time, rfc3339
 from stoker.models.meta import API_VERSION
+from stoker.models.series import GpuSignal
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
 
 TICK = 30.0
@@ -60,6 +61,8 @@ class Result:
     job_hours: float = 0.0
     deeds: int = 0
     races: int = 0
+    hidden: Counter[str] = field(default_factory=Counter)
+    """Reclaims after work that no sample could show, by what hid it."""
     held: float = 0.0
     """GPU-hours that idle jobs held beyond the limit."""
     excused: float = 0.0
@@ -72,6 +75,7 @@ class Result:
     def add(self, other: "Result") -> None:
         """Take in another cluster's."""
         self.counts += other.counts
+        self.hidden += other.hidden
         self.wrong += other.wrong
         self.errors += other.errors
         self.late += other.late
@@ -136,6 +140,11 @@ class Cluster:
     def gaps(self) -> Gaps:
         """Times without samples of any GPU."""
         return self.prometheus.gaps
+
+    @property
+    def zeros(self) -> Gaps:
+        """Times in which all exporters write 0 whatever the GPUs do."""
+        return self.prometheus.zeros
 
     @property
     def asker_behind(self) -> float:
@@ -426,14 +435,19 @@ class Cluster:
         now = self.loop.at
         findings: list[Finding] = []
         may_find = job is not None and (
-            job.kind.finding is not None or job.lies[0] <= now < job.lies[1] or self.prometheus.faults.zeros
+            job.kind.finding is not None
+            or job.lies[0] <= now < job.lies[1]
+            or self.prometheus.faults.zeros
+            or job.zeros.has(now)
         )
         if job is not None and may_find:
             rested = now - self._seen_to_work(job)
             if job.kind.finding is not None and rested > job.found_after:
                 findings.append(_finding(Category(job.kind.finding)))
             elif job.lies[0] <= now < job.lies[1] or (
-                self.prometheus.faults.zeros and rested > job.found_after and self._seen_to_work(job) > job.began
+                (self.prometheus.faults.zeros or job.zeros.has(now))
+                and rested > job.found_after
+                and now - rested > job.began
             ):
                 findings.append(_finding(Category.UNRELEASED_JOB))
         last = self._diagnosed.get(uid)
@@ -450,15 +464,16 @@ class Cluster:
 
     def _seen_to_work(self, job: SimulatedJob) -> float:
         """The last work that the metrics have shown."""
+
+        def hidden(at: float) -> bool:
+            return self.prometheus.gaps.has(at) or self.prometheus.zeros.has(at) or job.zeros.has(at)
+
         shown = [
             at
             for gpu in range(job.gpus)
-            for at, _ in [next(job.activity.shown(gpu, self.loop.at, self._hidden), (job.began, None))]
+            for at, _ in [next(job.activity.shown(gpu, self.loop.at, hidden), (job.began, None))]
         ]
         return max([job.began, *shown])
-
-    def _hidden(self, at: float) -> bool:
-        return self.prometheus.gaps.has(at) or self.prometheus.zeros.has(at)
 
     # ---------------------------------------------------------------------------------------------------------- looks
 
@@ -567,16 +582,39 @@ class Cluster:
     async def _zeros(self) -> None:
         """All exporters write 0 for everything, or for all but power."""
         faults = self.prometheus.faults
-        at_work = [job for job in self._by_uid.values() if job.activity.is_working and job.deadline is None]
-        if faults.zeros or len(at_work) < 6:
+        if faults.zeros or not self._would_be_noticed():
             return
+        self.want_look(self.loop.at)
+        await asyncio.sleep(2 * TICK)
         faults.zeros, faults.power_speaks = True, self.random.random() < 0.3
         self.prometheus.zeros.open(self.loop.at)
-        for minutes in range(0, 240, 15):
+        for minutes in (1, 5, 10.5, *range(15, 240, 15)):
             self.want_look(self.loop.at + minutes * MINUTE)
         await self._for_a_while(20, 240, aftermath=3 * HOUR)
         faults.zeros = False
         self.prometheus.zeros.close(self.loop.at)
+
+    def _would_be_noticed(self) -> bool:
+        """Whether so many GPUs are seen to work that their rest at once is noticed (massIdleBrake: five jobs)."""
+        visible = {GpuSignal.UTIL, GpuSignal.GRAPHICS}
+        at_work = [
+            job
+            for job in self._by_uid.values()
+            if job.activity.is_working
+            and job.activity.stretches[-1].signal in visible
+            and job.deadline is None
+            and job.kind.job_type != "Serving"
+        ]
+        return len(at_work) > 5
+
+    async def _zeros_of_one(self) -> None:
+        """One job's exporters write 0 for all that they know."""
+        job = self.random.choice(list(self._by_uid.values()))
+        job.zeros.open(self.loop.at)
+        self.want_look(self.loop.at + job.found_after + 2 * MINUTE)
+        self.want_look(self.loop.at + (job.own_idle_after or self.idle_after) + 2 * MINUTE)
+        await self._for_a_while(5, 240, aftermath=2 * HOUR)
+        job.zeros.close(self.loop.at)
 
     async def _flagged(self, name: str, longest: float) -> None:
         setattr(self.prometheus.faults, name, True)
@@ -693,6 +731,7 @@ class Cluster:
         self.account.close(self.loop.at)
         result = self.result
         result.wrong, result.races, result.deeds = self.judge.wrong, self.judge.races, self.judge.deeds
+        result.hidden = self.judge.hidden
         result.held, result.excused = self.account.held / HOUR, self.account.excused / HOUR
         result.returned = self.account.returned / HOUR
         result.late = [f"{late / HOUR:.1f} h {rest}" for late, rest in self.account.late]
@@ -705,6 +744,7 @@ FAULTS: dict[str, Fault] = {
     "exporters out": Cluster._exporters_out,  # noqa: SLF001 - this module's own
     "one job without samples": Cluster._one_exporter_out,  # noqa: SLF001 - this module's own
     "zeros for all": Cluster._zeros,  # noqa: SLF001 - this module's own
+    "zeros for one job": Cluster._zeros_of_one,  # noqa: SLF001 - this module's own
     "Prometheus down": Cluster._prometheus_down,  # noqa: SLF001 - this module's own
     "Prometheus slow": Cluster._prometheus_slow,  # noqa: SLF001 - this module's own
     "partial answers": Cluster._partial_answers,  # noqa: SLF001 - this module's own

@@ -92,6 +92,8 @@ class SimulatedJob:
     own_idle_after: float | None = None
     uid: str = ""
     gaps: Gaps = field(default_factory=Gaps)
+    zeros: Gaps = field(default_factory=Gaps)
+    """Times in which its exporters alone write 0 whatever its GPUs do."""
     began: float = 0.0
     """When the last of its containers started."""
     found_after: float = 20 * MINUTE

@@ -4,6 +4,8 @@ It sees each change at the moment at which the API server takes it, knows what e
 are, and keeps its own account of warnings. docs/safety.md has the definition in words.
 """
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -22,6 +24,10 @@ FRESH = 180.0
 CLOCKS = 180.0
 """By so much two clocks that count a window may differ: twice the adapter's tolerance, and a slow request."""
 COVERAGE = 0.90
+UNNOTICED = 720.0
+"""Seconds for which an outage that writes zeros cannot be told from work that ends: the brake goes by averages over ten
+minutes, and is asked at each tick.
+"""
 SUSPENDED_BY = "stoker.dev/suspended-by"
 DEFAULTS: dict[str, Any] = {
     "mode": "Observe",
@@ -43,6 +49,8 @@ class Suspect(Protocol):
     name: str
     activity: Activity
     gaps: Gaps
+    zeros: Gaps
+    """Times in which its exporters alone write 0 whatever its GPUs do."""
     began: float
     own_idle_after: float | None
     disturbed_at: float
@@ -73,6 +81,11 @@ class World(Protocol):
     @property
     def gaps(self) -> Gaps:
         """Times without samples of any GPU."""
+        ...
+
+    @property
+    def zeros(self) -> Gaps:
+        """Times in which all exporters write 0 whatever the GPUs do."""
         ...
 
     @property
@@ -120,6 +133,8 @@ class Judge:
     world: World
     deeds: int = 0
     races: int = 0
+    hidden: Counter[str] = field(default_factory=Counter)
+    """Deeds after work of which every sample said that it was none, and nothing else could."""
     wrong: list[Wrong] = field(default_factory=list)
     _warnings: dict[str, Warning_] = field(default_factory=dict)
     _used: set[str] = field(default_factory=set)
@@ -217,6 +232,8 @@ class Judge:
             self._say(at, name, why)
         if not faults and self._returned(job, request.sent_at, at):
             self.races += 1
+        elif not faults and (how := self._hidden(job, request.sent_at)) is not None:
+            self.hidden[how] += 1
         warning = self._warnings.get(job.uid)
         if warning is not None:
             self._used.add(warning.key)
@@ -293,12 +310,9 @@ class Judge:
 
     def _while_in_use(self, job: Suspect, sent: float) -> list[str]:
         """What the samples that were there at the last look say, if all of them are read."""
-        look = sent - LAST_LOOK - DELAY - max(self.world.asker_behind, 0.0)
-        wanted = self._span("idleAfter", look) if job.own_idle_after is None else job.own_idle_after
-        idle_after = min(wanted, self._span("idleAfter") if job.own_idle_after is None else wanted)
-        gaps = self.world.gaps
+        look, idle_after, gaps = self._last_look(sent), self._idle_after(job, sent), self.world.gaps
         faults = []
-        shown = job.activity.worked_in(look - idle_after + CLOCKS, look, job.gpus, gaps)
+        shown = self._shown(job, sent, lambda at: gaps.has(at) or self._is_hidden(job, sent, at))
         if shown is not None:
             faults.append(f"its GPUs worked at {moment(shown):%H:%M:%S}")
         since = look - min(self._span("startupGrace"), self._span("startupGrace", look)) - idle_after + CLOCKS
@@ -313,13 +327,39 @@ class Judge:
             faults.append(f"no samples since {moment(last):%H:%M:%S}")
         return faults
 
+    def _last_look(self, sent: float) -> float:
+        return sent - LAST_LOOK - DELAY - max(self.world.asker_behind, 0.0)
+
+    def _idle_after(self, job: Suspect, sent: float) -> float:
+        if job.own_idle_after is not None:
+            return job.own_idle_after
+        return min(self._span("idleAfter", self._last_look(sent)), self._span("idleAfter"))
+
+    def _shown(self, job: Suspect, sent: float, hidden: Callable[[float], bool]) -> float | None:
+        """When work showed last within idleAfter before the last look."""
+        look = self._last_look(sent)
+        return job.activity.worked_in(look - self._idle_after(job, sent) + CLOCKS, look, job.gpus, hidden)
+
+    def _is_hidden(self, job: Suspect, sent: float, at: float) -> bool:
+        """Whether nobody who has only metrics can know what a sample hides: no other exporter says anything else, or
+        all have written zeros for too short a time.
+        """
+        return job.zeros.has(at) or (self.world.zeros.start_of(at) or 0.0) > sent - UNNOTICED
+
+    def _hidden(self, job: Suspect, sent: float) -> str | None:
+        """What hid work from every look, of a deed that would be wrong without."""
+        shown = self._shown(job, sent, self.world.gaps.has)
+        if shown is None:
+            return None
+        return "zeros of its own exporters" if job.zeros.has(shown) else "zeros of all exporters, not yet noticed"
+
     def _returned(self, job: Suspect, sent: float, at: float) -> bool:
         """Whether its GPUs worked at the deed, or just before: later than any last look could tell."""
-        look = sent - LAST_LOOK - DELAY - max(self.world.asker_behind, 0.0)
+        look = self._last_look(sent)
         return (
             self._just_now(job, sent)
             or job.activity.works_at(at)
-            or job.activity.worked_in(look, at, job.gpus, self.world.gaps) is not None
+            or job.activity.worked_in(look, at, job.gpus, self.world.gaps.has) is not None
         )
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks.reclaim.truth import DELAY, SCRAPE, Gaps
@@ -111,11 +112,11 @@ class Source:
         job = self._server.pods.get(key)
         if job is None or self._server.gaps.within(start, end) >= end - start - SCRAPE:
             return None
-        if job.activity.is_at_full_work(start) and not self._server.zeros.spans:
+        if job.activity.is_at_full_work(start) and not self._server.zeros.spans and not job.zeros.spans:
             return AT_FULL_WORK
         util = graphics = 0.0
         for gpu in job.gpus_of(key):
-            for last, stretch in job.activity.shown(gpu, end, self._blind):
+            for last, stretch in job.activity.shown(gpu, end, partial(self._blind, job)):
                 if last <= start:
                     break
                 share = (last - max(stretch.start, start)) / (end - start)
@@ -140,7 +141,7 @@ class Source:
         peaks = {GpuSignal.UTIL: 0.0, GpuSignal.GRAPHICS: 0.0}
         busy = job.began
         # The latest work that shows; only what another signal shows may hide behind it.
-        for shown, stretch in job.activity.shown(gpu, end, self._hides_work):
+        for shown, stretch in job.activity.shown(gpu, end, partial(self._hides_work, job)):
             busy = max(busy, shown)
             if shown > start:
                 signal = GpuSignal.POWER if server.zeros.has(shown) else stretch.signal
@@ -160,13 +161,14 @@ class Source:
             doubtful=server.nans.within(start, end) > 0,
         )
 
-    def _blind(self, at: float) -> bool:
+    def _blind(self, job: "SimulatedJob", at: float) -> bool:
         """Whether utilization says nothing of that moment."""
-        return self._server.gaps.has(at) or self._server.zeros.has(at)
+        return self._server.gaps.has(at) or self._server.zeros.has(at) or job.zeros.has(at)
 
-    def _hides_work(self, at: float) -> bool:
+    def _hides_work(self, job: "SimulatedJob", at: float) -> bool:
         """Whether no signal at all says that a GPU worked."""
-        return self._server.gaps.has(at) or (not self._server.faults.power_speaks and self._server.zeros.has(at))
+        zeros = not self._server.faults.power_speaks and self._server.zeros.has(at)
+        return zeros or self._server.gaps.has(at) or job.zeros.has(at)
 
     async def series(self, facts: JobFacts, start: datetime, end: datetime, step: timedelta) -> JobSeries:
         """Never asked: the simulation diagnoses by itself."""

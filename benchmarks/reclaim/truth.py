@@ -51,10 +51,14 @@ class Gaps:
 
     def has(self, at: float) -> bool:
         """Whether a sample of this time is missing."""
+        return self.start_of(at) is not None
+
+    def start_of(self, at: float) -> float | None:
+        """When the one that a time lies in began."""
         for start, end in reversed(self.spans):
             if start <= at:
-                return at < end
-        return False
+                return start if at < end else None
+        return None
 
     def within(self, start: float, end: float) -> float:
         """How many seconds of a time they take."""
@@ -117,13 +121,13 @@ class Activity:
             if last > stretch.start:
                 yield last, stretch
 
-    def worked_in(self, start: float, end: float, gpus: int, gaps: Gaps) -> float | None:
-        """The time of the last sample after `start`, up to `end`, that shows any GPU at work; None without one. Counted
-        sample by sample, as the judge does it: slow, and with nothing clever to get wrong.
+    def worked_in(self, start: float, end: float, gpus: int, hidden: Callable[[float], bool]) -> float | None:
+        """The time of the last sample after `start`, up to `end`, that shows any GPU at work, of those not `hidden`;
+        None without one. Counted sample by sample, as the judge does it: slow, and with nothing clever to get wrong.
         """
         at = self.sample_by(end)
         while at > start:
-            if not gaps.has(at):
+            if not hidden(at):
                 for stretch in self.stretches:
                     overlaps = stretch.start < at and stretch.end > at - SCRAPE
                     if overlaps and any(stretch.has(gpu) for gpu in range(gpus)):
