@@ -161,6 +161,7 @@ class Cluster:
     async def live(self) -> Result:
         """From the beginning to the end."""
         logger = logging.getLogger("stoker")
+        before = logger.level, logger.propagate
         handler = _Errors(self.result.errors)
         logger.addHandler(handler)
         logger.propagate = False
@@ -185,6 +186,8 @@ class Cluster:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             logger.removeHandler(handler)
+            logger.setLevel(before[0])
+            logger.propagate = before[1]
         self._close_account()
         return self.result
 
