@@ -180,6 +180,37 @@ def test_credentials_for_prometheus_are_mounted_from_the_secret_by_key(installed
     }
 
 
+def test_sessions_are_reviewed_and_pods_read_only_where_that_is_asked_for(installed: Cluster) -> None:
+    sessions = {"enabled": True, "ignoredUsers": ['"quoted"', "system:serviceaccount:ci:runner"]}
+    asked, unasked = rendered(installed, {"admission": {"sessionWebhook": sessions}}), rendered(installed)
+
+    def may(documents: list[dict[str, Any]]) -> set[tuple[str, str]]:
+        rules = only(documents, "ClusterRole", "stoker-admission")["rules"]
+        return {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
+
+    assert may(asked) - may(unasked) == {("pods", "get"), ("dljobs/status", "patch")}
+    hooks = {one["name"]: one for one in only(asked, "ValidatingWebhookConfiguration")["webhooks"]}
+    assert hooks.keys() - {one["name"] for one in only(unasked, "ValidatingWebhookConfiguration")["webhooks"]} == {
+        "sessions.stoker.dev"
+    }
+    hook = hooks["sessions.stoker.dev"]
+    assert (hook["failurePolicy"], hook["timeoutSeconds"]) == ("Ignore", 1)
+    assert json.dumps(sessions["ignoredUsers"], separators=(",", ":")) in hook["matchConditions"][0]["expression"]
+    commands = [
+        only(documents, "Deployment", "stoker-admission")["spec"]["template"]["spec"]["containers"][0]["args"]
+        for documents in (asked, unasked)
+    ]
+    assert ["--note-sessions" in arguments for arguments in commands] == [True, False]
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_jupyter_is_asked_unless_that_is_off(installed: Cluster, *, asks: bool) -> None:
+    documents = rendered(installed, {"controller": {"askJupyter": asks}})
+    [container] = only(documents, "Deployment", "stoker-controller")["spec"]["template"]["spec"]["containers"]
+    parsed = controller_command.make_context("controller", container["args"][2:])
+    assert parsed.params["ask_jupyter"] is asks
+
+
 def test_peoples_addresses_are_mounted_from_the_secret_and_reclaim_starts_without_it(installed: Cluster) -> None:
     documents = rendered(installed, {"notification": {"secretName": "people"}})
     pod = only(documents, "Deployment", "stoker-controller")["spec"]["template"]["spec"]

@@ -110,7 +110,7 @@ class Sessions:
             try:
                 await api.patch(DLJOBS, job.namespace, job.name, body, subresource="status")
             except ApiError:
-                del self._noted[job]
+                self._noted.pop(job, None)
                 raise
         except NotFoundError:
             return
