@@ -251,6 +251,14 @@ def test_a_wrong_policy_is_refused_by_field(name: str, spec: dict[str, Any], pat
     assert [violation.field_path for violation in found] == [path]
 
 
+def test_a_time_of_day_is_explained_by_an_example_not_by_a_pattern() -> None:
+    document = {"metadata": {"name": "default"}, "spec": {"reclaim": {"schedule": [{"start": "7:00", "end": "08:00"}]}}}
+    (violation,) = violations(UtilizationPolicy, document)
+    assert str(violation) == (
+        "spec.reclaim.schedule[0].start: '7:00': must be a time of day such as 08:30, from 00:00 to 23:59"
+    )
+
+
 def test_what_yaml_makes_of_a_bare_off_is_explained() -> None:
     document = {"metadata": {"name": "default"}, "spec": {"rules": {"a": {"action": False}}}}
     (violation,) = violations(UtilizationPolicy, document)

@@ -23,7 +23,7 @@ from stoker.models.meta import (
     Time,
     matches,
 )
-from stoker.models.schema import PRESERVE_UNKNOWN, ApiModel, Validation, validations
+from stoker.models.schema import PRESERVE_UNKNOWN, ApiModel, Like, Validation, validations
 from stoker.models.vocabulary import Action, Framework, JobType, NotificationEvent, ReclaimMode
 
 KIND = "UtilizationPolicy"
@@ -142,7 +142,11 @@ class MassIdleBrake(ApiModel):
 
 Weekday = Literal["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 WEEKDAYS: tuple[Weekday, ...] = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-TIME_OF_DAY = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
+TimeOfDay = Annotated[
+    str,
+    Like("^([01][0-9]|2[0-3]):[0-5][0-9]$", "must be a time of day such as 08:30, from 00:00 to 23:59"),
+    Field(max_length=5),
+]
 
 
 def _existing_zone(name: str) -> str:
@@ -167,9 +171,9 @@ class ScheduleWindow(ApiModel):
     """The job types that the window is for; they are reclaimed only inside their windows. Default: all."""
     days: Annotated[tuple[Weekday, ...], Field(max_length=7)] = ()
     """The days on which the window begins: Mon, Tue, Wed, Thu, Fri, Sat, Sun. Default: all."""
-    start: Annotated[str, Field(pattern=TIME_OF_DAY, max_length=5)]
+    start: TimeOfDay
     """When the window begins, such as 18:00."""
-    end: Annotated[str, Field(pattern=TIME_OF_DAY, max_length=5)]
+    end: TimeOfDay
     """When it ends, such as 08:00; at or before start, it ends on the next day."""
     time_zone: TimeZone | None = None
     """Time zone of start and end, such as Europe/Berlin. Default: UTC."""
@@ -354,7 +358,7 @@ class DigestTime(ApiModel):
 
     days: Annotated[tuple[Weekday, ...], Field(max_length=7)] = ()
     """On which days: Mon, Tue, Wed, Thu, Fri, Sat, Sun. Default: all."""
-    at: Annotated[str, Field(pattern=TIME_OF_DAY, max_length=5)]
+    at: TimeOfDay
     """At what time, such as 08:00."""
     time_zone: TimeZone | None = None
     """Time zone of `at`, such as Europe/Berlin. Default: UTC."""
@@ -371,6 +375,11 @@ class NotificationTemplates(ApiModel):
     """Of a job that was reclaimed. Default: why, and how to bring it back."""
 
 
+SecretKey = Annotated[
+    str,
+    Like("^[-._a-zA-Z0-9]{1,253}$", "must be the key of a Secret: letters, digits, -, _ and ."),
+    Field(max_length=253),
+]
 Pattern = Annotated[str, Field(min_length=1, max_length=256)]
 """A pattern as the shell's: `*`, `?`, `[a-z]`."""
 
@@ -378,7 +387,7 @@ Pattern = Annotated[str, Field(min_length=1, max_length=256)]
 class Notification(ApiModel):
     """Who is told of reclaims, beside the events and conditions in the cluster, which are always written."""
 
-    secret_key: Annotated[str, Field(pattern=r"^[-._a-zA-Z0-9]{1,253}$", max_length=253)] | None = None
+    secret_key: SecretKey | None = None
     """The key of the operator's notification Secret (the chart's notification.secretName) that holds the channels'
     addresses, one a line, in Apprise's form (https://github.com/caronc/apprise/wiki); {owner}, {team} and {namespace}
     stand for the job's. A namespace's annotation stoker.dev/notification-channel names another key for its jobs.

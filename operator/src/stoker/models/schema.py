@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core.core_schema import no_info_after_validator_function
 
 if TYPE_CHECKING:
     from pydantic_core.core_schema import ModelSchema
@@ -144,6 +146,28 @@ class Validation:
 def validations(*rules: Validation) -> dict[str, Any]:
     """The rules as `json_schema_extra` of a field or a model."""
     return {VALIDATIONS: [rule.to_schema() for rule in rules]}
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """Marks a string that must match a pattern, and says so in `words` where the schema's own `pattern` would show the
+    expression: in Python by a validator, in the cluster by a CEL rule.
+    """
+
+    pattern: str
+    words: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        rule = Validation(rule=f"self.matches('{self.pattern}')", message=self.words)
+        return {**handler(schema), **validations(rule)}
+
+    def _check(self, text: str) -> str:
+        if re.fullmatch(self.pattern, text) is None:
+            raise PydanticCustomError("pattern", "{words}", {"words": self.words})
+        return text
 
 
 KEPT = (
