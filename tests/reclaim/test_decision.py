@@ -309,7 +309,11 @@ def test_a_slip_of_the_pen_does_not_take_an_earlier_snooze_back() -> None:
 
 def test_a_snooze_that_is_taken_back_does_not_count_any_more() -> None:
     snoozed = look(job=replace(CANDIDATE, snooze="2026-11-21T13:00:00Z")).record
-    assert look(record=snoozed).record.state is ReclaimState.WARNED
+    decision = look(record=snoozed)
+    assert decision.record.state is ReclaimState.WARNED
+    assert reasons(decision) == [NoticeReason.SNOOZE_WITHDRAWN, NoticeReason.WARNED]
+    over = replace(snoozed, snoozed_until=ago(1))
+    assert reasons(look(record=over)) == [NoticeReason.WARNED], "of one that is over nothing is left to take back"
 
 
 def test_a_snooze_cancels_a_warning() -> None:

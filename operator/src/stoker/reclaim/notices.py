@@ -14,6 +14,7 @@ class NoticeReason(StrEnum):
     RECLAIMED = "Reclaimed"
     RESUMED = "Resumed"
     SNOOZED = "Snoozed"
+    SNOOZE_WITHDRAWN = "SnoozeWithdrawn"
     SNOOZE_CLAMPED = "SnoozeClamped"
     SNOOZE_IGNORED = "SnoozeIgnored"
     BRAKED = "ReclaimBraked"

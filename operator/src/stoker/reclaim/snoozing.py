@@ -29,8 +29,12 @@ def snoozed(
     if job.snooze == record.handled_snooze:
         return record, ()
     if job.snooze is None:
-        taken = replace(record, handled_snooze=None, snoozed_until=None)
-        return (taken.remembering(now, "snooze withdrawn") if record.snoozed_until is not None else taken), ()
+        taken, ended = replace(record, handled_snooze=None, snoozed_until=None), record.snoozed_until
+        if ended is None or ended <= now:
+            return taken, ()
+        message = f"Reclaim is no longer put off until {rfc3339(ended)}: the annotation is gone."
+        notice = Notice(reason=NoticeReason.SNOOZE_WITHDRAWN, message=message, episode=record.handled_snooze or "")
+        return taken.remembering(now, "snooze withdrawn"), (notice,)
     try:
         until = parse_time(job.snooze)
         if until is None or until.tzinfo is None:
