@@ -79,8 +79,8 @@ class Brake:
     message: str = ""
     handled_release: str | None = None
     doubted_until: datetime | None = None
-    """When it let go last though nobody had said that the jobs were idle indeed. An outage that wrote zeros stays in the
-    window after its end: who worked in it and rests since seems to have rested since it began.
+    """When it let go last though nobody had said that the jobs were idle indeed. An outage that wrote zeros stays in
+    the window after its end: who worked in it and rests since seems to have rested since it began.
     """
     known: Mapping[str, Last] = field(default_factory=dict)
 
