@@ -148,7 +148,8 @@ class SimulatedJob:
             spec["reclaim"] = {"idleAfter": f"{int(self.own_idle_after // 60)}m"}
         if self.kind.has_volume:
             volume = {"name": "home", "persistentVolumeClaim": {"claimName": "home"}}
-            spec["podTemplate"] = {"spec": {"volumes": [volume]}}
+            trainer = {"name": "trainer", "volumeMounts": [{"name": "home", "mountPath": "/home/me"}]}
+            spec["podTemplate"] = {"spec": {"volumes": [volume], "containers": [trainer]}}
         body = {
             "apiVersion": API_VERSION,
             "kind": "DLJob",

@@ -10,6 +10,7 @@ from stoker.models.series import Attempt, JobFacts, PodFacts
 from stoker.models.vocabulary import Framework
 from stoker.subjects.dljob_submission import read_dljob
 from stoker.subjects.launch_model import Launch, Role
+from stoker.subjects.pod import listed, mapping
 from stoker.subjects.submission import Submission
 from stoker.workload import pods as pod_status
 from stoker.workload.notebooks import Notebook, notebooks
@@ -106,9 +107,23 @@ def job_facts(
 
 
 def has_persistent_volume(job: DLJob) -> bool:
-    """Whether the pod template brings a persistent volume claim."""
-    volumes = ((job.spec.pod_template or {}).get("spec") or {}).get("volumes") or ()
-    return any("persistentVolumeClaim" in volume for volume in volumes if isinstance(volume, Mapping))
+    """Whether what is written in the job's pods may outlive them."""
+    return writes_to_claim(mapping(job.spec.pod_template).get("spec"))
+
+
+def writes_to_claim(spec: object) -> bool:
+    """Whether some container of a pod's spec may write to a persistent volume claim: one that is only read, such as a
+    data set's, keeps nothing.
+    """
+    volumes = [mapping(volume) for volume in listed(mapping(spec).get("volumes"))]
+    claims = [
+        volume.get("name")
+        for volume in volumes
+        if "persistentVolumeClaim" in volume and not mapping(volume["persistentVolumeClaim"]).get("readOnly")
+    ]
+    containers = (mapping(container) for container in listed(mapping(spec).get("containers")))
+    mounts = (mapping(mount) for container in containers for mount in listed(container.get("volumeMounts")))
+    return any(mount.get("name") in claims and not mount.get("readOnly") for mount in mounts)
 
 
 def pod_facts(pod: Mapping[str, Any], gpu_resource: str) -> PodFacts:

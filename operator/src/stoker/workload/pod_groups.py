@@ -11,7 +11,7 @@ from stoker.models.vocabulary import JobType
 from stoker.subjects.gpu_resource import GpuRequest, gpu_request
 from stoker.subjects.pod import listed, mapping
 from stoker.workload import pods as pod_status
-from stoker.workload.facts import ProgramFacts, pod_facts
+from stoker.workload.facts import ProgramFacts, pod_facts, writes_to_claim
 from stoker.workload.manifest import DLJOB_LABEL
 
 GROUP_LABELS = (
@@ -84,7 +84,7 @@ def group_facts(group: PodGroup, program: ProgramFacts) -> JobFacts:
         interactive_entry=program.interactive_entry,
         processes_per_node=program.processes_per_node,
         batch_size=program.batch_size,
-        has_persistent_volume=_has_claim(group.pods[-1]),
+        has_persistent_volume=writes_to_claim(group.pods[-1]["spec"]),
     )
 
 
@@ -163,10 +163,6 @@ def _product(pods: Sequence[Mapping[str, Any]], resource: str) -> str | None:
         return None
     selectors = [mapping(pod["spec"].get("nodeSelector")) for pod in pods]
     return next((str(selector[label]) for selector in selectors if label in selector), None)
-
-
-def _has_claim(pod: Mapping[str, Any]) -> bool:
-    return any("persistentVolumeClaim" in mapping(volume) for volume in listed(pod["spec"].get("volumes")))
 
 
 __all__ = ["PodGroup", "group_facts", "groups"]
