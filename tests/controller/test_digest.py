@@ -155,11 +155,23 @@ async def test_what_an_address_has_taken_it_gets_no_second_time_while_another_fa
     await world.at(-5)
     await world.at(0.1)
     await world.at(0.11)  # not before a pause
-    assert (world.box.reached, world.told) == (["one"], rfc3339(EIGHT - timedelta(hours=5)))
+    assert (world.box.reached, world.told) == (["one"], rfc3339(EIGHT))
     del world.box.failures["two"]
     await world.at(0.5)
     await world.at(0.6)
     assert (world.box.reached, world.told) == (["one", "two"], rfc3339(EIGHT))
+
+
+async def test_a_channel_that_nobody_has_written_does_not_have_the_others_told_again() -> None:
+    """A namespace may name a key before it is in the Secret, or never put it there."""
+    world = office()
+    world.namespace(**{"stoker.dev/notification-channel": "team"})
+    await world.at(-5)
+    await world.at(0.1)
+    world.restart()
+    for hours in (1, 24.1, 48.1):
+        await world.at(hours)
+    assert (world.box.reached, world.told) == (["one"], rfc3339(EIGHT + timedelta(days=2)))
 
 
 async def test_after_a_day_of_failures_the_next_one_tells_of_it() -> None:

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -158,11 +158,11 @@ def _bounded(lines: Sequence[str]) -> list[str]:
 class _Try:
     """What this process has tried of one digest."""
 
-    due: datetime
-    taken: set[tuple[str, str]]
-    """Channels and addresses that have taken it."""
+    period: Period
     next: datetime
     pause: timedelta = FIRST_PAUSE
+    taken: set[tuple[str, str]] = field(default_factory=set)
+    """Channels and addresses that have taken it."""
 
 
 class Digests:
@@ -213,36 +213,39 @@ class Digests:
         told = raw.get("status", {}).get("lastDigest")
         due = last_due(policy.notification.digest, now)
         start = parse_time(told) if told else None
-        if start is not None and (start >= due or now - due > LATEST):
+        attempt = self._tries.get(name)
+        if attempt is not None and (attempt.period.end != due or now - due > LATEST):
+            attempt = None
+            del self._tries[name]
+        if attempt is None and start is not None and (start >= due or now - due > LATEST):
             return  # told; or the next one tells of it
+        if attempt is not None and now < attempt.next:
+            return
         audiences = self._audiences(name, policy)
         if not audiences:
             return
         if start is None:
             await self._note(raw, now)  # what was before the first digest nobody has asked for
             return
-        attempt = self._tries.get(name)
-        if attempt is None or attempt.due != due:
-            attempt = self._tries[name] = _Try(due=due, taken=set(), next=now)
-        if now < attempt.next:
-            return
+        if attempt is None:
+            attempt = self._tries[name] = _Try(period=Period(start=start, end=due), next=now)
         failures: list[str] = []
-        sent = False
-        period = Period(start=start, end=due)
         for key, jobs in audiences.items():
-            message = digest(name, jobs, period, raw.get("status", {}).get("brake"))
+            message = digest(name, jobs, attempt.period, raw.get("status", {}).get("brake"))
             if message is not None:
-                sent = True
                 failures += await self._send(key, message, attempt)
-        if failures:
-            attempt.next, attempt.pause = now + attempt.pause, min(attempt.pause * 2, LONGEST_PAUSE)
-            logger.warning("the digest of policy %s is tried again: %s", name, "; ".join(failures))
-            self._meter.notified(NotificationEvent.DIGEST.value, FAILED)
+        # Told is what anybody has taken: one channel without an address must not have the others told again each day.
+        if start < due and (attempt.taken or not failures):
+            await self._note(raw, due)
+            if attempt.taken:
+                self._meter.notified(NotificationEvent.DIGEST.value, SENT)
+        if not failures:
+            del self._tries[name]
             return
-        if sent:
-            self._meter.notified(NotificationEvent.DIGEST.value, SENT)
-        await self._note(raw, due)
-        del self._tries[name]
+        attempt.next, attempt.pause = now + attempt.pause, min(attempt.pause * 2, LONGEST_PAUSE)
+        logger.warning("the digest of policy %s is tried again: %s", name, "; ".join(failures))
+        if not attempt.taken:
+            self._meter.notified(NotificationEvent.DIGEST.value, FAILED)
 
     def _audiences(self, name: str, policy: EffectivePolicy) -> dict[str, list[Mapping[str, Any]]]:
         """By channel, the jobs that its digest is about."""
