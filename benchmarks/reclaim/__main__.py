@@ -1,19 +1,22 @@
 """At least a million job-hours with everything going wrong: wrong reclaims, and how much of what is idle comes back.
 
-    python -m benchmarks.reclaim [--job-hours 1e6] [--seed 1] [--hours 400] [--processes 1] [--calm]
+    python -m benchmarks.reclaim [--job-hours 1e6] [--seed 1] [--hours 400] [--faults-every 30] [--processes 1]
+        [--minutes 60] [--calm]
 
-Small clusters, each with a seed of its own, are simulated one after the other until there are enough job-hours. Exit
-code 1 when any reclaim was wrong, when less than 95 % of the reclaimable idle GPU-hours came back in time, or when the
-controller logged a fault of its own. docs/safety.md says what counts as what.
+Small clusters, each with a seed of its own, are simulated one after the other until there are enough job-hours, or the
+minutes are over. Exit code 1 when any reclaim was wrong, when less than 95 % of the reclaimable idle GPU-hours came
+back in time, or when the controller logged a fault of its own. docs/safety.md says what counts as what.
 """
 
 import argparse
+import math
 import multiprocessing
 import resource
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, islice
 
 from benchmarks.reclaim.cluster import FAULTS, Result, Scenario, live
 
@@ -22,33 +25,37 @@ SHOWN = 20
 """Wrong reclaims, faults and late stretches that are printed."""
 
 
-def scenarios(seed: int, hours: float, *, calm: bool) -> Iterator[Scenario]:
+def scenarios(seed: int, hours: float, faults_every: float, *, calm: bool = False) -> Iterator[Scenario]:
     """One cluster after the other; every fifth deletes where the others suspend."""
     for number in count():
         mode = "Delete" if number % 5 == 4 else "Suspend"
-        reclaim = {"mode": mode, "maxGPUPercentPerWindow": 60}
-        yield Scenario(seed=seed * 1_000_003 + number, hours=hours, faults=not calm, reclaim=reclaim)
+        yield Scenario(
+            seed=seed * 1_000_003 + number,
+            hours=hours,
+            faults=not calm,
+            faults_every=faults_every,
+            reclaim={"mode": mode, "maxGPUPercentPerWindow": 60},
+        )
 
 
-def simulate(wanted: float, seed: int, hours: float, processes: int, *, calm: bool, told: bool = True) -> Result:
+def simulate(clusters: Iterator[Scenario], wanted: float, seconds: float, processes: int) -> Result:
     """Clusters until there are enough job-hours: the same ones for the same seed, however many processes there are."""
     total, done, started = Result(), 0, time.monotonic()
+    ahead = islice(clusters, int(wanted))
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        for result in pool.imap(live, scenarios_until(wanted, seed, hours, calm=calm)):
-            total.add(result)
+        waiting = deque(pool.apply_async(live, (one,)) for one in islice(ahead, 2 * processes))
+        while waiting:
+            total.add(waiting.popleft().get())
+            waiting.extend(pool.apply_async(live, (one,)) for one in islice(ahead, 1))
             done += 1
-            if told and done % 10 == 0:
+            taken = time.monotonic() - started
+            if done % 10 == 0:
                 at = f"{total.job_hours:,.0f} job-hours, {total.deeds} reclaims, {len(total.wrong)} wrong"
-                print(f"  {done} clusters in {time.monotonic() - started:.0f} s: {at}", file=sys.stderr, flush=True)
-            if total.job_hours >= wanted:
+                back = f"{total.returned_percent:.2f} % returned in time"
+                print(f"  {done} clusters in {taken:.0f} s: {at}, {back}", file=sys.stderr, flush=True)
+            if total.job_hours >= wanted or taken > seconds:
                 break
     return total
-
-
-def scenarios_until(wanted: float, seed: int, hours: float, *, calm: bool) -> Iterator[Scenario]:
-    """As many as are certainly enough."""
-    most = int(wanted / (hours * 5)) + 2
-    return (scenario for _, scenario in zip(range(most), scenarios(seed, hours, calm=calm), strict=False))
 
 
 def report(result: Result, taken: float) -> bool:
@@ -63,6 +70,7 @@ def report(result: Result, taken: float) -> bool:
         ("reclaims", f"{result.deeds:,}"),
         ("wrong reclaims", f"{len(result.wrong):,}"),
         ("unavoidable races", f"{result.races:,}"),
+        *((f"after {how}", f"{number:,}") for how, number in sorted(result.hidden.items())),
         ("reclaimable GPU-hours", f"{result.returned + result.held:,.0f}"),
         ("  returned", f"{result.returned:,.0f}"),
         ("  held by a fault or a rule", f"{result.excused:,.0f}"),
@@ -94,11 +102,14 @@ def main() -> int:
     parser.add_argument("--job-hours", type=float, default=1e6)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--hours", type=float, default=400, help="of each cluster")
+    parser.add_argument("--faults-every", type=float, default=30, help="hours, on average, in each cluster")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no other cluster after so many")
     parser.add_argument("--calm", action="store_true", help="nothing goes wrong")
     options = parser.parse_args()
     started = time.monotonic()
-    result = simulate(options.job_hours, options.seed, options.hours, options.processes, calm=options.calm)
+    clusters = scenarios(options.seed, options.hours, options.faults_every, calm=options.calm)
+    result = simulate(clusters, options.job_hours, 60 * options.minutes, options.processes)
     return 0 if report(result, time.monotonic() - started) else 1
 
 

@@ -1,6 +1,7 @@
 """One cluster over its days: jobs come and go, owners return, things break, and a controller (or two) runs."""
 
 import asyncio
+import gc
 import logging
 import math
 from collections import Counter
@@ -25,7 +26,7 @@ from stoker.models.series import GpuSignal
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
 
 TICK = 30.0
-QUIET = 60 * MINUTE
+QUIET = 4 * HOUR
 """Where nothing changes the controller looks so often."""
 RULES = {"UnreleasedJob": "unreleased-job", "InteractiveJob": "interactive-job", "Stalled": "stalled"}
 POLICY = "default"
@@ -41,7 +42,7 @@ class Scenario:
     faults: bool = True
     every_tick: bool = False
     faults_every: float = 10.0
-    """Hours between two faults, on average."""
+    """Hours between two faults, on average; edits of the policy are half as many."""
     only: tuple[str, ...] = ()
     """Names of FAULTS; without any all of them."""
     last_seconds: tuple[float, float] = (-90.0, 45.0)
@@ -135,6 +136,7 @@ class Cluster:
         self._wanted_ticks: set[float] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_over = False
+        self._braked_at = math.inf
 
     @property
     def gaps(self) -> Gaps:
@@ -315,6 +317,8 @@ class Cluster:
     def _witness(self, resource: Resource, before: Object | None, after: Object | None, request: Request) -> None:
         if resource == PODS:
             return
+        if resource == POLICIES:
+            self._see_brake(before, after)
         name = (after or before or {})["metadata"]["name"]
         deeds = self.judge.deeds
         self.judge.see(resource, before, after, request, self.loop.at)
@@ -333,6 +337,16 @@ class Cluster:
         if self.judge.deeds > deeds and job is not None:
             self.count("reclaims")
             self.want_look(self.loop.at + 60)
+
+    def _see_brake(self, before: Object | None, after: Object | None) -> None:
+        """While the brake is on reclaim is rightly held, and what metrics showed before proves no rest after it."""
+        was, now = ((one or {}).get("status", {}).get("brake") for one in (before, after))
+        if now is not None and was is None:
+            self.count("brakes")
+            self._braked_at = self.loop.at
+        elif was is not None and now is None:
+            self.account.excuse(self._braked_at, self.loop.at + 2.5 * HOUR)
+            self._braked_at = math.inf
 
     def _collect(self, gone: Object) -> None:
         """The garbage collector."""
@@ -363,7 +377,7 @@ class Cluster:
         if job.deadline is None:
             return
         self.count("warnings recorded")
-        for second in (-30, 1, 31, 91, 181):
+        for second in (1, 31, 91):
             self.want_look(job.deadline - self._offset + second)
         if self.scenario.faults:
             self._go(self._react(job, job.deadline))
@@ -496,7 +510,10 @@ class Cluster:
     async def _look_now_and_then(self) -> None:
         """Between changes the answers of two ticks are the same, and one of them is enough."""
         while True:
-            restless = any(job.deadline is not None for job in self.jobs.values())
+            policy = self.server.peek(POLICIES, None, POLICY) or {}
+            restless = any(job.deadline is not None for job in self._by_uid.values()) or "brake" in policy.get(
+                "status", {}
+            )
             pause = TICK if self.scenario.every_tick else 10 * MINUTE if restless else QUIET
             await asyncio.sleep(pause)
             self.want_look(self.loop.at)
@@ -517,9 +534,11 @@ class Cluster:
         idle_after = job.own_idle_after or self.idle_after
         start = max(self.loop.at, job.began + self._span("startupGrace", 1800.0))
         if planned - self.loop.at > 0.7 * idle_after or self.random.random() < 0.1:
-            for at in (start + idle_after, self.loop.at + job.found_after, self.loop.at + idle_after):
+            # Just before work is the worst moment to be looked at.
+            self.want_look(min(planned - TICK, start + idle_after + SCRAPE + 2))
+        if planned > start + idle_after and (job.kind.finding is not None or job.lies[1] > self.loop.at):
+            for at in (self.loop.at + job.found_after, start + idle_after, start + idle_after + TICK):
                 self.want_look(at + SCRAPE + 2)
-                self.want_look(at + SCRAPE + 2 + TICK)
         if job.kind.is_held:
             limit = start + idle_after + self._span("warningGrace", 900.0) + 2 * TICK
             self.account.begins(job.uid, job.gpus, limit, planned)
@@ -693,7 +712,7 @@ class Cluster:
 
     async def _administration(self) -> None:
         while True:
-            await asyncio.sleep(self.random.expovariate(1 / (20 * HOUR)))
+            await asyncio.sleep(self.random.expovariate(1 / (2 * self.scenario.faults_every * HOUR)))
             until = rfc3339(moment(self.loop.at + self.random.uniform(600, 6 * HOUR)))
             exemption = {"jobSelector": {}, "rules": ["*"], "until": until, "reason": "maintenance"}
             edit: dict[str, Any] = self.random.choice(
@@ -731,6 +750,7 @@ class Cluster:
             self.want_look(self.loop.at + wait)
 
     def _close_account(self) -> None:
+        self.account.excuse(self._braked_at, self.loop.at)
         self.account.close(self.loop.at)
         result = self.result
         result.wrong, result.races, result.deeds = self.judge.wrong, self.judge.races, self.judge.deeds
@@ -782,11 +802,14 @@ def live(scenario: Scenario) -> Result:
     """The whole life of one cluster."""
     loop = VirtualTimeLoop()
     asyncio.set_event_loop(loop)
+    gc.disable()  # what is long-lived is small, and a cluster's rubbish goes at its end
     try:
         return loop.run_until_complete(Cluster(scenario, loop).live())
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+        gc.enable()
+        gc.collect()
 
 
 __all__ = ["BEGINNING", "Cluster", "Kind", "Result", "Scenario", "live"]
