@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
+from benchmarks.reclaim import cluster
 from benchmarks.reclaim.cluster import FAULTS, Result, Scenario, live
 from stoker.controller.braking import Brakes
 from stoker.controller.circumstances import ClusterSurroundings
 from stoker.controller.graces import Graces
 from stoker.controller.publishing import Publisher
+from stoker.controller.reclaiming import Reclaimer
 from stoker.diagnosis import idle
 from stoker.models.diagnosis import Idleness
-from stoker.reclaim import gates
+from stoker.models.dljob import DLJob
+from stoker.reclaim import Decision, gates
 
 RECLAIM = {"mode": "Suspend", "maxGPUPercentPerWindow": 60}
 HASTY = {**RECLAIM, "idleAfter": "30m", "startupGrace": "10m", "cooldownAfterResume": "10m"}
@@ -99,6 +102,30 @@ def without_brake(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("stoker.controller.circumstances._is_stopped", lambda *_: False)
 
 
+def without_doubt(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Brakes, "doubted_until", lambda *_: None)
+
+
+def without_second_look(patch: pytest.MonkeyPatch) -> None:
+    """The scan's last look has to do, which is minutes old where looks are rare."""
+    looks: dict[str, Idleness] = {}
+    decide = Reclaimer.decide
+
+    async def remembering(
+        self: Reclaimer, job: DLJob, child: Any, pods: Any, findings: Any, idle: Idleness | None, record: Any
+    ) -> Decision:
+        if idle is not None:
+            looks[job.uid] = idle
+        return await decide(self, job, child, pods, findings, idle, record)
+
+    async def last(_: Reclaimer, job: DLJob, *__: Any) -> Idleness:
+        return looks[job.uid]
+
+    patch.setattr(Reclaimer, "decide", remembering)
+    patch.setattr(Reclaimer, "_fresh_idleness", last)
+    patch.setattr(cluster, "TICK", 240.0)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "mutation, scenario, said",
@@ -113,6 +140,13 @@ def without_brake(patch: pytest.MonkeyPatch) -> None:
         pytest.param(without_bounds, {"reclaim": {**HASTY, "maxJobsPerWindow": 1}}, "beyond the bound", id="no-bounds"),
         pytest.param(without_intent, {}, "no intent", id="no-intent"),
         pytest.param(without_brake, {"only": ("zeros for all",), "faults_every": 4}, "worked at", id="no-brake"),
+        pytest.param(without_doubt, {"only": ("zeros for all",), "faults_every": 4}, "worked at", id="no-doubt"),
+        pytest.param(
+            without_second_look,
+            {"last_seconds": (-200.0, -40.0), "returning": 0.7},
+            "worked at",
+            id="no-second-look",
+        ),
         pytest.param(without_gate("not-snoozed"), {}, "snoozed", id="no-snooze"),
         pytest.param(without_gate("no-service"), {}, "a service", id="services-too"),
         pytest.param(
