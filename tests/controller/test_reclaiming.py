@@ -22,7 +22,6 @@ from stoker.adapters.kubernetes import (
     Object,
     Resource,
 )
-from stoker.controller import manifests
 from stoker.controller.audit import Audit
 from stoker.controller.braking import Brakes
 from stoker.controller.children import Children
@@ -42,6 +41,7 @@ from stoker.models.screen import GpuWindow, MetricsUnavailable, Question, Screen
 from stoker.models.series import GpuSignal, JobFacts, JobSeries
 from stoker.models.vocabulary import ReclaimMode, ReclaimState, UnknownReason
 from stoker.reclaim import NOBODY, Presence, Record
+from stoker.workload import facts
 from tests.controller.cluster import FakeApi
 from tests.workload.building import JOB_UID, dljob_object, job, pod
 
@@ -277,7 +277,7 @@ async def test_a_program_that_stoker_fails_to_read_may_be_a_service_and_keeps_it
     def fault(_job: DLJob) -> None:
         raise AssertionError("a fault of ours")
 
-    monkeypatch.setattr(manifests, "program_facts", fault)
+    monkeypatch.setattr(facts, "read_dljob", fault)
     world = World()
     await world.reclaim()
     assert (world.is_suspended, world.state) == (False, "Active")

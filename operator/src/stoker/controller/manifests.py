@@ -14,7 +14,6 @@ from stoker.models.meta import ObjectMeta
 from stoker.models.policy import EffectivePolicy
 from stoker.models.verdict import Verdict
 from stoker.workload import ProgramFacts, program_facts
-from stoker.workload.facts import has_persistent_volume
 
 logger = logging.getLogger(__name__)
 
@@ -56,13 +55,7 @@ class Manifests:
         """What diagnosis must know of the program."""
         known = self._programs.get(job.uid)
         if known is None:
-            try:
-                known = program_facts(job)
-            except Exception:
-                # A fault of ours costs one job's diagnosis some detail, not the others their look; and it no GPU, since
-                # what can't be read may be a service.
-                logger.exception("%s/%s: the program can't be read", job.namespace, job.name)
-                known = ProgramFacts(has_persistent_volume=has_persistent_volume(job), is_unread=True)
+            known = program_facts(job)
             self._programs[job.uid] = known
         return known
 

@@ -1,5 +1,6 @@
 """What diagnosis must know of a job beside its series, from the DLJob and its pods."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,6 +17,8 @@ from stoker.workload import pods as pod_status
 from stoker.workload.notebooks import Notebook, notebooks
 from stoker.workload.runs import remembered
 from stoker.workload.serving import serves
+
+logger = logging.getLogger(__name__)
 
 BATCH_OPTIONS = (
     "--batch-size",
@@ -48,8 +51,14 @@ class ProgramFacts:
 
 
 def program_facts(job: DLJob) -> ProgramFacts:
-    """Read the job's script or command."""
-    return submission_facts(read_dljob(job), has_persistent_volume=has_persistent_volume(job))
+    """Read the job's script or command. A fault of ours is logged: it costs one job's diagnosis some detail, not the
+    others their look; and it no GPU, since what can't be read may be a service.
+    """
+    try:
+        return submission_facts(read_dljob(job), has_persistent_volume=has_persistent_volume(job))
+    except Exception:
+        logger.exception("%s/%s: the program can't be read", job.namespace, job.name)
+        return ProgramFacts(has_persistent_volume=has_persistent_volume(job), is_unread=True)
 
 
 def submission_facts(submission: Submission, *, has_persistent_volume: bool = False) -> ProgramFacts:
