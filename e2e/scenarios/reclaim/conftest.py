@@ -6,7 +6,6 @@ import pytest
 
 from e2e.conftest import StartCluster
 from e2e.operator import Operator
-from e2e.scenarios.reclaim.crashing import KILLS, Population
 from e2e.scenarios.reclaim.idling import Idling
 from e2e.scenarios.reclaim.play import UNWANTED, WANTED, Play
 from e2e.witness import Witness
@@ -32,18 +31,6 @@ def play(start_cluster: StartCluster) -> Iterator[Play]:
         play.restart()
         yield play
     cluster.stop()
-
-
-@pytest.fixture(scope="package")
-def crashed(play: Play) -> Population:
-    """The population of the play, after its controller was killed ten times."""
-    population = play.population
-    population.resume()
-    population.forge()
-    for _ in range(KILLS):
-        population.crash()
-    population.wait_reclaimed(*population.due)
-    return population
 
 
 @pytest.fixture(scope="package")

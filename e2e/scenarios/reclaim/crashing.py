@@ -3,7 +3,8 @@
 import os
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,7 +17,11 @@ from e2e.witness import DLJOB, JOB, POLICY, Change, Witness
 
 SCENE = "crashing"
 KILLS = 10
-"""In the play."""
+DUE = (60, 60, *range(66, 94, 2))
+"""The warning graces, in seconds, of the jobs whose controller is killed ten times. Two are over before; the others end
+when a controller leads that has not warned them itself, which waits for half as long again.
+"""
+SETTINGS: Mapping[str, Any] = {"scan_interval": "1s", "minimum_warning_grace": "10s"}
 LABEL = "e2e.stoker.dev/due"
 FORGED = ("intended", "done", "woken")
 """Jobs that are found as a crash between the intent and the deed may leave them."""
@@ -90,7 +95,7 @@ class Population:
         """Make their policy."""
         last = max(self.graces)
         graces = {str(grace): grace for grace in self.graces}
-        graces |= {"warned": 9999, **dict.fromkeys(FORGED, last + 1), **dict.fromkeys(LATE, last + 6), RESUMED: 60}
+        graces |= {"warned": 9999, **dict.fromkeys(FORGED, last + 1), **dict.fromkeys(LATE, last + 16), RESUMED: 60}
         classes: list[dict[str, Any]] = [
             {"name": value, "jobSelector": _labelled(value), "warningGrace": f"{grace}s"}
             for value, grace in graces.items()
@@ -212,6 +217,29 @@ class Population:
         still = self.jobs.record("warned")
         for key in ("warnedAt", "deadline"):
             assert still[key] == self.warnings["warned"][key]
+
+
+@contextmanager
+def populated(cluster: Cluster, graces: tuple[int, ...]) -> Iterator[Population]:
+    """A population that has this cluster for itself, with all in their states."""
+    cluster.add_nodes(24)
+    cluster.start_prometheus()
+    operator = Operator(cluster)
+    operator.install()
+    with Witness(cluster) as witness:
+        population = Population(operator, witness, graces)
+        operator.start_admission()
+        operator.start_controller(**SETTINGS)
+        population.create()
+        cluster.backfill()
+        # Of what had no past it would be slow to look again.
+        operator.crash()
+        population.rule("Observe")
+        population.wait_observed()
+        population.rule()
+        population.wait_warned()
+        yield population
+    cluster.stop()
 
 
 def _labelled(value: str) -> dict[str, Any]:

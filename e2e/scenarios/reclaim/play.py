@@ -18,7 +18,6 @@ from e2e.clock import LIBRARIES, SteppedClock
 from e2e.cluster.provider import Cluster
 from e2e.cluster.waiting import wait_for
 from e2e.operator import ADMISSION, CONTROLLER, Operator
-from e2e.scenarios.reclaim.crashing import Population
 from e2e.scenarios.reclaim.idling import (
     IDLE,
     ONE_BUSY,
@@ -59,15 +58,13 @@ POLICIES: Mapping[str, Mapping[str, Any]] = {
     LATER: {},
 }
 EXEMPT = {"tier": "exempt"}
+PROBE = "observed"
+"""A job that rests all the while, and that no policy acts upon: what the metrics say shows in its conditions."""
 WANTED, UNWANTED = "NVIDIA-L40S", "Tesla-T4"
 """Models of GPUs that each have one node, which one job fills."""
-DUE = (60, 60, *range(66, 94, 2))
-"""The warning graces, in seconds, of the jobs whose controller is killed. Two are reclaimed in the play; the others are
-due when it is over, by a controller that has not warned them itself and so waits for half as long again.
-"""
 FAST = "1s"
-RARE = "60s"
-"""Between two looks at the metrics."""
+RARE = "110s"
+"""Between two looks at the metrics; so rarely that a warning of a minute comes due between two."""
 
 EXPORTER_UP = 'up{job="dcgm-exporter"}'
 NO_SAMPLES: Phase = {**RESTS, "export": "nothing"}
@@ -177,6 +174,7 @@ class Outage:
 
 
 BEFORE_THE_WARNING = (
+    Outage(name="stopped", kinds=("Idle", "LowUtilization")),
     Outage(name="slow", kinds=("Idle", "LowUtilization")),
     Outage(name="reset", kinds=("Idle", "LowUtilization")),
     Outage(name="truncate", kinds=("Idle", "LowUtilization")),
@@ -197,7 +195,6 @@ class Play:
         self.cluster: Cluster = operator.cluster
         self.witness = witness
         self.cast = cast()
-        self.population = Population(operator, witness, DUE)
         self.clock = SteppedClock(operator.cluster.folder / "clock")
         self.stepped: dict[int, str] = {}
         """By how many seconds the controller's clock was ahead, with what Idle of a job said then."""
@@ -207,6 +204,8 @@ class Play:
         self.outages: dict[str, tuple[datetime, datetime]] = {}
         self.warned: dict[str, dict[str, Any]] = {}
         """The warnings, as they were recorded."""
+        self.admission_ended_at: datetime | None = None
+        """It was back when all had been reclaimed."""
 
     # ---------------------------------------------------------------------------------------------------- questions
 
@@ -267,7 +266,6 @@ class Play:
             },
             *_no_warnings_in(UNWRITABLE),
         )
-        self.population.create()
         # First those that fit only where others might go as well.
         for fussy in (True, False):
             names = [name for name, part in self.cast.items() if ("gpuProduct" in part.options) is fussy]
@@ -285,14 +283,12 @@ class Play:
             self.of(name).rehearse(name, *IDLE, clock=clock)
         for scene in POLICIES:
             self._rule(scene, "Observe")
-        self.population.rule("Observe")
         self.cluster.set_prometheus_fault("none")
         for scene, names in self._by_scene(WARNED):
             self.scenes[scene].wait_state("Idle", *names, action="Observe")
-        self.population.wait_observed()
         # Until the failure is seen, what was seen last may warn.
         self.cluster.set_prometheus_fault("reset")
-        self.population.jobs.wait_condition("warned", "Idle", "Unknown", timeout=60)
+        self.of(PROBE).wait_condition(PROBE, "Idle", "Unknown", timeout=60)
         for scene in POLICIES:
             if scene != LATER:
                 self._rule(scene, "Suspend")
@@ -321,41 +317,50 @@ class Play:
         self.warned |= {name: self.of(name).record(name) for name in names}
 
     def act(self) -> None:
-        """Snooze and have the clock step while the warnings stand, fail when they are due, and then let it happen."""
-        self.cluster.kill(ADMISSION)
-        self.stoker("snooze", "snoozed-late", "--for", "200h", "--reason", "a talk on Monday")
+        """Snooze and have the clock step while the warnings stand, fail when they are due, let it happen without
+        admission; then warn the others.
+        """
+        answer = self.stoker("snooze", "snoozed-late", "--for", "200h", "--reason", "a talk on Monday")
+        assert "not reclaimed before" in answer
         deadlines = [time_of(self.warned[name]["deadline"]) for name in RECLAIMED]
         self._step_clock(min(deadlines))
-        # What comes after is due later, by as much as what was before it may have taken.
-        self._rule(LATER, "Suspend")
-        self.population.rule("Suspend")
-        self._wait_warned([name for name in WARNED if self.cast[name].scene == LATER])
-        self.population.wait_warned()
-        _sleep_until(min(deadlines) - timedelta(seconds=4))
-        self.cluster.set_prometheus_fault("error", status=503)
         _sleep_until(max(deadlines) + timedelta(seconds=1))
         for outage in AT_THE_DEADLINE:
             self._suffer(outage)
+        self.cluster.kill(ADMISSION)
+        self.admission_ended_at = datetime.now(UTC)
         self.cluster.set_prometheus_fault("none")
-        for name in RECLAIMED:
-            self.of(name).wait_state("Reclaimed", name)
+        for scene, names in self._by_scene(RECLAIMED):
+            self.scenes[scene].wait_state("Reclaimed", *names)
+        self.cluster.restart(ADMISSION)
+        self._rule(LATER, "Suspend")
+        self._wait_warned([name for name in WARNED if self.cast[name].scene == LATER])
         self._look_twice()
 
     def _step_clock(self, deadline: datetime) -> None:
         """By the controller's clock the deadline has passed, first by so little that Prometheus' clock may be as far
-        away; then it is minutes ahead, and minutes behind.
+        away; then it is minutes ahead, and minutes behind. When it is right again the metrics are away.
         """
-        if not LIBRARIES:
-            return
         self.clock.step(50)
         _sleep_until(deadline - timedelta(seconds=35))
         for seconds in (240, -240):
-            self.clock.step(seconds)
-            unknown = self.population.jobs.wait_condition("warned", "Idle", "Unknown", "Stale", timeout=60)
-            self.stepped[seconds] = unknown["message"]
-            self.look()
-            self.clock.step(0)
-            self.population.jobs.wait_condition("warned", "Idle", "True", timeout=60)
+            self._step(seconds)
+            self.cluster.set_prometheus_fault("none")
+            if LIBRARIES:
+                unknown = self.of(PROBE).wait_condition(PROBE, "Idle", "Unknown", "Stale", timeout=60)
+                self.stepped[seconds] = unknown["message"]
+                # What is read up to minutes ago is right as far as it goes.
+                assert self.of(PROBE).condition(PROBE, "LowUtilization")["status"] != "True"
+                self.look()
+            # With a right clock it would act, were the deadline over by then.
+            self.cluster.set_prometheus_fault("error", status=503)
+            self.of(PROBE).wait_condition(PROBE, "Idle", "Unknown", "PrometheusUnavailable", timeout=60)
+        self._step(0)
+
+    def _step(self, seconds: int) -> None:
+        """Have the controller's clock so far ahead, and wait until it is."""
+        self.clock.step(seconds)
+        _sleep_until(datetime.now(UTC) + timedelta(seconds=2.5))
 
     def _look_twice(self) -> None:
         """A controller that has just seen two idle jobs does not look at the metrics again before they are due; one of
@@ -390,10 +395,6 @@ class Play:
         """Kill the controller and start another, which looks that often at the metrics."""
         self.operator.crash(scan_interval=scan_interval, **self._settings)
 
-    def start_second(self, process: str) -> None:
-        """Start another controller beside the one that leads."""
-        self.operator.start_controller(scan_interval=FAST, process=process, **self._settings)
-
     def look(self) -> None:
         """Wait for a look at the metrics that has begun after now."""
         self._ticks(1)
@@ -418,6 +419,9 @@ class Play:
         match outage.name:
             case "exporter":
                 self._hang_exporter()
+            case "stopped":
+                self.cluster.set_prometheus_fault("none")
+                self.cluster.stop_prometheus()
             case "slow":
                 self.cluster.set_prometheus_fault("slow", seconds=8)
             case "error":
@@ -431,11 +435,17 @@ class Play:
             else:
                 self._ticks(1)
             self.seen[outage.name] = wait_for("Idle to be Unknown", lambda: self._unknown(outage), timeout=60)
+            self.outages[outage.name] = (before, datetime.now(UTC))
         finally:
+            if outage.name == "stopped":
+                self.cluster.set_prometheus_fault("reset")
+                self.cluster.start_prometheus()
+                # What ends before it has been scraped again looks alive for minutes.
+                scraped = f"timestamp({EXPORTER_UP} == 1) > {time.time():.3f}"
+                wait_for("another scrape", lambda: self.cluster.query(scraped), timeout=60)
             if outage.name == "exporter":
                 self.cluster.kill(EXPORTER, signal.SIGCONT)
                 wait_for("the exporter to be back", lambda: self.cluster.query(f"{EXPORTER_UP} == 1"), timeout=60)
-        self.outages[outage.name] = (before, datetime.now(UTC))
 
     def _hang_exporter(self) -> None:
         """It answers no scrape; that is not seen before Prometheus knows it."""
@@ -446,7 +456,7 @@ class Play:
 
     def _unknown(self, outage: Outage) -> str:
         for kind in outage.kinds:
-            condition = self.population.jobs.condition("warned", kind)
+            condition = self.of(PROBE).condition(PROBE, kind)
             assert condition["status"] == "Unknown", condition
             assert condition["reason"] in outage.reasons, condition
         return str(condition["reason"])

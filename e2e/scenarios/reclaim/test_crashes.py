@@ -1,24 +1,42 @@
-"""The controller killed with -9 at randomly chosen points: nothing forgotten, doubled or early.
+"""The tenth invariant. The controller killed with -9 at randomly chosen points, and two of them at once while the lease
+goes from one to the other: nothing forgotten, doubled or early.
 
 Every failure shows the seed; `STOKER_SEED=...` repeats its choices.
 """
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 
+from e2e.cluster.waiting import wait_for
 from e2e.conftest import StartCluster
-from e2e.operator import Operator
-from e2e.scenarios.reclaim.crashing import RESUMED, Population
+from e2e.operator import CONTROLLER
+from e2e.scenarios.reclaim.crashing import DUE, KILLS, LATE, RESUMED, SETTINGS, Population, populated
 from e2e.scenarios.reclaim.idling import time_of
-from e2e.witness import DLJOB, JOB, Witness
+from e2e.witness import DLJOB, JOB
 
 MANY = 100
+SECOND = "stoker-controller-2"
 GRACES = tuple(60 + 20 * (number // 4) for number in range(80))
 """Four jobs are due at a time, over ten minutes."""
 
 
-def test_ten_crashes_forget_nothing_double_nothing_and_hurry_nothing(crashed: Population) -> None:
+@pytest.fixture(scope="module")
+def crashed(start_cluster: StartCluster) -> Iterator[Population]:
+    """A population whose controller was killed ten times."""
+    with populated(start_cluster("crashes"), DUE) as population:
+        population.resume()
+        population.forge()
+        for _ in range(KILLS):
+            population.crash()
+        population.wait_reclaimed(*population.due)
+        yield population
+
+
+def test_invariant_10_restarts_change_nothing(crashed: Population) -> None:
+    """Killed ten times while jobs were in all states: nothing is forgotten, doubled or early."""
+    assert len(crashed.told) > KILLS
     crashed.assert_nothing_doubled_or_early(*crashed.due)
     crashed.assert_nothing_else()
 
@@ -48,27 +66,37 @@ def test_a_crash_between_the_intent_and_the_deed_is_made_good_once(crashed: Popu
 
 
 @pytest.fixture
+def doubled(crashed: Population) -> Iterator[Population]:
+    """The population, with a controller that waits for its turn; one leads again afterwards."""
+    crashed.operator.start_controller(**SETTINGS, process=SECOND)
+    yield crashed
+    crashed.cluster.kill(SECOND)
+    crashed.operator.crash()
+
+
+def test_a_leader_that_stands_still_is_replaced_and_ends_without_another_deed(doubled: Population) -> None:
+    """It is stopped as it records the intent of a deed. The second does all that is due; the first goes on, and ends at
+    once. No job is suspended twice.
+    """
+    population, cluster, operator, witness = doubled, doubled.cluster, doubled.operator, doubled.witness
+    first = wait_for("a leader", operator.leader)
+    witness.wait("an intent", lambda one: one.name in LATE and one.enters("Reclaiming"), timeout=90, since=0)
+    cluster.kill(CONTROLLER, signal.SIGSTOP)
+    wait_for("the second to lead", lambda: operator.leader() not in {"", first}, timeout=40)
+    population.wait_reclaimed(*LATE)
+    seen = len(witness.changes)
+    cluster.kill(CONTROLLER, signal.SIGCONT)
+    wait_for("the first to end", lambda: not cluster.running(CONTROLLER), timeout=15)
+    assert f"{first} no longer leads: exiting at once" in cluster.log(CONTROLLER)
+    assert not [one for one in witness.changes[seen:] if one.name in LATE]
+    population.assert_nothing_doubled_or_early(*LATE)
+
+
+@pytest.fixture
 def alone(start_cluster: StartCluster) -> Iterator[Population]:
-    """A population in a cluster of its own, due over some minutes."""
-    cluster = start_cluster("crashes")
-    cluster.add_nodes(24)
-    cluster.start_prometheus()
-    operator = Operator(cluster)
-    operator.install()
-    with Witness(cluster) as witness:
-        population = Population(operator, witness, GRACES)
-        operator.start_admission()
-        operator.start_controller(scan_interval="1s", minimum_warning_grace="10s")
-        population.create()
-        cluster.backfill()
-        # Of what had no past it would be slow to look again.
-        operator.crash()
-        population.rule("Observe")
-        population.wait_observed()
-        population.rule()
-        population.wait_warned()
+    """A population that is due over some minutes."""
+    with populated(start_cluster("many-crashes"), GRACES) as population:
         yield population
-    cluster.stop()
 
 
 @pytest.mark.long
