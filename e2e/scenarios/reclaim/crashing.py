@@ -95,7 +95,7 @@ class Population:
         """Make their policy."""
         last = max(self.graces)
         graces = {str(grace): grace for grace in self.graces}
-        graces |= {"warned": 9999, **dict.fromkeys(FORGED, last + 1), **dict.fromkeys(LATE, last + 16), RESUMED: 60}
+        graces |= {"warned": 9999, **dict.fromkeys(FORGED, last + 1), **dict.fromkeys(LATE, last + 36), RESUMED: 60}
         classes: list[dict[str, Any]] = [
             {"name": value, "jobSelector": _labelled(value), "warningGrace": f"{grace}s"}
             for value, grace in graces.items()

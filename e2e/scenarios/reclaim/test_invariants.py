@@ -143,7 +143,7 @@ def test_invariant_07_as_gentle_as_can_be_and_honest_about_it(play: Play) -> Non
     jobs.settled("saves")
     assert jobs.is_suspended("saves"), "a manifest that is applied again does not resume it"
     assert "resumes" in play.stoker("resume", "saves")
-    jobs.wait_phase("saves", "Running", timeout=60)
+    jobs.wait_phase("saves", "Running", timeout=120)
     wait_for("the record", lambda: jobs.record("saves").get("resumedAt"))
     jobs.settled("saves")
     assert not jobs.is_suspended("saves")
@@ -170,7 +170,7 @@ def test_invariant_08_bounded(play: Play) -> None:
     def taken() -> list[str]:
         return [name for name in names if play.witness.suspensions(jobs.namespace, name)]
 
-    wait_for("two to be reclaimed", lambda: len(taken()) == 2, timeout=60)
+    wait_for("two to be reclaimed", lambda: len(taken()) == 2, timeout=120)
     (left,) = set(names) - set(taken())
     assert datetime.now(UTC) > time_of(play.warned[left]["deadline"])
     jobs.delete(taken()[0])
@@ -181,7 +181,7 @@ def test_invariant_08_bounded(play: Play) -> None:
     policy = f"/apis/stoker.dev/v1alpha1/utilizationpolicies/{BOUNDED}"
     assert len(play.cluster.api("GET", policy)["status"]["recentReclaims"]) == 2
     play.cluster.api("PATCH", policy, {"spec": {"reclaim": {"maxJobsPerWindow": 3}}}, MERGE)
-    wait_for("the third to be reclaimed", lambda: len(taken()) == 3, timeout=60)
+    wait_for("the third to be reclaimed", lambda: len(taken()) == 3, timeout=120)
 
 
 def test_invariant_09_the_owner_has_a_say_the_admin_has_the_last_word(play: Play) -> None:
@@ -237,8 +237,8 @@ def test_invariant_12_on_pressure_only_if_so_set(play: Play) -> None:
         assert play.of(name).record(name)["state"] == "Warned"
     jobs = play.of("wanted")
     jobs.begin("next", gpus=2, gpuProduct=WANTED)
-    wait_for("the wanted GPUs to be given back", lambda: jobs.is_suspended("wanted"), timeout=45)
-    jobs.wait_phase("next", "Running", timeout=60)
+    wait_for("the wanted GPUs to be given back", lambda: jobs.is_suspended("wanted"), timeout=120)
+    jobs.wait_phase("next", "Running", timeout=120)
     play.assert_runs("unwanted")
 
 
@@ -285,7 +285,7 @@ def test_invariant_14_admission_failing_does_not_stop_the_cluster(play: Play) ->
             assert created.returncode == 0, created.stderr
 
         jobs = DLJobs(cluster, submitter.namespace)
-        jobs.wait_phase("bad", "Failed", timeout=60)
+        jobs.wait_phase("bad", "Failed", timeout=120)
         wait_for("the Job of the other", lambda: jobs.has("jobs", "good"))
         assert not jobs.has("jobs", "bad")
     finally:
