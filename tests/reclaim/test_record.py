@@ -1,4 +1,4 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -79,9 +79,14 @@ def test_a_word_is_taken_once() -> None:
     assert word.record.state is ReclaimState.RECLAIMED
 
 
-def test_a_word_to_a_job_that_needs_none_is_only_noted() -> None:
-    word = resumed(Record(state=ReclaimState.ACTIVE), annotation="early", suspend=False, observed_suspend=None, now=NOW)
-    assert (word.record.handled_resume, word.record.resumed_at, word.notices) == ("early", None, ())
+def test_a_word_to_a_job_that_is_not_warned_any_more_starts_the_cooldown_all_the_same() -> None:
+    active = Record(state=ReclaimState.ACTIVE)
+    word = resumed(active, annotation="late", suspend=False, observed_suspend=None, now=NOW)
+    assert (word.record.handled_resume, word.record.resumed_at, word.notices) == ("late", NOW, ())
+    again = resumed(word.record, annotation="late", suspend=False, observed_suspend=False, now=NOW + timedelta(hours=1))
+    assert again.record == word.record, "taken once"
+    edge = resumed(active, annotation=None, suspend=False, observed_suspend=True, now=NOW)
+    assert edge.record == active, "its owner had suspended it"
 
 
 def test_a_job_whose_job_was_deleted_is_not_resumable() -> None:

@@ -32,8 +32,9 @@ def resumed(
 ) -> Resumption:
     """Take a new resume annotation, or spec.suspend's change from true to false, into the record.
 
-    Such a word ends a warning as well, and starts the policy's cooldown. A job whose Job reclaim has `deleted` stays as
-    it is, also while its pods end.
+    Such a word ends a warning as well, and starts the policy's cooldown. So does an annotation where nothing is to be
+    undone: the warning that its writer has seen may have ended just before. A job whose Job reclaim has `deleted` stays
+    as it is, also while its pods end.
     """
     asked = annotation is not None and annotation != record.handled_resume
     edge = observed_suspend is True and not suspend
@@ -41,9 +42,10 @@ def resumed(
         record = replace(record, handled_resume=annotation)
     done = record.state is ReclaimState.RECLAIMED or (deleted and record.state is ReclaimState.RECLAIMING)
     for_good = done and record.action is ReclaimMode.DELETE
-    concerned = record.state in ON_THE_WAY or record.has_warning
-    if not (asked or edge) or not concerned or for_good:
+    if not (asked or edge) or for_good:
         return Resumption(record=record)
+    if record.state not in ON_THE_WAY and not record.has_warning:
+        return Resumption(record=replace(record, resumed_at=now) if asked else record)
     how = "annotation stoker.dev/resume" if asked else "spec.suspend set from true to false"
     return _brought_back(record, how, annotation or rfc3339(now), now)
 
