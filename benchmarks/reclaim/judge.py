@@ -116,14 +116,17 @@ class Wrong:
 
 @dataclass(slots=True)
 class Warning_:  # noqa: N801 - Python has a Warning
-    """A warning as the API server has it. `grace` is the longest that the policy has granted since."""
+    """A warning as the API server has it. `grants`: what the policy has granted since, and from when on."""
 
     key: str
     recorded: float
-    grace: float
+    grants: list[tuple[float, float]]
     pods: frozenset[str]
     job_uid: str | None
-    used: bool = False
+
+    def grace(self, by: float) -> float:
+        """The longest that was granted by then, or when it was written."""
+        return max(grace for since, grace in self.grants if since <= max(by, self.recorded))
 
 
 @dataclass(slots=True)
@@ -155,7 +158,7 @@ class Judge:
             if not self._specs or self._specs[-1][1:] != (spec.get("reclaim", {}), spec.get("exemptions", [])):
                 self._specs.append((at, spec.get("reclaim", {}), spec.get("exemptions", [])))
                 for warning in self._warnings.values():
-                    warning.grace = max(warning.grace, self._span("warningGrace"))
+                    warning.grants.append((at, self._span("warningGrace")))
         elif resource == JOBS and before is not None and request.controller is not None:
             if after is None:
                 self._deed(before, request, at, mode="Delete")
@@ -196,7 +199,7 @@ class Judge:
             self._warnings[uid] = Warning_(
                 key=key,
                 recorded=at,
-                grace=self._span("warningGrace"),
+                grants=[(at, self._span("warningGrace"))],
                 pods=frozenset(record.get("podUIDs", ())),
                 job_uid=record.get("jobUID"),
             )
@@ -250,8 +253,8 @@ class Judge:
         faults = []
         if warning.key in self._used:
             faults.append("done already for this warning")
-        if at - warning.recorded < warning.grace:
-            faults.append(f"{at - warning.recorded:.0f} s after its warning, granted were {warning.grace:.0f} s")
+        if at - warning.recorded < (grace := warning.grace(sent - LAST_LOOK)):
+            faults.append(f"{at - warning.recorded:.0f} s after its warning, granted were {grace:.0f} s")
         live = {
             pod["metadata"]["uid"]
             for pod in self.world.server.list(PODS, None, f"stoker.dev/dljob={job.name}", None)[0]
