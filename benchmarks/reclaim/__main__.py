@@ -86,8 +86,9 @@ def report(result: Result, taken: float) -> bool:
     for name, number in sorted(counts.items()):
         if name in FAULTS or not name.startswith(("event ", "ticks", "warnings", "reclaims")):
             print(f"  {name:38} {number:>14,}")
-    for title, lines in (("wrong", result.wrong), ("faults", result.errors), ("late", result.late)):
-        if lines and not (title == "late" and enough):
+    late = sorted(result.late, key=lambda line: -float(line.partition(" ")[0]))
+    for title, lines in (("wrong", result.wrong), ("faults", result.errors), ("held longest", late)):
+        if lines:
             print(f"\n{title}", *map(str, lines[:SHOWN]), sep="\n  ")
     return enough and not result.wrong and not result.errors
 
