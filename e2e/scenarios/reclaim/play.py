@@ -63,6 +63,8 @@ PROBE = "observed"
 WANTED, UNWANTED = "NVIDIA-L40S", "Tesla-T4"
 """Models of GPUs that each have one node, which one job fills."""
 FAST = "1s"
+SECOND_LOOK = "returns: not reclaimed after a second look"
+"""Of the controller's log."""
 RARE = "110s"
 """Between two looks at the metrics; so rarely that a warning of a minute comes due between two."""
 
@@ -374,9 +376,7 @@ class Play:
             lambda one: one.is_suspension and one.name == "stays",
             timeout=150,
         )
-        deadline = self.of("returns").record("returns").get("deadline")
-        if deadline is not None:
-            _sleep_until(time_of(deadline) + timedelta(seconds=2))
+        wait_for("the other's second look", lambda: SECOND_LOOK in self.cluster.log(CONTROLLER), timeout=60)
 
     @property
     def _settings(self) -> dict[str, Any]:

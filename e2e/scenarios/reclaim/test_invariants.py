@@ -17,6 +17,7 @@ from e2e.scenarios.reclaim.play import (
     BOUNDED,
     RECLAIMED,
     SCENE,
+    SECOND_LOOK,
     UNRULED,
     WANTED,
     WARNED,
@@ -121,7 +122,7 @@ def test_invariant_06_looked_again_right_before(play: Play) -> None:
     """The last look of the scan saw both jobs idle; one has worked since, which the look right before the deed sees."""
     assert_warned_first(play, "stays", play.reclaimed("stays"))
     play.assert_runs("returns")
-    assert "returns: not reclaimed after a second look" in play.cluster.log(CONTROLLER)
+    assert SECOND_LOOK in play.cluster.log(CONTROLLER)
 
 
 def test_invariant_07_as_gentle_as_can_be_and_honest_about_it(play: Play) -> None:
