@@ -22,6 +22,7 @@ from stoker.adapters.kubernetes import DLJOBS, JOBS, NAMESPACES, NODES, PODS, PO
 from stoker.models.diagnosis import Diagnosis, Utilization
 from stoker.models.finding import Finding, parse_time, rfc3339
 from stoker.models.meta import API_VERSION
+from stoker.models.policy import parse_duration
 from stoker.models.series import GpuSignal
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
 
@@ -311,6 +312,7 @@ class Cluster:
                 return
             self.server.update(DLJOBS, raw, {"spec": {"suspend": value}}, Request(sent_at=self.loop.at))
             await asyncio.sleep(self.random.uniform(20, 200))
+        self._look_after_cooldown()
 
     # ---------------------------------------------------------------------------------------------------- what is seen
 
@@ -548,6 +550,10 @@ class Cluster:
         until = self.loop.at + duration + self._span("warningGrace", 900.0) + 4 * TICK
         self.account.excuse(self.loop.at, until, job.uid)
         self.want_look(self.loop.at + duration + TICK)
+        self._look_after_cooldown()
+
+    def _look_after_cooldown(self) -> None:
+        self.want_look(self.loop.at + self._span("cooldownAfterResume", HOUR) + 2 * TICK)
 
     def held(self, job: SimulatedJob, since: float) -> None:
         """It had pods from then until now."""
@@ -570,7 +576,7 @@ class Cluster:
     def _span(self, name: str, default: float) -> float:
         raw = self.server.peek(POLICIES, None, POLICY)
         text = (raw or {}).get("spec", {}).get("reclaim", {}).get(name)
-        return default if text is None else float(text.rstrip("m")) * MINUTE
+        return default if text is None else parse_duration(text).total_seconds()
 
     # ------------------------------------------------------------------------------------------------- what goes wrong
 

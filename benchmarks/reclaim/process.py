@@ -27,7 +27,7 @@ from stoker.controller.reclaiming import Reclaimer
 from stoker.controller.reconcile import Reconciler
 from stoker.controller.scan import Scanner, Subject
 from stoker.controller.store import Key, Store, concerned
-from stoker.handlers.watch import Resync, queue_jobs
+from stoker.handlers.watch import Resync, SilentWatchError, queue_jobs
 from stoker.models.diagnosis import Diagnosis
 from stoker.models.dljob import DLJob
 from stoker.models.verdict import Verdict
@@ -283,6 +283,9 @@ class Process:
                 break
             except UnavailableError:
                 await asyncio.sleep(RETRY)
+            except SilentWatchError:
+                self.kill()
+                return
         self._begin(self.queue.run(self._reconciler.reconcile, workers=WORKERS))
         self._begin(self._scan())
         self._wanted.set()
@@ -354,7 +357,7 @@ class Process:
                 self._missed = False
             except UnavailableError:
                 await asyncio.sleep(RETRY)
-            except Exception:
+            except SilentWatchError:
                 self.kill()
 
 
