@@ -274,7 +274,9 @@ class Process:
         self._begin(self._live())
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks.append(asyncio.ensure_future(work))
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(_told_of_fault)
+        self._tasks.append(task)
 
     async def _live(self) -> None:
         while True:
@@ -359,6 +361,12 @@ class Process:
                 await asyncio.sleep(RETRY)
             except SilentWatchError:
                 self.kill()
+
+
+def _told_of_fault(task: asyncio.Task[None]) -> None:
+    """What ends with an error that nobody awaits would only be missing."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logging.getLogger("stoker").error("a part of the process has ended", exc_info=error)
 
 
 def alive(processes: Iterable[Process]) -> list[Process]:
