@@ -10,6 +10,7 @@ from stoker.adapters.kubernetes import DLJOBS, JOBS, ConflictError, ForbiddenErr
 from stoker.controller.graces import CLOCKS_APART
 from stoker.controller.looks import Look
 from stoker.controller.queue import Transient
+from stoker.controller.reclaiming import Reclaimer
 from stoker.controller.reconcile import AT_ONCE, LOOK_AGAIN
 from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
 from stoker.models.finding import Finding, rfc3339
@@ -234,6 +235,26 @@ async def test_a_pass_comes_back_when_the_grace_of_another_process_is_over() -> 
     assert await world.reconcile() == (CLOCKS_APART - timedelta(seconds=30)).total_seconds()
     assert "not over yet by the clock" in world.status["reclaim"]["reason"]
     assert world.status["reclaim"]["state"] == "Warned"
+
+
+async def test_what_the_last_look_saw_is_not_forgotten_for_what_an_older_one_did(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The job is not warned anew by the look from before it worked again."""
+    world, idle = due_for(timedelta(minutes=30))
+    before = replace(idle, observed_at=NOW - timedelta(seconds=30))
+    examined = Diagnosis(utilization=used(NOW, 50.0), findings=(MEASURED,))
+    world.looks.put(world.uid, Look(idleness=before, diagnosis=examined))
+    works = Idleness(state=IdlenessState.ACTIVE, observed_at=NOW, pod_uids=idle.pod_uids)
+
+    async def found_at_work(*_: Any) -> Idleness:
+        return works
+
+    monkeypatch.setattr(Reclaimer, "reclaim", found_at_work)
+    assert await world.reconcile() is None
+    await world.reconcile()
+    assert world.status["reclaim"]["state"] == "Active"
+    assert "deadline" not in world.status["reclaim"]
 
 
 @pytest.mark.parametrize("age, examined", [(4, True), (6, False), (None, False)])

@@ -155,13 +155,13 @@ class Reclaimer:
         """A job's record was written: the grace of a warning in it begins now."""
         self._graces.wrote(uid, before, after)
 
-    async def reclaim(self, stale: DLJob, found: Sequence[Finding]) -> bool:
+    async def reclaim(self, stale: DLJob, found: Sequence[Finding]) -> Idleness | None:
         """Look at everything afresh and decide again, by those of the findings just `found` that are on record, too;
         then record the intent, act under the Job's resource version, and record the deed. A crash in between is made
         good by the next pass: an intent without the deed is decided anew, a deed without its record is recorded.
 
-        Returns whether it was done; if not, the next look at the metrics asks again. Raises Transient, ConflictError
-        or another ApiError: nothing was done, or it is to be recorded.
+        Returns None when it was done, else what the last look saw; the next look at the metrics asks again. Raises
+        Transient, ConflictError or another ApiError: nothing was done, or it is to be recorded.
         """
         raw = await self._api.get(DLJOBS, stale.namespace, stale.name)
         job = DLJob.model_validate(raw)
@@ -195,11 +195,11 @@ class Reclaimer:
             logger.info("%s/%s: not reclaimed after a second look: %s", job.namespace, job.name, decision.record.reason)
             raw = await self._publisher.write(raw, {**raw["status"], "reclaim": decision.record.to_status()})
             await self._publisher.tell(raw, decision.notices)
-            return False
+            return idle
         if (left := self.grace_left(job.uid, decision.record)) > 0:
             raise Transient(f"its grace is over in {left:.1f} s by the steady clock")
         if not await self._surroundings.take_place(job, policy, self._clock.now()):
-            return False
+            return idle
         intent = replace(decision.record, state=ReclaimState.RECLAIMING)
         raw = await self._publisher.write(raw, {**raw["status"], "reclaim": intent.to_status()})
         if (age := self._clock.monotonic() - looked_at) > LOOK_HOLDS:
@@ -210,7 +210,7 @@ class Reclaimer:
             await self._children.suspension.suspend(child, switch, BY_RECLAIM)
         # That its GPUs are free is recorded when its pods are gone, whose events are on their way.
         logger.info("%s/%s: reclaimed: %s", job.namespace, job.name, intent.reason)
-        return True
+        return None
 
     async def _decide(
         self,

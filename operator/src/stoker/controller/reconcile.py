@@ -337,7 +337,14 @@ class Reconciler:
         await self._publish(this, seen, is_over=seen.phase in FINAL)
         self._reclaimer.wrote(job.uid, before, decision.record)
         if decision.step is Step.RECLAIM:
-            return AT_ONCE if await self._reclaimer.reclaim(job, this.found) else None
+            seen_last = await self._reclaimer.reclaim(job, this.found)
+            if seen_last is None:
+                return AT_ONCE
+            known = self._looks.get(job.uid)
+            if known is not None and known.idleness.observed_at < seen_last.observed_at:
+                # Or the next pass would warn anew by the scan's look, which is older.
+                self._looks.put(job.uid, replace(known, idleness=seen_last))
+            return None
         expiry = this.policy.next_expiry(this.now)
         again = _look_again(decision.record, obstacle, seen, this.now)
         if this.unsuspendable is not None:
