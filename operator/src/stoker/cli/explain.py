@@ -74,7 +74,8 @@ async def _look(name: str, namespace: str | None, kubeconfig: str | None, contex
             policy, notes = await policies.of(namespace)
             now = datetime.now(UTC)
             known = None if policies.are_hidden else policy
-            return standing(job, child, pods, known, now, brake=policies.brake(policy), notes=notes)
+            brake, doubted_until = policies.brake(policy), policies.doubted_until(policy)
+            return standing(job, child, pods, known, now, brake=brake, doubted_until=doubted_until, notes=notes)
     except CredentialsError as error:
         raise click.ClickException(str(error)) from error
     except NotFoundError as error:

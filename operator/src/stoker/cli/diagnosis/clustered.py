@@ -27,7 +27,7 @@ from stoker.cli.diagnosis.workload import Workload
 from stoker.controller.braking import stopped
 from stoker.models.dljob import DLJob
 from stoker.models.meta import SNOOZE_ANNOTATION
-from stoker.models.policy import BUILT_IN, EffectivePolicy, UtilizationPolicy, resolve
+from stoker.models.policy import BUILT_IN, EffectivePolicy, UtilizationPolicy, UtilizationPolicyStatus, resolve
 from stoker.models.series import JobFacts
 from stoker.reclaim import Obstruction
 from stoker.subjects.pod_submission import ManifestError, submissions
@@ -185,10 +185,18 @@ class ClusterPolicies:
 
     def brake(self, policy: EffectivePolicy) -> Obstruction | None:
         """Why reclaim is stopped under a policy that `of` has given."""
-        status = next((one.status for one in self._policies or () if one.name == policy.counts_in), None)
+        status = self._status(policy)
         if status is None or status.brake is None or policy.counts_in is None:
             return None
         return stopped(policy.counts_in, status.brake.since, status.brake.message)
+
+    def doubted_until(self, policy: EffectivePolicy) -> datetime | None:
+        """Until when the metrics of the jobs under it were doubted last."""
+        status = self._status(policy)
+        return status.metrics_doubted_until if status is not None else None
+
+    def _status(self, policy: EffectivePolicy) -> UtilizationPolicyStatus | None:
+        return next((one.status for one in self._policies or () if one.name == policy.counts_in), None)
 
     async def _read(self) -> list[UtilizationPolicy]:
         try:

@@ -59,10 +59,11 @@ def standing(
     now: datetime,
     *,
     brake: Obstruction | None = None,
+    doubted_until: datetime | None = None,
     notes: Sequence[str] = (),
 ) -> Standing:
     """Ask every condition of a reclaim of a job; `child` is its Job, `pods` may hold others' too. `policy` None: it may
-    not be read, and what it says is left open.
+    not be read, and what it says is left open. `brake` and `doubted_until` are what its status says (Circumstances).
     """
     own = [pod for pod in pods if child is not None and is_of(pod, child)]
     status = job.status
@@ -83,7 +84,7 @@ def standing(
         record=record,
         now=now,
         # The floor under warnings is the controller's own, and in the deadlines that it writes.
-        around=Circumstances(brake=brake, minimum_warning_grace=timedelta(0)),
+        around=Circumstances(brake=brake, doubted_until=doubted_until, minimum_warning_grace=timedelta(0)),
     )
     return Standing(
         job=job,
