@@ -237,8 +237,9 @@ async def test_an_idle_stretch_reaches_over_nothing_that_is_not_known(
     """Neither a gap of ten minutes nor a single sample that is no value is taken for rest."""
     since = (await judged(source, pod, now)).since
     assert since is not None
-    # From the last time of which nothing is known to the next step of five minutes, and a sample's interval.
-    assert timedelta(0) <= since - (now - timedelta(seconds=10_230)) <= timedelta(minutes=5, seconds=30)
+    # From the last time of which nothing is known to the first sample after it, which is an interval later at either
+    # end, and from there to the next step of five minutes.
+    assert timedelta(0) <= since - (now - timedelta(seconds=10_230)) <= timedelta(minutes=6)
 
 
 async def test_a_job_younger_than_the_window_is_not_idle_yet(source: PrometheusSource, now: datetime) -> None:
