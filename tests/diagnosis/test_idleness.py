@@ -307,7 +307,6 @@ def test_gpus_of_a_product_shared_in_time_say_nothing_though_the_exporter_does_n
     assert "shared by several pods" in seen.message
 
 
-
 @given(st.lists(windows, max_size=4), st.booleans())
 def test_nothing_is_idle_unless_every_gpu_of_the_pod_speaks_lately_and_often(
     seen: list[GpuWindow], complete: bool
