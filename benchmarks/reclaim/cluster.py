@@ -637,6 +637,8 @@ class Cluster:
 
     async def _zeros_of_one(self) -> None:
         """One job's exporters write 0 for all that they know."""
+        if not self._by_uid:
+            return
         job = self.random.choice(list(self._by_uid.values()))
         job.zeros.open(self.loop.at)
         self.want_look(self.loop.at + job.found_after + 2 * MINUTE)
@@ -763,7 +765,10 @@ class Cluster:
         result.hidden = self.judge.hidden
         result.held, result.excused = self.account.held / HOUR, self.account.excused / HOUR
         result.returned = self.account.returned / HOUR
-        result.late = [f"{late / HOUR:.1f} h {rest}" for late, rest in self.account.late]
+        result.late = [
+            f"{late / HOUR:.1f} h  {rest.job}, {rest.gpus} GPUs, cluster {self.scenario.seed}"
+            for late, rest in self.account.late
+        ]
         for reason, number in self.server.events.items():
             result.counts[f"event {reason}"] += number
 
