@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 
 METRICS_TIMEOUT = 20.0
 """Seconds that the last look at the metrics before a reclaim may take."""
-LOOK_HOLDS = 20.0
+LAST_LOOK_HOLDS = 20.0
 """Seconds after which the deed no longer rests on that look: with a slow API server the owner may be back by then."""
 
 
@@ -200,9 +200,9 @@ class Reclaimer:
             raise Transient(f"its grace is over in {left:.1f} s by the steady clock")
         if not await self._surroundings.take_place(job, policy, self._clock.now()):
             return idle
-        intent = replace(decision.record, state=ReclaimState.RECLAIMING)
+        intent = replace(decision.record, state=after(decision.record.state, Outcome.DUE))
         raw = await self._publisher.write(raw, {**raw["status"], "reclaim": intent.to_status()})
-        if (age := self._clock.monotonic() - looked_at) > LOOK_HOLDS:
+        if (age := self._clock.monotonic() - looked_at) > LAST_LOOK_HOLDS:
             raise Transient(f"the last look at its metrics is {age:.0f} s old")
         if intent.action is ReclaimMode.DELETE:
             await self._children.delete(child)

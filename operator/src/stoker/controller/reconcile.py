@@ -326,12 +326,12 @@ class Reconciler:
             decision = await self._reclaimer.decide(job, child, this.pods, this.told, idle, this.record)
             if decision.step is Step.RECLAIM and not this.is_examined:
                 reason = "idle and warned; it waits for the next examination of its metrics to confirm the cause"
-                decision = replace(decision, step=Step.NONE, record=replace(decision.record, reason=reason))
+                decision = _put_off(decision, reason)
                 self._looks.want(job.uid)
         grace_left = 0.0
         if decision.step is Step.RECLAIM and (grace_left := self._reclaimer.grace_left(job.uid, decision.record)) > 0:
             reason = "idle and warned; its grace is not over yet by the clock that this process goes by"
-            decision = replace(decision, step=Step.NONE, record=replace(decision.record, reason=reason))
+            decision = _put_off(decision, reason)
         before = this.record
         this = replace(this, record=decision.record, notices=(*this.notices, *decision.notices))
         await self._publish(this, seen, is_over=seen.phase in FINAL)
@@ -456,6 +456,11 @@ class Reconciler:
         )
         await self._publish(this, seen, is_over=True)
         return left
+
+
+def _put_off(decision: Decision, reason: str) -> Decision:
+    """The decision to reclaim, that waits for something which this process alone knows."""
+    return replace(decision, step=Step.NONE, record=replace(decision.record, reason=reason))
 
 
 def _after_deed(this: Pass) -> Pass:
