@@ -164,7 +164,7 @@ def test_a_busy_job_is_clean(tmp_path: Path, tape: Tape) -> None:
     assert job["idle"] == {"since": None, "allGPUs": False}
     assert job["reclaim"] == {
         "eligible": False,
-        "why": "its GPUs work, or have not been idle for long enough",
+        "why": "a GPU has worked within idleAfter",
     }
 
 
@@ -172,7 +172,7 @@ def test_a_busy_job_is_clean(tmp_path: Path, tape: Tape) -> None:
     "change, why",
     [
         ({"end": END.isoformat()}, "it has ended"),
-        ({"jobType": "Serving"}, "a service is never reclaimed"),
+        ({"jobType": "Serving"}, "a service is never reclaimed (spec.jobType is Serving)"),
     ],
 )
 def test_what_holds_no_gpus_or_serves_is_not_eligible(

@@ -70,7 +70,7 @@ def test_an_idle_job_that_nobody_needs_is_eligible_and_the_cause_is_said() -> No
             JOB,
             FOUND,
             replace(IDLE, since=NOW - timedelta(minutes=30)),
-            "idle since 2026-11-21T11:30:00Z; reclaim looks",
+            "idle since 2026-11-21T11:30:00Z; counts as idle",
         ),
         (JOB, replace(FOUND, findings=()), IDLE, "no finding says that nobody needs its GPUs"),
         (
@@ -84,7 +84,7 @@ def test_an_idle_job_that_nobody_needs_is_eligible_and_the_cause_is_said() -> No
         (replace(JOB, job_type=JobType.SERVING), FOUND, IDLE, "a service is never reclaimed"),
         (replace(JOB, pods=(replace(POD, finished_at=NOW),)), FOUND, IDLE, "it has ended"),
         (replace(JOB, pods=()), FOUND, IDLE, "it has no pods"),
-        (replace(JOB, gpus_per_node=0), FOUND, IDLE, "it holds no GPUs"),
+        (replace(JOB, gpus_per_node=0), FOUND, IDLE, "it requests no GPUs"),
     ],
 )
 def test_any_doubt_makes_it_ineligible_with_the_reason(

@@ -12,7 +12,7 @@ from stoker.models.screen import GpuWindow, Question, Screen
 from stoker.models.series import GpuSignal, JobFacts, PodFacts
 from stoker.models.vocabulary import UnknownReason
 from stoker.subjects.series.activity import ACTIVITY_SIGNALS, idle_ceiling
-from stoker.subjects.wording import clock, count, minutes, percent
+from stoker.subjects.wording import clock, count, minutes, moment, percent
 
 STALE_AFTER = timedelta(minutes=3)
 """A GPU whose last sample is older says nothing about now. dcgm-exporter collects each 30 s; scrapes of 60 s are
@@ -86,10 +86,7 @@ def idleness(
     started = max(pod.started_at for pod in facts.pods if pod.started_at is not None)
     if screen.at - started < screen.window:
         # The screen's window, not the job's: what it says of the time before the start is not about this job.
-        message = (
-            f"started {minutes(max((screen.at - started).total_seconds(), 0))} ago, "
-            f"the idle window is {minutes(screen.window.total_seconds())}"
-        )
+        message = f"started at {moment(started)}; counts as idle after {minutes(screen.window.total_seconds())}"
         return replace(answer, state=IdlenessState.ACTIVE, message=message)
     if unproven:
         message = "no work in the last minutes; not looked at closely yet, as too many jobs rest at once"

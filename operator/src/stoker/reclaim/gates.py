@@ -164,6 +164,9 @@ def _is_warned(case: Case) -> bool:
 class Gate:
     """One condition of a reclaim: its name, the stage that it belongs to, what must be so, and the check.
 
+    `demand` is printed behind a box that is ticked or not, with the reason behind it where it is not: a phrase that
+    reads right either way ("owner warned"), never a sentence that the box would deny.
+
     A check is total and pure, and holds back whatever it can't judge. `asked` says of which jobs the question makes
     sense; of others an earlier gate holds, so that it is of interest only to who explains them all.
     """
@@ -191,28 +194,28 @@ def _gate(name: str, stage: Stage, demand: str, *, asked: Callable[[Case], bool]
 # ----------------------------------------------------------------------------------------------- may it be touched?
 
 
-@_gate("touchable", Stage.TOUCH, "nothing of it is being deleted, suspended or ended")
+@_gate("touchable", Stage.TOUCH, "running")
 def _untouchable(case: Case) -> Hold | None:
     if case.job.untouchable is None:
         return None
     return Hold(outcome=Outcome.WORKS, reason=case.job.untouchable)
 
 
-@_gate("gpus", Stage.TOUCH, "it holds GPUs")
+@_gate("gpus", Stage.TOUCH, "GPUs requested")
 def _no_gpus(case: Case) -> Hold | None:
-    return Hold(outcome=Outcome.EXEMPT, reason="it holds no GPUs") if case.job.gpus == 0 else None
+    return Hold(outcome=Outcome.EXEMPT, reason="it requests no GPUs") if case.job.gpus == 0 else None
 
 
-@_gate("no-service", Stage.TOUCH, "it serves nobody")
+@_gate("no-service", Stage.TOUCH, "a training or an interactive job")
 def _service(case: Case) -> Hold | None:
     if case.job_type is JobType.SERVING:
-        return Hold(outcome=Outcome.EXEMPT, reason="a service is never reclaimed")
+        return Hold(outcome=Outcome.EXEMPT, reason="a service is never reclaimed (spec.jobType is Serving)")
     if case.job.serves:
-        return Hold(outcome=Outcome.EXEMPT, reason="its program serves a model, and a service is never reclaimed")
+        return Hold(outcome=Outcome.EXEMPT, reason="a service is never reclaimed (its program serves a model)")
     return None
 
 
-@_gate("not-exempt", Stage.TOUCH, "no policy exempts it")
+@_gate("not-exempt", Stage.TOUCH, "covered by the policy")
 def _exempt(case: Case) -> Hold | None:
     exemption = case.policy.exemption("*", case.job.labels, case.now)
     if exemption is None:
@@ -222,15 +225,15 @@ def _exempt(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.EXEMPT, reason=reason, until=exemption.until, change=change)
 
 
-@_gate("not-snoozed", Stage.TOUCH, "its owner has not put it off")
+@_gate("not-snoozed", Stage.TOUCH, "reclaim allowed by its owner")
 def _snoozed(case: Case) -> Hold | None:
     until = case.record.snoozed_until
     if until is None or case.now >= until:
         return None
-    why = f" ({case.job.snooze_reason})" if case.job.snooze_reason else ""
+    why = f' (reason: "{case.job.snooze_reason}")' if case.job.snooze_reason else ""
     return Hold(
         outcome=Outcome.SNOOZED,
-        reason=f"put off by its owner until {rfc3339(until)}{why}",
+        reason=f"snoozed by its owner until {rfc3339(until)}{why}",
         until=until,
         change="stoker snooze --cancel, or remove the annotation stoker.dev/snooze-until",
     )
@@ -239,7 +242,7 @@ def _snoozed(case: Case) -> Hold | None:
 # --------------------------------------------------------------------------------------------- is it idle, and sure?
 
 
-@_gate("metrics-known", Stage.REST, "every GPU of every pod has current samples")
+@_gate("metrics-known", Stage.REST, "current samples of every GPU of every pod")
 def _known(case: Case) -> Hold | None:
     idleness = case.idleness
     if idleness.state is not IdlenessState.UNKNOWN:
@@ -248,21 +251,28 @@ def _known(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.UNKNOWN, reason=reason)
 
 
-@_gate("pods-ready", Stage.REST, "all its pods are ready", asked=_is_known)
+@_gate("pods-ready", Stage.REST, "all pods ready", asked=_is_known)
 def _ready(case: Case) -> Hold | None:
     if case.idleness.state is not IdlenessState.WAITING:
         return None
-    return Hold(outcome=Outcome.WORKS, reason="not all its pods are ready: it waits")
+    reason = "it waits for its pods"
+    return Hold(outcome=Outcome.WORKS, reason=f"{reason}: {case.idleness.message}" if case.idleness.message else reason)
 
 
-@_gate("all-idle", Stage.REST, "every signal of every GPU stands at its idle level", asked=_runs)
+@_gate("all-idle", Stage.REST, "every signal of every GPU at its idle level", asked=_runs)
 def _idle(case: Case) -> Hold | None:
     if case.idleness.state is not IdlenessState.ACTIVE:
         return None
-    return Hold(outcome=Outcome.WORKS, reason="its GPUs work, or have not been idle for long enough")
+    start = case.job.last_start
+    # Which GPU worked, and when, changes with every look, and idleAfter with the policy: a reason that changes is a
+    # write of the status.
+    reason = "a GPU has worked within idleAfter"
+    if start is not None and case.now < later(start, case.idle_after):
+        reason = f"started at {rfc3339(start)}; it can count as idle after idleAfter"
+    return Hold(outcome=Outcome.WORKS, reason=reason)
 
 
-@_gate("look-fresh", Stage.REST, "the metrics were looked at just now", asked=_rests)
+@_gate("look-fresh", Stage.REST, "metrics looked at within the last five minutes", asked=_rests)
 def _looked_lately(case: Case) -> Hold | None:
     # A look from the future was stamped by a clock that has been set back since.
     age = case.now - case.idleness.observed_at
@@ -272,21 +282,21 @@ def _looked_lately(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.UNKNOWN, reason=reason)
 
 
-@_gate("same-pods", Stage.REST, "the metrics are those of the pods it has", asked=_rests)
+@_gate("same-pods", Stage.REST, "metrics of the pods that it has now", asked=_rests)
 def _same_pods(case: Case) -> Hold | None:
     if not _rests(case) or (case.idleness.pod_uids == case.job.pod_uids and case.job.pod_uids):
         return None
     return Hold(outcome=Outcome.WORKS, reason="its pods have changed since the metrics were looked at")
 
 
-@_gate("start-known", Stage.REST, "it is known when its containers started", asked=_rests)
+@_gate("start-known", Stage.REST, "start of its containers known", asked=_rests)
 def _started(case: Case) -> Hold | None:
     if not _rests(case) or (case.job.last_start is not None and case.idleness.since is not None):
         return None
     return Hold(outcome=Outcome.UNKNOWN, reason="it is not known when its containers started")
 
 
-@_gate("idle-long-enough", Stage.LENGTH, "it rests for idleAfter, after its start-up grace", asked=_rests_since)
+@_gate("idle-long-enough", Stage.LENGTH, "idle for idleAfter, counted after its start-up grace", asked=_rests_since)
 def _long_enough(case: Case) -> Hold | None:
     since, start = case.idle_since, case.job.last_start
     if since is None or start is None:
@@ -295,11 +305,11 @@ def _long_enough(case: Case) -> Hold | None:
     until = later(max(since, later(start, case.settings.startup_grace)), case.idle_after)
     if case.now >= until:
         return None
-    early = f"reclaim looks at it after {format_duration(case.idle_after)}"
+    early = f"counts as idle for long enough after {format_duration(case.idle_after)}"
     return Hold(outcome=Outcome.RESTS, reason=f"idle since {rfc3339(since)}; {early}", until=until)
 
 
-@_gate("unattended", Stage.LENGTH, "nobody works in it", asked=_rests_since)
+@_gate("unattended", Stage.LENGTH, "unattended", asked=_rests_since)
 def _unattended(case: Case) -> Hold | None:
     presence = case.job.presence
     if presence.unknown is not None:
@@ -311,7 +321,7 @@ def _unattended(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.WORKS, reason=reason, until=until)
 
 
-@_gate("cooled-down", Stage.LENGTH, "it was not resumed lately")
+@_gate("cooled-down", Stage.LENGTH, "cooldown after a resume over")
 def _not_resumed_lately(case: Case) -> Hold | None:
     resumed, cooldown = case.record.resumed_at, case.settings.cooldown_after_resume
     if resumed is None or case.now - resumed >= cooldown:
@@ -321,15 +331,15 @@ def _not_resumed_lately(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.RESTS, reason=reason, until=until)
 
 
-@_gate("not-stalled", Stage.NEED, "it does not hang")
+@_gate("not-stalled", Stage.NEED, "no hang found")
 def _not_stalled(case: Case) -> Hold | None:
     stalled = next((one for one in case.job.findings if one.category is Category.STALLED and one.is_open), None)
     if stalled is None:
         return None
-    return Hold(outcome=Outcome.RESTS, reason="it hangs, which is reported, never reclaimed", change=stalled.fix)
+    return Hold(outcome=Outcome.RESTS, reason="it hangs; a hang is reported, and never reclaimed", change=stalled.fix)
 
 
-@_gate("cause", Stage.NEED, "UnreleasedJob or InteractiveJob is found, likely at least")
+@_gate("cause", Stage.NEED, "UnreleasedJob or InteractiveJob found, with confidence likely or higher")
 def _caused(case: Case) -> Hold | None:
     if case.cause is not None:
         return None
@@ -342,7 +352,7 @@ def _caused(case: Case) -> Hold | None:
 # ----------------------------------------------------------------------------------------- may something be done to it?
 
 
-@_gate("mode", Stage.CONSENT, "the policy acts on jobs of its class")
+@_gate("mode", Stage.CONSENT, "policy acts on jobs of its class (mode Suspend or Delete)")
 def _acting(case: Case) -> Hold | None:
     if case.settings.mode is not ReclaimMode.OBSERVE:
         return None
@@ -351,7 +361,7 @@ def _acting(case: Case) -> Hold | None:
     return _observed(case, f"{whose} only observes", "set reclaim.mode of the policy to Suspend")
 
 
-@_gate("checkpoint-grace", Stage.CONSENT, "its pods have the time to save a checkpoint")
+@_gate("checkpoint-grace", Stage.CONSENT, "enough time for its pods to save a checkpoint")
 def _graceful(case: Case) -> Hold | None:
     least, own = case.settings.min_termination_grace, case.job.termination_grace
     if own is None:
@@ -362,7 +372,7 @@ def _graceful(case: Case) -> Hold | None:
     return _observed(case, reason, "raise spec.podTemplate.spec.terminationGracePeriodSeconds of the job")
 
 
-@_gate("nothing-lost", Stage.CONSENT, "an interactive job has a persistent volume")
+@_gate("nothing-lost", Stage.CONSENT, "a persistent volume, if it is interactive")
 def _nothing_lost(case: Case) -> Hold | None:
     found = any(one.category is Category.INTERACTIVE_JOB and one.is_open for one in case.job.findings)
     interactive = case.job_type is JobType.INTERACTIVE or found
@@ -373,7 +383,7 @@ def _nothing_lost(case: Case) -> Hold | None:
     return _observed(case, reason, "set reclaim.interactiveWithoutVolume of the policy, or give the job a volume")
 
 
-@_gate("suspendable", Stage.CONSENT, "what manages its Job lets it be suspended")
+@_gate("suspendable", Stage.CONSENT, "Job can be suspended")
 def _suspendable(case: Case) -> Hold | None:
     why = case.job.unsuspendable
     if why is None:
@@ -390,18 +400,18 @@ def _observed(case: Case, reason: str, change: str) -> Hold:
 # ---------------------------------------------------------------------------------------------- is it warned, and due?
 
 
-@_gate("brake-off", Stage.WARNING, "not too much turned idle at once")
+@_gate("brake-off", Stage.WARNING, "mass-idle brake off")
 def _brake_off(case: Case) -> Hold | None:
     # A look at metrics that may be wrong neither warns anybody nor acts; a warning that stands is not taken back.
     return _obstructed(case.around.brake, Outcome.HELD if case.warning_stands else Outcome.RESTS)
 
 
-@_gate("warned", Stage.WARNING, "its owner is warned")
+@_gate("warned", Stage.WARNING, "owner warned")
 def _warned(case: Case) -> Hold | None:
-    return None if case.warning_stands else Hold(outcome=Outcome.WARN, reason="not yet, and a warning comes first")
+    return None if case.warning_stands else Hold(outcome=Outcome.WARN, reason="not yet")
 
 
-@_gate("grace-over", Stage.DEED, "the warning's grace is over", asked=_is_warned)
+@_gate("grace-over", Stage.DEED, "grace of the warning over", asked=_is_warned)
 def _deadline_passed(case: Case) -> Hold | None:
     deadline = case.deadline
     if not case.warning_stands or deadline is None:
@@ -416,7 +426,7 @@ def _deadline_passed(case: Case) -> Hold | None:
     )
 
 
-@_gate("schedule-open", Stage.DEED, "the policy's schedule is open", asked=_is_warned)
+@_gate("schedule-open", Stage.DEED, "schedule of the policy open", asked=_is_warned)
 def _schedule_open(case: Case) -> Hold | None:
     if case.settings.open_at(case.now, case.job_type):
         return None
@@ -425,12 +435,12 @@ def _schedule_open(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.HELD, reason=f"idle and warned; the policy's schedule {when}", until=opens)
 
 
-@_gate("pressure", Stage.DEED, "somebody waits for its GPUs, where the policy wants that", asked=_is_warned)
+@_gate("pressure", Stage.DEED, "GPUs wanted by other pods, if the policy asks for that", asked=_is_warned)
 def _under_pressure(case: Case) -> Hold | None:
     return _obstructed(case.around.pressure, Outcome.HELD) if case.settings.on_pressure_only else None
 
 
-@_gate("bounds", Stage.DEED, "not too much was reclaimed lately", asked=_is_warned)
+@_gate("bounds", Stage.DEED, "policy's bounds on reclaims kept", asked=_is_warned)
 def _within_bounds(case: Case) -> Hold | None:
     return _obstructed(case.around.bounds, Outcome.HELD)
 

@@ -40,6 +40,11 @@ def clock(time: datetime) -> str:
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
+def moment(time: datetime) -> str:
+    """A point in time to the second, with its date."""
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
 def interval(since: datetime, until: datetime | None) -> str:
     """A stretch of time; the date is said once when both ends share it."""
     begin = since.astimezone(UTC)

@@ -19,7 +19,8 @@ MIN_WIDTH = 60
 LABEL = 16
 TELLING = frozenset({Phase.SUSPENDED, Phase.SUCCEEDED, Phase.FAILED})
 """Phases that say more than Active, which a job is for reclaim when it must not be touched."""
-MARKS = {True: ("yes", "green"), False: ("no", "yellow"), None: ("-", "bright_black")}
+MARKS = {True: ("[x]", "green"), False: ("[ ]", "yellow"), None: ("[?]", "bright_black")}
+"""Of a condition that holds, that does not, and that nobody can answer here and now."""
 
 
 def render(one: Standing, screen: Screen) -> str:
@@ -60,11 +61,11 @@ class _Writer:
 
     def _answer(self, answer: Answer, *, is_decisive: bool) -> Iterator[str]:
         word, colour = MARKS[answer.holds]
-        mark = self._style(f"{word:<5}", fg=colour, bold=is_decisive)
+        mark = self._style(f"{word:<4}", fg=colour, bold=is_decisive)
         said = answer.until is None or rfc3339(answer.until) in answer.reason
         until = "" if answer.until is None or said else f" (until {rfc3339(answer.until)})"
         why = f": {answer.reason}{until}" if answer.reason else ""
-        yield from self._wrapped(f"    {mark}", f"{answer.demand}{why}", indent=9)
+        yield from self._wrapped(f"    {mark}", f"{answer.demand}{why}", indent=8)
 
     def _wrapped(self, label: str, text: str, *, indent: int | None = None) -> Iterator[str]:
         space = len(label) if indent is None else indent
@@ -82,7 +83,7 @@ def _facts(one: Standing) -> Iterator[tuple[str, str]]:
     cause, found = case.cause, case.policy.class_of(case.job.traits)
     yield "gpus", f"{count(one.job.gpus, 'GPU')}; {case.idleness.message or case.idleness.state.value}"
     if one.idle is not None:
-        yield "said since", f"{rfc3339(one.idle.last_transition_time)}, by the condition Idle"
+        yield "since", f"{rfc3339(one.idle.last_transition_time)} (condition Idle)"
     if cause is not None:
         yield "cause", f"{cause.category}, {cause.confidence.lower()}: {cause.detail}"
     named = f", class {found.name}" if found is not None else ""
