@@ -139,7 +139,7 @@ def test_a_snooze_is_written_with_its_reason_in_one_line(cluster: Cluster) -> No
     answer = run("snooze", "bert", "--for", "2h", "--reason", " a talk\n on\x1b[31m Monday ")
     until = datetime.fromisoformat(cluster.annotations()[SNOOZE])
     assert timedelta(hours=2) <= until - before <= timedelta(hours=2, minutes=1)
-    assert cluster.annotations()[REASON] == "a talk on[31m Monday"
+    assert cluster.annotations()[REASON] == "a talk on [31m Monday"
     assert answer.output == f"dljob bert is not reclaimed before {rfc3339(until)}.\n"
 
 

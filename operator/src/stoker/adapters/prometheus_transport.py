@@ -21,6 +21,7 @@ import orjson
 import requests
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
+from stoker.models.finding import single_line
 from stoker.models.prometheus_access import PrometheusAccess
 from stoker.models.screen import MetricsUnavailable
 from stoker.models.vocabulary import UnknownReason
@@ -226,7 +227,7 @@ def _words(text: str) -> str:
     """
     half = MAX_WORDS // 2
     short = text if len(text) <= MAX_WORDS else f"{text[:half]} ... {text[-half:]}"
-    return " ".join("".join(character if character.isprintable() else " " for character in short).split())
+    return single_line(short)
 
 
 def _date(text: str | None) -> datetime | None:

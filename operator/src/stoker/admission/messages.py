@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from stoker.models.finding import Finding, single_line
+from stoker.models.finding import Finding, printable, single_line
 from stoker.models.verdict import Verdict
 from stoker.subjects.editing import as_changed
 
@@ -54,17 +54,17 @@ def warnings(verdict: Verdict) -> list[str]:
 def _cause(finding: Finding, verdict: Verdict) -> Cause:
     location = finding.location
     where = f"line {location.line}: " if location is not None and location.line is not None else ""
-    lines = [f"{where}{finding.detail.rstrip('.')} ({finding.rule})."]
+    lines = [f"{where}{single_line(finding.detail).rstrip('.')} ({finding.rule})."]
     if location is not None and location.excerpt:
         lines += [f"    {line}" for line in location.excerpt.splitlines()]
         changed = None if finding.change is None else as_changed(finding.change)
         lines += [] if changed is None else [f"    {changed}"]
-    lines.append(f"  {finding.fix}")
+    lines.append(f"  {single_line(finding.fix)}")
     lines += [f"  {fault.location}: {fault.detail}" for fault in verdict.suppression_faults if fault.finding == finding]
     return Cause(
         reason="FieldValueRequired" if finding.rule == "image-missing" else "FieldValueInvalid",
         field=location.field_path if location is not None else "spec",
-        message="\n".join(lines),
+        message=printable("\n".join(lines)),
     )
 
 

@@ -4,24 +4,37 @@ import logging
 import sys
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 
 from stoker.cli.duration import DURATION
 from stoker.cli.prometheus_options import prometheus_options
+from stoker.models.finding import printable, single_line
 from stoker.models.prometheus_access import PrometheusAccess
+
+
+class PlainFormatter(logging.Formatter):
+    """Formats log lines so that no text in them, which users may have written, reaches the terminal as a command or
+    looks like a line of its own. A traceback keeps its lines.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
+        """The line without a traceback."""
+        return single_line(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the library's name
+        """The traceback."""
+        return printable(super().formatException(ei))
 
 
 @click.group()
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
 def run(log_level: str) -> None:
     """Run a part of the operator in the cluster that $KUBECONFIG or the pod's service account leads to."""
-    logging.basicConfig(
-        level=log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        datefmt="%Y-%m-%dT%H:%M:%S%z",
-        stream=sys.stderr,
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PlainFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S%z"))
+    logging.basicConfig(level=log_level.upper(), handlers=[handler])
     # The audit is JSON alone, on the other stream: whoever collects it need not tell it from text.
     audit = logging.getLogger("stoker.audit")
     audit.handlers = [logging.StreamHandler(sys.stdout)]

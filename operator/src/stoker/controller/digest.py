@@ -20,7 +20,7 @@ from stoker.controller.meter import UNMETERED, Meter
 from stoker.controller.notifying import DIGEST, FAILED, SENT, Post, counting
 from stoker.controller.policies import Policies
 from stoker.controller.store import Key, Store
-from stoker.models.finding import parse_time, rfc3339
+from stoker.models.finding import parse_time, rfc3339, single_line
 from stoker.models.meta import CHANNEL_ANNOTATION
 from stoker.models.notification import Message
 from stoker.models.policy import BASE, WEEKDAYS, DigestTime, EffectivePolicy, combined
@@ -137,7 +137,7 @@ def _is_in(time: str, period: Period) -> bool:
 
 def plain(text: str) -> str:
     """Words that a user may have written, so that no chat takes them for a mention, a link or markup."""
-    return text.translate({ord("<"): "(", ord(">"): ")", ord("@"): " at ", ord("`"): "'"})
+    return single_line(text).translate({ord("<"): "(", ord(">"): ")", ord("@"): " at ", ord("`"): "'"})
 
 
 def _record(raw: Mapping[str, Any]) -> Mapping[str, Any]:

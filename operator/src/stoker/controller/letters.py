@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from stoker.models.dljob import DLJob
-from stoker.models.finding import parse_time, rfc3339
+from stoker.models.finding import parse_time, printable, rfc3339
 from stoker.models.meta import OWNER_LABEL, TEAM_LABEL
 from stoker.models.notification import Message, filled, template_faults
 from stoker.models.policy import EffectivePolicy
@@ -104,7 +104,7 @@ def letter(about: Occasion, job: DLJob, record: Record, policy: EffectivePolicy)
     does = "suspended" if action is ReclaimMode.SUSPEND else "ended"
     what = f"will be {does} at {values['deadline']}" if warned else f"was {does}: its GPUs were idle"
     title = f"{job.namespace}/{job.name} {what}"
-    return Message(title=title, body=filled(template, values), alarms=True)
+    return Message(title=title, body=printable(filled(template, values)), alarms=True)
 
 
 def _values(about: Occasion, job: DLJob, record: Record, action: ReclaimMode) -> Mapping[str, str]:

@@ -141,7 +141,7 @@ class Finding:
             "rule": self.rule,
             "severity": self.severity.value,
             "confidence": self.confidence.value,
-            "location": str(self.location) if self.location is not None else "",
+            "location": single_line(str(self.location)) if self.location is not None else "",
             "detail": single_line(self.detail),
             "evidence": single_line(self.evidence),
             "fix": single_line(self.fix),
@@ -184,8 +184,19 @@ class Finding:
 
 
 def single_line(text: str) -> str:
-    """Collapse all white space: a line break hides a warning in kubectl and breaks `describe`."""
-    return " ".join(text.split())
+    """One line of printable characters, white space collapsed: a line break hides a warning in kubectl and breaks
+    `describe`, and a terminal obeys control characters.
+    """
+    return " ".join(printable(text).split())
+
+
+def printable(text: str) -> str:
+    """The text with a space in the place of each character that is not printable, line breaks excepted: control
+    characters, marks of writing direction, halves of surrogate pairs.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one == "\n" or one.isprintable() else " " for one in text)
 
 
 def rfc3339(time: datetime) -> str:

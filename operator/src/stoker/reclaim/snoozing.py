@@ -16,8 +16,7 @@ def snooze_words(text: str | None) -> str | None:
     """An owner's reason to put a reclaim off as it is shown and remembered: one printable line of bounded length; None
     where nothing is left.
     """
-    words = "".join(letter for letter in single_line(text or "") if letter.isprintable())
-    return words[:MAX_SNOOZE_REASON].rstrip() or None
+    return single_line(text or "")[:MAX_SNOOZE_REASON].rstrip() or None
 
 
 def snoozed(

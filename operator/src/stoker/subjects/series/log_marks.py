@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
+from stoker.models.finding import single_line
 from stoker.models.series import LogMark, MarkKind
 
 MAX_TEXT = 200
@@ -166,7 +167,7 @@ def kind_of(text: str) -> MarkKind | None:
 def shown(line: str) -> str:
     """A line as a terminal would leave it: without escape sequences, of a progress bar its last state."""
     text = _ESCAPE.sub("", line.rstrip("\r\n").rpartition("\r")[2][:MAX_LINE])
-    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
+    return single_line(text)
 
 
 def looks_secret(text: str) -> bool:
