@@ -18,10 +18,10 @@ from stoker.adapters.kubernetes import (
     Object,
     Resource,
 )
-from stoker.cli.diagnosis.clustered import Wanted, find
+from stoker.cli.diagnosis.clustered import OWNED, Wanted, find
 from stoker.cli.diagnosis.workload import Workload
-from stoker.models.vocabulary import Framework
-from tests.workload.test_pod_groups import indexed, pod
+from stoker.models.vocabulary import Category, Framework, JobType
+from tests.workload.test_pod_groups import indexed, of_jobset, of_ray, pod
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SCRIPT = "torchrun --standalone --nproc_per_node=4 train.py"
@@ -223,3 +223,60 @@ async def test_the_owners_manifest_is_read_where_it_may_be_and_else_the_pods(api
     places = [str(one.static_findings[0].location) for one in (read, guessed)]
     assert places[0].startswith("spec.template.spec.containers[0]")
     assert places[1].startswith("spec.containers[0]")
+
+
+def made_by(kind: str, name: str, resource_kind: str, resource_name: str, uid: str) -> Object:
+    """An object that another one made."""
+    owner = {"kind": kind, "name": name, "uid": f"uid-{name}", "controller": True}
+    return {"kind": resource_kind, "metadata": {"name": resource_name, "uid": uid, "ownerReferences": [owner]}}
+
+
+async def test_a_jobset_is_one_job_that_its_own_name_its_makers_and_its_childrens_find(api: Api) -> None:
+    pods = [of_jobset("a", "leader", 0, 0, gpus=1), of_jobset("b", "worker", 0, 0), of_jobset("c", "worker", 0, 1)]
+    api.objects = {PODS: pods}
+    for wanted in ("set", "set-worker-0"):
+        (job,) = (await found(api, job=wanted)).values()
+        assert (job.owner, job.facts.name, job.facts.gpus, len(job.facts.pods)) == ("JobSet", "set", 17, 3)
+    api.objects = {PODS: pods, OWNED["JobSet"]: [made_by("TrainJob", "train", "JobSet", "set", "set-1")]}
+    for wanted in ("set", "train"):
+        (job,) = (await found(api, job=wanted)).values()
+        assert (job.owner, job.facts.name) == ("TrainJob", "train")
+
+
+@pytest.mark.parametrize(
+    "kind, job_type", [("RayJob", JobType.TRAINING), ("RayService", JobType.SERVING), ("RayCluster", JobType.TRAINING)]
+)
+async def test_what_a_ray_cluster_is_for_is_its_makers_to_say(api: Api, kind: str, job_type: JobType) -> None:
+    maker = [] if kind == "RayCluster" else [made_by(kind, "tune", "RayCluster", "ray", "")]
+    api.objects = {PODS: [of_ray("head", "headgroup"), of_ray("worker", "gpu")], OWNED["RayCluster"]: maker}
+    (job,) = (await found(api)).values()
+    assert (job.owner, job.facts.job_type, job.facts.nodes) == (kind, job_type, 2)
+
+
+async def test_an_object_of_the_same_name_that_did_not_make_the_pods_is_not_read(api: Api) -> None:
+    script = {"command": ["sh", "-c", "torchrun --standalone --nproc_per_node=4 train.py"], "image": "a/b:1"}
+    other = indexed("other-0", 0, owner=("Job", "other"), owner_uid="mine")
+    other["spec"]["containers"][1] |= script
+    stranger = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "other", "uid": "yours"}, "spec": {}}
+    api.objects = {PODS: [other], JOBS: [stranger]}
+    (job,) = (await found(api)).values()
+    assert "launcher-too-few" in [finding.rule for finding in job.static_findings]
+
+
+async def test_what_is_said_of_a_jobsets_manifest_counts_all_its_pods(api: Api) -> None:
+    ends = {"command": ["sh", "-c", "torchrun --nproc_per_node=8 train.py\nsleep infinity"], "image": "a/b:1"}
+    pods = [of_jobset(str(number), "worker", number, 0) for number in range(2)]
+    for one in pods:
+        one["spec"]["containers"][1] |= ends
+    api.objects = {PODS: pods}
+    (job,) = (await found(api)).values()
+    (finding,) = [one for one in job.static_findings if one.category is Category.UNRELEASED_JOB]
+    assert "16 GPUs" in finding.detail
+
+
+async def test_pods_of_a_former_self_are_listed_apart_and_say_so(api: Api) -> None:
+    later = "2026-11-21T08:00:00Z"
+    api.objects = {PODS: [of_jobset("a", "worker", 0, 0), of_jobset("b", "worker", 0, 0, uid="set-2", created=later)]}
+    old, new = await find(api, Wanted(namespace="nlp"), NOW)  # type: ignore[arg-type]  # it only reads
+    assert ([one.name for one in old.facts.pods], [one.name for one in new.facts.pods]) == (["a"], ["b"])
+    assert ("an earlier JobSet of this name" in old.notes[0], new.notes) == (True, ())

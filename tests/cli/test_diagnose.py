@@ -14,9 +14,11 @@ from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
 from stoker.cli import stoker
+from stoker.cli.diagnosis.look import Looker, Period
+from stoker.cli.diagnosis.workload import Workload
 from stoker.diagnosis import diagnose
 from stoker.models.screen import GpuWindow, MetricsUnavailable, Question, Screen
-from stoker.models.series import GpuSignal, JobFacts, JobSeries, PodSignal
+from stoker.models.series import GpuSignal, JobFacts, JobSeries, PodFacts, PodSignal
 from stoker.models.vocabulary import Category, Confidence, Severity, Source, Stage, UnknownReason
 from stoker.subjects.series.grid import Trace, job_series
 from tests.cli.test_formats import strict
@@ -189,6 +191,26 @@ def test_a_shared_gpu_or_a_screen_without_answer_is_not_eligible(tmp_path: Path,
     tape.screen_fails = True
     (job,) = document(run(tmp_path, "--format", "json", jobs=[entry("left")]))["jobs"]
     assert job["reclaim"] == {"eligible": False, "why": "not known to be idle: no answer within 6 s"}
+
+
+def test_what_can_t_be_known_of_now_is_no_reason_to_reclaim(tmp_path: Path, tape: Tape) -> None:
+    """A gap in the last minutes: the cause still stands, and a screen finds the GPUs idle."""
+    tape.pods = {"left-0": [STOPS.replace("0x240", "0x228 _x8 0x4")] * 2}
+    result = run(tmp_path, "--format", "json", jobs=[entry("left")])
+    (job,) = document(result)["jobs"]
+    assert job["unknown"] == UnknownReason.PARTIAL
+    assert [finding["category"] for finding in job["findings"]] == [Category.UNRELEASED_JOB]
+    assert job["reclaim"]["eligible"] is False
+    assert "nothing can be said of now" in job["reclaim"]["why"]
+
+
+async def test_the_gpus_of_an_object_that_is_no_dljob_are_left_alone(tape: Tape) -> None:
+    pod = PodFacts(name="left-0", uid="left-0", rank=0, gpus=2, started_at=START, ready=True)
+    facts = JobFacts(namespace="nlp", name="left", uid="left", nodes=1, gpus_per_node=2, pods=(pod,))
+    looker = Looker(source=tape, period=Period(now=END))
+    ours, theirs = await looker.look_at([Workload(facts=facts), Workload(facts=facts, owner="JobSet")])
+    assert (ours.eligibility.eligible, theirs.eligibility.eligible) == (True, False)
+    assert theirs.eligibility.why.startswith("the controller leaves it alone, no DLJob owns it")
 
 
 def test_the_script_joins_what_the_series_show(tmp_path: Path, tape: Tape) -> None:

@@ -15,6 +15,7 @@ def pod(
     name: str,
     *,
     owner: tuple[str, str] | None = ("Job", "bert"),
+    owner_uid: str = "",
     gpus: int = 8,
     phase: str = "Running",
     created: str = START,
@@ -28,7 +29,7 @@ def pod(
         {"name": "sidecar"},
         {"name": "main", "resources": {"limits": {"nvidia.com/gpu": str(gpus), "cpu": "16"}}},
     ]
-    references = [{"kind": owner[0], "name": owner[1], "controller": True}] if owner else []
+    references = [{"kind": owner[0], "name": owner[1], "uid": owner_uid, "controller": True}] if owner else []
     state: dict[str, Any] = {"running": {"startedAt": created}}
     if phase in {"Succeeded", "Failed"}:
         state = {"terminated": {"startedAt": created, "finishedAt": "2026-11-21T07:00:00Z", "exitCode": 1}}
@@ -137,3 +138,141 @@ def test_without_numbers_failed_pods_were_replaced_by_those_that_are_there() -> 
     facts = group_facts(groups(pods)[0], ProgramFacts())
     assert [one.name for one in facts.pods] == ["bert-c"]
     assert [one.name for one in facts.former_pods] == ["bert-a", "bert-b"]
+
+
+def member(name: str, labels: dict[str, str], *, owner: tuple[str, str], **options: Any) -> dict[str, Any]:
+    """A pod with labels as a controller of several pods writes them; `completion` is that of an Indexed Job."""
+    completion = options.pop("completion", None)
+    annotations = {} if completion is None else {"batch.kubernetes.io/job-completion-index": str(completion)}
+    return pod(name, owner=owner, labels=labels, annotations=annotations, **options)
+
+
+def of_jobset(name: str, role: str, job: int, completion: int, *, uid: str = "set-1", **options: Any) -> dict[str, Any]:
+    """A pod of a child Job, with the labels that JobSet 0.12 writes."""
+    labels = {
+        "jobset.sigs.k8s.io/jobset-name": "set",
+        "jobset.sigs.k8s.io/jobset-uid": uid,
+        "jobset.sigs.k8s.io/replicatedjob-name": role,
+        "jobset.sigs.k8s.io/job-index": str(job),
+        "jobset.sigs.k8s.io/restart-attempt": "0",
+    }
+    return member(name, labels, owner=("Job", f"set-{role}-{job}"), completion=completion, **options)
+
+
+def of_kubeflow(name: str, role: str, index: int, kind: str) -> dict[str, Any]:
+    labels = {
+        "training.kubeflow.org/job-name": "job",
+        "training.kubeflow.org/replica-type": role,
+        "training.kubeflow.org/replica-index": str(index),
+    }
+    return member(name, labels, owner=(kind, "job"))
+
+
+def of_workers(name: str, group: str, worker: int) -> dict[str, Any]:
+    """A pod of a LeaderWorkerSet: leaders and workers belong to StatefulSets that each number theirs."""
+    labels = {
+        "leaderworkerset.sigs.k8s.io/name": "lws",
+        "leaderworkerset.sigs.k8s.io/group-index": group,
+        "leaderworkerset.sigs.k8s.io/worker-index": str(worker),
+        "apps.kubernetes.io/pod-index": group if worker == 0 else str(worker),
+    }
+    return member(name, labels, owner=("StatefulSet", "lws" if worker == 0 else f"lws-{group}"))
+
+
+def of_mpi(name: str, role: str, index: int | None, owner: tuple[str, str]) -> dict[str, Any]:
+    labels = {"training.kubeflow.org/job-name": "mpi", "training.kubeflow.org/job-role": role}
+    numbered = {} if index is None else {"training.kubeflow.org/replica-index": str(index)}
+    return member(name, {**labels, **numbered}, owner=owner)
+
+
+def of_volcano(name: str, task: str, index: int) -> dict[str, Any]:
+    labels = {"volcano.sh/job-name": "job", "volcano.sh/task-spec": task, "volcano.sh/task-index": str(index)}
+    return member(name, labels, owner=("Job", "job"))
+
+
+def of_ray(name: str, group: str) -> dict[str, Any]:
+    return member(name, {"ray.io/cluster": "ray", "ray.io/group": group}, owner=("RayCluster", "ray"))
+
+
+@pytest.mark.parametrize(
+    "kind, pods",
+    [
+        ("JobSet", [of_jobset("a", "leader", 0, 0), of_jobset("b", "worker", 0, 0), of_jobset("c", "worker", 0, 1)]),
+        ("JobSet", [of_jobset("a", "worker", 0, 0), of_jobset("b", "worker", 1, 0)]),
+        ("TFJob", [of_kubeflow(role, role, 0, "TFJob") for role in ("chief", "ps", "worker", "evaluator")]),
+        ("PyTorchJob", [of_kubeflow("m", "master", 0, "PyTorchJob"), of_kubeflow("w", "worker", 0, "PyTorchJob")]),
+        (
+            "MPIJob",
+            [of_mpi("l", "launcher", None, ("Job", "mpi-launcher")), of_mpi("w", "worker", 0, ("MPIJob", "mpi"))],
+        ),
+        ("LeaderWorkerSet", [of_workers(f"{group}-{worker}", group, worker) for group in "01" for worker in (0, 1, 2)]),
+        ("LeaderWorkerSet", [of_workers(group, group, 0) for group in ("0f1e2d3c", "9a8b7c6d")]),
+        ("VolcanoJob", [of_volcano("a", "master", 0), of_volcano("b", "worker", 0), of_volcano("c", "worker", 1)]),
+        ("RayCluster", [of_ray("head", "headgroup"), of_ray("b", "gpu"), of_ray("c", "gpu")]),
+    ],
+)
+def test_pods_that_run_beside_one_another_are_not_taken_for_each_others_former_selves(
+    kind: str, pods: list[dict[str, Any]]
+) -> None:
+    """Each role of such an object, and each child of it, numbers its pods from 0."""
+    (group,) = groups(pods)
+    facts = group_facts(group, ProgramFacts())
+    assert group.kind == kind
+    assert {one.name for one in facts.pods} == {one["metadata"]["name"] for one in pods}
+    assert [one.rank for one in facts.pods] == list(range(len(pods)))
+    assert (facts.former_pods, facts.nodes, facts.gpus) == ((), len(pods), 8 * len(pods))
+
+
+def test_the_pods_of_a_jobsets_later_attempt_replace_those_of_the_one_before() -> None:
+    later = "2026-11-21T08:00:00Z"
+    pods = [
+        of_jobset("old-leader", "leader", 0, 0, phase="Failed"),
+        of_jobset("old-worker", "worker", 0, 0, phase="Failed"),
+        of_jobset("leader", "leader", 0, 0, created=later),
+        of_jobset("worker", "worker", 0, 0, created=later),
+    ]
+    facts = group_facts(groups(pods)[0], ProgramFacts())
+    assert [one.name for one in facts.pods] == ["leader", "worker"]
+    assert [one.name for one in facts.former_pods] == ["old-leader", "old-worker"]
+
+
+@pytest.mark.parametrize(
+    "before, after",
+    [
+        (
+            of_jobset("old", "worker", 0, 0),
+            of_jobset("new", "worker", 0, 0, uid="set-2", created="2026-11-21T08:00:00Z"),
+        ),
+        (indexed("old", 0, owner_uid="one"), indexed("new", 0, owner_uid="two", created="2026-11-21T08:00:00Z")),
+    ],
+)
+def test_an_object_that_was_created_anew_is_another_job_than_its_former_self(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    old, new = groups([after, before])
+    assert ([one["metadata"]["name"] for one in old.pods], old.replaced) == (["old"], True)
+    assert ([one["metadata"]["name"] for one in new.pods], new.replaced) == (["new"], False)
+    assert group_facts(old, ProgramFacts()).uid != group_facts(new, ProgramFacts()).uid
+
+
+def test_pods_of_unlike_size_are_counted_as_they_are() -> None:
+    facts = group_facts(
+        groups([of_jobset("leader", "leader", 0, 0, gpus=1), of_jobset("worker", "worker", 0, 0, gpus=8)])[0],
+        ProgramFacts(),
+    )
+    assert (facts.gpus, [facts.gpus_of(one) for one in facts.pods]) == (9, [1, 8])
+
+
+def test_a_pod_that_runs_is_not_the_former_self_of_one_that_has_ended_since() -> None:
+    facts = group_facts(
+        groups([pod("busy"), pod("failed", phase="Failed", created="2026-11-21T08:00:00Z")])[0], ProgramFacts()
+    )
+    assert [one.name for one in facts.pods] == ["busy"]
+    assert [one.name for one in facts.former_pods] == ["failed"]
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5", "\u0663", "9" * 5000, "NaN"])
+def test_an_index_that_is_no_number_is_none(text: str) -> None:
+    made = [pod(name, annotations={"batch.kubernetes.io/job-completion-index": text}) for name in ("a", "b")]
+    (group,) = groups(made)
+    assert {one["metadata"]["name"] for one in group.pods} == {"a", "b"}

@@ -9,7 +9,7 @@ from stoker.models.finding import Finding
 from stoker.models.meta import SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION
 from stoker.reclaim import Candidate
 from stoker.reclaim.snoozing import snooze_words
-from stoker.workload import ProgramFacts
+from stoker.workload import ProgramFacts, job_traits
 from stoker.workload import pods as pod_status
 from stoker.workload.observation import is_ending
 
@@ -21,16 +21,17 @@ def candidate(
     elsewhere.
     """
     live = [pod for pod in pods if not pod_status.is_finished(pod)]
+    traits = job_traits(job, live)
     starts = [start for pod in live if (start := pod_status.started_at(pod)) is not None]
     return Candidate(
-        job_type=job.job_type,
+        job_type=traits.job_type,
         gpus=job.gpus,
         job_uid=child["metadata"]["uid"],
         pod_uids=frozenset(pod_status.uid(pod) for pod in live),
         last_start=max(starts) if starts and len(starts) == len(live) else None,
-        labels=job.metadata.labels,
-        priority_class=job.traits.priority_class,
-        gpu_product=job.traits.gpu_product,
+        labels=traits.labels,
+        priority_class=traits.priority_class,
+        gpu_product=traits.gpu_product,
         findings=tuple(findings),
         idle_after=job.idle_after,
         snooze=job.metadata.annotations.get(SNOOZE_ANNOTATION),

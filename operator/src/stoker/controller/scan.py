@@ -40,7 +40,7 @@ from stoker.models.series import JobFacts
 from stoker.models.vocabulary import Action, JobType, Phase, ReclaimMode, ReclaimState, UnknownReason
 from stoker.reclaim import idle_after
 from stoker.reclaim.brake import Sighting
-from stoker.workload import job_facts
+from stoker.workload import job_facts, job_traits
 
 logger = logging.getLogger(__name__)
 
@@ -246,7 +246,7 @@ class Scanner:
         is_final = raw["status"]["phase"] in FINAL or _was_deleted(raw["status"])
         if is_final and not _has_started(facts):
             return None
-        window = idle_after(job.idle_after, job.traits, policy)
+        window = idle_after(job.idle_after, job_traits(job, pods), policy)
         return Subject(key=key, uid=job.uid, job=job, facts=facts, policy=policy, window=window, is_final=is_final)
 
     # ---------------------------------------------------------------------------------------------------- screening

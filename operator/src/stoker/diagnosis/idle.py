@@ -146,7 +146,7 @@ def _sample_fault(facts: JobFacts, screen: Screen) -> Fault | None:
     for pod in facts.pods:
         windows = screen.gpus.get((facts.namespace, pod.name), ())
         speaking = {gpu.gpu for gpu in windows if _speaks(gpu)}
-        expected = max(pod.gpus, facts.gpus_per_node, len(windows))
+        expected = max(facts.gpus_of(pod), len(windows))
         if len(speaking) < expected:
             found = f"{len(speaking)} of {count(expected, 'GPU')} of pod {pod.name}"
             return UnknownReason.NO_SAMPLES, f"utilization samples for {found}"

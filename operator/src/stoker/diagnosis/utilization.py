@@ -85,7 +85,7 @@ def _nodes(exam: Examination) -> tuple[str, ...]:
         uses += [None] * (pod.gpus - len(uses))
         known = [use for use in uses if use is not None]
         worst = sum(known) / len(known) if len(known) == len(uses) and known else -1.0
-        lines.append((worst, pod.rank, node_line(f"{exam.facts.name}-{pod.rank}", pod.node, uses)))
+        lines.append((worst, pod.rank, node_line(exam.facts.host_of(pod), pod.node, uses)))
     return tuple(line for _, _, line in sorted(lines)[:MAX_NODES])
 
 

@@ -7,7 +7,15 @@ from typing import Any
 
 from stoker.models.diagnosis import StageSpan, Utilization
 from stoker.models.finding import rfc3339
+from stoker.models.vocabulary import UnknownReason
 
+UNKNOWN = {
+    UnknownReason.NO_SAMPLES: "there are no samples of its GPUs, or not of all of them",
+    UnknownReason.STALE: "its last samples are too old",
+    UnknownReason.PARTIAL: "the samples of the last minutes, or the answer, are not complete",
+    UnknownReason.PROMETHEUS_UNAVAILABLE: "the metrics can't be read",
+}
+"""Why nothing can be said of now."""
 MAX_STAGES = 32
 MAX_NODES = 32
 

@@ -18,7 +18,6 @@ from stoker.models.meta import (
     ObjectMeta,
     Time,
 )
-from stoker.models.policy import JobTraits
 from stoker.models.schema import INT_OR_STRING, PRESERVE_UNKNOWN, ApiModel, Validation, validations
 from stoker.models.vocabulary import (
     Category,
@@ -694,17 +693,6 @@ class DLJob(ApiModel):
     def job_type(self) -> JobType:
         """What it says it is; Training where it says nothing."""
         return self.spec.job_type or JobType.TRAINING
-
-    @property
-    def traits(self) -> JobTraits:
-        """What decides about its class of reclaim settings."""
-        template = self.spec.pod_template or {}
-        return JobTraits(
-            job_type=self.job_type,
-            priority_class=(template.get("spec") or {}).get("priorityClassName"),
-            gpu_product=self.spec.gpu_product,
-            labels=self.metadata.labels,
-        )
 
     @property
     def gpus(self) -> int:

@@ -252,7 +252,10 @@ class ReclaimClass(ApiModel):
     job_selector: LabelSelector | None = None
     """Labels of the DLJobs in it. Default: all."""
     gpu_products: Annotated[tuple[Name, ...], Field(max_length=32)] = ()
-    """The values of spec.gpuProduct in it, such as NVIDIA-H100-80GB-HBM3. Default: all, and none."""
+    """The GPU models in it, such as NVIDIA-H100-80GB-HBM3: the value of the node label by which the pods choose their
+    nodes, be it by spec.gpuProduct, podTemplate or a queue's choice (nvidia.com/gpu.product, amd.com/gpu.product-name).
+    Default: all, and none.
+    """
     mode: ReclaimMode | None = None
     """Instead of the policy's mode. Default: as there."""
     idle_after: Annotated[str, Between("10m", "168h")] | None = None

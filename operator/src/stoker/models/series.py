@@ -130,11 +130,22 @@ class JobFacts:
     batch_size: str | None = None
     """The batch size argument as written (`--batch-size 32 at spec.script:2`), where one was seen."""
     has_persistent_volume: bool = False
+    gpus_of_pods: int | None = None
+    """What the pods request together, where they need not be alike; None: `gpus_per_node` each."""
 
     @property
     def gpus(self) -> int:
         """All GPUs requested: those without samples count as unknown, not as 0."""
-        return self.nodes * self.gpus_per_node
+        return self.nodes * self.gpus_per_node if self.gpus_of_pods is None else self.gpus_of_pods
+
+    def host_of(self, pod: PodFacts) -> str:
+        """What one of its pods is called: `<job>-<rank>` where that begins the pod's name, else the pod's own name."""
+        host = f"{self.name}-{pod.rank}"
+        return host if f"{pod.name}-".startswith(f"{host}-") else pod.name
+
+    def gpus_of(self, pod: PodFacts) -> int:
+        """How many of them one of its pods has."""
+        return max(pod.gpus, self.gpus_per_node) if self.gpus_of_pods is None else pod.gpus
 
     @property
     def shares_gpus(self) -> bool:

@@ -1,6 +1,14 @@
 """A DLJob's Job and Service, and its phase and conditions from what became of them; pure."""
 
-from stoker.workload.facts import ProgramFacts, job_facts, pod_facts, program_facts, submission_facts
+from stoker.workload.facts import (
+    ProgramFacts,
+    job_facts,
+    job_product,
+    job_traits,
+    pod_facts,
+    program_facts,
+    submission_facts,
+)
 from stoker.workload.manifest import job_manifest, service_manifest
 from stoker.workload.observation import Observation, observe
 from stoker.workload.runs import remembered, run_line
@@ -10,6 +18,8 @@ __all__ = [
     "ProgramFacts",
     "job_facts",
     "job_manifest",
+    "job_product",
+    "job_traits",
     "observe",
     "pod_facts",
     "program_facts",

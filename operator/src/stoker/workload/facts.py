@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from stoker.models.dljob import GPU_PRODUCT_LABELS, TRAINER, DLJob
+from stoker.models.policy import JobTraits
 from stoker.models.series import Attempt, JobFacts, PodFacts
 from stoker.models.vocabulary import Framework
 from stoker.subjects.dljob_submission import read_dljob
@@ -105,7 +106,7 @@ def job_facts(
         gpu_resource=spec.gpu_resource,
         job_type=job.job_type,
         framework=program.framework,
-        gpu_product=_gpu_product(job, ordered),
+        gpu_product=job_product(job, ordered),
         pods=tuple(pod for _, pod in sorted(latest.items())),
         former_pods=tuple(former),
         interactive_entry=program.interactive_entry,
@@ -186,13 +187,52 @@ def _alike(run: PodFacts, present: Sequence[PodFacts]) -> PodFacts:
     return replace(run, cpu_limit=pod.cpu_limit, cpu_request=pod.cpu_request, host_network=pod.host_network)
 
 
-def _gpu_product(job: DLJob, pods: Sequence[Mapping[str, Any]]) -> str | None:
-    """As the job asks for it, by its own field or by a node selector of its template."""
-    if job.spec.gpu_product is not None:
-        return job.spec.gpu_product
-    label = GPU_PRODUCT_LABELS.get(job.spec.gpu_resource.partition("/")[0])
-    selectors = (pod["spec"].get("nodeSelector") or {} for pod in pods)
-    return next((str(selector[label]) for selector in selectors if label in selector), None)
+def job_traits(job: DLJob, pods: Sequence[Mapping[str, Any]]) -> JobTraits:
+    """What decides about the job's class of reclaim settings; `pods` are those of its Job."""
+    template = mapping(mapping(job.spec.pod_template).get("spec"))
+    return JobTraits(
+        job_type=job.job_type,
+        priority_class=template.get("priorityClassName"),
+        gpu_product=job_product(job, pods),
+        labels=job.metadata.labels,
+    )
+
+
+def job_product(job: DLJob, pods: Sequence[Mapping[str, Any]]) -> str | None:
+    """The GPUs' model. What the pods are bound to counts, which a queue may have chosen; before there are any, what the
+    job asks for.
+    """
+    template = {"spec": mapping(mapping(job.spec.pod_template).get("spec"))}
+    chosen = selected_product(pods, job.spec.gpu_resource)
+    return chosen or selected_product([template], job.spec.gpu_resource) or job.spec.gpu_product
+
+
+def selected_product(pods: Sequence[Mapping[str, Any]], resource: str) -> str | None:
+    """The GPUs' model that the node selector of the latest such pod names, or its required node affinity."""
+    label = GPU_PRODUCT_LABELS.get(resource.partition("/")[0])
+    if label is None:
+        return None
+    return next(
+        (found for pod in reversed(pods) if (found := _selected(mapping(pod["spec"]), label)) is not None), None
+    )
+
+
+def _selected(spec: Mapping[str, Any], label: str) -> str | None:
+    """The only value of a node's label with which a pod may run there; None where it may have others."""
+    if (chosen := mapping(spec.get("nodeSelector")).get(label)) is not None:
+        return str(chosen)
+    affinity = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
+    terms = listed(mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution")).get("nodeSelectorTerms"))
+    # One of several terms is enough for a node.
+    return _only_value(mapping(terms[0]), label) if len(terms) == 1 else None
+
+
+def _only_value(term: Mapping[str, Any], label: str) -> str | None:
+    for one in map(mapping, listed(term.get("matchExpressions"))):
+        values = listed(one.get("values"))
+        if (one.get("key"), one.get("operator"), len(values)) == (label, "In", 1):
+            return str(values[0])
+    return None
 
 
 def _batch_size(submission: Submission, launch: Launch) -> str | None:

@@ -3,42 +3,72 @@
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
-from stoker.models.dljob import GPU_PRODUCT_LABELS, TRAINER
+from stoker.models.dljob import TRAINER
 from stoker.models.series import JobFacts
 from stoker.models.vocabulary import JobType
 from stoker.subjects.gpu_resource import GpuRequest, gpu_request
 from stoker.subjects.pod import listed, mapping
 from stoker.workload import pods as pod_status
-from stoker.workload.facts import ProgramFacts, pod_facts, writes_to_claim
+from stoker.workload.facts import ProgramFacts, pod_facts, selected_product, writes_to_claim
 from stoker.workload.manifest import DLJOB_LABEL
 
 GROUP_LABELS = (
     ("training.kubeflow.org/job-name", ""),
     ("jobset.sigs.k8s.io/jobset-name", "JobSet"),
     ("leaderworkerset.sigs.k8s.io/name", "LeaderWorkerSet"),
+    ("volcano.sh/job-name", "VolcanoJob"),
     ("ray.io/cluster", "RayCluster"),
     ("serving.kserve.io/inferenceservice", "InferenceService"),
     ("notebook-name", "Notebook"),
     ("hub.jupyter.org/username", "Notebook"),
 )
 """Labels by which controllers of several pods mark their own, and the kind where it is not the owner's."""
-RANK_LABELS = ("training.kubeflow.org/replica-index", "apps.kubernetes.io/pod-index")
-ROLE_LABEL = "training.kubeflow.org/replica-type"
-SERVING = frozenset({"Deployment", "InferenceService", "LeaderWorkerSet", "ReplicaSet", "StatefulSet"})
+JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
+ROLE_LABELS = (
+    "leaderworkerset.sigs.k8s.io/group-index",
+    "jobset.sigs.k8s.io/replicatedjob-name",
+    "training.kubeflow.org/replica-type",
+    "training.kubeflow.org/job-role",
+    "volcano.sh/task-spec",
+    "ray.io/group",
+    "ray.io/node-type",
+)
+"""Labels that tell apart pods of one object that are numbered separately; the first that is there counts."""
+NUMBER_LABELS = (
+    ("leaderworkerset.sigs.k8s.io/worker-index",),
+    # A child Job's completion indexes begin at 0 in every child Job.
+    ("jobset.sigs.k8s.io/job-index", pod_status.INDEX_ANNOTATION),
+    ("training.kubeflow.org/replica-index",),
+    ("volcano.sh/task-index",),
+    (pod_status.INDEX_ANNOTATION,),
+    ("apps.kubernetes.io/pod-index",),
+)
+"""Labels and annotations that number the pods of one role; the first line whose first label is there counts."""
+LEADERS = frozenset({"chief", "driver", "head", "headgroup", "launcher", "leader", "master"})
+"""Roles whose pods come first."""
+SERVING = frozenset({"Deployment", "InferenceService", "LeaderWorkerSet", "RayService", "ReplicaSet", "StatefulSet"})
 """Kinds that keep their pods for ever: what they run is a service, whatever its GPUs do."""
 INTERACTIVE = frozenset({"Notebook"})
+_Role = tuple[bool, int, str]
+"""Whether it follows the leaders, its number if it is one, its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodGroup:
-    """Pods with GPUs that one object made, in the order of their creation. A pod of nobody's is a group by itself."""
+    """Pods with GPUs that one object made, in the order of their creation. A pod of nobody's is a group by itself.
+
+    `uid` is the object's, as far as its pods tell it; `replaced`: another object of the same name was created since.
+    """
 
     kind: str
     namespace: str
     name: str
     pods: tuple[Mapping[str, Any], ...]
+    uid: str = ""
+    replaced: bool = False
 
     @property
     def container(self) -> str:
@@ -46,6 +76,20 @@ class PodGroup:
         found = _trainer(self.pods[-1])
         assert found is not None  # groups has asked
         return found[0]
+
+    @property
+    def children(self) -> frozenset[str]:
+        """The names of the objects between it and its pods: a JobSet's Jobs, a Deployment's ReplicaSets."""
+        return frozenset(str(owner.get("name")) for pod in self.pods if (owner := _controller(pod)) is not None)
+
+    def roles(self) -> list[tuple[Mapping[str, Any], int]]:
+        """The latest pod of each role, and how many pods the role has beside one another."""
+        ranks: dict[_Role, set[int]] = {}
+        latest: dict[_Role, Mapping[str, Any]] = {}
+        for pod, rank in zip(self.pods, _ranks(self.pods), strict=True):
+            ranks.setdefault(_role(pod), set()).add(rank)
+            latest[_role(pod)] = pod
+        return [(latest[role], len(ranks[role])) for role in sorted(latest)]
 
 
 def groups(pods: Iterable[Mapping[str, Any]]) -> list[PodGroup]:
@@ -57,8 +101,9 @@ def groups(pods: Iterable[Mapping[str, Any]]) -> list[PodGroup]:
         kind, name = _owner(pod)
         found.setdefault((pod["metadata"]["namespace"], kind, name), []).append(pod)
     return [
-        PodGroup(kind=kind, namespace=namespace, name=name, pods=tuple(members))
+        group
         for (namespace, kind, name), members in sorted(found.items())
+        for group in _by_uid(kind, namespace, name, members)
     ]
 
 
@@ -68,15 +113,18 @@ def group_facts(group: PodGroup, program: ProgramFacts) -> JobFacts:
     resource = max(requests, key=lambda request: request.count).resource
     known = [pod_facts(_with_trainer(pod), resource) for pod in group.pods]
     ranked = [replace(pod, rank=rank) for pod, rank in zip(known, _ranks(group.pods), strict=True)]
-    latest = {pod.rank: pod for pod in ranked}
+    # What still runs is no former pod, whatever was created after it.
+    order = sorted(zip(group.pods, ranked, strict=True), key=lambda one: not pod_status.is_finished(one[0]))
+    latest = {pod.rank: pod for _, pod in order}
     return JobFacts(
         namespace=group.namespace,
         name=group.name,
-        uid=f"{group.namespace}/{group.kind}/{group.name}",
+        uid=group.uid or f"{group.namespace}/{group.kind}/{group.name}",
         nodes=len(latest),
         gpus_per_node=max(pod.gpus for pod in ranked),
+        gpus_of_pods=sum(pod.gpus for pod in latest.values()),
         gpu_resource=resource,
-        gpu_product=_product(group.pods, resource),
+        gpu_product=selected_product(group.pods, resource),
         job_type=_job_type(group.kind),
         framework=program.framework,
         pods=tuple(pod for _, pod in sorted(latest.items())),
@@ -88,18 +136,55 @@ def group_facts(group: PodGroup, program: ProgramFacts) -> JobFacts:
     )
 
 
+def _by_uid(kind: str, namespace: str, name: str, pods: Sequence[Mapping[str, Any]]) -> list[PodGroup]:
+    """One group for each object that had this name. Pods that don't tell whose they are belong to the latest."""
+    uids = [_owner_uid(pod, name) for pod in pods]
+    latest = next((uid for uid in reversed(uids) if uid), "")
+    return [
+        PodGroup(
+            kind=kind,
+            namespace=namespace,
+            name=name,
+            pods=tuple(pod for pod, own in zip(pods, uids, strict=True) if (own or latest) == uid),
+            uid=uid,
+            replaced=uid != latest,
+        )
+        for uid in dict.fromkeys(own or latest for own in uids)
+    ]
+
+
+def _owner_uid(pod: Mapping[str, Any], name: str) -> str:
+    """The uid of the object that the pod's group stands for; empty where only something between the two is known."""
+    if (marked := mapping(pod["metadata"].get("labels")).get(JOBSET_UID)) is not None:
+        return str(marked)
+    owner = mapping(_controller(pod))
+    return str(owner.get("uid") or "") if owner.get("name") == name else ""
+
+
+def _controller(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The reference to what made the pod."""
+    references = map(mapping, listed(pod["metadata"].get("ownerReferences")))
+    return next((one for one in references if one.get("controller")), None)
+
+
 def _owner(pod: Mapping[str, Any]) -> tuple[str, str]:
     """Kind and name of what made the pod: the outermost that its labels and its owner tell."""
     metadata = pod["metadata"]
     labels = mapping(metadata.get("labels"))
-    owner = next((one for one in listed(metadata.get("ownerReferences")) if one.get("controller")), None)
+    owner = _controller(pod)
     for label, kind in GROUP_LABELS:
         if labels.get(label):
-            return kind or str(mapping(owner).get("kind") or "Job"), str(labels[label])
+            return kind or _training_kind(owner), str(labels[label])
     if owner is not None:
-        kind, name, revision = str(owner["kind"]), str(owner["name"]), labels.get("pod-template-hash")
+        kind, name, revision = str(owner.get("kind")), str(owner.get("name")), labels.get("pod-template-hash")
         return ("Deployment", name.removesuffix(f"-{revision}")) if kind == "ReplicaSet" and revision else (kind, name)
     return "Pod", str(metadata["name"])
+
+
+def _training_kind(owner: Mapping[str, Any] | None) -> str:
+    """The kind of a job of Kubeflow's training operators. An MPIJob's launcher is the pod of a Job of its own."""
+    kind = str(mapping(owner).get("kind") or "MPIJob")
+    return "MPIJob" if kind == "Job" else kind
 
 
 def _trainer(pod: Mapping[str, Any]) -> tuple[str, GpuRequest] | None:
@@ -131,38 +216,63 @@ def _with_trainer(pod: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ranks(pods: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Each pod's rank as its controller numbers it; else they take turns, as many at a time as are there together."""
-    numbered = [_rank(pod) for pod in pods]
-    if all(rank is not None for rank in numbered):
-        return [rank for rank in numbered if rank is not None]
-    there = sum(not pod_status.is_finished(pod) for pod in pods)
-    width = there or sum(pod_status.phase(pod) == "Succeeded" for pod in pods) or 1
-    # The last ones are those that are there.
-    return [(place - len(pods)) % width for place in range(len(pods))]
+    """Each pod's rank: pods of the same role and number replaced one another. Ranks are the controller's own numbers
+    where there is one role with one number a pod, else they count through roles, leaders first, and numbers.
+    """
+    by_role: dict[_Role, list[int]] = {}
+    for place, pod in enumerate(pods):
+        by_role.setdefault(_role(pod), []).append(place)
+    slots: dict[int, tuple[_Role, tuple[int, ...]]] = {}
+    for role, places in by_role.items():
+        numbers = [_numbers(pods[place]) for place in places]
+        if any(number is None for number in numbers):
+            numbers = [(turn,) for turn in _turns([pods[place] for place in places])]
+        slots |= {place: (role, number or ()) for place, number in zip(places, numbers, strict=True)}
+    if len(by_role) == 1 and all(len(number) == 1 for _, number in slots.values()):
+        return [slots[place][1][0] for place in range(len(pods))]
+    rank_of = {slot: rank for rank, slot in enumerate(sorted(set(slots.values())))}
+    return [rank_of[slots[place]] for place in range(len(pods))]
 
 
-def _rank(pod: Mapping[str, Any]) -> int | None:
+def _turns(pods: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Numbers for pods of one role without any: those that are there each have their own, and of those that have ended
+    as many ran at a time.
+    """
+    there = [not pod_status.is_finished(pod) for pod in pods]
+    width = sum(there) or sum(pod_status.phase(pod) == "Succeeded" for pod in pods) or 1
+    if not any(there):
+        return [(place - len(pods)) % width for place in range(len(pods))]
+    counters = {True: count(), False: count()}
+    return [next(counters[is_there]) % width for is_there in there]
+
+
+def _role(pod: Mapping[str, Any]) -> "_Role":
+    """What its controller calls its part, in the order of ranks."""
     labels = mapping(pod["metadata"].get("labels"))
-    annotations = mapping(pod["metadata"].get("annotations"))
-    for text in (annotations.get(pod_status.INDEX_ANNOTATION), *map(labels.get, RANK_LABELS)):
-        if text is not None and str(text).isdecimal():
-            # A PyTorchJob numbers its workers from 0, and they follow the master.
-            return int(text) + (labels.get(ROLE_LABEL) == "worker")
-    return None
+    role = next((str(labels[label]) for label in ROLE_LABELS if labels.get(label)), "")
+    return role.lower() not in LEADERS, _index(role) or 0, role
+
+
+def _numbers(pod: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """How its controller numbers it within its role; None where it does not."""
+    metadata = pod["metadata"]
+    known = {**mapping(metadata.get("annotations")), **mapping(metadata.get("labels"))}
+    labels = next((labels for labels in NUMBER_LABELS if labels[0] in known), None)
+    if labels is None:
+        return None
+    numbers = [_index(known.get(label)) for label in labels]
+    return None if None in numbers else tuple(number for number in numbers if number is not None)
+
+
+def _index(text: object) -> int | None:
+    """A controller's number. Labels are anybody's to write: what is none is None."""
+    return int(text) if isinstance(text, str) and len(text) < 10 and text.isascii() and text.isdigit() else None
 
 
 def _job_type(kind: str) -> JobType:
     if kind in SERVING:
         return JobType.SERVING
     return JobType.INTERACTIVE if kind in INTERACTIVE else JobType.TRAINING
-
-
-def _product(pods: Sequence[Mapping[str, Any]], resource: str) -> str | None:
-    label = GPU_PRODUCT_LABELS.get(resource.partition("/")[0])
-    if label is None:
-        return None
-    selectors = [mapping(pod["spec"].get("nodeSelector")) for pod in pods]
-    return next((str(selector[label]) for selector in selectors if label in selector), None)
 
 
 __all__ = ["PodGroup", "group_facts", "groups"]

@@ -3,7 +3,7 @@
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -30,7 +30,9 @@ from stoker.models.meta import SNOOZE_ANNOTATION
 from stoker.models.policy import BUILT_IN, EffectivePolicy, UtilizationPolicy, UtilizationPolicyStatus, resolve
 from stoker.models.series import JobFacts
 from stoker.reclaim import Obstruction
+from stoker.subjects.pod import listed, mapping
 from stoker.subjects.pod_submission import ManifestError, submissions
+from stoker.subjects.submission import Submission
 from stoker.workload import ProgramFacts, job_facts, program_facts, submission_facts
 from stoker.workload.manifest import DLJOB_LABEL
 from stoker.workload.pod_groups import PodGroup, group_facts, groups
@@ -39,7 +41,12 @@ logger = logging.getLogger(__name__)
 
 PYTORCH_JOBS = Resource("kubeflow.org", "v1", "pytorchjobs")
 READABLE = {"Job": JOBS, "PyTorchJob": PYTORCH_JOBS}
-"""Owners of pods whose manifests admission's rules read; of others they read a pod."""
+"""Owners of pods whose manifests admission's rules read; of others they read a pod of each template."""
+OWNED = {
+    "JobSet": Resource("jobset.x-k8s.io", "v1alpha2", "jobsets"),
+    "RayCluster": Resource("ray.io", "v1", "rayclusters"),
+}
+"""Owners of pods that another object may have made, which the pods' labels don't tell: a TrainJob, a RayJob."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +64,10 @@ async def find(api: KubernetesApi, wanted: Wanted, now: datetime) -> list[Worklo
     policies = ClusterPolicies(api)
     by_owner = _by_owner(pods)
     found = [await _dljob(api, raw, by_owner, policies, now) for raw in dljobs]
-    others = [group for group in groups(pods) if wanted.job in {None, group.name}]
-    found += [await _group(api, group, policies, now) for group in others]
+    for made in groups(pods):
+        group = await _outermost(api, made)
+        if wanted.job in {None, group.name, made.name, *made.children}:
+            found.append(await _group(api, group, policies, now))
     return sorted(found, key=lambda one: (one.facts.namespace, one.facts.name))
 
 
@@ -135,11 +144,13 @@ async def _dljob(
 async def _group(api: KubernetesApi, group: PodGroup, policies: "ClusterPolicies", now: datetime) -> Workload:
     """Pods that no DLJob owns."""
     policy, notes = await policies.of(group.namespace)
+    if group.replaced:
+        notes = (
+            *notes,
+            f"an earlier {group.kind} of this name, which was deleted: its pods are still there",
+        )
     document = await _manifest(api, group)
-    try:
-        read = submissions(document, families=policy.images)
-    except ManifestError:
-        read = []
+    read = _submissions(group, document, policy)
     program = next((submission_facts(one) for one in read if not one.initial), ProgramFacts())
     return Workload(
         facts=group_facts(group, program),
@@ -147,17 +158,45 @@ async def _group(api: KubernetesApi, group: PodGroup, policies: "ClusterPolicies
         container=group.container,
         policy=policy,
         static_findings=review_submissions(read, policy, now=now).findings if read else (),
-        labels=document["metadata"].get("labels") or {},
+        labels=mapping((document or group.pods[-1])["metadata"].get("labels")),
         notes=notes,
     )
 
 
-async def _manifest(api: KubernetesApi, group: PodGroup) -> Mapping[str, Any]:
-    """The object that the rules can read: the pods' owner, where it is of such a kind and may be read, or a pod."""
+async def _outermost(api: KubernetesApi, group: PodGroup) -> PodGroup:
+    """The group under the kind and name of what a person created, where that is not what made the pods."""
+    resource = OWNED.get(group.kind)
+    made = None if resource is None else await _optional(api.get(resource, group.namespace, group.name))
+    if made is None or (group.uid and made["metadata"].get("uid") != group.uid):
+        return group
+    references = map(mapping, listed(made["metadata"].get("ownerReferences")))
+    owner = next((one for one in references if one.get("controller")), None)
+    return group if owner is None else replace(group, kind=str(owner.get("kind")), name=str(owner.get("name")))
+
+
+async def _manifest(api: KubernetesApi, group: PodGroup) -> Object | None:
+    """The pods' owner, where it is of a kind that the rules can read, and may be read."""
     resource = READABLE.get(group.kind)
     owner = None if resource is None else await _optional(api.get(resource, group.namespace, group.name))
-    pod = group.pods[-1]
-    return owner or {**pod, "apiVersion": "v1", "kind": "Pod"}
+    return None if owner is None or (group.uid and owner["metadata"].get("uid") != group.uid) else owner
+
+
+def _submissions(group: PodGroup, document: Object | None, policy: EffectivePolicy) -> list[Submission]:
+    """What the rules look at: the owner's manifest, or a pod of each role, as many times as it has pods."""
+    documents = [(document, 1)] if document is not None else [(_pod(pod), number) for pod, number in group.roles()]
+    read: list[Submission] = []
+    for one, copies in documents:
+        try:
+            found = submissions(one, families=policy.images)
+        except ManifestError:
+            continue
+        read += [replace(submission, copies=submission.copies * copies) for submission in found]
+    return read
+
+
+def _pod(pod: Mapping[str, Any]) -> Object:
+    """A pod as it stands in a manifest: an answer that lists pods leaves their kind out."""
+    return {**pod, "apiVersion": "v1", "kind": "Pod"}
 
 
 class ClusterPolicies:

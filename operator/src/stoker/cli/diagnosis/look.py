@@ -10,6 +10,7 @@ from typing import Protocol
 from stoker.cli.diagnosis.workload import Workload, as_of, began, ended
 from stoker.diagnosis import diagnose, idleness, question
 from stoker.diagnosis.timeline import Timeline, timeline
+from stoker.diagnosis.words import UNKNOWN
 from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.models.policy import EffectivePolicy, JobTraits
 from stoker.models.screen import MetricsSource, MetricsUnavailable, Question, Screen, step_for
@@ -213,9 +214,7 @@ class Looker:
                 continue
             idle = screened.get(place) or presumed(one.facts, one.diagnosis, at)
             answer = eligibility(job, idle, one.workload.policy, at)
-            if answer.eligible and not one.workload.ours:
-                answer = replace(answer, why=f"{answer.why}; no DLJob owns it: the controller leaves it alone")
-            judged.append(replace(one, eligibility=answer))
+            judged.append(replace(one, eligibility=_held_back(answer, one, one.diagnosis)))
         return judged
 
     async def _idleness(self, looked: Sequence[Looked]) -> list[Idleness]:
@@ -261,6 +260,16 @@ def _candidate(one: Looked, diagnosis: Diagnosis) -> Candidate:
     workload = one.workload
     known = candidate(one.facts, diagnosis, untouchable=workload.untouchable)
     return replace(known, labels=workload.labels, snooze=workload.snooze, idle_after=workload.idle_after)
+
+
+def _held_back(answer: Eligibility, one: Looked, diagnosis: Diagnosis) -> Eligibility:
+    """The answer without what the controller would not do: it acts on a look that is complete, and on DLJobs alone."""
+    if answer.eligible and diagnosis.unknown is not None:
+        return Eligibility(eligible=False, why=f"nothing can be said of now: {UNKNOWN[diagnosis.unknown]}")
+    if answer.eligible and not one.workload.ours:
+        why = f"the controller leaves it alone, no DLJob owns it; of a DLJob it would take the GPUs: {answer.why}"
+        return Eligibility(eligible=False, why=why)
+    return answer
 
 
 def _traits(one: Looked) -> JobTraits:

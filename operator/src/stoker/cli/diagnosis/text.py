@@ -8,7 +8,7 @@ import click
 from stoker.cli.diagnosis import picture
 from stoker.cli.diagnosis.look import Looked
 from stoker.cli.terminal import Screen, clean, columns
-from stoker.diagnosis.words import stage_lines
+from stoker.diagnosis.words import UNKNOWN, stage_lines
 from stoker.models.diagnosis import Utilization
 from stoker.models.finding import Finding, single_line
 from stoker.models.vocabulary import Severity
@@ -46,7 +46,7 @@ class Writer:
         unknown = one.diagnosis.unknown if one.diagnosis is not None else None
         yield from self._wrapped("", _headline(one, used))
         if unknown is not None:
-            yield from self._wrapped("", f"nothing can be said of now: {_UNKNOWN[unknown.value]}")
+            yield from self._wrapped("", f"nothing can be said of now: {UNKNOWN[unknown]}")
         for note in one.notes:
             yield from self._wrapped("note: ", note)
         findings = one.diagnosis.findings if one.diagnosis is not None else ()
@@ -111,14 +111,6 @@ class Writer:
 
     def _style(self, text: str, *, fg: str | None = None, bold: bool = False) -> str:
         return click.style(text, fg=fg, bold=bold or None) if self._screen.colour else text
-
-
-_UNKNOWN = {
-    "NoSamples": "there are no samples of its GPUs, or not of all of them",
-    "Stale": "its last samples are too old",
-    "Partial": "the samples of the last minutes, or the answer, are not complete",
-    "PrometheusUnavailable": "the metrics can't be read",
-}
 
 
 def _headline(one: Looked, used: Utilization | None) -> str:

@@ -175,7 +175,7 @@ def _words(exam: Examination, holds: list[Hold], state: str) -> str:
     if not long:
         return ""
     worst = max(long, key=lambda hold: hold.seconds)
-    name = f"{exam.facts.name}-{worst.pod.rank} for {minutes(worst.seconds)}"
+    name = f"{exam.facts.host_of(worst.pod)} for {minutes(worst.seconds)}"
     return f"{len(long)} of {count(exam.facts.nodes, 'pod')} {state}, the longest {name}"
 
 

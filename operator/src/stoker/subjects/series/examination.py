@@ -495,11 +495,11 @@ class Examination:
             by_pod.setdefault(device.pod.name, []).append(device.label)
         if self.facts.nodes == 1:
             return "; ".join(f"GPU {ranges(labels)}" for labels in by_pod.values())
-        ranks = {pod.name: pod.rank for pod in self.pods}
-        ordered = sorted(by_pod.items(), key=lambda item: ranks[item[0]])
+        pods = {pod.name: pod for pod in self.pods}
+        ordered = sorted(by_pod.items(), key=lambda item: pods[item[0]].rank)
         if len(ordered) > MOST_NAMED_PODS and len({ranges(labels) for _, labels in ordered}) == 1:
             return f"GPU {ranges(ordered[0][1])} of {len(ordered)} pods"
-        named = [f"GPU {ranges(labels)} of {self.facts.name}-{ranks[pod]}" for pod, labels in ordered]
+        named = [f"GPU {ranges(labels)} of {self.facts.host_of(pods[pod])}" for pod, labels in ordered]
         more = len(named) - MOST_NAMED_PODS
         return "; ".join(named if more <= 0 else [*named[:MOST_NAMED_PODS], count(more, "more pod")])
 
