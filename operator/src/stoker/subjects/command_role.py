@@ -97,7 +97,7 @@ _TRAINS = re.compile(r"\.backward\(|\.fit\(|\bTrainer\(|\.train\(|\btrain\(|\bma
 
 
 _SLEEPS_ON = re.compile(
-    r"\s*(?:import time|from time import sleep)\s*[;\n]\s*while\s+(?:True|1)\s*:\s*(?:time\.)?sleep\([\d*. ]+\)\s*"
+    r"\s*(?:import time|from time import sleep)[^\S\n]*[;\n]\s*while\s+(?:True|1)\s*:\s*(?:time\.)?sleep\([\d*. ]+\)\s*"
 )
 """A program that does nothing but sleep, without end."""
 
@@ -260,7 +260,7 @@ def _python_text(invocation: Invocation, words: Sequence[Word]) -> Command:
     if download is not None:
         return download
     slept = re.fullmatch(
-        r"\s*(?:import time|from time import sleep)\s*[;\n]\s*(?:time\.)?sleep\((\d+(?:\.\d+)?)\)\s*", text
+        r"\s*(?:import time|from time import sleep)[^\S\n]*[;\n]\s*(?:time\.)?sleep\((\d+(?:\.\d+)?)\)\s*", text
     )
     if slept is not None:
         return Command(invocation=invocation, role=Role.SLEEP, tool="python", seconds=float(slept[1]))

@@ -128,13 +128,21 @@ def packages(command: Command) -> list[Package]:
     """
     found = [package for word in command.packages if word.text and (package := _package(word)) is not None]
     if command.tool in SYSTEM_TOOLS:
-        return [replace(package, name=re.sub(r"(?:-\d+)+$", "", package.name)) for package in found]
+        return [replace(package, name=_without_version(package.name)) for package in found]
     for requirements in command.requirements:
         for line in command.invocation.files.get(requirements.text or "", "").splitlines():
             written = line.partition(" #")[0].partition(";")[0].strip()
             package = None if written.startswith(("#", "-")) else _package(Word.known(written, requirements.span))
             found += [] if package is None else [package]
     return found
+
+
+def _without_version(name: str) -> str:
+    """A system package's name without the numbers at its end: `cuda-toolkit` of `cuda-toolkit-12-4`."""
+    parts = name.split("-")
+    while len(parts) > 1 and parts[-1].isdecimal():
+        parts.pop()
+    return "-".join(parts)
 
 
 def clone_of(command: Command) -> str | None:

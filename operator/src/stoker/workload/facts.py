@@ -243,10 +243,15 @@ def _batch_size(submission: Submission, launch: Launch) -> str | None:
         if option not in BATCH_OPTIONS:
             continue
         if equals:
-            return f"{option}={value} at {submission.locate(launch.invocation, [word])}"
+            return f"{option}={_short(value)} at {submission.locate(launch.invocation, [word])}"
         following = words[index + 1].text if index + 1 < len(words) else None
-        return f"{option} {following} at {submission.locate(launch.invocation, [word])}" if following else None
+        return f"{option} {_short(following)} at {submission.locate(launch.invocation, [word])}" if following else None
     return None
+
+
+def _short(value: str) -> str:
+    """At most 64 characters: a status and an event quote it."""
+    return value if len(value) <= 64 else f"{value[:63]}…"
 
 
 def _cores(quantity: object) -> float | None:

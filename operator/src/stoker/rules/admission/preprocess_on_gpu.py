@@ -47,7 +47,7 @@ PREPARES = re.compile(
     r"|prepare[-_](?:ade20k|aishell|c4|cityscapes|coco|common[-_]?voice|gigaspeech|imagenet|kinetics|kitti|librilight"
     r"|librispeech|libritts|ljspeech|nuscenes|openwebtext|pile|redpajama|slimpajama|vctk|voxceleb|waymo|wikipedia|wikitext)"
     r"|pre[-_]?process(?:ing|ed)?|tokeniz(?:e|ation|ing)|binariz(?:e|ation)"
-    r"|(?:prepare|build|make|create|generate|convert|process|pack|write|clean|filter|dedup\w*)[-_]+(?:[a-z0-9]+[-_]+){0,4}"
+    r"|(?:prepare|build|make|create|generate|convert|process|pack|write|clean|filter|dedup[a-z0-9]*)[-_]+(?:[a-z0-9]+[-_]+){0,4}"
     r"(?:data|datasets?|corpus|corpora|tfrecords?|lmdb|shards?|tokens)"
     r"|(?:extract|resize|resample|decode|convert)[-_]+(?:[a-z0-9]+[-_]+){0,4}(?:frames?|images?|audio|wavs?|videos?|mels?)"
     r")(?:[-_.]|$)",
@@ -56,7 +56,7 @@ PREPARES = re.compile(
 """Names of programs that prepare data."""
 
 HANDLES_DATA = re.compile(
-    r"(?:^|[-_])(?:average|clean|convert|copy|count|decode|dedup\w*|encode|extract|filter|merge|quantize|remove|score|split)"
+    r"(?:^|[-_])(?:average|clean|convert|copy|count|decode|dedup[a-z0-9]*|encode|extract|filter|merge|quantize|remove|score|split)"
     r"(?:[-_]|$)",
     re.IGNORECASE,
 )

@@ -31,7 +31,6 @@ Put the data into the cluster's storage once and mount it; set `HF_HOME` to a ca
 - Hugging Face Hub documentation, "Environment variables": `HF_HOME`, `HF_HUB_OFFLINE`, `HF_ENDPOINT`
 """
 
-import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
@@ -95,12 +94,6 @@ PUBLIC_SITES = (
     "zenodo.org",
 )
 """Public sites of models and data sets; a host that ends in one is public."""
-
-OPEN_STORE = re.compile(
-    r"(^|\.)s3([.-][a-z0-9-]+)*\.amazonaws\.com$|^storage\.googleapis\.com$|\.blob\.core\.windows\.net$|\.bcebos\.com$"
-    r"|\.oss-[a-z0-9-]+\.aliyuncs\.com$"
-)
-"""Hosts of object stores: what they give without a signature in the address is open to everybody."""
 
 SMALL_FILES = frozenset(
     {
@@ -175,7 +168,7 @@ def _public_address(command: Command) -> tuple[Word, str] | None:
         except ValueError:
             continue
         public = any(host == site or host.endswith(f".{site}") for site in PUBLIC_SITES) or (
-            OPEN_STORE.search(host) is not None
+            _is_object_store(host)
             and command.tool in ANONYMOUS
             and not parts.query
             and "--header" not in options
@@ -184,6 +177,25 @@ def _public_address(command: Command) -> tuple[Word, str] | None:
         if public and PurePosixPath(parts.path).suffix.lower() not in SMALL_FILES and parts.path.strip("/"):
             return word, host
     return None
+
+
+def _is_object_store(host: str) -> bool:
+    """Whether a host serves objects of a public cloud: what it gives without a signature in the address is public."""
+    labels = host.split(".")
+    below = labels[:-2]
+    match labels[-2:]:
+        case ["amazonaws", "com"]:
+            return any(label == "s3" or label.startswith("s3-") for label in below)
+        case ["googleapis", "com"]:
+            return below == ["storage"]
+        case ["windows", "net"]:
+            return below[-2:] == ["blob", "core"] and len(below) > 2
+        case ["bcebos", "com"]:
+            return bool(below)
+        case ["aliyuncs", "com"]:
+            return len(below) > 1 and below[-1].startswith("oss-")
+        case _:
+            return False
 
 
 def _hub(command: Command) -> tuple[None, str] | None:

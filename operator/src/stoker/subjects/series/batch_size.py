@@ -6,7 +6,7 @@ from stoker.subjects.wording import gib, percent
 
 FILL_PERCENT = 80.0
 """How full a larger batch may make the memory."""
-BATCH = re.compile(r"(?P<option>--?[\w.-]+|\w[\w.-]*)[ =](?P<size>\d+)\b")
+BATCH = re.compile(r"(?P<option>[\w.-]+)[ =](?P<size>[0-9]{1,9})\b")
 
 
 def larger_batch(batch_size: str | None, peak: float, capacity: float | None) -> str:
@@ -17,7 +17,7 @@ def larger_batch(batch_size: str | None, peak: float, capacity: float | None) ->
     factor = 1
     while 2 * factor * peak <= FILL_PERCENT:
         factor *= 2
-    written = BATCH.search(batch_size) if batch_size else None
+    written = BATCH.match(batch_size) if batch_size else None
     if factor == 1:
         room = ""
     else:
