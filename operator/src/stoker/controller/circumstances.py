@@ -20,12 +20,13 @@ from stoker.controller.capacity import Capacity, Unreadable, requests_of
 from stoker.controller.policies import Policies
 from stoker.controller.store import Key, Store
 from stoker.models.dljob import DLJob
-from stoker.models.policy import EffectivePolicy, UtilizationPolicyStatus
+from stoker.models.policy import EffectivePolicy, JobTraits, UtilizationPolicyStatus
 from stoker.models.vocabulary import ReclaimMode, ReclaimState
 from stoker.reclaim import Circumstances, Obstruction, Record
 from stoker.reclaim.bounds import Limits, Place, full, holds_place, is_held_by, within
 from stoker.reclaim.order import Claim, in_order, turn
 from stoker.reclaim.pressure import Amounts, Gain, added, pressed
+from stoker.workload import job_traits
 from stoker.workload import pods as pod_status
 
 logger = logging.getLogger(__name__)
@@ -126,11 +127,12 @@ class ClusterSurroundings:
             return calm
         calm = replace(calm, doubted_until=self._brakes.doubted_until(name))
         now = self._clock.now()
-        claim = self._claim(job, record, policy)
+        traits = job_traits(job, pods)
+        claim = self._claim(job, record, policy, traits)
         brake = self._brakes.obstruction(name)
         if brake is not None or claim is None or claim.due_at > now:
             return replace(calm, brake=brake)
-        if policy.reclaim_of(job.traits).on_pressure_only and (pressure := await self._pressure(job, claim)):
+        if policy.reclaim_of(traits).on_pressure_only and (pressure := await self._pressure(job, claim)):
             # Whose turn it is need not be found out: of thousands that nobody waits for it takes a while.
             return replace(calm, pressure=pressure)
         return replace(calm, bounds=await self._bounds(claim, name, policy, now))
@@ -142,7 +144,7 @@ class ClusterSurroundings:
         the deed was not done; the same warning takes no second one, but moves its own.
         """
         name = policy.counts_in
-        claim = self._claim(job, _record(job), policy)
+        claim = self._claim(job, _record(job), policy, self._traits(job))
         if name is None or claim is None:
             return False
         async with self._locks[name]:
@@ -320,7 +322,8 @@ class ClusterSurroundings:
         found: list[Due] = []
         for key, warned in self._warned.items():
             job, policy = warned.job, self._policies.of(key.namespace)
-            settings, claim = policy.reclaim_of(job.traits), self._claim(job, warned.record, policy)
+            traits = self._traits(job)
+            settings, claim = policy.reclaim_of(traits), self._claim(job, warned.record, policy, traits)
             name = policy.counts_in
             if claim is None or name is None or warned.record.state is not ReclaimState.WARNED:
                 continue
@@ -330,11 +333,15 @@ class ClusterSurroundings:
         self._due_lately = now, found
         return found
 
-    def _claim(self, job: DLJob, record: Record, policy: EffectivePolicy) -> Claim | None:
+    def _traits(self, job: DLJob) -> JobTraits:
+        job_uid = (job.status.job_uid if job.status is not None else None) or ""
+        return job_traits(job, self._store.pods_of(Key(job.namespace, job.name), job_uid))
+
+    def _claim(self, job: DLJob, record: Record, policy: EffectivePolicy, traits: JobTraits) -> Claim | None:
         """What a warned job claims."""
         if record.warned_at is None or record.deadline is None or record.idle_since is None:
             return None
-        grace = max(policy.reclaim_of(job.traits).warning_grace, self._minimum_warning_grace)
+        grace = max(policy.reclaim_of(traits).warning_grace, self._minimum_warning_grace)
         return Claim(
             job_uid=job.uid,
             job=f"{job.namespace}/{job.name}",
