@@ -3,8 +3,8 @@ ask.
 
 Credentials are found as kubectl finds them; a service account's token is read anew as the kubelet rotates it. Every
 request has a timeout. An error's text carries the verb, the object and the API's reason, but never the API's message,
-because messages of refused updates echo the whole object with its environment: what is logged, or written to a status
-or an event, must not hold it (controller/refusals.py says what of it may be repeated).
+because messages of refused writes echo the whole object with its environment: what is logged, or written to a status or
+an event, must not hold it.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -24,20 +24,21 @@ from kubernetes.aio.client import Configuration
 from kubernetes.aio.config.config_exception import ConfigException
 from yaml import YAMLError
 
+from stoker.adapters import bounded_json
 from stoker.models.finding import rfc3339
 
 logger = logging.getLogger(__name__)
 
 Object = dict[str, Any]
 """An object of the API as JSON."""
-Warn = Callable[[str], object]
-"""Takes what the API server warns of, one text at a time."""
 
 REQUEST_TIMEOUT = 30.0
 CONNECT_TIMEOUT = 5.0
 CHUNK = 500
 """Objects a page of a list."""
 CONNECTIONS = 40
+PARSED_AT_ONCE = 256 * 1024
+"""Bytes; a larger answer is parsed in a thread, since the event loop has watches and a lease to serve."""
 
 MERGE_PATCH = "application/merge-patch+json"
 
@@ -78,27 +79,16 @@ WORKLOADS = tuple(Resource("kueue.x-k8s.io", version, "workloads") for version i
 """Kueue's view of a job, in the versions that this one can use, the newest first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
-    """One entry of a Status' `details.causes`: what is wrong, and with which field."""
-
-    field: str
-    message: str
-
-
 class ApiError(Exception):
-    """A request that the API server did not fulfil. `answer` is the server's own message, `causes` are its details: for
-    a person at a terminal, and for what controller/refusals.py makes of them.
+    """A request that the API server did not fulfil. `answer` is the server's own message: for a person at a terminal
+    only.
     """
 
-    def __init__(
-        self, request: str, *, code: int | None, reason: str, answer: str = "", causes: tuple[Cause, ...] = ()
-    ) -> None:
+    def __init__(self, request: str, *, code: int | None, reason: str, answer: str = "") -> None:
         super().__init__(f"{request}: {reason}" if code is None else f"{request}: {code} {reason}")
         self.code = code
         self.reason = reason
         self.answer = answer
-        self.causes = causes
 
 
 class NotFoundError(ApiError):
@@ -119,6 +109,10 @@ class ForbiddenError(ApiError):
 
 class InvalidError(ApiError):
     """The object is not valid, or admission refused it as such."""
+
+
+class TooLargeError(ApiError):
+    """The object, with what was to be written, is larger than etcd or the API server takes."""
 
 
 class UnavailableError(ApiError):
@@ -142,10 +136,8 @@ class KubernetesApi(Protocol):
         """Read all objects and the list's resource version, page by page. `labels` and `fields` are selectors."""
         ...
 
-    async def create(
-        self, resource: Resource, namespace: str | None, body: Mapping[str, Any], *, warn: Warn | None = None
-    ) -> Object:
-        """Create an object. What the server warns of, unknown fields among it, is passed to `warn`."""
+    async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> Object:
+        """Create an object."""
         ...
 
     async def patch(
@@ -250,12 +242,8 @@ class Kubernetes:
                 return
             query["continue"] = following
 
-    async def create(
-        self, resource: Resource, namespace: str | None, body: Mapping[str, Any], *, warn: Warn | None = None
-    ) -> Object:
-        # Unknown fields are no error: a newer server, or an older one, may know others.
-        query = {"fieldValidation": "Warn"}
-        return await self._request("POST", resource.path(namespace), query=query, body=body, warn=warn)
+    async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> Object:
+        return await self._request("POST", resource.path(namespace), body=body)
 
     async def patch(
         self,
@@ -317,14 +305,13 @@ class Kubernetes:
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
         timeout: float | None = None,
-        warn: Warn | None = None,
     ) -> Object:
-        content = await self._exchange(
-            method, path, query=query, body=body, content_type=content_type, timeout=timeout, warn=warn
-        )
+        content = await self._exchange(method, path, query=query, body=body, content_type=content_type, timeout=timeout)
         try:
-            answer: Object = json.loads(content)
+            answer: object = await parse(content)
         except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
             raise UnavailableError(f"{method} {path}", code=None, reason="the answer is not JSON") from None
         return answer
 
@@ -339,7 +326,6 @@ class Kubernetes:
         accept: str | None = None,
         limit: int = -1,
         timeout: float | None = None,
-        warn: Warn | None = None,
     ) -> bytes:
         """The body of an answer, at most `limit` bytes of it. Raises ApiError."""
         if self._session is None:
@@ -357,7 +343,7 @@ class Kubernetes:
                 method,
                 f"{self._server}{path}",
                 params=query,
-                data=None if body is None else json.dumps(body).encode(),
+                data=None if body is None else _written(name, body),
                 headers=headers,
                 proxy=self._proxy,
                 server_hostname=self._server_name,
@@ -365,9 +351,6 @@ class Kubernetes:
             ) as response:
                 if response.status >= 400:
                     raise error_of(name, response.status, await response.read())
-                if warn is not None:
-                    for header in response.headers.getall("Warning", []):
-                        warn(warning_text(header))
                 return await response.read() if limit < 0 else await _at_most(response.content, limit)
         except (aiohttp.ClientError, TimeoutError, ConnectionError, OSError, ConfigException) as error:
             raise UnavailableError(name, code=None, reason=type(error).__name__, answer=str(error)) from None
@@ -380,6 +363,21 @@ class Kubernetes:
         )
 
 
+async def parse(content: bytes) -> Any:
+    """JSON of the API server, of whatever size and depth. Raises ValueError for what is no JSON."""
+    if len(content) <= PARSED_AT_ONCE:
+        return bounded_json.loads(content)
+    return await asyncio.to_thread(bounded_json.loads, content)
+
+
+def _written(request: str, body: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(body).encode()
+    except (RecursionError, ValueError, TypeError) as error:
+        # The object is at fault, not the server, and it will not become another one.
+        raise InvalidError(request, code=None, reason=f"the object can't be written as JSON: {error}") from None
+
+
 async def _at_most(stream: aiohttp.StreamReader, limit: int) -> bytes:
     """What a stream holds, up to a limit: whoever serves it need not keep to what was asked for."""
     content = bytearray()
@@ -388,17 +386,17 @@ async def _at_most(stream: aiohttp.StreamReader, limit: int) -> bytes:
     return bytes(content)
 
 
+TOO_LARGE = ("etcdserver: request is too large", "trying to send message larger than max")
+"""How etcd's refusal of a large object reads behind the API server, which answers 500."""
+
+
 def error_of(request: str, code: int, content: bytes) -> ApiError:
     """The error that a Status of the API stands for; proxies in front of it may answer with anything."""
     try:
-        status = json.loads(content)
+        status = bounded_json.loads(content)
         reason, answer = str(status["reason"]), str(status.get("message", ""))
-        causes = tuple(
-            Cause(field=str(cause.get("field", "")), message=str(cause.get("message", "")))
-            for cause in (status.get("details") or {}).get("causes") or ()
-        )
     except (ValueError, KeyError, TypeError, AttributeError):
-        reason, answer, causes = "", "", ()
+        reason, answer = "", ""
     match code, reason:
         case 404, _:
             kind: type[ApiError] = NotFoundError
@@ -410,17 +408,13 @@ def error_of(request: str, code: int, content: bytes) -> ApiError:
             kind = ForbiddenError
         case ((400 | 422), _):
             kind = InvalidError
+        case _ if code == 413 or any(words in answer for words in TOO_LARGE):
+            kind = TooLargeError
         case _ if code == 429 or code >= 500:
             kind = UnavailableError
         case _:
             kind = ApiError
-    return kind(request, code=code, reason=reason or "no reason given", answer=answer, causes=causes)
-
-
-def warning_text(header: str) -> str:
-    """The text of a header `Warning: 299 - "text"` (RFC 7234, 5.5)."""
-    _, _, rest = header.partition('"')
-    return rest.rpartition('"')[0].replace('\\"', '"').replace("\\\\", "\\")
+    return kind(request, code=code, reason=reason or "no reason given", answer=answer)
 
 
 async def find_credentials(*, kubeconfig: str | None = None, context: str | None = None) -> Configuration:

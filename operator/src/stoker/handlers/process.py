@@ -11,9 +11,13 @@ from typing import Any
 import kopf
 
 from stoker.adapters.kubernetes import ApiError, Object, Resource
+from stoker.handlers.kopf_session import with_bounded_depth
 from stoker.models.meta import GROUP
 
 logger = logging.getLogger(__name__)
+
+LOGIN_AGAIN = 2.0
+"""Seconds before credentials are tried again that the API server has refused."""
 
 Told = Callable[[str | None, Object], object]
 """Takes an event of a watch: ADDED, MODIFIED, DELETED, or None for an object that the watch began with."""
@@ -23,11 +27,20 @@ def watches(told: Mapping[Resource, Told]) -> kopf.OperatorRegistry:
     """The watches of some resources, and kubectl's way of finding credentials."""
     registry = kopf.OperatorRegistry()
 
+    refused: list[kopf.ConnectionInfo] = []
+
+    # A coroutine, since it makes a session, which belongs to the event loop.
     @kopf.on.login(registry=registry)
-    def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
-        if os.environ.get("KUBECONFIG"):
-            return kopf.login_with_kubeconfig(**kwargs)
-        return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+    async def login(**kwargs: Any) -> kopf.AiohttpSession | None:
+        found = None if os.environ.get("KUBECONFIG") else kopf.login_with_service_account(**kwargs)
+        found = found or kopf.login_with_kubeconfig(**kwargs)
+        if found is None:
+            return None
+        if found in refused:
+            # kopf logs in again only when the API server has refused the last credentials; these are the same.
+            await asyncio.sleep(LOGIN_AGAIN)
+        refused[:] = [found]
+        return with_bounded_depth(found)
 
     for resource, take in told.items():
         _watch(registry, resource, take)
