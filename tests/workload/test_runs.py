@@ -7,7 +7,7 @@ import pytest
 
 from stoker.models.dljob import MAX_PODS
 from stoker.models.series import Attempt, JobFacts, PodFacts
-from stoker.workload import ProgramFacts, job_facts, pod_facts, remembered, run_line
+from stoker.workload import ProgramFacts, facts_of, job_facts, pod_facts, remembered, run_line
 from stoker.workload.facts import has_persistent_volume
 from tests.workload.building import dljob, job, pod
 
@@ -95,7 +95,7 @@ def test_a_run_that_vanished_ended_when_something_is_known_to_have_ended_it(
     child: Any, present: list[dict[str, Any]], end: str
 ) -> None:
     owner = dljob(nodes=2, status={"pods": ["bert-0-aaaaa on gpu-3: 8 GPUs from 2026-11-21T02:00:00Z"]})
-    runs = remembered(owner, [pod_facts(one, "nvidia.com/gpu") for one in present], child, NOW)
+    runs = remembered(owner, facts_of(present, "nvidia.com/gpu"), child, NOW)
     assert runs[0].finished_at == at(end)
 
 

@@ -11,6 +11,7 @@ from stoker.reclaim import Candidate
 from stoker.reclaim.snoozing import snooze_words
 from stoker.workload import ProgramFacts, job_traits
 from stoker.workload import pods as pod_status
+from stoker.workload.manifest import controller_uid
 from stoker.workload.observation import is_ending
 
 
@@ -44,8 +45,8 @@ def candidate(
 
 
 def is_of(owned: Object, child: Object) -> bool:
-    """Whether a pod, or a Workload, is the Job's own."""
-    return any(owner.get("uid") == child["metadata"]["uid"] for owner in owned["metadata"].get("ownerReferences", ()))
+    """Whether the Job is the controller of a pod, or of a Workload. Others may name it as an owner."""
+    return controller_uid(owned) == str(child["metadata"]["uid"])
 
 
 def _untouchable(job: DLJob, child: Mapping[str, Any], program: ProgramFacts) -> str | None:

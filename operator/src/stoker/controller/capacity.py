@@ -1,7 +1,7 @@
 """The cluster's nodes, what runs on some of them, and what waits for GPUs: read only when a job is due."""
 
 import asyncio
-import re
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from typing import Any
 
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes import NODES, PODS, ApiError, KubernetesApi, Object, Resource
-from stoker.models.finding import parse_time
+from stoker.models.quantity import exact_quantity
 from stoker.reclaim.pressure import (
     NAME_FIELD,
     Amounts,
@@ -24,7 +24,12 @@ from stoker.reclaim.pressure import (
     Waiting,
     added,
 )
+from stoker.workload.pods import read_time
 
+logger = logging.getLogger(__name__)
+
+ODD = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError)
+"""What an object raises that is not as the API describes it: it concerns that object alone."""
 NODES_KEPT = timedelta(minutes=1)
 FAILURE_KEPT = timedelta(seconds=5)
 READ_AT_ONCE = 8
@@ -35,13 +40,6 @@ SHARED = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 Claim = tuple[str, str]
 """A persistent volume claim's namespace and name."""
 KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
-UNITS: Mapping[str, Fraction] = {
-    "": Fraction(1),
-    **{unit: Fraction(1, 1000**power) for power, unit in enumerate("mun", 1)},
-    **{unit: Fraction(1000**power) for power, unit in enumerate("kMGTPE", 1)},
-    **{f"{unit}i": Fraction(1024**power) for power, unit in enumerate("KMGTPE", 1)},
-}
-_QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)")
 
 
 class Unreadable(Exception):  # noqa: N818 - it states a condition, which is told as a reason
@@ -74,6 +72,7 @@ class Capacity:
         """
         pods = await self._pods("status.phase=Pending")
         with _understood():
+            pods = [pod for pod in pods if _is_understood(pod)]
             claims = sorted(
                 {claim for pod in pods if requests_of(pod).keys() & set(resources) for claim in claims_of(pod)}
             )
@@ -101,17 +100,20 @@ class Capacity:
         """
         gate = asyncio.Semaphore(READ_AT_ONCE)
 
-        async def read(node: Node) -> Node:
+        async def read(node: Node) -> Node | None:
             async with gate:
                 pods = await self._pods(f"spec.nodeName={node.name}")
             held: Amounts = {}
             for pod in pods:
+                if not _is_understood(pod):
+                    return None  # what it holds is not known, so neither is what is free beside it
                 if not _is_leaving(pod, leaving):
                     held = added(held, requests_of(pod))
             return replace(node, room=added(node.room, held, -1))
 
         with _understood():
-            return list(await asyncio.gather(*map(read, nodes)))
+            found = await asyncio.gather(*map(read, nodes))
+        return [node for node in found if node is not None]
 
     async def _pods(self, fields: str) -> list[Object]:
         with _understood():
@@ -128,6 +130,7 @@ class Capacity:
             try:
                 with _understood():
                     listed, _ = await self._api.list(NODES)
+                    listed = [node for node in listed if _is_node(node)]
                     self._nodes = now, tuple(map(node_of, filter(_takes_pods, listed))), _devices(listed)
             except Unreadable as error:
                 self._failed = now, str(error)
@@ -142,8 +145,31 @@ def _understood() -> Iterator[None]:
         yield
     except ApiError as error:
         raise Unreadable(str(error)) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except ODD as error:
         raise Unreadable(f"an object that is not understood ({error})") from error
+
+
+def _is_understood(pod: Object) -> bool:
+    """Whether it can be said what a pod asks for, and for how long. One that can't be read concerns itself alone."""
+    try:
+        requests_of(pod)
+        demand_of(pod)
+        list(claims_of(pod))
+        _owner(pod)
+    except ODD as error:
+        logger.warning("pod %s is not understood: %s", pod.get("metadata", {}).get("name"), error)
+        return False
+    return True
+
+
+def _is_node(node: Object) -> bool:
+    try:
+        node_of(node)
+        _devices([node])
+    except ODD as error:
+        logger.warning("node %s is not understood: %s", node.get("metadata", {}).get("name"), error)
+        return False
+    return True
 
 
 def _takes_pods(node: Mapping[str, Any]) -> bool:
@@ -205,7 +231,7 @@ def waiting_of(pods: Iterable[Object], everywhere: Container[Claim] = ()) -> lis
     found: list[Waiting] = []
     for owner, members in groups.items():
         demands = [demand_of(pod, everywhere) for pod in members]
-        since = [time for pod in members if (time := parse_time(pod["metadata"].get("creationTimestamp"))) is not None]
+        since = [time for pod in members if (time := read_time(pod["metadata"].get("creationTimestamp"))) is not None]
         judged = tuple(one for one in demands if one is not None)
         if len(judged) == len(members) == len(since):
             found.append(Waiting(owner=owner, since=min(since), pods=judged))
@@ -283,19 +309,14 @@ def _requests(holder: Mapping[str, Any]) -> dict[str, Fraction]:
 
 
 def amounts(given: Mapping[str, Any] | None) -> dict[str, Fraction]:
-    """Quantities as numbers in their units."""
-    return {name: quantity(value) for name, value in (given or {}).items()}
-
-
-def quantity(value: object) -> Fraction:
-    """A quantity such as 8, 500m, 64Gi or 1e3 (k8s.io/apimachinery, pkg/api/resource). Raises ValueError for another
-    notation.
-    """
-    found = _QUANTITY.fullmatch(str(value))
-    if found is None or found[2] not in UNITS:
-        message = f"{value!r} is no quantity"
-        raise ValueError(message)
-    return Fraction(found[1]) * UNITS[found[2]]
+    """Quantities as numbers in their units. Raises ValueError for what is none."""
+    found: dict[str, Fraction] = {}
+    for name, value in (given or {}).items():
+        if (amount := exact_quantity(value)) is None:
+            message = f"{str(value)[:64]!r} is no quantity"
+            raise ValueError(message)
+        found[name] = amount
+    return found
 
 
 def _term(term: Mapping[str, Any]) -> tuple[Requirement, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from stoker.adapters.kubernetes import DLJOBS, JOBS, NAMESPACES, PODS, POLICIES, Object, Resource
-from stoker.workload.manifest import DLJOB_LABEL
+from stoker.workload.manifest import DLJOB_LABEL, controller_uid
 
 
 class Key(NamedTuple):
@@ -26,7 +26,7 @@ def key_of(obj: Mapping[str, Any]) -> Key:
 
 def owner_key(obj: Mapping[str, Any]) -> Key | None:
     """The DLJob that a labelled child names."""
-    name = obj["metadata"].get("labels", {}).get(DLJOB_LABEL)
+    name = (obj["metadata"].get("labels") or {}).get(DLJOB_LABEL)
     return None if name is None else Key(obj["metadata"].get("namespace", ""), name)
 
 
@@ -161,12 +161,10 @@ class Store:
         return self._by_resource[resource]
 
     def pods_of(self, key: Key, job_uid: str) -> list[Object]:
-        """The pods that a Job made for a DLJob, by rank; not those of an earlier Job of the same name."""
-        return [
-            pod
-            for pod in self.pods.members(key)
-            if any(owner.get("uid") == job_uid for owner in pod["metadata"].get("ownerReferences", ()))
-        ]
+        """The pods whose controller is a DLJob's Job; not those of an earlier Job of the same name, nor those that only
+        have its label or name it as an owner.
+        """
+        return [pod for pod in self.pods.members(key) if controller_uid(pod) == job_uid]
 
 
 def version_of(obj: Mapping[str, Any]) -> int:

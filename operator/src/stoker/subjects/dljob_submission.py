@@ -7,6 +7,7 @@ from typing import Any
 
 from stoker.models.dljob import TRAINER, DLJob
 from stoker.models.environment import injected
+from stoker.models.quantity import quantity
 from stoker.subjects import pod_group
 from stoker.subjects.container import (
     Place,
@@ -20,7 +21,7 @@ from stoker.subjects.container import (
 )
 from stoker.subjects.gpu_resource import WHOLE_GPU_RESOURCES, GpuRequest
 from stoker.subjects.image_reference import Families
-from stoker.subjects.pod import SHARED_MEMORY, Pod, config_files, listed, mapping, quantity, read_pod
+from stoker.subjects.pod import SHARED_MEMORY, Pod, config_files, listed, mapping, read_pod
 from stoker.subjects.submission import Paths, Submission
 
 WORKSPACE = "/workspace"

@@ -1,11 +1,11 @@
 """What a pod's manifest says about the place that a container runs in: its volumes, its shared memory, its CPUs."""
 
-import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from stoker.models.quantity import quantity
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the path of POSIX shared memory, not a temporary file of ours
 RUNTIME_SHARED_MEMORY = 64 * 2**20
@@ -179,25 +179,6 @@ def _laid_over(base: Mapping[str, Any], over: Mapping[str, Any]) -> Mapping[str,
     return both
 
 
-_QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,3})|([KMGTPE]i|[numkMGTPE]))?")
-_SUFFIXES = {
-    **{suffix: 10.0**power for suffix, power in zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True)},
-    **{f"{suffix}i": 2.0 ** (10 * power) for power, suffix in enumerate("KMGTPE", start=1)},
-}
-
-
-def quantity(value: Any) -> float | None:
-    """A Kubernetes quantity such as 4, "500m", "1.5" or "64Gi" as a number; None for what is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    match = _QUANTITY.fullmatch(str(value))
-    if match is None:
-        return None
-    number, exponent, suffix = match.groups()
-    amount = float(f"{number}{exponent or ''}") * _SUFFIXES.get(suffix, 1.0)
-    return amount if math.isfinite(amount) else None
-
-
 def config_files(
     mounts: Iterable[Mount], config_maps: Mapping[str, Mapping[str, str]], working_directory: str | None
 ) -> dict[str, str]:
@@ -239,7 +220,6 @@ __all__ = [
     "config_files",
     "listed",
     "mapping",
-    "quantity",
     "read_pod",
     "volume_kind",
 ]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from stoker.models.quantity import quantity
 from stoker.models.schema import MAX_VALUE, Violation
-from stoker.subjects.pod import quantity
 
 
 @dataclass(frozen=True, slots=True)

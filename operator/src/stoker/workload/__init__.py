@@ -2,6 +2,7 @@
 
 from stoker.workload.facts import (
     ProgramFacts,
+    facts_of,
     job_facts,
     job_product,
     job_traits,
@@ -16,6 +17,7 @@ from stoker.workload.runs import remembered, run_line
 __all__ = [
     "Observation",
     "ProgramFacts",
+    "facts_of",
     "job_facts",
     "job_manifest",
     "job_product",

@@ -8,6 +8,7 @@ from typing import Any
 
 from stoker.models.dljob import GPU_PRODUCT_LABELS, TRAINER, DLJob
 from stoker.models.policy import JobTraits
+from stoker.models.quantity import quantity, whole_quantity
 from stoker.models.series import Attempt, JobFacts, PodFacts
 from stoker.models.vocabulary import Framework
 from stoker.subjects.dljob_submission import read_dljob
@@ -91,7 +92,7 @@ def job_facts(
     """
     spec = job.spec
     ordered = sorted(pods, key=lambda one: str(one["metadata"].get("creationTimestamp", "")))
-    present = [pod_facts(pod, spec.gpu_resource) for pod in ordered]
+    present = facts_of(ordered, spec.gpu_resource)
     names = {pod.name for pod in present}
     gone = [_alike(run, present) for run in remembered(job, present, child, now) if run.name not in names]
     latest = {pod.rank: pod for pod in (*gone, *present)}
@@ -136,8 +137,14 @@ def writes_to_claim(spec: object) -> bool:
     return any(mount.get("name") in claims and not mount.get("readOnly") for mount in mounts)
 
 
-def pod_facts(pod: Mapping[str, Any], gpu_resource: str) -> PodFacts:
-    """The facts of one pod, from the API server's object."""
+def facts_of(pods: Sequence[Mapping[str, Any]], gpu_resource: str) -> list[PodFacts]:
+    """The facts of a job's pods, from the API server's objects. Raises ValueError for one that is not understood."""
+    ranks = pod_status.ranks(pods)
+    return [pod_facts(pod, gpu_resource, rank=rank) for pod, rank in zip(pods, ranks, strict=True)]
+
+
+def pod_facts(pod: Mapping[str, Any], gpu_resource: str, *, rank: int = 0) -> PodFacts:
+    """The facts of one pod of that rank."""
     trainer: Mapping[str, Any] = next((one for one in pod["spec"]["containers"] if one["name"] == TRAINER), {})
     resources = trainer.get("resources", {})
     limits = resources.get("limits", {})
@@ -146,7 +153,7 @@ def pod_facts(pod: Mapping[str, Any], gpu_resource: str) -> PodFacts:
     return PodFacts(
         name=pod_status.name(pod),
         uid=pod_status.uid(pod),
-        rank=pod_status.rank(pod),
+        rank=rank,
         node=pod["spec"].get("nodeName"),
         gpus=_gpus(pod, gpu_resource),
         started_at=started,
@@ -158,9 +165,9 @@ def pod_facts(pod: Mapping[str, Any], gpu_resource: str) -> PodFacts:
         # Two clocks write these: what has started was scheduled before.
         scheduled_at=min(scheduled, started) if scheduled is not None and started is not None else scheduled,
         waiting_for=pod_status.waiting_for(pod) if started is None and not attempts else None,
-        cpu_limit=_cores(limits.get("cpu")),
+        cpu_limit=quantity(limits.get("cpu")),
         # The API server sets a request to the limit where only a limit is given.
-        cpu_request=_cores(resources.get("requests", {}).get("cpu")),
+        cpu_request=quantity(resources.get("requests", {}).get("cpu")),
         host_network=bool(pod["spec"].get("hostNetwork")),
     )
 
@@ -170,7 +177,11 @@ def _gpus(pod: Mapping[str, Any], resource: str) -> int:
     spec = pod["spec"]
     sidecars = (one for one in spec.get("initContainers", ()) if one.get("restartPolicy") == "Always")
     held = (one.get("resources", {}).get("limits", {}) for one in (*spec["containers"], *sidecars))
-    return sum(int(limits.get(resource, 0)) for limits in held)
+    counts = [whole_quantity((limits or {}).get(resource, 0)) for limits in held]
+    if None in counts:
+        message = f"pod {pod_status.name(pod)}: its limit of {resource} is no number of GPUs"
+        raise ValueError(message)
+    return sum(count for count in counts if count is not None)
 
 
 def _attempts(pod: Mapping[str, Any]) -> tuple[Attempt, ...]:
@@ -252,12 +263,3 @@ def _batch_size(submission: Submission, launch: Launch) -> str | None:
 def _short(value: str) -> str:
     """At most 64 characters: a status and an event quote it."""
     return value if len(value) <= 64 else f"{value[:63]}…"
-
-
-def _cores(quantity: object) -> float | None:
-    """CPU cores of a quantity such as `4`, `4.5` or `500m`; None for one that is absent or in another notation."""
-    text = str(quantity)
-    try:
-        return float(text[:-1]) / 1000 if text.endswith("m") else float(text)
-    except ValueError:
-        return None

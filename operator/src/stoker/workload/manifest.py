@@ -12,6 +12,7 @@ from stoker.models.dljob import KIND, TRAINER, DLJob
 from stoker.models.environment import injected
 from stoker.models.meta import API_VERSION, GROUP
 from stoker.models.vocabulary import SuccessPolicy
+from stoker.subjects.pod import listed, mapping
 from stoker.workload.template import merge
 
 DLJOB_LABEL = f"{GROUP}/dljob"
@@ -106,8 +107,13 @@ def owner_reference(job: DLJob) -> dict[str, Any]:
 
 def is_ours(child: Mapping[str, Any], uid: str) -> bool:
     """Whether the object's controller is the DLJob with that uid."""
-    references = child["metadata"].get("ownerReferences", ())
-    return any(reference.get("controller") and reference.get("uid") == uid for reference in references)
+    return controller_uid(child) == uid
+
+
+def controller_uid(owned: Mapping[str, Any]) -> str | None:
+    """The uid of the object's controller. There is at most one; any number of others may call themselves owners."""
+    references = listed(owned["metadata"].get("ownerReferences"))
+    return next((str(one.get("uid")) for one in map(mapping, references) if one.get("controller") is True), None)
 
 
 def pod_template(job: DLJob) -> dict[str, Any]:

@@ -4,10 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from stoker.models.dljob import DLJob
-from stoker.models.finding import parse_time
+from stoker.models.quantity import small_number
 from stoker.models.vocabulary import ConditionType, Phase
 from stoker.workload import pods as pod_status
 from stoker.workload.conditions import FALSE, TRUE, Fact
@@ -41,11 +42,10 @@ def observe(
     reclaimed: bool = False,
     held: bool = False,
     unsuspendable: str | None = None,
-    unwritten: str | None = None,
 ) -> Observation:
     """`child` is the DLJob's own Job, None before it is created; `pods` are the Job's. `obstacle` is why pods could not
     be made. `reclaimed`: reclaim asked for the suspension. `held`: Stoker keeps the Job's pods away, though its manager
-    may not have suspended it yet; `unsuspendable` is why it can't, `unwritten` why it could not be changed just now.
+    may not have suspended it yet; `unsuspendable` is why it can't.
     """
     nodes = job.spec.nodes
     live = [pod for pod in pods if not pod_status.is_finished(pod)]
@@ -55,16 +55,7 @@ def observe(
     if job.status is not None and job.status.start_time is not None:
         starts.append(job.status.start_time)
     phase, facts, completion = _state(
-        job,
-        child,
-        live,
-        ready,
-        obstacle,
-        reclaimed=reclaimed,
-        pods=pods,
-        held=held,
-        unsuspendable=unsuspendable,
-        unwritten=unwritten,
+        job, child, live, ready, obstacle, reclaimed=reclaimed, pods=pods, held=held, unsuspendable=unsuspendable
     )
     return Observation(
         phase=phase,
@@ -87,7 +78,6 @@ def _state(
     pods: Sequence[Mapping[str, Any]],
     held: bool,
     unsuspendable: str | None,
-    unwritten: str | None,
 ) -> tuple[Phase, tuple[Fact, ...], datetime | None]:
     wanted_away = bool(job.spec.suspend) or reclaimed
     if child is None:
@@ -103,17 +93,12 @@ def _state(
         phase = Phase.RECLAIMED if reclaimed else Phase.SUSPENDED
         obeyed = bool(child["spec"].get("suspend")) or "deletionTimestamp" in child["metadata"]
         left = still_ending(child, pods)
-        if unwritten is not None and not wanted_away:
-            return phase, (*_running(), *_not_resumed(left, unwritten)), None
         return phase, (*_running(), *_suspended(left, reclaimed=reclaimed, obeyed=obeyed)), None
     if child["spec"].get("suspend"):
         # Not our doing: Kueue, or whoever else manages the Job, will start it.
         queued = _waiting("Queued", "the Job is suspended by its queue or another manager, which starts it")
         return Phase.QUEUED, (*_running(), _not_suspended(), queued), None
     suspension = _not_suspended() if unsuspendable is None else _unsuspendable(unsuspendable)
-    if unwritten is not None:
-        message = f"spec.suspend is true, but {unwritten}" if job.spec.suspend else unwritten
-        suspension = Fact(type=ConditionType.SUSPENDED, status=FALSE, reason="JobNotChanged", message=message)
     succeeded = child.get("status", {}).get("succeeded", 0)
     nodes = job.spec.nodes
     if ready + succeeded >= nodes:
@@ -151,7 +136,7 @@ def finished(child: Mapping[str, Any]) -> End | None:
             return End(
                 succeeded=condition["type"] == "Complete",
                 reason=condition.get("reason") or condition["type"],
-                at=parse_time(condition.get("lastTransitionTime")),
+                at=pod_status.read_time(condition.get("lastTransitionTime")),
             )
     return None
 
@@ -192,7 +177,8 @@ def failure(reason: str, message: str) -> tuple[Fact, ...]:
 def _why_failed(end: End, child: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
     if end.reason == "DeadlineExceeded":
         return f"the job ran longer than activeDeadlineSeconds ({child['spec'].get('activeDeadlineSeconds')} s)"
-    ended = sorted((pod for pod in pods if pod_status.phase(pod) == "Failed"), key=pod_status.rank)
+    ended = [pod for _, pod in sorted(zip(pod_status.ranks(pods), pods, strict=True), key=itemgetter(0))]
+    ended = [pod for pod in ended if pod_status.phase(pod) == "Failed"]
     words = [f"{pod_status.name(pod)}: {how}" for pod in ended if (how := pod_status.exit_words(pod)) is not None]
     what = {
         "FailedIndexes": "a pod failed more often than maxRestarts allows",
@@ -252,14 +238,6 @@ def _suspended(left: int, *, reclaimed: bool, obeyed: bool = True) -> tuple[Fact
     return waiting, Fact(type=ConditionType.SUSPENDED, status=TRUE, reason=reason, message=f"{by}; its GPUs are free")
 
 
-def _not_resumed(left: int, unwritten: str) -> tuple[Fact, ...]:
-    """Of a job that is to run again, and whose Job could not be changed."""
-    status = FALSE if left else TRUE
-    message = f"the job is to run again, but {unwritten}"
-    suspended = Fact(type=ConditionType.SUSPENDED, status=status, reason="JobNotChanged", message=message)
-    return _waiting("JobNotChanged", message), suspended
-
-
 def _not_suspended() -> Fact:
     return Fact(type=ConditionType.SUSPENDED, status=FALSE, reason="NotSuspended")
 
@@ -278,6 +256,11 @@ def _waiting(reason: str, message: str) -> Fact:
 
 
 def _count_indexes(text: str) -> int:
-    """How many indexes `1,3-5` names (the Job's own notation)."""
-    spans = [part.partition("-") for part in text.split(",") if part]
-    return sum(int(last or first) - int(first) + 1 for first, _, last in spans)
+    """How many indexes `1,3-5` names (the Job's own notation); parts in another notation count as none."""
+    total = 0
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        start, end = small_number(first), small_number(last or first)
+        if start is not None and end is not None:
+            total += max(end - start + 1, 0)
+    return total

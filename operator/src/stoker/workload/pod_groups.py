@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any
 
 from stoker.models.dljob import TRAINER
+from stoker.models.quantity import small_number
 from stoker.models.series import JobFacts
 from stoker.models.vocabulary import JobType
 from stoker.subjects.gpu_resource import GpuRequest, gpu_request
@@ -250,7 +251,7 @@ def _role(pod: Mapping[str, Any]) -> "_Role":
     """What its controller calls its part, in the order of ranks."""
     labels = mapping(pod["metadata"].get("labels"))
     role = next((str(labels[label]) for label in ROLE_LABELS if labels.get(label)), "")
-    return role.lower() not in LEADERS, _index(role) or 0, role
+    return role.lower() not in LEADERS, small_number(role) or 0, role
 
 
 def _numbers(pod: Mapping[str, Any]) -> tuple[int, ...] | None:
@@ -260,13 +261,8 @@ def _numbers(pod: Mapping[str, Any]) -> tuple[int, ...] | None:
     labels = next((labels for labels in NUMBER_LABELS if labels[0] in known), None)
     if labels is None:
         return None
-    numbers = [_index(known.get(label)) for label in labels]
+    numbers = [small_number(known.get(label)) for label in labels]
     return None if None in numbers else tuple(number for number in numbers if number is not None)
-
-
-def _index(text: object) -> int | None:
-    """A controller's number. Labels are anybody's to write: what is none is None."""
-    return int(text) if isinstance(text, str) and len(text) < 10 and text.isascii() and text.isdigit() else None
 
 
 def _job_type(kind: str) -> JobType:

@@ -1,13 +1,18 @@
 """What a pod's status says: whether it is ready, and if not, the true reason."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from stoker.models.dljob import TRAINER
 from stoker.models.finding import parse_time
+from stoker.models.quantity import small_number
 
+EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+"""Times beyond these are no times of a pod: arithmetic with them leaves the calendar."""
+LONGEST_GRACE = 366 * 24 * 3600
+"""Seconds; the API takes any number of 64 bits."""
 INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
 DEFAULT_GRACE_SECONDS = 30
 """The API server's default of terminationGracePeriodSeconds."""
@@ -33,9 +38,33 @@ def uid(pod: Mapping[str, Any]) -> str:
     return str(pod["metadata"]["uid"])
 
 
-def rank(pod: Mapping[str, Any]) -> int:
-    """The pod's completion index."""
-    return int(pod["metadata"].get("annotations", {}).get(INDEX_ANNOTATION, 0))
+def read_time(text: object) -> datetime | None:
+    """A time that a node, or whoever may write to the object, has written; None for what is none."""
+    try:
+        time = parse_time(text) if isinstance(text, str) else None
+        return time if time is not None and time.tzinfo is not None and EARLIEST <= time < LATEST else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def rank(pod: Mapping[str, Any]) -> int | None:
+    """The pod's completion index: as its annotation says, which the pod's owner can change, or else its name, which the
+    Job controller makes of the Job's name, the index and five letters. None where neither has one.
+    """
+    index = small_number((pod["metadata"].get("annotations") or {}).get(INDEX_ANNOTATION))
+    if index is not None:
+        return index
+    *_, index_in_name, _ = ("", "", *name(pod).rsplit("-", 2))
+    return small_number(index_in_name)
+
+
+def ranks(pods: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The completion index of each. Those without one come after all others, each with a number of its own, so that
+    none passes for what another has replaced.
+    """
+    found = [rank(pod) for pod in pods]
+    following = max((one for one in found if one is not None), default=-1) + 1
+    return [following + place if one is None else one for place, one in enumerate(found)]
 
 
 def phase(pod: Mapping[str, Any]) -> str:
@@ -55,7 +84,9 @@ def is_finished(pod: Mapping[str, Any]) -> bool:
 
 def termination_grace(pod: Mapping[str, Any]) -> timedelta:
     """The time between SIGTERM and SIGKILL."""
-    return timedelta(seconds=int(pod.get("spec", {}).get("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS)))
+    given = pod.get("spec", {}).get("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS)
+    seconds = given if isinstance(given, int) else DEFAULT_GRACE_SECONDS
+    return timedelta(seconds=min(max(seconds, 0), LONGEST_GRACE))
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:
@@ -80,12 +111,12 @@ def trainer_status(pod: Mapping[str, Any]) -> Mapping[str, Any]:
 def started_at(pod: Mapping[str, Any]) -> datetime | None:
     """When the trainer started last. The pod's creation is never a start."""
     state = trainer_status(pod).get("state", {})
-    return parse_time((state.get("running") or state.get("terminated") or {}).get("startedAt"))
+    return read_time((state.get("running") or state.get("terminated") or {}).get("startedAt"))
 
 
 def finished_at(pod: Mapping[str, Any]) -> datetime | None:
     """When the trainer ended; None while it runs. Of a pod whose node was lost: when it was last known to be ready."""
-    ended = parse_time(trainer_status(pod).get("state", {}).get("terminated", {}).get("finishedAt"))
+    ended = read_time(trainer_status(pod).get("state", {}).get("terminated", {}).get("finishedAt"))
     if ended is None and is_finished(pod):
         return _transition(pod, "Ready", "False") or _transition(pod, "DisruptionTarget", "True")
     return ended
@@ -105,7 +136,7 @@ def waiting_for(pod: Mapping[str, Any]) -> str | None:
 def last_run(pod: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
     """Start and end of the trainer's run before its present one; None without one."""
     ended = trainer_status(pod).get("lastState", {}).get("terminated", {})
-    start, end = parse_time(ended.get("startedAt")), parse_time(ended.get("finishedAt"))
+    start, end = read_time(ended.get("startedAt")), read_time(ended.get("finishedAt"))
     return None if start is None or end is None else (start, end)
 
 
@@ -113,7 +144,7 @@ def _transition(pod: Mapping[str, Any], kind: str, status: str) -> datetime | No
     """Since when a condition has this status."""
     return next(
         (
-            parse_time(condition.get("lastTransitionTime"))
+            read_time(condition.get("lastTransitionTime"))
             for condition in pod.get("status", {}).get("conditions", ())
             if condition["type"] == kind and condition["status"] == status
         ),

@@ -7,8 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from stoker.models.dljob import MAX_PODS, DLJob
-from stoker.models.finding import parse_time, rfc3339
+from stoker.models.finding import rfc3339
+from stoker.models.quantity import small_number
 from stoker.models.series import PodFacts
+from stoker.workload import pods as pod_status
 from stoker.workload.observation import finished
 
 _RUN = re.compile(r"(?P<name>\S+)(?: on (?P<node>\S+))?: (?P<gpus>\d+) GPUs? from (?P<start>\S+)(?: to (?P<end>\S+))?")
@@ -66,7 +68,7 @@ def _ends_of_job(child: Mapping[str, Any] | None) -> Sequence[datetime]:
     if (end := finished(child)) is not None:
         return () if end.at is None else (end.at,)
     suspended = (
-        parse_time(condition.get("lastTransitionTime"))
+        pod_status.read_time(condition.get("lastTransitionTime"))
         for condition in child.get("status", {}).get("conditions", ())
         if condition["type"] == "Suspended" and condition["status"] == "True"
     )
@@ -78,21 +80,13 @@ def _read(line: str, job_name: str) -> PodFacts | None:
     if match is None:
         return None
     # The Job controller names pods <job>-<index>-<five letters>.
-    rank = match["name"].removeprefix(f"{job_name}-").partition("-")[0]
-    try:
-        start, end = parse_time(match["start"]), parse_time(match["end"])
-    except ValueError:
-        return None
-    if not rank.isdecimal():
+    rank = small_number(match["name"].removeprefix(f"{job_name}-").partition("-")[0])
+    start, end = pod_status.read_time(match["start"]), pod_status.read_time(match["end"])
+    gpus = small_number(match["gpus"])
+    if rank is None or gpus is None or start is None or (end is None and match["end"] is not None):
         return None
     return PodFacts(
-        name=match["name"],
-        uid="",
-        rank=int(rank),
-        node=match["node"],
-        gpus=int(match["gpus"]),
-        started_at=start,
-        finished_at=end,
+        name=match["name"], uid="", rank=rank, node=match["node"], gpus=gpus, started_at=start, finished_at=end
     )
 
 
