@@ -417,7 +417,7 @@ async def test_a_job_that_reclaim_deleted_gets_its_final_look() -> None:
     world.add("held", phase="Reclaimed", pods=0, status={"reclaim": {**record, "action": "Suspend"}, "pods": runs})
     await world.scanner.tick()
     assert world.metrics.examined == ["bert"]
-    assert world.metrics.screens == [[]]
+    assert world.metrics.screens == []
 
 
 async def test_a_job_that_cannot_be_read_does_not_hide_the_others() -> None:

@@ -10,13 +10,18 @@ from stoker.controller.turns import PATIENCE, Standing, Turns
 TICK = 30.0
 
 
+def order(turns: Turns, standings: dict[str, Standing], now: float) -> list[str]:
+    """The order of jobs whose namespace is what comes before a slash in their uid, "" for one without."""
+    return turns.order(standings, {uid: uid.rpartition("/")[0] for uid in standings}, now)
+
+
 def played(
     standings: dict[str, Standing], ticks: int, *, budget: int, fruitless: frozenset[str] = frozenset()
 ) -> Counter[str]:
     """How often each job was examined in so many ticks."""
     turns, taken, now = Turns(), Counter[str](), 0.0
     for _ in range(ticks):
-        for uid in turns.order(standings, now)[:budget]:
+        for uid in order(turns, standings, now)[:budget]:
             turns.took(uid, now, fruitful=uid not in fruitless)
             taken[uid] += 1
         now += TICK
@@ -25,7 +30,7 @@ def played(
 
 def test_newcomers_come_in_the_order_of_what_hangs_on_them() -> None:
     standings = {str(standing): standing for standing in reversed(Standing)}
-    assert Turns().order(standings, 0.0) == [str(standing) for standing in Standing]
+    assert order(Turns(), standings, 0.0) == [str(standing) for standing in Standing]
 
 
 def test_who_matters_more_is_examined_more_often() -> None:
@@ -51,11 +56,11 @@ def test_who_is_due_is_next_among_a_thousand_that_are_warned() -> None:
     standings = {f"warned-{number}": Standing.WARNED for number in range(1000)}
     turns, now = Turns(), 0.0
     for _ in range(100):
-        last = turns.order(standings, now)[:20]
+        last = order(turns, standings, now)[:20]
         for uid in last:
             turns.took(uid, now, fruitful=True)
         now += TICK
-    assert turns.order({**standings, last[0]: Standing.DUE}, now + 300)[0] == last[0]
+    assert order(turns, {**standings, last[0]: Standing.DUE}, now + 300)[0] == last[0]
 
 
 def test_who_yields_nothing_waits_longer_and_longer() -> None:
@@ -66,12 +71,24 @@ def test_who_yields_nothing_waits_longer_and_longer() -> None:
 
 def test_who_has_ended_is_new_once_more() -> None:
     turns = Turns()
-    turns.order({"job": Standing.LOW, "low": Standing.LOW}, 0.0)
+    order(turns, {"job": Standing.LOW, "low": Standing.LOW}, 0.0)
     turns.took("job", 0.0, fruitful=False)
     turns.took("low", 0.0, fruitful=True)
-    assert turns.order({"low": Standing.LOW, "job": Standing.ENDED}, 10.0)[0] == "job"
+    assert order(turns, {"low": Standing.LOW, "job": Standing.ENDED}, 10.0)[0] == "job"
+
+
+def test_thousands_of_jobs_of_one_namespace_do_not_make_another_wait() -> None:
+    """One namespace has more warned jobs than a tick's examinations can ever look at; another has one of each kind."""
+    alone = {f"quiet/{standing}": standing for standing in Standing}
+    crowd = {f"crowd/{number}": Standing.WARNED for number in range(2000)}
+    shared, own = played(alone | crowd, 300, budget=20), played(alone, 300, budget=20)
+    for uid, standing in alone.items():
+        if PATIENCE[standing] <= 300 * TICK / 10:
+            enough = min(own[uid], 300 * TICK / PATIENCE[standing])
+            assert shared[uid] >= enough * 0.8, f"{uid}: {shared[uid]} of {enough}"
+    assert sum(shared[uid] for uid in crowd) > 300 * 20 * 0.5, "who has many jobs has the rest"
 
 
 @given(st.dictionaries(st.text(max_size=3), st.sampled_from(Standing), max_size=20), st.floats(0, 1e6))
 def test_an_order_names_each_job_once(standings: dict[str, Standing], now: float) -> None:
-    assert sorted(Turns().order(standings, now)) == sorted(standings)
+    assert sorted(order(Turns(), standings, now)) == sorted(standings)

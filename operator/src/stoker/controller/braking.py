@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from stoker.adapters.clock import Clock
 from stoker.adapters.events import Event, EventWriter
 from stoker.adapters.kubernetes import POLICIES, ApiError, ConflictError, KubernetesApi, Object
 from stoker.controller.audit import Audit
+from stoker.controller.faults import Faults
 from stoker.controller.store import Key, Store
 from stoker.models.finding import rfc3339
 from stoker.models.meta import RELEASE_BRAKE_ANNOTATION
@@ -33,7 +34,16 @@ NO_SETTINGS = EffectiveReclaim()
 class Brakes:
     """The brakes by their policies' names. What could not be written yet holds all the same."""
 
-    def __init__(self, api: KubernetesApi, store: Store, events: EventWriter, audit: Audit, clock: Clock) -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        store: Store,
+        events: EventWriter,
+        audit: Audit,
+        clock: Clock,
+        faults: Faults | None = None,
+    ) -> None:
+        self._faults = faults if faults is not None else Faults()
         self._api = api
         self._store = store
         self._events = events
@@ -74,20 +84,30 @@ class Brakes:
         present = {raw["metadata"]["name"]: raw for raw in self._store.policies}
         self._brakes = {name: brake for name, brake in self._brakes.items() if name in present}
         for name, raw in present.items():
-            before = self._brakes.get(name) or _read(raw, now)
-            held = settings.get(name, NO_SETTINGS)
-            release = (raw["metadata"].get("annotations") or {}).get(RELEASE_BRAKE_ANNOTATION)
-            # Ten thousand jobs take a while, which would hold up the watches.
-            brake = await asyncio.to_thread(
-                after, before, sightings[name], held.mass_idle_brake, held.window, release, now
-            )
-            self._brakes[name] = brake
             try:
-                raw = await self._write(raw, brake, now)
-            except ApiError as error:
-                logger.warning("the brake of UtilizationPolicy %s could not be recorded: %s", name, error)
-            if before.is_on is not brake.is_on:
-                await self._tell(raw, before, brake)
+                await self._look(name, raw, sightings[name], settings.get(name, NO_SETTINGS), now)
+            except Exception as error:
+                words = self._faults.caught("brake", name, error)
+                # Nobody knows how much has turned idle at once.
+                self._brakes[name] = Brake(since=now, message=f"how much turned idle at once is not known ({words})")
+            else:
+                self._faults.passed("brake", name)
+
+    async def _look(
+        self, name: str, raw: Object, seen: Sequence[Sighting], held: EffectiveReclaim, now: datetime
+    ) -> None:
+        """Take one look at the jobs of one policy."""
+        before = self._brakes.get(name) or _read(raw, now)
+        release = (raw["metadata"].get("annotations") or {}).get(RELEASE_BRAKE_ANNOTATION)
+        # Ten thousand jobs take a while, which would hold up the watches.
+        brake = await asyncio.to_thread(after, before, seen, held.mass_idle_brake, held.window, release, now)
+        self._brakes[name] = brake
+        try:
+            raw = await self._write(raw, brake, now)
+        except ApiError as error:
+            logger.warning("the brake of UtilizationPolicy %s could not be recorded: %s", name, error)
+        if before.is_on is not brake.is_on:
+            await self._tell(raw, before, brake)
 
     async def _write(self, raw: Object, brake: Brake, now: datetime) -> Object:
         """Write the status if it has changed, over whatever else was written in it meanwhile."""

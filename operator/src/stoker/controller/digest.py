@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes import POLICIES, ApiError, ConflictError, KubernetesApi, NotFoundError
 from stoker.adapters.notifications import NoAddressesError
+from stoker.controller.faults import Faults, described
 from stoker.controller.letters import LATEST, Note, moment, time_of
 from stoker.controller.meter import UNMETERED, Meter
 from stoker.controller.notifying import DIGEST, FAILED, SENT, Post, counting
@@ -66,6 +67,7 @@ def digest(
     """What is told of the DLJobs `jobs`, as the API server has them; None where there is nothing to tell. Only what was
     said and done in the period makes a digest, and what stands at its end is told with it.
     """
+    jobs = [raw for raw in jobs if _is_readable(raw, period)]
     events = sorted(event for raw in jobs for event in _events(raw, period))
     put_off = sorted(entry for raw in jobs for entry in _put_off(raw, period))
     if not events and not put_off and not (brake and _is_in(brake["since"], period)):
@@ -87,6 +89,19 @@ def digest(
     if events:
         lines += ["", "What happened:", *_bounded([f"{when} {name} {plain(words)}" for when, name, words in events])]
     return Message(title=f"Policy {policy}: {told}", body="\n".join(lines))
+
+
+def _is_readable(raw: Mapping[str, Any], period: Period) -> bool:
+    """Whether a job's record can be told of. One that can't, which another version may have written, is left out."""
+    try:
+        list(_events(raw, period))
+        list(_put_off(raw, period))
+        _still_warned(raw)
+        _given_back([raw], period)
+    except Exception as error:
+        logger.warning("%s is left out of a digest: %s", _name(raw), described(error))
+        return False
+    return True
 
 
 def _events(raw: Mapping[str, Any], period: Period) -> Iterator[tuple[str, str, str]]:
@@ -171,8 +186,16 @@ class Digests:
     """
 
     def __init__(
-        self, api: KubernetesApi, store: Store, policies: Policies, post: Post, clock: Clock, meter: Meter = UNMETERED
+        self,
+        api: KubernetesApi,
+        store: Store,
+        policies: Policies,
+        post: Post,
+        clock: Clock,
+        meter: Meter = UNMETERED,
+        faults: Faults | None = None,
     ) -> None:
+        self._faults = faults if faults is not None else Faults(meter)
         self._api = api
         self._store = store
         self._policies = policies
@@ -194,19 +217,26 @@ class Digests:
         """Send what is due now."""
         for raw in list(self._store.policies):
             name = raw["metadata"]["name"]
-            standing = self._policies.standing(name).read
-            if standing is None:
-                continue
-            base = self._policies.standing(BASE).read
-            layers = [base] if base is not None and name != BASE else []
-            policy = combined([*layers, standing], {})
-            if NotificationEvent.DIGEST in policy.notification.events:
-                try:
-                    await self._look_after(raw, policy)
-                except (ConflictError, NotFoundError):
-                    pass  # it has changed or gone: the watch will tell, and the next look sees it
-                except ApiError as error:
-                    logger.warning("the digest of policy %s could not be noted: %s", name, error)
+            try:
+                await self._of_policy(name, raw)
+            except (ConflictError, NotFoundError):
+                pass  # it has changed or gone: the watch will tell, and the next look sees it
+            except ApiError as error:
+                logger.warning("the digest of policy %s could not be noted: %s", name, error)
+            except Exception as error:
+                self._faults.caught("digest", name, error)
+            else:
+                self._faults.passed("digest", name)
+
+    async def _of_policy(self, name: str, raw: Mapping[str, Any]) -> None:
+        standing = self._policies.standing(name).read
+        if standing is None:
+            return
+        base = self._policies.standing(BASE).read
+        layers = [base] if base is not None and name != BASE else []
+        policy = combined([*layers, standing], {})
+        if NotificationEvent.DIGEST in policy.notification.events:
+            await self._look_after(raw, policy)
 
     async def _look_after(self, raw: Mapping[str, Any], policy: EffectivePolicy) -> None:
         name, now = raw["metadata"]["name"], self._clock.now()

@@ -23,7 +23,6 @@ from stoker.adapters.kubernetes import (
     Object,
     Resource,
     UnavailableError,
-    Warn,
 )
 
 logger = logging.getLogger(__name__)
@@ -192,11 +191,9 @@ class LeadersApi:
     ) -> tuple[list[Object], str]:
         return await self._api.list(resource, namespace, labels=labels, fields=fields)
 
-    async def create(
-        self, resource: Resource, namespace: str | None, body: Mapping[str, Any], *, warn: Warn | None = None
-    ) -> Object:
+    async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> Object:
         await self._lead("create")
-        return await self._api.create(resource, namespace, body, warn=warn)
+        return await self._api.create(resource, namespace, body)
 
     async def patch(
         self,

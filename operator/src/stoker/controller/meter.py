@@ -10,6 +10,10 @@ class Meter(Protocol):
         """A look at the metrics has ended."""
         ...
 
+    def faulted(self, place: str) -> None:
+        """An object was left out of a scan, a pass, or whatever `place` names, by a fault of Stoker's."""
+        ...
+
     def examined(self, result: str) -> None:
         """A job's series were to be read in full: done, unavailable (the metrics), or failed (a fault of ours)."""
         ...
@@ -33,6 +37,9 @@ class Meter(Protocol):
 
 class _Unmetered:
     def ticked(self, seconds: float, *, failed: bool) -> None:
+        pass
+
+    def faulted(self, place: str) -> None:
         pass
 
     def examined(self, result: str) -> None:

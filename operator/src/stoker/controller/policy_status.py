@@ -13,6 +13,7 @@ from typing import Any
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes import POLICIES, ApiError, ConflictError, KubernetesApi, NotFoundError, Object
 from stoker.admission.policies import RemarkReason, Surroundings, review_policy
+from stoker.controller.faults import Faults
 from stoker.controller.policies import Policies, Standing
 from stoker.controller.store import Store
 from stoker.models.meta import matches
@@ -143,7 +144,9 @@ class PolicyReporter:
         rules: Collection[Rule[Any]],
         surroundings: Surroundings,
         clock: Clock,
+        faults: Faults | None = None,
     ) -> None:
+        self._faults = faults if faults is not None else Faults()
         self._api = api
         self._store = store
         self._policies = policies
@@ -170,7 +173,13 @@ class PolicyReporter:
             self._territories = await asyncio.to_thread(territories, list(self._policies), list(self._namespaces()))
             self._revision = revision
         for raw in list(self._store.policies):
-            await self._report(raw)
+            name = raw["metadata"]["name"]
+            try:
+                await self._report(raw)
+            except Exception as error:
+                self._faults.caught("policy", name, error)
+            else:
+                self._faults.passed("policy", name)
 
     def _namespaces(self) -> Iterator[tuple[str, Mapping[str, str]]]:
         for namespace in self._store.namespaces:

@@ -9,10 +9,11 @@ import gc
 import logging
 import math
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -21,6 +22,8 @@ from stoker.adapters.kubernetes import Object
 from stoker.adapters.pod_logs import PodLogs
 from stoker.catalogue import diagnosis_rules
 from stoker.controller.braking import Brakes
+from stoker.controller.breath import Breath
+from stoker.controller.faults import Faults
 from stoker.controller.looks import Look, Looks
 from stoker.controller.manifests import Manifests
 from stoker.controller.meter import UNMETERED, Meter
@@ -44,22 +47,33 @@ from stoker.workload import job_facts, job_traits
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+R = TypeVar("R")
+
 EXAMINED = 20
 """Jobs examined in one tick."""
 EXAMINE_SECONDS = 20.0
 """After so many seconds no other examination begins in this tick: the next screen must not come late."""
 EXAMINE_TIMEOUT = 20.0
 FAILURES = 3
-"""Examinations that may fail one after the other before the tick gives up: it is not the jobs' fault then."""
+"""So many examinations of one namespace's jobs may fail one after the other before the tick leaves that namespace; and
+so many namespaces before it gives up: it is not the jobs' fault then.
+"""
 SCREEN_TIMEOUT = 30.0
 """Of a screen's queries together; each has its own, shorter limit."""
-BREATH = 50
-"""Jobs between two moments in which the loop may do something else."""
 MANY = 1_000
 """Jobs read anew in one tick, as after a start, whose objects are a good part of the process's memory."""
 LOOKED_AT = frozenset({Phase.STARTING, Phase.RUNNING, *FINAL})
 TICK_LATE = 600.0
 """Seconds beyond the interval after which the scan counts as hung: every query in a tick has its own, shorter limit."""
+FAILING = 3
+"""Ticks that may fail one after the other before the jobs' statuses say so."""
+NOT_READY_AFTER = 300.0
+"""Seconds beyond the interval without a tick that succeeded after which the controller is not ready."""
+RESTART_AFTER = 1800.0
+"""And after which it is started anew: what it holds in memory may be the reason."""
+MANY_PODS = 4096
+"""A DLJob has up to 1,024 pods; whose Job has so many more is not read any further."""
 FINAL_LOOK = timedelta(days=7)
 """How long after its end a job may still get its final examination: the operator may have been down for a while."""
 SETTLED = timedelta(minutes=2)
@@ -77,6 +91,9 @@ class Subject:
     policy: EffectivePolicy
     window: timedelta
     is_final: bool
+
+    def __str__(self) -> str:
+        return str(self.key)
 
     def question(self, now: datetime) -> Question:
         """What a screen is asked of it."""
@@ -99,6 +116,7 @@ class Subject:
 class Read:
     """What was read of a DLJob, from which objects."""
 
+    uid: str
     sources: tuple[Any, ...]
     subject: Subject | None
 
@@ -129,11 +147,13 @@ class Scanner:
         interval: timedelta,
         brakes: Brakes | None = None,
         meter: Meter = UNMETERED,
+        faults: Faults | None = None,
         logs: PodLogs | None = None,
     ) -> None:
         """`brakes` are told what each look shows, before anything is concluded from it; `logs`: where trainers' logs
         are read, in the namespaces whose policy asks for it.
         """
+        self._faults = faults if faults is not None else Faults(meter)
         self._brakes = brakes
         self._meter = meter
         self._logs = logs
@@ -145,9 +165,12 @@ class Scanner:
         self._manifests = manifests
         self._clock = clock
         self._interval = interval
-        self._last_tick = clock.monotonic()
+        self._last_tick = self._last_success = clock.monotonic()
+        self._failed_in_a_row = 0
         self._turns = Turns()
         self._read: dict[str, Read] = {}
+        self._left_out: dict[str, Key] = {}
+        """The jobs that raised something in the present tick, by uid."""
         self._looked_at: dict[str, float] = {}
         """Of each job: when it was looked at closely last, by the steady clock."""
 
@@ -155,76 +178,148 @@ class Scanner:
         """Tick for ever. A tick that fails is logged, and the next one comes."""
         while True:
             started = self._clock.monotonic()
-            failed = False
-            try:
-                await self.tick()
-            except Exception:
-                logger.exception("the metrics tick failed")
-                failed = True
-            self._last_tick = self._clock.monotonic()
-            self._meter.ticked(self._last_tick - started, failed=failed)
+            succeeded = await self.try_to_tick()
+            self._meter.ticked(self._last_tick - started, failed=not succeeded)
             await asyncio.sleep(max(self._interval.total_seconds() - (self._clock.monotonic() - started), 0.1))
 
+    async def try_to_tick(self) -> bool:
+        """Look once at everything; False when that failed. After FAILING failures the jobs' statuses say so."""
+        try:
+            await self.tick()
+        except Exception:
+            logger.exception("the look at the metrics failed")
+            self._failed_in_a_row += 1
+            if self._failed_in_a_row >= FAILING:
+                self._tell_of_failure()
+            return False
+        else:
+            self._failed_in_a_row = 0
+            self._last_success = self._clock.monotonic()
+            return True
+        finally:
+            self._last_tick = self._clock.monotonic()
+
+    def _tell_of_failure(self) -> None:
+        """What was seen last is no longer so: of nobody anything is known."""
+        message = "Stoker's look at the metrics fails for all jobs; the controller's log has the reason"
+        failed = Idleness(
+            state=IdlenessState.UNKNOWN,
+            observed_at=self._clock.now(),
+            reason=UnknownReason.SCAN_FAILED,
+            message=message,
+        )
+        for key, raw in self._store.dljobs.objects.items():
+            before = self._looks.get(uid := raw["metadata"]["uid"])
+            if before is not None:
+                self._looks.put(uid, Look(idleness=failed, diagnosis=before.diagnosis))
+                if before.idleness.reason is not UnknownReason.SCAN_FAILED:
+                    self._queue.add(key)
+
     def stalled(self) -> str | None:
-        """Says so when no tick has ended for much longer than one may take."""
-        late = self._clock.monotonic() - self._last_tick - self._interval.total_seconds()
-        return f"no look at the metrics for {late:.0f} s" if late > TICK_LATE else None
+        """Says so when no tick has ended, or none has succeeded, for so long that the process is to be started anew."""
+        now, interval = self._clock.monotonic(), self._interval.total_seconds()
+        if (late := now - self._last_tick - interval) > TICK_LATE:
+            return f"no look at the metrics for {late:.0f} s"
+        late = now - self._last_success - interval
+        return f"every look at the metrics has failed for {late:.0f} s" if late > RESTART_AFTER else None
+
+    def failing(self) -> str | None:
+        """Says so when no tick has succeeded for minutes."""
+        late = self._clock.monotonic() - self._last_success - self._interval.total_seconds()
+        return f"no look at the metrics has succeeded for {late:.0f} s" if late > NOT_READY_AFTER else None
 
     async def tick(self) -> None:
-        """Look once at everything."""
+        """Look once at everything. What one job brings about concerns that job alone."""
         uids = {raw["metadata"]["uid"] for raw in self._store.dljobs}
         self._looks.keep_only(uids)
         self._manifests.keep_only(uids)
         self._read = {uid: read for uid, read in self._read.items() if uid in uids}
         self._looked_at = {uid: when for uid, when in self._looked_at.items() if uid in uids}
+        before = {uid: self._looks.get(uid) for uid in uids}
+        self._left_out = {}
         subjects = await self._subjects()
-        if not subjects:
-            await self._watch([], [])
-            return
-        before = {subject.uid: self._looks.get(subject.uid) for subject in subjects}
         seen = await self._screen(subjects)
-        await self._watch(subjects, seen)
-        for subject, answer in zip(subjects, seen, strict=True):
+        await self._watch(seen)
+        for subject, answer in seen:
             known = before[subject.uid]
             diagnosis = known.diagnosis if known is not None else None
             self._looks.put(subject.uid, Look(idleness=answer.idleness, diagnosis=diagnosis))
-        if any(answer.idleness.reason is not UnknownReason.PROMETHEUS_UNAVAILABLE for answer in seen):
-            await self._examine(subjects, seen)
-        for subject in subjects:
-            if _is_news(before[subject.uid], self._looks.get(subject.uid)):
-                self._queue.add(subject.key)
+        if any(answer.idleness.reason is not UnknownReason.PROMETHEUS_UNAVAILABLE for _, answer in seen):
+            await self._examine(seen)
+        for uid, key in ({subject.uid: subject.key for subject in subjects} | self._left_out).items():
+            if _is_news(before.get(uid), self._looks.get(uid)):
+                self._queue.add(key)
+
+    async def _each(self, place: str, items: Iterable[tuple[Key, str, T]], work: Callable[[T], R]) -> list[tuple[T, R]]:
+        """What `work` makes of each item, with the item; of one that raises, its job is Unknown, and it is left out.
+
+        `items` are with their DLJob's key and uid. The event loop serves others in between.
+        """
+        made: list[tuple[T, R]] = []
+        breath = Breath()
+        for key, uid, item in items:
+            await breath.take()
+            try:
+                made.append((item, work(item)))
+            except Exception as error:
+                self._leave_out(place, key, uid, error)
+            else:
+                self._faults.passed(place, str(key))
+        return made
+
+    def _leave_out(self, place: str, key: Key, uid: str, error: Exception) -> None:
+        words = self._faults.caught(place, str(key), error)
+        idleness = Idleness(
+            state=IdlenessState.UNKNOWN,
+            observed_at=self._clock.now(),
+            reason=UnknownReason.INTERNAL_ERROR,
+            message=f"Stoker fails to read this job's objects or metrics ({words})",
+        )
+        known = self._looks.get(uid)
+        self._looks.put(uid, Look(idleness=idleness, diagnosis=known.diagnosis if known is not None else None))
+        self._left_out[uid] = key
 
     async def _subjects(self) -> list[Subject]:
         """The jobs that hold GPUs, and those that ended lately without a final look. What was read of objects that have
         not changed since is read no second time.
         """
         now = self._clock.now()
-        subjects: list[Subject] = []
-        anew = 0
-        for number, (key, raw) in enumerate(list(self._store.dljobs.objects.items())):
-            if number % BREATH == 0:
-                await asyncio.sleep(0)  # the watches and the lease go on meanwhile
-            status = raw.get("status", {})
-            phase = status.get("phase")
-            if (phase not in LOOKED_AT and not _was_deleted(status)) or "deletionTimestamp" in raw["metadata"]:
-                continue
-            child, policy = self._store.jobs.get(key), self._policies.of(key.namespace)
-            pods = self._store.pods_of(key, status.get("jobUID", ""))
-            sources = (raw, child, policy, *pods)
-            uid = raw["metadata"]["uid"]
-            read = self._read.get(uid)
-            # The store replaces an object that has changed, and so do the policies.
-            if read is None or len(read.sources) != len(sources) or any(map(operator.is_not, read.sources, sources)):
-                read = Read(sources=sources, subject=self._subject(key, raw, child, policy, pods, now))
-                self._read[uid] = read
-                anew += 1
-            subject = read.subject
-            if subject is not None and (not subject.is_final or _wants_final_look(subject.job, now)):
-                subjects.append(subject)
-        if anew >= MANY:
+        before = dict(self._read)
+        objects = list(self._store.dljobs.objects.items())
+        read = await self._each(
+            "scan",
+            ((key, raw["metadata"]["uid"], (key, raw)) for key, raw in objects),
+            lambda item: self._read_job(*item, now),
+        )
+        if sum(one is not None and before.get(one.uid) is not one for _, one in read) >= MANY:
             # It stays for hours and has no circles: the garbage collector need not look through it time and again.
             gc.freeze()
-        return subjects
+        return [
+            one.subject
+            for _, one in read
+            if one is not None
+            and one.subject is not None
+            and (not one.subject.is_final or _wants_final_look(one.subject.job, now))
+        ]
+
+    def _read_job(self, key: Key, raw: Object, now: datetime) -> Read | None:
+        """What a DLJob's objects say; None for one that a look is not for. Raises whatever odd objects raise."""
+        status = raw.get("status", {})
+        if (status.get("phase") not in LOOKED_AT and not _was_deleted(status)) or "deletionTimestamp" in raw[
+            "metadata"
+        ]:
+            return None
+        child, policy = self._store.jobs.get(key), self._policies.of(key.namespace)
+        pods = self._store.pods_of(key, status.get("jobUID", ""))
+        sources = (raw, child, policy, *pods)
+        uid = raw["metadata"]["uid"]
+        read = self._read.get(uid)
+        # The store replaces an object that has changed, and so do the policies.
+        if read is None or len(read.sources) != len(sources) or any(map(operator.is_not, read.sources, sources)):
+            self._read.pop(uid, None)
+            read = Read(uid=uid, sources=sources, subject=self._subject(key, raw, child, policy, pods, now))
+            self._read[uid] = read
+        return read
 
     def _subject(
         self,
@@ -242,6 +337,9 @@ class Scanner:
             return None
         if job.gpus == 0:
             return None
+        if len(pods) > MANY_PODS:
+            message = f"its Job has {len(pods)} pods, of which more than {MANY_PODS} are not read"
+            raise ValueError(message)
         facts = job_facts(job, pods, self._manifests.program(job), child=child, now=_end(job) or now)
         is_final = raw["status"]["phase"] in FINAL or _was_deleted(raw["status"])
         if is_final and not _has_started(facts):
@@ -251,7 +349,7 @@ class Scanner:
 
     # ---------------------------------------------------------------------------------------------------- screening
 
-    async def _screen(self, subjects: Sequence[Subject]) -> list[Seen]:
+    async def _screen(self, subjects: Sequence[Subject]) -> list[tuple[Subject, Seen]]:
         """Whether each job is idle, and whether it looks low."""
         now, steady = self._clock.now(), self._clock.monotonic()
         # Where not all that rest can be looked at closely, the warned ones are, and those that waited longest.
@@ -259,51 +357,55 @@ class Scanner:
             (subject for subject in subjects if not subject.is_final),
             key=lambda subject: (not subject.is_warned, self._looked_at.get(subject.uid, -math.inf)),
         )
+        questions = await self._each("screen", _by_job(asked), lambda subject: subject.question(now))
         screens: Mapping[str, Screen] = {}
         failure: MetricsUnavailable | None = None
         try:
-            async with asyncio.timeout(SCREEN_TIMEOUT):
-                answers = await self._metrics.screen([subject.question(now) for subject in asked], now)
-            screens = {subject.uid: screen for subject, screen in zip(asked, answers, strict=True)}
+            if questions:
+                async with asyncio.timeout(SCREEN_TIMEOUT):
+                    answers = await self._metrics.screen([question for _, question in questions], now)
+                screens = {subject.uid: screen for (subject, _), screen in zip(questions, answers, strict=True)}
         except TimeoutError:
             late = f"no answer within {SCREEN_TIMEOUT:g} s"
             failure = MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, late)
         except MetricsUnavailable as unavailable:
             failure = unavailable
+        there = [subject for subject in subjects if subject.uid not in self._left_out]
         if failure is not None:
             logger.warning("no metrics: %s", failure.message)
-            return [Seen(idleness=unknown(failure, now)) for _ in subjects]
-        seen: list[Seen] = []
-        for number, subject in enumerate(subjects):
-            if number % BREATH == 0:
-                await asyncio.sleep(0)
-            # Of a job that is over no screen is needed to say that it waits for nothing any more.
-            screen = screens.get(subject.uid) or Screen(at=now, window=subject.window)
-            if screen.gpus:
-                self._looked_at[subject.uid] = steady
-            idle_percent = subject.policy.thresholds.idle_percent
-            seen.append(
-                Seen(
-                    idleness=self._idleness(subject, screen),
-                    is_low=_looks_low(subject, screen),
-                    works=works(subject.facts, screen, idle_percent=idle_percent),
-                    has_worked=has_worked(subject.facts, screen, idle_percent=idle_percent),
-                )
-            )
-        return seen
+            nothing = Seen(idleness=unknown(failure, now))
+            return [(subject, nothing) for subject in there]
+        return await self._each("screen", _by_job(there), lambda subject: self._seen(subject, screens, steady))
 
-    async def _watch(self, subjects: Sequence[Subject], seen: Sequence[Seen]) -> None:
+    def _seen(self, subject: Subject, screens: Mapping[str, Screen], steady: float) -> Seen:
+        # Of a job that is over no screen is needed to say that it waits for nothing any more.
+        screen = screens.get(subject.uid) or Screen(at=self._clock.now(), window=subject.window)
+        if screen.gpus:
+            self._looked_at[subject.uid] = steady
+        idle_percent = subject.policy.thresholds.idle_percent
+        return Seen(
+            idleness=self._idleness(subject, screen),
+            is_low=_looks_low(subject, screen),
+            works=works(subject.facts, screen, idle_percent=idle_percent),
+            has_worked=has_worked(subject.facts, screen, idle_percent=idle_percent),
+        )
+
+    async def _watch(self, seen: Sequence[tuple[Subject, Seen]]) -> None:
         """Let the brakes see what worked and what rests."""
         if self._brakes is None:
             return
         now = self._clock.now()
-        shown: list[tuple[EffectivePolicy, Sighting]] = []
-        for number, (subject, answer) in enumerate(zip(subjects, seen, strict=True)):
-            if number % BREATH == 0:
-                await asyncio.sleep(0)
-            if not subject.is_final and not self._is_service(subject) and not subject.is_being_reclaimed:
-                shown.append((subject.policy, _sighting(subject, answer, now)))
-        await self._brakes.look(shown)
+        counted = [
+            (subject.key, subject.uid, (subject, answer))
+            for subject, answer in seen
+            if not subject.is_final and not subject.is_being_reclaimed
+        ]
+        shown = await self._each("brake", counted, lambda one: self._shown(*one, now))
+        await self._brakes.look([sighting for _, sighting in shown if sighting is not None])
+
+    def _shown(self, subject: Subject, seen: Seen, now: datetime) -> tuple[EffectivePolicy, Sighting] | None:
+        """What the brake of the job's policy sees of it; None for what serves."""
+        return None if self._is_service(subject) else (subject.policy, _sighting(subject, seen, now))
 
     def _is_service(self, subject: Subject) -> bool:
         """Whether it serves: at night that is idle, and never reclaimed."""
@@ -326,33 +428,42 @@ class Scanner:
 
     # --------------------------------------------------------------------------------------------------- examination
 
-    async def _examine(self, subjects: Sequence[Subject], seen: Sequence[Seen]) -> None:
+    async def _examine(self, seen: Sequence[tuple[Subject, Seen]]) -> None:
         """Read some jobs' series in full, in turn, within EXAMINED and EXAMINE_SECONDS."""
         by_uid = {
             subject.uid: (subject, answer)
-            for subject, answer in zip(subjects, seen, strict=True)
+            for subject, answer in seen
             if subject.facts.pods and _has_started(subject.facts)
         }
-        standings = {uid: self._standing(subject, answer) for uid, (subject, answer) in by_uid.items()}
+        items = ((subject.key, uid, (subject, answer)) for uid, (subject, answer) in by_uid.items())
+        stand = await self._each("examination", items, lambda one: self._standing(*one))
+        standings = {subject.uid: standing for (subject, _), standing in stand}
+        namespaces = {uid: subject.key.namespace for uid, (subject, _) in by_uid.items()}
         started = self._clock.monotonic()
-        failures = 0
-        for uid in self._turns.order(standings, started)[:EXAMINED]:
-            if self._clock.monotonic() - started > EXAMINE_SECONDS or failures == FAILURES:
-                return
+        failures: Counter[str] = Counter()
+        examined = 0
+        for uid in self._turns.order(standings, namespaces, started):
             subject, answer = by_uid[uid]
+            is_late = self._clock.monotonic() - started > EXAMINE_SECONDS
+            if is_late or examined == EXAMINED or len(failures) == FAILURES:
+                return
+            if failures[subject.key.namespace] >= FAILURES:
+                continue
+            examined += 1
             diagnosis: Diagnosis | None = None
             try:
                 diagnosis = await self._diagnose(subject)
             except (MetricsUnavailable, TimeoutError) as error:
                 logger.warning("%s: not examined: %s", subject.key, error)
                 self._meter.examined("unavailable")
-                failures += 1
-            except Exception:
-                logger.exception("%s: the examination failed", subject.key)
+                failures[subject.key.namespace] += 1
+            except Exception as error:
+                self._faults.caught("examination", str(subject.key), error)
                 self._meter.examined("failed")
             else:
-                failures = 0
+                failures.clear()
                 self._meter.examined("done")
+                self._faults.passed("examination", str(subject.key))
                 self._looks.put(uid, Look(idleness=answer.idleness, diagnosis=diagnosis))
             fruitful = diagnosis is not None and diagnosis.unknown is None
             self._turns.took(uid, self._clock.monotonic(), fruitful=fruitful)
@@ -385,6 +496,10 @@ class Scanner:
         )
         thresholds = subject.policy.thresholds
         return await asyncio.to_thread(diagnose, facts, series, verdict.findings, thresholds, now, off=off)
+
+
+def _by_job(subjects: Iterable[Subject]) -> Iterator[tuple[Key, str, Subject]]:
+    return ((subject.key, subject.uid, subject) for subject in subjects)
 
 
 def _was_deleted(status: Mapping[str, Any]) -> bool:

@@ -1,6 +1,7 @@
 """Whose turn it is to be examined in full: where it matters often, everybody once in a while."""
 
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -32,6 +33,8 @@ warned job's comes in each tick unless many are.
 """
 NEWCOMER = 0.1
 """Who was never examined waits so much less: nothing is known of it."""
+SHARE = 10
+"""Of one namespace's jobs whose time is over so many come before those of others."""
 SETBACK = 4.0
 MAX_MISSES = 4
 """After each examination that fails or finds no samples a job waits so many times longer, up to so many times."""
@@ -57,9 +60,12 @@ class Turns:
     def __init__(self) -> None:
         self._turns: dict[str, _Turn] = {}
 
-    def order(self, standings: Mapping[str, Standing], now: float) -> list[str]:
+    def order(self, standings: Mapping[str, Standing], namespaces: Mapping[str, str], now: float) -> list[str]:
         """The jobs, the most urgent first; all others are forgotten. Who has ended is new once more: its last
         examination was not the final one.
+
+        Of those whose time is over, namespaces take turns within each standing, and none has more than SHARE of its
+        jobs before others' that wait too: thousands of jobs of one make nobody else's wait as long.
         """
         turns: dict[str, _Turn] = {}
         for uid, standing in standings.items():
@@ -72,10 +78,37 @@ class Turns:
             turns[uid] = turn
         self._turns = turns
         ranks = {standing: rank for rank, standing in enumerate(Standing)}
-        return sorted(turns, key=lambda uid: (-turns[uid].urgency(now), ranks[turns[uid].standing]))
+        urgency = {uid: turn.urgency(now) for uid, turn in turns.items()}
+        ordered = sorted(turns, key=lambda uid: (-urgency[uid], ranks[turns[uid].standing]))
+        due = sum(urgency[uid] >= 1 for uid in ordered)
+        return [*self._in_turn(ordered[:due], namespaces), *ordered[due:]]
+
+    def _in_turn(self, ordered: Sequence[str], namespaces: Mapping[str, str]) -> list[str]:
+        """The jobs of each standing in the places of that standing, the namespaces by turns."""
+        alike: defaultdict[Standing, list[str]] = defaultdict(list)
+        for uid in ordered:
+            alike[self._turns[uid].standing].append(uid)
+        queues = {standing: iter(by_turns(uids, namespaces)) for standing, uids in alike.items()}
+        fair = [next(queues[self._turns[uid].standing]) for uid in ordered]
+        taken: Counter[str] = Counter()
+        rounds: dict[str, int] = {}
+        for uid in fair:
+            rounds[uid] = taken[namespaces[uid]] // SHARE
+            taken[namespaces[uid]] += 1
+        return sorted(fair, key=rounds.__getitem__)
 
     def took(self, uid: str, now: float, *, fruitful: bool) -> None:
         """A job was examined; `fruitful` False: it failed, or there were no samples."""
         turn = self._turns[uid]
         turn.since, turn.is_new = now, False
         turn.misses = 0 if fruitful else min(turn.misses + 1, MAX_MISSES)
+
+
+def by_turns(uids: Sequence[str], namespaces: Mapping[str, str]) -> list[str]:
+    """The first of each namespace, in the order given, then the second of each, and so on."""
+    seen: Counter[str] = Counter()
+    places: dict[str, int] = {}
+    for uid in uids:
+        places[uid] = seen[namespaces[uid]]
+        seen[namespaces[uid]] += 1
+    return sorted(uids, key=places.__getitem__)

@@ -27,6 +27,7 @@ from stoker.controller.children import Children
 from stoker.controller.circumstances import ClusterSurroundings
 from stoker.controller.digest import Digests
 from stoker.controller.elector import Elector, LeadersApi, LeadershipLostError
+from stoker.controller.faults import Faults
 from stoker.controller.looks import Looks
 from stoker.controller.manifests import Manifests
 from stoker.controller.notifying import Notifier
@@ -91,6 +92,7 @@ async def serve(settings: ControllerSettings) -> None:
     queue: WorkQueue[Key] = WorkQueue()
     leading = asyncio.Event()
     told = ControllerMetrics()
+    faults = Faults(told)
     async with AsyncExitStack() as stack:
         kubernetes = await stack.enter_async_context(await Kubernetes.connect())
         elector = Elector(kubernetes, clock, namespace=settings.namespace, name=LEASE, identity=identity)
@@ -107,7 +109,7 @@ async def serve(settings: ControllerSettings) -> None:
         audit = Audit(clock, told)
         events = EventWriter(api, clock, instance=identity)
         publisher = Publisher(api, store, events, told, audit)
-        brakes = Brakes(api, store, events, audit, clock)
+        brakes = Brakes(api, store, events, audit, clock, faults)
         around = ClusterSurroundings(
             api, store, policies, brakes, clock, minimum_warning_grace=settings.minimum_warning_grace
         )
@@ -128,21 +130,25 @@ async def serve(settings: ControllerSettings) -> None:
             interval=settings.scan_interval,
             brakes=brakes,
             meter=told,
+            faults=faults,
             logs=PodLogs(kubernetes, clock),
         )
         surroundings = Surroundings(
             scrape_interval=settings.scrape_interval, minimum_warning_grace=settings.minimum_warning_grace
         )
-        reporter = PolicyReporter(api, store, policies, all_rules(), surroundings, clock)
+        reporter = PolicyReporter(api, store, policies, all_rules(), surroundings, clock, faults)
         post = Mail(settings.notification_folder, may_send=may_act)
         notifier = Notifier(api, store, policies, publisher, post, clock, told)
-        digests = Digests(api, store, policies, post, clock, told)
+        digests = Digests(api, store, policies, post, clock, told, faults)
         await stack.enter_async_context(
             HealthServer(
                 address=settings.health_address,
                 port=settings.health_port,
                 live={"cluster": resync.stalled, "metrics": lambda: scanner.stalled() if leading.is_set() else None},
-                ready={"cluster": resync.not_listed},
+                ready={
+                    "cluster": resync.not_listed,
+                    "metrics": lambda: scanner.failing() if leading.is_set() else None,
+                },
                 pages={"/metrics": told.page},
             )
         )
@@ -152,7 +158,7 @@ async def serve(settings: ControllerSettings) -> None:
             if settings.leader_elect:
                 await elector.acquire()
             leading.set()
-            told.lead(store, looks, queue.__len__, clock)
+            told.lead(store, looks, queue.__len__, clock, faults)
             async with asyncio.TaskGroup() as group:
                 group.create_task(queue.run(reconciler.reconcile, workers=WORKERS))
                 group.create_task(scanner.run())

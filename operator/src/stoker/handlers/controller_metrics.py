@@ -16,6 +16,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from stoker.adapters.clock import Clock
+from stoker.controller.faults import Faults
 from stoker.controller.gpu_time import GpuTime
 from stoker.controller.looks import Looks
 from stoker.controller.store import Store
@@ -46,6 +47,14 @@ class ControllerMetrics:
             buckets=TICK_SECONDS,
             registry=self.registry,
         )
+        self._faults = Counter(
+            "stoker_object_faults",
+            "Objects left out by a fault of Stoker's that they bring about, by where: scan, screen, examination, brake,"
+            " reconcile, watch, notification, digest, policy, metrics.",
+            ["place"],
+            registry=self.registry,
+        )
+        self._last_success: Gauge | None = None
         self._examinations = Counter(
             "stoker_examinations",
             "Jobs whose series were to be read in full, by result: done, unavailable (the metrics), failed (a fault of"
@@ -98,10 +107,23 @@ class ControllerMetrics:
         self._jobs: JobMetrics | None = None
         self._page = asyncio.Lock()
 
-    def lead(self, store: Store, looks: Looks, queue_length: Callable[[], int], clock: Clock) -> None:
+    def lead(
+        self,
+        store: Store,
+        looks: Looks,
+        queue_length: Callable[[], int],
+        clock: Clock,
+        faults: Faults | None = None,
+    ) -> None:
         """From now on tell of the jobs."""
         self._leading.set(1)
-        self._jobs = JobMetrics(store, looks, clock)
+        self._jobs = JobMetrics(store, looks, clock, faults)
+        self._last_success = Gauge(
+            "stoker_scan_last_success_timestamp_seconds",
+            "When a look at the metrics succeeded last, or this process began to lead.",
+            registry=self.registry,
+        )
+        self._last_success.set(clock.now().timestamp())
         self.registry.register(_Counts(store))
         self.registry.register(_Policies(store))
         self.registry.register(_GpuHours(GpuTime(store.dljobs, store.namespaces)))
@@ -111,6 +133,11 @@ class ControllerMetrics:
     def ticked(self, seconds: float, *, failed: bool) -> None:
         self._ticks.labels("failed" if failed else "done").inc()
         self._tick_seconds.observe(seconds)
+        if not failed and self._last_success is not None:
+            self._last_success.set_to_current_time()
+
+    def faulted(self, place: str) -> None:
+        self._faults.labels(place).inc()
 
     def examined(self, result: str) -> None:
         self._examinations.labels(result).inc()

@@ -4,6 +4,7 @@ Thousands of jobs make a page of megabytes, and few of them change between two s
 it changes.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,13 +12,16 @@ from typing import Any
 
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes import Object
+from stoker.controller.faults import Faults
 from stoker.controller.gpu_time import GpuState, split_hours, written_hours
 from stoker.controller.looks import Looks
 from stoker.controller.store import Store
 from stoker.models.diagnosis import Diagnosis, Utilization
-from stoker.models.finding import parse_time
 from stoker.models.meta import OWNER_LABEL, TEAM_LABEL
+from stoker.models.quantity import small_number
 from stoker.models.vocabulary import ConditionType, JobType, Stage
+from stoker.subjects.pod import mapping
+from stoker.workload.pods import read_time
 
 SHOWN_AFTER_END = timedelta(days=1)
 """A job that is over stays visible for so long, though its object may stay for ever."""
@@ -32,6 +36,8 @@ HELP: Mapping[str, str] = {
     "condition": "One for the status of each DLJob's conditions Idle and LowUtilization: True, False or Unknown.",
 }
 """The metrics by what follows `stoker_dljob_` in their names."""
+MAX_NAME = 253
+_SUBDOMAIN = re.compile(r"[a-z0-9.-]+")
 Sample = tuple[str, Mapping[str, str], float]
 """A key of HELP, labels beside the job's identity, and the value."""
 
@@ -49,7 +55,8 @@ class _Written:
 class JobMetrics:
     """All DLJobs as text in Prometheus' format."""
 
-    def __init__(self, store: Store, looks: Looks, clock: Clock) -> None:
+    def __init__(self, store: Store, looks: Looks, clock: Clock, faults: Faults | None = None) -> None:
+        self._faults = faults if faults is not None else Faults()
         self._store = store
         self._looks = looks
         self._clock = clock
@@ -59,13 +66,18 @@ class JobMetrics:
         """The page's part about jobs. May run beside the event loop, but not beside itself."""
         now = self._clock.now()
         before, self._written = self._written, {}
-        for raw in list(self._store.dljobs.objects.values()):
+        for key, raw in list(self._store.dljobs.objects.items()):
             uid = raw["metadata"]["uid"]
             look, known = self._looks.get(uid), before.get(uid)
             diagnosis = look.diagnosis if look is not None else None
             # The store replaces an object that has changed, and an examination makes another diagnosis.
             if known is None or known.raw is not raw or known.diagnosis is not diagnosis:
-                known = _write(raw, diagnosis)
+                try:
+                    known = _write(raw, diagnosis)
+                except Exception as error:
+                    # Its lines are missing, not the page.
+                    self._faults.caught("metrics", str(key), error)
+                    known = _Written(raw, diagnosis, None, {})
             self._written[uid] = known
         shown = [one for one in self._written.values() if one.ended is None or now - one.ended < SHOWN_AFTER_END]
         parts: list[str] = []
@@ -81,7 +93,7 @@ def _write(raw: Object, diagnosis: Diagnosis | None) -> _Written:
     for metric, labels, value in _samples(raw, diagnosis.utilization if diagnosis is not None else None):
         named = ",".join(f'{name}="{_escaped(text)}"' for name, text in {**identity, **labels}.items())
         lines[metric] = f"{lines.get(metric, '')}stoker_dljob_{metric}{{{named}}} {float(value)!r}\n"
-    ended = parse_time(raw.get("status", {}).get("completionTime"))
+    ended = read_time(raw.get("status", {}).get("completionTime"))
     return _Written(raw, diagnosis, ended, lines)
 
 
@@ -90,7 +102,7 @@ def _samples(raw: Object, used: Utilization | None) -> Iterator[Sample]:
     status = raw.get("status", {})
     yield "info", _info(raw), 1
     yield "phase", {"phase": status.get("phase", "")}, 1
-    yield "ready", {}, int(status.get("ready", "0").partition("/")[0] or 0)
+    yield "ready", {}, small_number(status.get("ready", "0").partition("/")[0]) or 0
     for state, hours in _hours(status, used).items():
         yield "gpu_hours", {"state": state.value}, hours
     for stage, hours in _stages(used, _gpus(raw)).items():
@@ -104,15 +116,20 @@ def _samples(raw: Object, used: Utilization | None) -> Iterator[Sample]:
 
 def _info(raw: Object) -> Mapping[str, str]:
     spec, labels = raw["spec"], raw["metadata"].get("labels") or {}
-    template = (spec.get("podTemplate") or {}).get("spec") or {}
+    template = mapping(mapping(spec.get("podTemplate")).get("spec"))
     return {
         "job_type": spec.get("jobType") or JobType.TRAINING.value,
         "owner": labels.get(OWNER_LABEL, ""),
         "team": labels.get(TEAM_LABEL, ""),
         "gpus": str(_gpus(raw)),
         "product": spec.get("gpuProduct", ""),
-        "priority": str(template.get("priorityClassName") or ""),
+        "priority": _name_of_object(template.get("priorityClassName")),
     }
+
+
+def _name_of_object(text: object) -> str:
+    """A name that Kubernetes takes for an object, or empty: a label's value must not grow with what users write."""
+    return text if isinstance(text, str) and len(text) <= MAX_NAME and _SUBDOMAIN.fullmatch(text) else ""
 
 
 def _gpus(raw: Object) -> int:

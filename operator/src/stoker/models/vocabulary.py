@@ -144,7 +144,6 @@ class ConditionType(StrEnum):
     IDLE = "Idle"
     RECLAIM_PENDING = "ReclaimPending"
     NAME_CONFLICT = "NameConflict"
-    CREATED_WITH_WARNINGS = "CreatedWithWarnings"
     COMPLETE = "Complete"
     FAILED = "Failed"
 
@@ -164,6 +163,10 @@ class UnknownReason(StrEnum):
     STALE = "Stale"
     PROMETHEUS_UNAVAILABLE = "PrometheusUnavailable"
     PARTIAL = "Partial"
+    INTERNAL_ERROR = "InternalError"
+    """A fault of Stoker's, brought about by this job's objects alone."""
+    SCAN_FAILED = "ScanFailed"
+    """The look at all metrics fails, by a fault of Stoker's."""
 
 
 class ReclaimMode(StrEnum):

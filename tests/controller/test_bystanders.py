@@ -1,0 +1,256 @@
+"""No single object, however odd, changes what is said of another job, or keeps it from being looked at."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stoker.controller.scan import FAILING, NOT_READY_AFTER, RESTART_AFTER
+from stoker.models.diagnosis import IdlenessState
+from stoker.models.vocabulary import UnknownReason
+from tests.controller.test_scan import World
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+BYSTANDERS = ("resting", "busy", "starting")
+GUILTY = "guilty"
+
+
+def world() -> World:
+    """Three bystanders in as many states, and a job of somebody else's."""
+    made = World()
+    made.add("resting")
+    made.add("busy")
+    made.add("starting", phase="Starting", started=None, ready=False)
+    made.add(GUILTY)
+    made.metrics.resting |= {"resting", GUILTY}
+    made.metrics.glances["busy"] = 90
+    return made
+
+
+def newer(made: World, collection: str, name: str) -> dict[str, Any]:
+    """The next version of an object, to be changed and put."""
+    objects = getattr(made.store, collection)
+    (found,) = (
+        obj for obj in objects if obj["metadata"]["name"].rpartition("-")[0] == name or name == obj["metadata"]["name"]
+    )
+    copy: dict[str, Any] = deepcopy(found)
+    copy["metadata"]["resourceVersion"] = str(int(copy["metadata"]["resourceVersion"]) + 100_000)
+    return copy
+
+
+async def said(made: World) -> dict[str, tuple[Any, ...]]:
+    """What a tick says of the bystanders, whom it examines of them, and which of them it has passed over."""
+    await made.scanner.tick()
+    queued = made.queue.take()
+    found = {}
+    for name in BYSTANDERS:
+        look = made.looks.get(f"uid-{name}")
+        assert look is not None
+        found[name] = (look.idleness, name in made.metrics.examined, name in queued)
+    return found
+
+
+def set_in(obj: Any, path: tuple[str | int, ...], value: Any) -> None:
+    *parents, last = path
+    for parent in parents:
+        obj = obj[parent] if isinstance(parent, int) else obj.setdefault(parent, {})
+    obj[last] = value
+
+
+POD_FIELDS: tuple[tuple[str | int, ...], ...] = (
+    ("metadata", "annotations"),
+    ("metadata", "annotations", INDEX),
+    ("metadata", "ownerReferences"),
+    ("metadata", "creationTimestamp"),
+    ("metadata", "deletionTimestamp"),
+    ("spec", "nodeName"),
+    ("spec", "nodeSelector"),
+    ("spec", "initContainers"),
+    ("spec", "ephemeralContainers"),
+    ("spec", "resourceClaims"),
+    ("spec", "terminationGracePeriodSeconds"),
+    ("spec", "hostNetwork"),
+    ("spec", "containers"),
+    ("spec", "containers", 0, "name"),
+    ("spec", "containers", 0, "env"),
+    ("spec", "containers", 0, "resources"),
+    ("spec", "containers", 0, "resources", "limits"),
+    ("spec", "containers", 0, "resources", "limits", "nvidia.com/gpu"),
+    ("spec", "containers", 0, "resources", "limits", "cpu"),
+    ("status",),
+    ("status", "phase"),
+    ("status", "conditions"),
+    ("status", "conditions", 0, "type"),
+    ("status", "conditions", 0, "lastTransitionTime"),
+    ("status", "containerStatuses"),
+    ("status", "containerStatuses", 0, "restartCount"),
+    ("status", "containerStatuses", 0, "state"),
+    ("status", "containerStatuses", 0, "state", "running", "startedAt"),
+    ("status", "containerStatuses", 0, "lastState"),
+    ("status", "initContainerStatuses"),
+)
+DLJOB_FIELDS: tuple[tuple[str | int, ...], ...] = (
+    ("metadata", "annotations"),
+    ("metadata", "labels"),
+    ("spec", "podTemplate"),
+    ("spec", "podTemplate", "spec"),
+    ("spec", "podTemplate", "spec", "containers"),
+    ("spec", "podTemplate", "spec", "priorityClassName"),
+    ("spec", "podTemplate", "spec", "terminationGracePeriodSeconds"),
+    ("spec", "nodeSelector"),
+    ("spec", "script"),
+    ("spec", "args"),
+    ("spec", "env"),
+    ("spec", "resources"),
+    ("spec", "reclaim"),
+    ("spec", "gpuResource"),
+    ("spec", "gpuProduct"),
+    ("status", "startTime"),
+    ("status", "pods"),
+    ("status", "findings"),
+    ("status", "utilization"),
+    ("status", "reclaim"),
+    ("status", "conditions"),
+    ("status", "completionTime"),
+)
+TEXTS = st.sampled_from(
+    [
+        "",
+        "x",
+        "-1",
+        "٣",
+        "1e3",
+        "1k",
+        "4Ki",
+        "1e999999999",
+        "9" * 5000,
+        "NaN",
+        "Infinity",
+        "0001-01-01T00:00:00Z",
+        "0000-01-01T00:00:00Z",
+        "9999-12-31T23:59:59Z",
+        "2026-11-21T05:00:00",
+        "\x00\x1b[2J\ud800",
+        "guilty-0 on n: 8 GPUs from 0001-01-01T00:00:00Z",
+        "stoker.dev/dljob",
+        "a" * 70_000,
+    ]
+)
+SCALARS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | TEXTS
+WORDS = (
+    "name type status nvidia.com/gpu limits resources restartPolicy state running startedAt terminated key value uid"
+)
+KEYS = st.sampled_from(WORDS.split(" "))
+ANYTHING = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=12
+)
+CHANGES = st.tuples(st.sampled_from(POD_FIELDS), ANYTHING).map(lambda one: ("pods", *one)) | st.tuples(
+    st.sampled_from(DLJOB_FIELDS), ANYTHING
+).map(lambda one: ("dljobs", *one))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(changes=st.lists(CHANGES, min_size=1, max_size=3))
+async def test_no_single_object_changes_what_is_said_of_another(changes: list[tuple[Any, ...]]) -> None:
+    alone, beside = world(), world()
+    for collection, path, value in changes:
+        odd = newer(beside, collection, GUILTY)
+        try:
+            set_in(odd, path, value)
+        except (TypeError, AttributeError, IndexError, KeyError):
+            continue  # an earlier change has taken away what this one is in
+        getattr(beside.store, collection).put(odd)
+    assert await said(beside) == await said(alone)
+
+
+QUANTITIES: list[Any] = ["x", "1k", "4Ki", "1e3", "-8", "1E", "9" * 40, None, {}, ["8"], 2**70]
+
+
+@pytest.mark.parametrize("amount", QUANTITIES)
+@pytest.mark.parametrize("where", ["containers", "initContainers"])
+async def test_a_pods_quantity_concerns_its_own_job_alone(amount: Any, where: str) -> None:
+    made = world()
+    odd = newer(made, "pods", GUILTY)
+    container = {"name": "side", "restartPolicy": "Always", "resources": {"limits": {"nvidia.com/gpu": amount}}}
+    odd["spec"].setdefault(where, []).append(container)
+    made.store.pods.put(odd)
+    assert await said(made) == await said(world())
+
+
+@pytest.mark.parametrize("index", ["x", "", "-1", "1.5", "٣", "9" * 5000, "0x10", None])
+async def test_an_index_that_is_none_concerns_nobody(index: str | None) -> None:
+    """The pod's name tells its rank as well."""
+    made = world()
+    odd = newer(made, "pods", GUILTY)
+    odd["metadata"]["annotations"] = {INDEX: index}
+    made.store.pods.put(odd)
+    assert await said(made) == await said(world())
+    look = made.looks.get(f"uid-{GUILTY}")
+    assert look is not None
+    assert look.idleness.state is IdlenessState.IDLE
+
+
+async def test_a_job_that_can_not_be_read_is_unknown_says_why_and_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    made = world()
+    odd = newer(made, "pods", GUILTY)
+    odd["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "a\x1b[2Jb"
+    made.store.pods.put(odd)
+    for _ in range(3):
+        await made.scanner.tick()
+    look = made.looks.get(f"uid-{GUILTY}")
+    assert look is not None
+    assert (look.idleness.state, look.idleness.reason) == (IdlenessState.UNKNOWN, UnknownReason.INTERNAL_ERROR)
+    assert "is no number of GPUs" in look.idleness.message
+    assert [
+        record.message.count("left out of the scan") for record in caplog.records if "guilty" in record.message
+    ] == [1]
+    mended = newer(made, "pods", GUILTY)
+    mended["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "8"
+    made.store.pods.put(mended)
+    await made.scanner.tick()
+    look = made.looks.get(f"uid-{GUILTY}")
+    assert look is not None
+    assert look.idleness.state is IdlenessState.IDLE
+
+
+async def test_a_pod_that_only_names_the_job_as_its_owner_is_not_its_pod() -> None:
+    made = world()
+    fake = newer(made, "pods", "resting")
+    fake["metadata"] |= {"name": "resting-0-fake", "uid": "fake"}
+    fake["metadata"]["ownerReferences"][0]["controller"] = False
+    made.store.pods.put(fake)
+    assert await said(made) == await said(world())
+
+
+async def test_a_tick_that_fails_shows_in_the_jobs_and_in_the_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world()
+    assert await made.scanner.try_to_tick()
+    made.queue.take()
+
+    async def fails(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(made.metrics, "screen", fails)
+        for failed in range(1, FAILING + 1):
+            assert not await made.scanner.try_to_tick()
+            assert (made.queue.take() != []) == (failed == FAILING)
+        look = made.looks.get("uid-resting")
+        assert look is not None
+        assert (look.idleness.state, look.idleness.reason) == (IdlenessState.UNKNOWN, UnknownReason.SCAN_FAILED)
+        assert not await made.scanner.try_to_tick()
+        assert made.queue.take() == [], "it is told once"
+        assert (made.scanner.failing(), made.scanner.stalled()) == (None, None)
+        for seconds, ready, live in ((NOT_READY_AFTER + 31, False, True), (RESTART_AFTER + 31, False, False)):
+            made.clock.seconds = seconds
+            assert not await made.scanner.try_to_tick()
+            assert (made.scanner.failing() is None, made.scanner.stalled() is None) == (ready, live)
+    assert await made.scanner.try_to_tick()
+    assert (made.scanner.failing(), made.scanner.stalled()) == (None, None)
+    assert {name: look[0].state for name, look in (await said(made)).items()} == {
+        name: look[0].state for name, look in (await said(world())).items()
+    }
