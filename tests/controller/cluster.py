@@ -14,6 +14,7 @@ from stoker.adapters.kubernetes import (
     NotFoundError,
     Object,
     Resource,
+    Warn,
 )
 
 
@@ -39,6 +40,8 @@ class FakeApi:
         self.unserved: set[Resource] = set()
         """Resources that this server does not have."""
         self.before: Callable[[str], None] = lambda _: None
+        self.warnings: tuple[str, ...] = ()
+        """What it warns of at each create."""
         self._version = 0
 
     def _ask(self, verb: str) -> None:
@@ -85,7 +88,12 @@ class FakeApi:
         ]
         return found, str(self._version)
 
-    async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> Object:
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Mapping[str, Any], *, warn: Warn | None = None
+    ) -> Object:
+        if warn is not None:
+            for text in self.warnings:
+                warn(text)
         self._ask(f"create {resource.plural}")
         if (resource, namespace, body["metadata"]["name"]) in self.objects:
             raise AlreadyExistsError("create", code=409, reason="AlreadyExists")

@@ -15,9 +15,10 @@ from stoker.controller.reconcile import AT_ONCE, LOOK_AGAIN
 from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
 from stoker.models.finding import Finding, rfc3339
 from stoker.models.vocabulary import Category, Confidence, Severity, Source, UnknownReason
+from stoker.workload.observation import SUSPENDED_BY
 from tests.controller.cluster import failing
 from tests.controller.passes import NOW, World
-from tests.workload.building import JOB_UID, job, pod
+from tests.workload.building import JOB_UID, dljob_object, job, pod
 
 
 async def test_a_second_pass_over_what_has_not_changed_writes_nothing() -> None:
@@ -115,6 +116,69 @@ async def test_a_job_that_is_forbidden_is_told_without_the_servers_words_and_tri
     ready = next(one for one in world.status["conditions"] if one["type"] == "PodsReady")
     assert (world.status["phase"], ready["reason"]) == ("Pending", "JobForbidden")
     assert "s3cr3t" not in str(world.api.objects)
+
+
+def condition(world: World, kind: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(one for one in world.status["conditions"] if one["type"] == kind)
+    return found
+
+
+GENERATION = dljob_object()["metadata"]["generation"]
+WEBHOOK_DOWN = UnavailableError(
+    "patch", code=500, reason="InternalError", answer='failed calling webhook "vjob.kb.io": no route to host'
+)
+
+
+async def test_while_a_webhook_on_jobs_does_not_answer_the_status_says_so() -> None:
+    world = World()
+
+    def fail(asked: str) -> None:
+        if asked == "create jobs":
+            raise WEBHOOK_DOWN
+
+    world.api.before = fail
+    assert await world.reconcile() == LOOK_AGAIN
+    assert (world.status["phase"], world.status["observedGeneration"]) == ("Pending", GENERATION)
+    ready = condition(world, "PodsReady")
+    assert ready["reason"] == "JobNotCreated"
+    assert "the admission webhook vjob.kb.io does not answer" in ready["message"]
+    world.api.before = lambda _: None
+    await world.reconcile()
+    assert "jobUID" in world.status
+
+
+@pytest.mark.parametrize(
+    "suspend, mark, words",
+    [
+        (True, {}, "spec.suspend is true, but its Job can't be suspended: the admission webhook vjob.kb.io"),
+        (False, {SUSPENDED_BY: "user"}, "the job is to run again, but its Job can't be resumed"),
+    ],
+)
+async def test_a_suspension_that_cannot_be_written_is_told(suspend: bool, mark: dict[str, str], words: str) -> None:
+    world = World(status={"jobUID": JOB_UID, "phase": "Running"}, suspend=suspend)
+    world.put_job(suspend=not suspend, annotations=mark)
+
+    def fail(asked: str) -> None:
+        if asked == "patch jobs":
+            raise WEBHOOK_DOWN
+
+    world.api.before = fail
+    assert await world.reconcile() == LOOK_AGAIN
+    suspended = condition(world, "Suspended")
+    assert (suspended["reason"], suspended["observedGeneration"]) == ("JobNotChanged", GENERATION)
+    assert words in suspended["message"]
+    world.api.before = lambda _: None
+    await world.reconcile()
+    assert condition(world, "Suspended")["reason"] != "JobNotChanged"
+
+
+async def test_what_the_api_server_warns_of_at_the_jobs_creation_stays_in_its_status() -> None:
+    world = World()
+    world.api.warnings = ('unknown field "spec.template.spec.tolerationz"',)
+    await world.reconcile()
+    world.api.warnings = ()
+    await world.reconcile()
+    assert 'unknown field "spec.podTemplate.spec.tolerationz"' in condition(world, "CreatedWithWarnings")["message"]
 
 
 async def test_what_cannot_be_read_is_refused_where_it_stands() -> None:

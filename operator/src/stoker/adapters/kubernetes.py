@@ -3,8 +3,8 @@ ask.
 
 Credentials are found as kubectl finds them; a service account's token is read anew as the kubelet rotates it. Every
 request has a timeout. An error's text carries the verb, the object and the API's reason, but never the API's message,
-because messages of refused writes echo the whole object with its environment: what is logged, or written to a status or
-an event, must not hold it.
+because messages of refused updates echo the whole object with its environment: what is logged, or written to a status
+or an event, must not hold it (controller/refusals.py says what of it may be repeated).
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 Object = dict[str, Any]
 """An object of the API as JSON."""
+Warn = Callable[[str], object]
+"""Takes what the API server warns of, one text at a time."""
 
 REQUEST_TIMEOUT = 30.0
 CONNECT_TIMEOUT = 5.0
@@ -79,16 +81,27 @@ WORKLOADS = tuple(Resource("kueue.x-k8s.io", version, "workloads") for version i
 """Kueue's view of a job, in the versions that this one can use, the newest first."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One entry of a Status' `details.causes`: what is wrong, and with which field."""
+
+    field: str
+    message: str
+
+
 class ApiError(Exception):
-    """A request that the API server did not fulfil. `answer` is the server's own message: for a person at a terminal
-    only.
+    """A request that the API server did not fulfil. `answer` is the server's own message, `causes` are its details: for
+    a person at a terminal, and for what controller/refusals.py makes of them.
     """
 
-    def __init__(self, request: str, *, code: int | None, reason: str, answer: str = "") -> None:
+    def __init__(
+        self, request: str, *, code: int | None, reason: str, answer: str = "", causes: tuple[Cause, ...] = ()
+    ) -> None:
         super().__init__(f"{request}: {reason}" if code is None else f"{request}: {code} {reason}")
         self.code = code
         self.reason = reason
         self.answer = answer
+        self.causes = causes
 
 
 class NotFoundError(ApiError):
@@ -136,8 +149,10 @@ class KubernetesApi(Protocol):
         """Read all objects and the list's resource version, page by page. `labels` and `fields` are selectors."""
         ...
 
-    async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> Object:
-        """Create an object."""
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Mapping[str, Any], *, warn: Warn | None = None
+    ) -> Object:
+        """Create an object. What the server warns of, unknown fields among it, is passed to `warn`."""
         ...
 
     async def patch(
@@ -242,8 +257,12 @@ class Kubernetes:
                 return
             query["continue"] = following
 
-    async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> Object:
-        return await self._request("POST", resource.path(namespace), body=body)
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Mapping[str, Any], *, warn: Warn | None = None
+    ) -> Object:
+        # Unknown fields are no error: a newer server, or an older one, may know others.
+        query = {"fieldValidation": "Warn"}
+        return await self._request("POST", resource.path(namespace), query=query, body=body, warn=warn)
 
     async def patch(
         self,
@@ -305,8 +324,11 @@ class Kubernetes:
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
         timeout: float | None = None,
+        warn: Warn | None = None,
     ) -> Object:
-        content = await self._exchange(method, path, query=query, body=body, content_type=content_type, timeout=timeout)
+        content = await self._exchange(
+            method, path, query=query, body=body, content_type=content_type, timeout=timeout, warn=warn
+        )
         try:
             answer: object = await parse(content)
         except ValueError:
@@ -326,6 +348,7 @@ class Kubernetes:
         accept: str | None = None,
         limit: int = -1,
         timeout: float | None = None,
+        warn: Warn | None = None,
     ) -> bytes:
         """The body of an answer, at most `limit` bytes of it. Raises ApiError."""
         if self._session is None:
@@ -351,6 +374,9 @@ class Kubernetes:
             ) as response:
                 if response.status >= 400:
                     raise error_of(name, response.status, await response.read())
+                if warn is not None:
+                    for header in response.headers.getall("Warning", []):
+                        warn(warning_text(header))
                 return await response.read() if limit < 0 else await _at_most(response.content, limit)
         except (aiohttp.ClientError, TimeoutError, ConnectionError, OSError, ConfigException) as error:
             raise UnavailableError(name, code=None, reason=type(error).__name__, answer=str(error)) from None
@@ -395,8 +421,12 @@ def error_of(request: str, code: int, content: bytes) -> ApiError:
     try:
         status = bounded_json.loads(content)
         reason, answer = str(status["reason"]), str(status.get("message", ""))
+        causes = tuple(
+            Cause(field=str(cause.get("field", "")), message=str(cause.get("message", "")))
+            for cause in (status.get("details") or {}).get("causes") or ()
+        )
     except (ValueError, KeyError, TypeError, AttributeError):
-        reason, answer = "", ""
+        reason, answer, causes = "", "", ()
     match code, reason:
         case 404, _:
             kind: type[ApiError] = NotFoundError
@@ -414,7 +444,13 @@ def error_of(request: str, code: int, content: bytes) -> ApiError:
             kind = UnavailableError
         case _:
             kind = ApiError
-    return kind(request, code=code, reason=reason or "no reason given", answer=answer)
+    return kind(request, code=code, reason=reason or "no reason given", answer=answer, causes=causes)
+
+
+def warning_text(header: str) -> str:
+    """The text of a header `Warning: 299 - "text"` (RFC 7234, 5.5)."""
+    _, _, rest = header.partition('"')
+    return rest.rpartition('"')[0].replace('\\"', '"').replace("\\\\", "\\")
 
 
 async def find_credentials(*, kubeconfig: str | None = None, context: str | None = None) -> Configuration:

@@ -11,11 +11,16 @@ from stoker.adapters.kubernetes import (
     SERVICES,
     AlreadyExistsError,
     ApiError,
+    ForbiddenError,
+    InvalidError,
     KubernetesApi,
     NotFoundError,
     Object,
     Resource,
+    UnavailableError,
+    Warn,
 )
+from stoker.controller.refusals import not_created, warned
 from stoker.controller.store import Store, key_of
 from stoker.controller.suspension import Suspension
 from stoker.models.dljob import DLJob
@@ -28,6 +33,14 @@ logger = logging.getLogger(__name__)
 
 class NameConflictError(Exception):
     """An object of the child's name exists and is not ours; nothing of it is touched."""
+
+
+class NotCreatedError(Exception):
+    """The API server has not taken a child; `obstacle` says why."""
+
+    def __init__(self, obstacle: Obstacle) -> None:
+        super().__init__(obstacle.message)
+        self.obstacle = obstacle
 
 
 class Children:
@@ -55,23 +68,29 @@ class Children:
         self._store.jobs.put(found)
         return found
 
-    async def create(self, job: DLJob) -> Object:
-        """Create the Service, then the Job, or find those of an earlier, interrupted attempt.
+    async def create(self, job: DLJob) -> tuple[Object, str]:
+        """Create the Service, then the Job, or find those of an earlier, interrupted attempt; the Job, and what the API
+        server warned of when it was created.
 
-        Raises NameConflictError, or ApiError.
+        Raises NameConflictError, NotCreatedError, or another ApiError.
         """
         service = service_manifest(job)
         if service is not None:
             await self._create(SERVICES, job, service)
-        child = await self._create(JOBS, job, job_manifest(job))
+        manifest, warnings = job_manifest(job), list[str]()
+        child = await self._create(JOBS, job, manifest, warnings.append)
         self._store.jobs.put(child)
-        return child
+        return child, warned(warnings, manifest)
 
-    async def _create(self, resource: Resource, job: DLJob, manifest: Mapping[str, Any]) -> Object:
+    async def _create(
+        self, resource: Resource, job: DLJob, manifest: Mapping[str, Any], warn: Warn | None = None
+    ) -> Object:
         try:
-            return await self._api.create(resource, job.namespace, manifest)
+            return await self._api.create(resource, job.namespace, manifest, warn=warn)
         except AlreadyExistsError:
             found = await self._api.get(resource, job.namespace, job.name)
+        except (ForbiddenError, InvalidError, UnavailableError) as error:
+            raise NotCreatedError(not_created(error, manifest)) from error
         if is_ours(found, job.uid):
             return found
         kind = manifest["kind"]

@@ -40,6 +40,7 @@ class Draft:
     child_uid: str | None = None
     look: Look | None = None
     conflict: str | None = None
+    warned: str = ""
     runs: tuple[PodFacts, ...] = ()
     is_over: bool = False
 
@@ -104,6 +105,10 @@ class Draft:
     ) -> list[dict[str, Any]]:
         old = before.get("conditions", ())
         facts = [*self.observation.facts, self._conflict_fact(), self._reclaim_fact()]
+        if self.warned:
+            message = f"the API server took the Job with warnings: {self.warned}"
+            kind = ConditionType.CREATED_WITH_WARNINGS
+            facts.append(Fact(type=kind, status=TRUE, reason="APIServerWarned", message=message))
         if self.job.gpus:
             facts += self._metric_facts(old, utilization)
         # What does not hold and never did needs no line in `kubectl describe`.

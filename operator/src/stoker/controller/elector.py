@@ -23,6 +23,7 @@ from stoker.adapters.kubernetes import (
     Object,
     Resource,
     UnavailableError,
+    Warn,
 )
 
 logger = logging.getLogger(__name__)
@@ -191,9 +192,11 @@ class LeadersApi:
     ) -> tuple[list[Object], str]:
         return await self._api.list(resource, namespace, labels=labels, fields=fields)
 
-    async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> Object:
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Mapping[str, Any], *, warn: Warn | None = None
+    ) -> Object:
         await self._lead("create")
-        return await self._api.create(resource, namespace, body)
+        return await self._api.create(resource, namespace, body, warn=warn)
 
     async def patch(
         self,

@@ -21,9 +21,10 @@ from stoker.adapters.kubernetes import (
     KubernetesApi,
     NotFoundError,
     Object,
+    UnavailableError,
 )
 from stoker.admission import messages
-from stoker.controller.children import Children, NameConflictError
+from stoker.controller.children import Children, NameConflictError, NotCreatedError
 from stoker.controller.draft import Draft
 from stoker.controller.findings import holding, merged, recorded
 from stoker.controller.looks import Look, Looks
@@ -32,6 +33,7 @@ from stoker.controller.policies import Policies
 from stoker.controller.publishing import Publisher
 from stoker.controller.queue import Transient
 from stoker.controller.reclaiming import Reclaimer, deed_notice, freed, is_taken, owners_word
+from stoker.controller.refusals import not_changed
 from stoker.controller.steadiness import lasting
 from stoker.controller.store import Key, Store
 from stoker.controller.suspension import NoSwitchError, Switch, mark_of
@@ -75,6 +77,7 @@ class Pass:
 
     `before` are the findings as they are written, `known` the same with what review has added. `switch` is what takes
     the Job's pods away, read only where Stoker has turned it off or is to, and `unsuspendable` why there is none.
+    `unwritten` is why the Job could not be changed as asked, `warned` what the API server warned of at its creation.
     """
 
     raw: Object
@@ -89,6 +92,8 @@ class Pass:
     child: Object | None = None
     switch: Switch | None = None
     unsuspendable: str | None = None
+    unwritten: str | None = None
+    warned: str = ""
     pods: tuple[Object, ...] = ()
     obstacle: Obstacle | None = None
     notices: tuple[Notice, ...] = ()
@@ -220,14 +225,24 @@ class Reconciler:
                 return AT_ONCE
             this = replace(this, obstacle=self._not_analysed(job, verdict))
             try:
-                this = replace(this, child=await self._children.create(job) if this.obstacle is None else None)
+                if this.obstacle is None:
+                    child, warned = await self._children.create(job)
+                    this = replace(this, child=child, warned=warned)
             except NameConflictError as conflict:
                 await self._wait_for_name(this, str(conflict))
                 return LOOK_AGAIN
-            except (ForbiddenError, InvalidError) as error:
-                this = replace(this, obstacle=_job_refused(error))
+            except NotCreatedError as error:
+                logger.warning("%s/%s: %s", job.namespace, job.name, error.obstacle.message)
+                this = replace(this, obstacle=error.obstacle)
         if this.child is not None and not is_ending(this.child) and "deletionTimestamp" not in this.child["metadata"]:
-            this = await self._synchronize(await self._with_switch(this, this.child))
+            this = await self._with_switch(this, this.child)
+            try:
+                this = await self._synchronize(this)
+            except (ForbiddenError, InvalidError, UnavailableError) as error:
+                off = this.switch is not None and this.switch.off_by is not None
+                unwritten = not_changed(error, "suspended" if job.spec.suspend else "resumed" if off else "changed")
+                logger.warning("%s/%s: %s", job.namespace, job.name, unwritten)
+                this = replace(this, unwritten=unwritten)
         return await self._conclude(this)
 
     def _not_analysed(self, job: DLJob, verdict: Verdict) -> Obstacle | None:
@@ -315,6 +330,7 @@ class Reconciler:
             reclaimed=reclaimed,
             held=this.is_held,
             unsuspendable=this.unsuspendable,
+            unwritten=this.unwritten,
         )
         decision = Decision(record=this.record)
         if this.unsuspendable is not None and this.record.state is ReclaimState.RECLAIMING:
@@ -346,7 +362,7 @@ class Reconciler:
             return None
         expiry = this.policy.next_expiry(this.now)
         again = _look_again(decision.record, obstacle, seen, this.now)
-        if this.unsuspendable is not None:
+        if this.unsuspendable is not None or this.unwritten is not None:
             again = LOOK_AGAIN
         if grace_left > 0:
             again = grace_left
@@ -365,6 +381,7 @@ class Reconciler:
             child_uid=this.child["metadata"]["uid"] if this.child is not None else None,
             look=this.look,
             conflict=conflict,
+            warned=this.warned,
             runs=this.runs,
             is_over=is_over,
         )
@@ -500,14 +517,6 @@ def _sooner(delay: float | None, expiry: datetime | None, now: datetime) -> floa
         return delay
     left = (expiry - now).total_seconds()
     return left if delay is None else min(delay, left)
-
-
-def _job_refused(error: ApiError) -> Obstacle:
-    """Why the Job could not be created. The API server's words may echo the pod's environment: never repeated."""
-    if isinstance(error, ForbiddenError):
-        message = "the API server forbids the Job: a quota, an admission policy or a missing permission"
-        return Obstacle(reason="JobForbidden", message=f"{message} (try kubectl create job in this namespace)")
-    return Obstacle(reason="JobInvalid", message="the API server finds the Job invalid: look at spec.podTemplate")
 
 
 def _failed(job: DLJob, facts: Sequence[Fact], now: datetime) -> Observation:

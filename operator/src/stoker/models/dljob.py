@@ -640,7 +640,9 @@ class DLJobStatus(ApiModel):
     completion_time: Time | None = None
     """When it succeeded or failed."""
     conditions: Conditions = ()
-    """PodsReady (or why not), Suspended, LowUtilization, Idle, ReclaimPending, NameConflict, Complete, Failed."""
+    """PodsReady (or why not), Suspended, LowUtilization, Idle, ReclaimPending, NameConflict,
+    CreatedWithWarnings (what the API server warned of when it took the Job), Complete, Failed.
+    """
     findings_summary: str | None = None
     """Number of open findings and the most costly one, such as "2: ImproperBatchSize +1"."""
     findings: Annotated[tuple[FindingStatus, ...], Field(max_length=MAX_FINDINGS)] = ()

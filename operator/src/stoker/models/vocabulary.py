@@ -144,6 +144,7 @@ class ConditionType(StrEnum):
     IDLE = "Idle"
     RECLAIM_PENDING = "ReclaimPending"
     NAME_CONFLICT = "NameConflict"
+    CREATED_WITH_WARNINGS = "CreatedWithWarnings"
     COMPLETE = "Complete"
     FAILED = "Failed"
 

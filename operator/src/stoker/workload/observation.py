@@ -42,10 +42,11 @@ def observe(
     reclaimed: bool = False,
     held: bool = False,
     unsuspendable: str | None = None,
+    unwritten: str | None = None,
 ) -> Observation:
     """`child` is the DLJob's own Job, None before it is created; `pods` are the Job's. `obstacle` is why pods could not
     be made. `reclaimed`: reclaim asked for the suspension. `held`: Stoker keeps the Job's pods away, though its manager
-    may not have suspended it yet; `unsuspendable` is why it can't.
+    may not have suspended it yet; `unsuspendable` is why it can't, `unwritten` why it could not be changed just now.
     """
     nodes = job.spec.nodes
     live = [pod for pod in pods if not pod_status.is_finished(pod)]
@@ -55,7 +56,16 @@ def observe(
     if job.status is not None and job.status.start_time is not None:
         starts.append(job.status.start_time)
     phase, facts, completion = _state(
-        job, child, live, ready, obstacle, reclaimed=reclaimed, pods=pods, held=held, unsuspendable=unsuspendable
+        job,
+        child,
+        live,
+        ready,
+        obstacle,
+        reclaimed=reclaimed,
+        pods=pods,
+        held=held,
+        unsuspendable=unsuspendable,
+        unwritten=unwritten,
     )
     return Observation(
         phase=phase,
@@ -78,6 +88,7 @@ def _state(
     pods: Sequence[Mapping[str, Any]],
     held: bool,
     unsuspendable: str | None,
+    unwritten: str | None,
 ) -> tuple[Phase, tuple[Fact, ...], datetime | None]:
     wanted_away = bool(job.spec.suspend) or reclaimed
     if child is None:
@@ -93,12 +104,17 @@ def _state(
         phase = Phase.RECLAIMED if reclaimed else Phase.SUSPENDED
         obeyed = bool(child["spec"].get("suspend")) or "deletionTimestamp" in child["metadata"]
         left = still_ending(child, pods)
+        if unwritten is not None and not wanted_away:
+            return phase, (*_running(), *_not_resumed(left, unwritten)), None
         return phase, (*_running(), *_suspended(left, reclaimed=reclaimed, obeyed=obeyed)), None
     if child["spec"].get("suspend"):
         # Not our doing: Kueue, or whoever else manages the Job, will start it.
         queued = _waiting("Queued", "the Job is suspended by its queue or another manager, which starts it")
         return Phase.QUEUED, (*_running(), _not_suspended(), queued), None
     suspension = _not_suspended() if unsuspendable is None else _unsuspendable(unsuspendable)
+    if unwritten is not None:
+        message = f"spec.suspend is true, but {unwritten}" if job.spec.suspend else unwritten
+        suspension = Fact(type=ConditionType.SUSPENDED, status=FALSE, reason="JobNotChanged", message=message)
     succeeded = child.get("status", {}).get("succeeded", 0)
     nodes = job.spec.nodes
     if ready + succeeded >= nodes:
@@ -236,6 +252,14 @@ def _suspended(left: int, *, reclaimed: bool, obeyed: bool = True) -> tuple[Fact
         message = f"{by}; what manages the Job has not suspended it yet"
         return waiting, Fact(type=ConditionType.SUSPENDED, status=FALSE, reason="Terminating", message=message)
     return waiting, Fact(type=ConditionType.SUSPENDED, status=TRUE, reason=reason, message=f"{by}; its GPUs are free")
+
+
+def _not_resumed(left: int, unwritten: str) -> tuple[Fact, ...]:
+    """Of a job that is to run again, and whose Job could not be changed."""
+    status = FALSE if left else TRUE
+    message = f"the job is to run again, but {unwritten}"
+    suspended = Fact(type=ConditionType.SUSPENDED, status=status, reason="JobNotChanged", message=message)
+    return _waiting("JobNotChanged", message), suspended
 
 
 def _not_suspended() -> Fact:
