@@ -110,7 +110,7 @@ async def test_a_review_above_the_limit_is_denied_not_passed(
     settings: ServerSettings, client: aiohttp.ClientSession
 ) -> None:
     """As an HTTP error it would pass where failurePolicy is Ignore: padding would be a way around the rules."""
-    padded = review(new=OBJECT | {"padding": "x" * (8 * 1024 * 1024)})
+    padded = review(new=OBJECT | {"padding": "x" * (4 * 1024 * 1024)})
     async with serving(settings) as server:
         url = f"https://localhost:{server.port}/validate/dljobs"
         async with client.post(url, data=body(padded), headers=JSON) as response:
@@ -122,7 +122,7 @@ async def test_a_review_above_the_limit_is_denied_not_passed(
 
 
 async def test_a_review_of_the_largest_object_passes(settings: ServerSettings, client: aiohttp.ClientSession) -> None:
-    large = OBJECT | {"padding": "x" * (3 * 1024 * 1024)}
+    large = OBJECT | {"padding": "x" * (1536 * 1024)}
     async with serving(settings) as server:
         url = f"https://localhost:{server.port}/validate/dljobs"
         async with client.post(url, data=body(review("UPDATE", new=large, old=large)), headers=JSON) as response:
@@ -273,7 +273,7 @@ async def test_a_stopping_server_finishes_reviews_and_asks_for_new_connections(
 async def test_a_taken_port_is_an_error(settings: ServerSettings) -> None:
     async with serving(settings) as server:
         taken = ServerSettings(address="127.0.0.1", port=server.port, certificate_folder=settings.certificate_folder)
-        with pytest.raises(OSError, match="address already in use"):
+        with pytest.raises(OSError, match="Address already in use"):
             await serving(taken).__aenter__()
 
 

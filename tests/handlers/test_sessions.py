@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from stoker.adapters.kubernetes import DLJOBS, PODS, UnavailableError
+from stoker.controller.store import Key
 from stoker.handlers.admission_review import AdmissionRequest, Operation
-from stoker.handlers.sessions import NOTED_EVERY, WAITING, Sessions
+from stoker.handlers.sessions import NOTED_EVERY, REMEMBERED, WAITING, Recent, Sessions
 from tests.controller.cluster import FakeApi, HeldClock
 from tests.workload.building import dljob_object
 
@@ -171,3 +172,14 @@ async def test_too_many_at_once_are_allowed_and_dropped(world: World) -> None:
     answers = [await world.sessions(replace(EXEC, name=f"pod-{number}")) for number in range(WAITING + 3)]
     assert all(answer.allowed for answer in answers)
     assert world.results == ["dropped"] * 3
+
+
+async def test_names_that_do_not_exist_are_not_remembered_without_end(world: World) -> None:
+    recent = Recent(world.clock)
+    for number in range(REMEMBERED + 1000):
+        assert recent.is_due(Key("team", f"pod-{number}"))
+    assert len(recent) == REMEMBERED
+    assert not recent.is_due(Key("team", f"pod-{REMEMBERED + 999}"))
+    world.clock.time += timedelta(seconds=NOTED_EVERY)
+    assert recent.is_due(Key("team", "pod-later"))
+    assert len(recent) == 1, "what is old is forgotten with the next one"

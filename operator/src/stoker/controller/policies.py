@@ -73,7 +73,9 @@ class Policies:
             policy = resolve(self, namespace, labels)
             if any(one.read is None for one in self._standing.values()):
                 policy = replace(policy, reclaim=replace(policy.reclaim, mode=ReclaimMode.OBSERVE))
-            self._resolved[namespace] = policy
+            if scope is not None:
+                # Of namespaces that exist alone: who asks for others may ask for any number.
+                self._resolved[namespace] = policy
         return policy
 
     def _policy_changed(self, key: Key, obj: Object | None) -> None:

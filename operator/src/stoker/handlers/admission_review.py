@@ -67,7 +67,7 @@ class AdmissionRequest:
     dry_run: bool
 
     @classmethod
-    def read(cls, body: bytes) -> Self:
+    def read(cls, body: bytes | bytearray) -> Self:
         """Read the body of the API server's POST.
 
         Raises NotAReviewError for whatever isn't a complete AdmissionReview v1.
@@ -187,7 +187,7 @@ def _cause(violation: Violation) -> Cause:
     return Cause(reason=reason, field=field_path, message=message)
 
 
-def refuse_unread(start: bytes, message: str) -> bytes | None:
+def refuse_unread(start: bytes | bytearray, message: str) -> bytes | None:
     """Deny a review of which only the `start` was read. None if its uid isn't there: no answer counts without it."""
     uid = _LEADING_UID.search(start)
     if uid is None:

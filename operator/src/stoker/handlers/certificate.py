@@ -3,7 +3,10 @@
 import asyncio
 import logging
 import ssl
+from datetime import datetime
 from pathlib import Path
+
+from cryptography import x509
 
 logger = logging.getLogger(__name__)
 
@@ -17,13 +20,21 @@ class Certificate:
 
     New files are loaded into the context that is in use: open connections keep what they agreed on, new ones get the
     new certificate. Files that don't load leave the context as it was.
+
+    `client_ca`: a file of PEM authorities; where given, the handshake fails for clients without a certificate of theirs.
+    Raises OSError if it can't be read, ssl.SSLError among them.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, client_ca: Path | None = None) -> None:
         self._folder = folder
         self._loaded: tuple[object, ...] | None = None
         self._refused: tuple[object, ...] | None = None
         self.context = _server_context()
+        if client_ca is not None:
+            self.context.verify_mode = ssl.CERT_REQUIRED
+            self.context.load_verify_locations(client_ca)
+        self.expires: datetime | None = None
+        """When the certificate in use ends."""
         self.problem: str | None = f"{folder / CERTIFICATE_FILE} is not loaded yet"
         """Why there is no certificate to serve with, or None once there was one."""
 
@@ -40,6 +51,7 @@ class Certificate:
             # A pair that doesn't match would leave the running context without a key: try it on another one first.
             _server_context().load_cert_chain(certificate, key)
             self.context.load_cert_chain(certificate, key)
+            self.expires = x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
         except (OSError, ValueError) as error:
             self._complain(f"{certificate}, {key}: {_reason(error)}")
             if isinstance(error, ssl.SSLError):

@@ -11,21 +11,28 @@ on SIGTERM. That is what it is used for. Its dispatcher, the function it hands t
 
 So the paths are ours, each with one reviewer. What cannot be read as an AdmissionReview is an HTTP error with a plain
 sentence.
+
+What it holds in memory is bounded, whoever connects: connections (handlers/listener.py), the size of a body, the bodies
+of more than `small_body` that are read and reviewed at a time, and the reviews at work. What is over a bound gets HTTP
+503 with Retry-After: the API server's client waits that long and asks again, as long as the webhook's timeoutSeconds
+lasts; then failurePolicy decides.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import kopf
 from aiohttp import web
 
 from stoker.handlers.admission_review import AdmissionRequest, Answer, NotAReviewError, refuse_unread
 from stoker.handlers.certificate import Certificate
+from stoker.handlers.listener import Limits, Listener
 
 logger = logging.getLogger(__name__)
 
@@ -51,12 +58,38 @@ class ServerSettings:
     port: int = 9443
     certificate_folder: Path
     certificate_interval: float = 2.0
-    max_body: int = 8 * 1024 * 1024
-    """The API server takes 3 MiB of object, which a review may hold beside the stored one of 1.5 MiB."""
-    read_timeout: float = 10.0
+    client_ca: Path | None = None
+    """PEM authorities. Where given, only clients with a certificate of theirs are answered."""
+    client_names: frozenset[str] = frozenset()
+    """The common names that a client's certificate may have; any where empty."""
+    limits: Limits = field(default_factory=Limits)
+    max_body: int = 4 * 1024 * 1024
+    """etcd takes 1.5 MiB an object, which a review holds twice (object and oldObject): 3 MiB, the rest is room for what
+    the API server adds. Larger objects can't be stored in any case.
+    """
+    small_body: int = 256 * 1024
+    """Bodies up to this size are read as they come: at most one a connection."""
+    large_bodies: int = 8
+    """Larger bodies that are read and reviewed at a time."""
+    max_reviews: int = 64
+    """Reviews at work at a time, those that wait for their turn to compute included."""
+    read_timeout: float = 3.0
+    """For a whole body. The API server has it in memory and sends it at once."""
+    room_timeout: float = 1.0
+    """How long a large body waits for others to be done with."""
     drain_delay: float = 5.0
     """How long a stopping server keeps answering, until the Service sends it nothing any more."""
     shutdown_timeout: float = 10.0
+
+
+KEPT_OF_TOO_LARGE = 4096
+"""Bytes; the review's uid stands within the first few hundred."""
+RETRY_AFTER = 1
+"""Seconds after which the API server asks again, if its timeout for the webhook allows."""
+
+
+class _BusyError(Exception):
+    """There is no room for the request now."""
 
 
 class AdmissionServer:
@@ -68,20 +101,39 @@ class AdmissionServer:
 
     def __init__(self, settings: ServerSettings, routes: Sequence[Route]) -> None:
         self._settings = settings
-        self._certificate = Certificate(settings.certificate_folder)
+        self._certificate = Certificate(settings.certificate_folder, client_ca=settings.client_ca)
         self._draining = False
-        self._runner: web.AppRunner | None = None
+        self._listening = False
         self._follower: asyncio.Task[None] | None = None
+        self._large = asyncio.Semaphore(settings.large_bodies)
+        self._reviews = 0
         self._paths = ", ".join(f"POST {route.path}" for route in routes)
-        self._app = web.Application(middlewares=[self._frame])
+        app = web.Application(middlewares=[self._frame])
         for route in routes:
-            self._app.router.add_post(route.path, self._handler(route))
+            app.router.add_post(route.path, self._handler(route))
+        self._listener = Listener(
+            app,
+            address=settings.address,
+            port=settings.port,
+            limits=settings.limits,
+            context=self._certificate.context,
+            shutdown_timeout=settings.shutdown_timeout,
+        )
 
     @property
     def port(self) -> int:
         """The port that is listened on, also where the settings said 0."""
-        assert self._runner is not None, "the server is not started"
-        return int(self._runner.addresses[0][1])
+        return self._listener.port
+
+    @property
+    def certificate(self) -> Certificate:
+        """What it serves with."""
+        return self._certificate
+
+    @property
+    def connections(self) -> int:
+        """How many are open now."""
+        return self._listener.connections
 
     def not_ready(self) -> str | None:
         """Why no review should be sent here now, or None."""
@@ -89,38 +141,19 @@ class AdmissionServer:
             return "stopping"
         if self._certificate.problem is not None:
             return self._certificate.problem
-        return None if self._runner is not None else "not listening yet"
+        return None if self._listening else "not listening yet"
 
     async def __aenter__(self) -> Self:
         await self._certificate.available(self._settings.certificate_interval)
-        runner = web.AppRunner(
-            self._app,
-            access_log=None,
-            handle_signals=False,
-            shutdown_timeout=self._settings.shutdown_timeout,
-            lingering_time=1.0,
-            # Longer than the API server keeps an idle connection (90 s): who closes first must not be us, or a review
-            # that is just being sent is lost.
-            keepalive_timeout=600.0,
-        )
-        await runner.setup()
-        try:
-            site = web.TCPSite(
-                runner, self._settings.address, self._settings.port, ssl_context=self._certificate.context, backlog=1024
-            )
-            await site.start()
-        except BaseException:
-            await runner.cleanup()
-            raise
-        self._runner = runner
+        await self._listener.__aenter__()
+        self._listening = True
         self._follower = asyncio.create_task(
             self._certificate.follow(self._settings.certificate_interval), name="certificate follower"
         )
         logger.info("Answering reviews at https://%s:%d: %s.", self._settings.address, self.port, self._paths)
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        assert self._runner is not None
+    async def __aexit__(self, *error: object) -> None:
         assert self._follower is not None
         self._draining = True
         logger.info("Stopping: no new connections are wanted; still answering for %g s.", self._settings.drain_delay)
@@ -128,13 +161,22 @@ class AdmissionServer:
             await asyncio.sleep(self._settings.drain_delay)
         finally:
             self._follower.cancel()
-            await self._runner.cleanup()
+            await self._listener.__aexit__(*error)
 
     async def __call__(self, dispatch: kopf.WebhookFn) -> AsyncIterator[kopf.WebhookClientConfig]:
         """The protocol of kopf. What is yielded goes nowhere: the chart ships the webhook's configuration."""
         del dispatch
         yield kopf.WebhookClientConfig()
         await asyncio.Event().wait()
+
+    def _stranger(self, request: web.Request) -> str | None:
+        """Why this client is not answered, or None. That its certificate is valid was checked in the handshake."""
+        if self._settings.client_ca is None or not self._settings.client_names:
+            return None
+        name = _common_name(request.get_extra_info("peercert") or {})
+        if name in self._settings.client_names:
+            return None
+        return f"the client's certificate is that of {name!r}, who may not ask for reviews"
 
     def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
@@ -143,19 +185,31 @@ class AdmissionServer:
                     HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
                     f"Content-Type: must be application/json, not {request.content_type!r}",
                 )
-            try:
-                async with asyncio.timeout(self._settings.read_timeout):
-                    body, is_whole = await self._read(request)
-            except TimeoutError:
-                return _refused(
-                    HTTPStatus.REQUEST_TIMEOUT, f"the body did not arrive within {self._settings.read_timeout:g} s"
-                )
-            if not is_whole:
-                return self._too_large(body)
+            if request.content_length is None:
+                return _refused(HTTPStatus.LENGTH_REQUIRED, "Content-Length: is required, as the API server sends it")
+            async with AsyncExitStack() as held:
+                await self._room(request.content_length, held)
+                return await self._review(route, request)
+
+        return handle
+
+    async def _review(self, route: Route, request: web.Request) -> web.Response:
+        try:
+            async with asyncio.timeout(self._settings.read_timeout):
+                body, is_whole = await self._read(request)
+        except TimeoutError:
+            return _refused(
+                HTTPStatus.REQUEST_TIMEOUT, f"the body did not arrive within {self._settings.read_timeout:g} s"
+            )
+        if not is_whole:
+            return self._too_large(body)
+        self._listener.answering(request)
+        with self._at_work():
             try:
                 review = AdmissionRequest.read(body)
             except NotAReviewError as error:
                 return _refused(HTTPStatus.BAD_REQUEST, str(error))
+            del body
             if (review.group, review.resource) != (route.group, route.resource):
                 return _refused(
                     HTTPStatus.BAD_REQUEST,
@@ -164,22 +218,43 @@ class AdmissionServer:
             answer = await route.reviewer(review)
             return web.Response(body=answer.write(review), content_type="application/json")
 
-        return handle
+    async def _room(self, length: int, held: AsyncExitStack) -> None:
+        """Room for a body of that many bytes, until `held` is left. Raises _BusyError."""
+        if length <= self._settings.small_body:
+            return
+        try:
+            async with asyncio.timeout(self._settings.room_timeout):
+                await self._large.acquire()
+        except TimeoutError:
+            raise _BusyError(f"{self._settings.large_bodies} large objects are being reviewed already") from None
+        held.callback(self._large.release)
 
-    async def _read(self, request: web.Request) -> tuple[bytes, bool]:
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """A review that is at work inside. Raises _BusyError."""
+        if self._reviews >= self._settings.max_reviews:
+            raise _BusyError(f"{self._reviews} reviews are at work already")
+        self._reviews += 1
+        try:
+            yield
+        finally:
+            self._reviews -= 1
+
+    async def _read(self, request: web.Request) -> tuple[bytearray, bool]:
         """The body, and whether that is all of it.
 
-        What exceeds the limit is read and thrown away: a client that still sends does not listen.
+        What exceeds the limit is read and thrown away: a client that still sends does not listen. Of a body that is
+        announced as too large the start is kept, which says what to answer.
         """
+        assert request.content_length is not None
+        is_whole = request.content_length <= self._settings.max_body
+        kept = self._settings.max_body if is_whole else KEPT_OF_TOO_LARGE
         body = bytearray()
-        is_whole = True
         async for chunk in request.content.iter_any():
-            if is_whole:
-                body += chunk
-                is_whole = len(body) <= self._settings.max_body
-        return bytes(body), is_whole
+            body += chunk[: kept - len(body)]
+        return body, is_whole
 
-    def _too_large(self, start: bytes) -> web.Response:
+    def _too_large(self, start: bytearray) -> web.Response:
         """Denied, if the review's uid can be found: as an HTTP error it would pass where failurePolicy is Ignore."""
         message = (
             f"the object is too large to be reviewed: the AdmissionReview has more than {self._settings.max_body} bytes"
@@ -197,6 +272,8 @@ class AdmissionServer:
         """For every request: errors in our words, no traceback to the client, no reuse of connections at the end."""
         response: web.StreamResponse
         try:
+            if (stranger := self._stranger(request)) is not None:
+                raise web.HTTPForbidden(reason=stranger)
             response = await handler(request)
         except web.HTTPNotFound:
             response = _refused(
@@ -209,8 +286,15 @@ class AdmissionServer:
             response.headers["Allow"] = "POST"
         except web.HTTPException as error:
             response = _refused(HTTPStatus(error.status), error.reason)
-        except ConnectionResetError:
-            raise
+        except _BusyError as error:
+            response = _refused(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}: ask again later")
+            response.headers["Retry-After"] = str(RETRY_AFTER)
+            if not request.content.at_eof():
+                response.force_close()
+        except ConnectionError:
+            # Nobody is there any more to be told of it.
+            response = web.Response(status=HTTPStatus.BAD_REQUEST)
+            response.force_close()
         except Exception:
             logger.exception("A review at %s failed.", request.path)
             response = _refused(
@@ -219,6 +303,12 @@ class AdmissionServer:
         if self._draining:
             response.force_close()
         return response
+
+
+def _common_name(certificate: Mapping[str, Any]) -> str:
+    """Of a peer's certificate as the ssl module gives it."""
+    names = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
+    return names[-1] if names else ""
 
 
 def _refused(status: HTTPStatus, message: str) -> web.Response:

@@ -25,6 +25,8 @@ NOTED_EVERY = 60.0
 """Seconds in which a job's sessions are noted once: a tool that runs a command each second is one session."""
 WAITING = 500
 """Sessions whose job is still to be found; more are passed over."""
+REMEMBERED = 10_000
+"""Pods, and as many jobs, whose latest session is remembered: names in reviews need not exist."""
 AT_ONCE = 8
 RETRY_AFTER = (1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds between attempts to note a session."""
@@ -47,16 +49,16 @@ class Sessions:
         self._clock = clock
         self._told = told
         self._opened: asyncio.Queue[Opened] = asyncio.Queue(WAITING)
-        self._seen: dict[Key, float] = {}
-        """Of pods: when a session was taken up last, by the steady clock; and the same of jobs."""
-        self._noted: dict[Key, float] = {}
+        self._seen = Recent(clock)
+        """Pods whose session was taken up, and jobs whose session was noted."""
+        self._noted = Recent(clock)
 
     async def __call__(self, request: AdmissionRequest) -> Answer:
         """Allow it."""
         opens = request.operation is Operation.CONNECT and request.subresource in OPENINGS
         if opens and not request.dry_run and request.namespace and request.name:
             pod = Key(request.namespace, request.name)
-            if self._is_due(self._seen, pod):
+            if self._seen.is_due(pod):
                 self._take(Opened(pod=pod, at=self._clock.now()))
         return ALLOWED
 
@@ -68,7 +70,7 @@ class Sessions:
             try:
                 await self._note(api, opened, retry_after)
             except ApiError as error:
-                self._seen.pop(opened.pod, None)
+                self._seen.forget(opened.pod)
                 self._told("failed")
                 logger.warning("A session in pod %s is not noted: %s", opened.pod, error)
             except Exception:
@@ -88,7 +90,7 @@ class Sessions:
         try:
             self._opened.put_nowait(opened)
         except asyncio.QueueFull:
-            self._seen.pop(opened.pod, None)
+            self._seen.forget(opened.pod)
             self._told("dropped")
             logger.warning("A session in pod %s is not noted: too many at once", opened.pod)
 
@@ -104,27 +106,44 @@ class Sessions:
     async def _note_once(self, api: KubernetesApi, opened: Opened) -> None:
         try:
             job = _job_of(await api.get(PODS, opened.pod.namespace, opened.pod.name))
-            if job is None or not self._is_due(self._noted, job):
+            if job is None or not self._noted.is_due(job):
                 return
             body = {"status": {"lastSession": rfc3339(opened.at)}}
             try:
                 await api.patch(DLJOBS, job.namespace, job.name, body, subresource="status")
             except ApiError:
-                self._noted.pop(job, None)
+                self._noted.forget(job)
                 raise
         except NotFoundError:
             return
         self._told("noted")
 
-    def _is_due(self, last: dict[Key, float], key: Key) -> bool:
+
+class Recent:
+    """Keys that were taken up lately, at most REMEMBERED of them: the oldest first, as time goes on."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._at: dict[Key, float] = {}
+        """By the steady clock."""
+
+    def is_due(self, key: Key) -> bool:
         """Whether nothing was taken up under this key lately; it counts as taken up from now on."""
         now = self._clock.monotonic()
-        if key in last and now - last[key] < NOTED_EVERY:
+        if (at := self._at.get(key)) is not None and now - at < NOTED_EVERY:
             return False
-        for old in [known for known, at in last.items() if now - at >= NOTED_EVERY]:
-            del last[old]
-        last[key] = now
+        self._at.pop(key, None)
+        while self._at and (now - next(iter(self._at.values())) >= NOTED_EVERY or len(self._at) >= REMEMBERED):
+            del self._at[next(iter(self._at))]
+        self._at[key] = now
         return True
+
+    def forget(self, key: Key) -> None:
+        """What was taken up came to nothing."""
+        self._at.pop(key, None)
+
+    def __len__(self) -> int:
+        return len(self._at)
 
 
 def _job_of(pod: Object) -> Key | None:
