@@ -30,8 +30,7 @@ from tests.handlers.malformed_reviews import review
 SOMEBODY = ("127.0.0.2", 0)
 CHUNK = b"x" * 65_536
 HEAD = (
-    b"POST /validate/dljobs HTTP/1.1\r\nHost: localhost\r\n"
-    b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    b"POST /validate/dljobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 )
 PATIENCE = 3.0
 PAUSE = 0.25
@@ -66,9 +65,9 @@ async def flood(port: int, kind: str, size: int, context: ssl.SSLContext) -> Non
     while True:
         with suppress(OSError, ssl.SSLError, TimeoutError):
             if kind == "handshake":
-                _, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=SOMEBODY)
+                reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=SOMEBODY)
             else:
-                _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, local_addr=SOMEBODY)
+                reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, local_addr=SOMEBODY)
             try:
                 if kind == "body":
                     writer.write(HEAD % (size + 1))
@@ -77,8 +76,8 @@ async def flood(port: int, kind: str, size: int, context: ssl.SSLContext) -> Non
                         await writer.drain()
                 elif kind == "headers":
                     writer.write(HEAD[:60])
-                while not writer.is_closing():
-                    await asyncio.sleep(0.05)
+                while await reader.read(4096):
+                    pass
             finally:
                 writer.transport.abort()
         await asyncio.sleep(0.05)
@@ -147,9 +146,7 @@ def main() -> None:
         url, context = f"https://localhost:{port}/validate/dljobs", authority.client_context()
         asyncio.run(measure(url, context, server.pid, 1.0))
         before = resident(server.pid)
-        attacker = spawn.Process(
-            target=attack, args=(port, chosen.kind, chosen.size, chosen.connections), daemon=True
-        )
+        attacker = spawn.Process(target=attack, args=(port, chosen.kind, chosen.size, chosen.connections), daemon=True)
         attacker.start()
         most, took = asyncio.run(measure(url, context, server.pid, chosen.seconds))
         attacker.terminate()

@@ -81,7 +81,7 @@ class Operator:
             f"--port={self._port}",
             f"--certificate-folder={self._certificates}",
             f"--scrape-interval={scrape_interval}",
-            *(["--note-sessions"] if self._notes_sessions else []),
+            *(["--note-sessions", "--trust-network"] if self._notes_sessions else []),
         )
 
     def start_controller(

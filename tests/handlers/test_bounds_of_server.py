@@ -24,8 +24,7 @@ from tests.handlers.malformed_reviews import OBJECT, review
 
 JSON = {"Content-Type": "application/json"}
 HEAD = (
-    b"POST /validate/dljobs HTTP/1.1\r\nHost: localhost\r\n"
-    b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    b"POST /validate/dljobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 )
 SOMEBODY = ("127.0.0.2", 0)
 """An address of its own for who is not the API server."""
@@ -54,13 +53,13 @@ class Connections:
 
     def __init__(self, authority: Authority) -> None:
         self._context = authority.client_context()
-        self.open: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self.open: list[asyncio.StreamWriter] = []
 
     async def __aenter__(self) -> "Connections":
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for _, writer in self.open:
+        for writer in self.open:
             writer.transport.abort()
 
     async def begin(self, port: int, sent: bytes, *, source: tuple[str, int] | None = None) -> asyncio.StreamReader:
@@ -68,7 +67,7 @@ class Connections:
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", port, ssl=self._context, server_hostname="localhost", local_addr=source
         )
-        self.open.append((reader, writer))
+        self.open.append(writer)
         writer.write(sent)
         return reader
 
@@ -96,7 +95,7 @@ async def test_a_second_request_on_a_connection_has_to_come_in_time_as_well(
         reader = await somebody.begin(server.port, HEAD % len(content) + content)
         assert b"200 OK" in await reader.readline()
         await reader.readuntil(b"}}")
-        somebody.open[0][1].write(b"POST /validate/dl")
+        somebody.open[0].write(b"POST /validate/dl")
         await until(lambda: server.connections == 0)
 
 
@@ -216,7 +215,7 @@ async def test_headers_without_end_are_refused(settings: ServerSettings, authori
         assert b" 400 " in await asyncio.wait_for(reader.readline(), 10)
 
 
-# ------------------------------------------------------------------------------------------------- clients' certificates
+# ------------------------------------------------------------------------------------------------ clients' certificates
 
 
 class Clients:
@@ -231,11 +230,9 @@ class Clients:
         context = self._server.client_context()
         if name is not None:
             certificate, key = (self._trusted if trusted else self._other).issue_client(name)
-            files = [
-                write_private(self._folder / "client.crt", certificate),
-                write_private(self._folder / "client.key", key),
-            ]
-            context.load_cert_chain(*files)
+            context.load_cert_chain(
+                write_private(self._folder / "client.crt", certificate), write_private(self._folder / "client.key", key)
+            )
         return context
 
     async def status(self, server: AdmissionServer, name: str | None, *, trusted: bool = True) -> int:

@@ -42,7 +42,7 @@ def scenery(start_cluster: StartCluster) -> Iterator[Scenery]:
     cluster.add_nodes(1, product=PRODUCT, prefix="scarce")
     cluster.start_prometheus()
     operator = Operator(cluster)
-    operator.start(scan_interval="1s", minimum_warning_grace="10s")
+    operator.start(scan_interval="1s", minimum_warning_grace="1m")
     namespaces = {
         name: Idling(operator, cluster, cluster.create_namespace(name, {"under": name}))
         for name in ("bounded", "braked", "pressed")

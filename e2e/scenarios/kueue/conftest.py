@@ -18,7 +18,7 @@ def operator(start_cluster: StartCluster) -> Iterator[Operator]:
     operator = Operator(cluster)
     operator.install()
     operator.start_admission()
-    operator.start_controller(scan_interval="1s", minimum_warning_grace="10s")
+    operator.start_controller(scan_interval="1s", minimum_warning_grace="1m")
     yield operator
     cluster.stop()
 

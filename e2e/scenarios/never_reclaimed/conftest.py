@@ -15,7 +15,7 @@ def cast(start_cluster: StartCluster) -> Iterator[Cast]:
     cluster.add_nodes(1, prefix="alone", labels={"e2e.stoker.dev/alone": "yes"})
     cluster.start_prometheus()
     operator = Operator(cluster, values=SESSIONS)
-    operator.start(scan_interval="1s", minimum_warning_grace="10s")
+    operator.start(scan_interval="1s", minimum_warning_grace="1m")
     cast = Cast(operator)
     cast.enter()
     cast.judge()

@@ -48,7 +48,7 @@ def test_owner_and_team_are_told_once_each_though_the_controller_is_killed_and_t
             f"json://127.0.0.1:{webhook.port}/{SECRET}/room\n"
         )
         environment = {"STOKER_NOTIFICATION_FOLDER": str(folder)}
-        operator.start(scan_interval="1s", minimum_warning_grace="10s", environment=environment)
+        operator.start(scan_interval="1s", minimum_warning_grace="1m", environment=environment)
         refuse_a_template_that_is_none(operator)
         idling = Idling(operator, cluster, cluster.create_namespace("telling"))
         idling.start("idle", labels={"stoker.dev/owner": "ada"})

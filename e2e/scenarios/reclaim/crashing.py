@@ -21,7 +21,7 @@ DUE = (60, 60, *range(66, 94, 2))
 """The warning graces, in seconds, of the jobs whose controller is killed ten times. Two are over before; the others end
 when a controller leads that has not warned them itself, which waits for half as long again.
 """
-SETTINGS: Mapping[str, Any] = {"scan_interval": "1s", "minimum_warning_grace": "10s"}
+SETTINGS: Mapping[str, Any] = {"scan_interval": "1s", "minimum_warning_grace": "1m"}
 LABEL = "e2e.stoker.dev/due"
 FORGED = ("intended", "done", "woken")
 """Jobs that are found as a crash between the intent and the deed may leave them."""

@@ -382,7 +382,7 @@ class Play:
     def _settings(self) -> dict[str, Any]:
         return {
             "prometheus_url": self.cluster.start_prometheus_proxy(),
-            "minimum_warning_grace": "10s",
+            "minimum_warning_grace": "1m",
             "environment": self.clock.environment(),
         }
 

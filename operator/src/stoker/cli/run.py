@@ -107,6 +107,7 @@ def controller(
 
     if scan_interval <= timedelta(0):
         raise click.BadParameter("must be longer than 0s", param_hint="--scan-interval")
+    _refuse_short_grace(minimum_warning_grace)
     settings = ControllerSettings(
         namespace=namespace,
         prometheus=access,
@@ -122,6 +123,18 @@ def controller(
         run_controller(settings)
     except (CredentialsError, SilentWatchError, OSError) as error:
         raise click.ClickException(str(error)) from error
+
+
+LEAST_WARNING_GRACE = timedelta(minutes=1)
+"""The shortest warningGrace that a policy may have: a lower floor would be none."""
+
+
+def _refuse_short_grace(grace: timedelta) -> None:
+    if grace < LEAST_WARNING_GRACE:
+        raise click.BadParameter(
+            f"{grace.total_seconds():g}s is less than 1m, the shortest warningGrace that a policy may have",
+            param_hint="--minimum-warning-grace",
+        )
 
 
 @run.command()
@@ -155,10 +168,28 @@ def controller(
     help="The controller's setting of that name, for policies to be warned by.",
 )
 @click.option(
+    "--client-ca-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="PEM authorities: only clients with a certificate of theirs, such as the API server, are answered.",
+)
+@click.option(
+    "--client-name",
+    "client_names",
+    multiple=True,
+    help="Common name of a client's certificate; with it, others of the same authority are refused. May be repeated.",
+)
+@click.option(
     "--note-sessions/--no-note-sessions",
     default=False,
     show_default=True,
-    help="Whether to take reviews of exec, attach and port-forward, and to write into a job's status when one began.",
+    help="Whether to take reviews of exec, attach and port-forward, and to write into a job's status when one began."
+    " Needs --client-ca-file or --trust-network.",
+)
+@click.option(
+    "--trust-network/--no-trust-network",
+    default=False,
+    show_default=True,
+    help="Whether only the API server can reach the port anyway: sessions are then noted without --client-ca-file.",
 )
 def admission(
     address: str,
@@ -167,7 +198,10 @@ def admission(
     health_port: int,
     scrape_interval: timedelta,
     minimum_warning_grace: timedelta,
+    client_ca_file: Path | None,
+    client_names: tuple[str, ...],
     note_sessions: bool,
+    trust_network: bool,
 ) -> None:
     """Answer the API server's reviews of DLJobs and UtilizationPolicies."""
     from stoker.adapters.kubernetes import CredentialsError
@@ -175,8 +209,22 @@ def admission(
     from stoker.handlers.admission import AdmissionSettings, ServerSettings
     from stoker.handlers.admission import run as run_admission
 
+    if note_sessions and client_ca_file is None and not trust_network:
+        raise click.UsageError(
+            "--note-sessions needs --client-ca-file: otherwise whoever reaches the port can hold any job as if somebody"
+            " worked in it. Where the network lets nobody but the API server reach it, say --trust-network."
+        )
+    if client_names and client_ca_file is None:
+        raise click.UsageError("--client-name needs --client-ca-file")
+    _refuse_short_grace(minimum_warning_grace)
     settings = AdmissionSettings(
-        server=ServerSettings(address=address, port=port, certificate_folder=certificate_folder),
+        server=ServerSettings(
+            address=address,
+            port=port,
+            certificate_folder=certificate_folder,
+            client_ca=client_ca_file,
+            client_names=frozenset(client_names),
+        ),
         surroundings=Surroundings(scrape_interval=scrape_interval, minimum_warning_grace=minimum_warning_grace),
         notes_sessions=note_sessions,
         health_port=health_port,

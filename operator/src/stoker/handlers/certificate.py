@@ -21,8 +21,8 @@ class Certificate:
     New files are loaded into the context that is in use: open connections keep what they agreed on, new ones get the
     new certificate. Files that don't load leave the context as it was.
 
-    `client_ca`: a file of PEM authorities; where given, the handshake fails for clients without a certificate of theirs.
-    Raises OSError if it can't be read, ssl.SSLError among them.
+    `client_ca`: a file of PEM authorities; where given, the handshake fails for clients without a certificate of
+    theirs. Raises OSError if it can't be read, ssl.SSLError among them.
     """
 
     def __init__(self, folder: Path, *, client_ca: Path | None = None) -> None:

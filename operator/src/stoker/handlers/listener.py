@@ -2,8 +2,8 @@
 
 aiohttp and asyncio bound neither the number of connections nor the time in which a request's headers arrive, and a TLS
 connection costs some 300 KB before its first byte is read. So connections are accepted here, each with a place in a
-table of fixed size. When the table is full, a connection of the address that holds the most places is closed for the new
-one, so whoever opens many loses their own. Those without a request are closed first, those whose request is being
+table of fixed size. When the table is full, a connection of the address that holds the most places is closed for the
+new one, so whoever opens many loses their own. Those without a request are closed first, those whose request is being
 answered never.
 """
 

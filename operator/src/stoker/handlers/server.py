@@ -272,9 +272,8 @@ class AdmissionServer:
         """For every request: errors in our words, no traceback to the client, no reuse of connections at the end."""
         response: web.StreamResponse
         try:
-            if (stranger := self._stranger(request)) is not None:
-                raise web.HTTPForbidden(reason=stranger)
-            response = await handler(request)
+            stranger = self._stranger(request)
+            response = await handler(request) if stranger is None else _refused(HTTPStatus.FORBIDDEN, stranger)
         except web.HTTPNotFound:
             response = _refused(
                 HTTPStatus.NOT_FOUND, f"there is nothing at {request.path!r}; this server answers {self._paths}"
