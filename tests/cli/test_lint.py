@@ -266,6 +266,40 @@ def test_what_breaks_the_schema_is_an_error_at_its_field(
     assert (found["severity"], found["confidence"]) == ("Error", "Certain")
 
 
+@pytest.mark.parametrize(
+    "given,path,line",
+    [
+        (
+            RIGHT + "  podTemplate:\n    spec:\n      tolerationz: []\n",
+            "spec.podTemplate.spec.tolerationz: unknown field: did you mean tolerations?",
+            15,
+        ),
+        (
+            WORK.replace("        image:", "        volumeMount: []\n        image:"),
+            "spec.template.spec.containers[0].volumeMount: unknown field: did you mean volumeMounts?",
+            10,
+        ),
+        (
+            PYTORCH_JOB.replace("          containers:", "          tolerationz: []\n          containers:"),
+            "spec.pytorchReplicaSpecs.Master.template.spec.tolerationz: unknown field: did you mean tolerations?",
+            10,
+        ),
+    ],
+    ids=["DLJob", "Job", "PyTorchJob"],
+)
+def test_a_typo_in_a_pod_template_is_an_error_at_its_line(given: str, path: str, line: int) -> None:
+    (file,) = as_json(given=given)["files"]
+    found = [one for one in file["findings"] if one["rule"] == "schema"]
+    assert (found[0]["detail"], found[0]["location"]["line"]) == (path, line)
+
+
+def test_a_manifest_that_is_too_large_is_told_so() -> None:
+    given = RIGHT + f"  env: [{', '.join('{name: A, value: ' + 'x' * 100_000 + '}' for _ in range(3))}]\n"
+    (file,) = as_json(given=given)["files"]
+    (found,) = [one for one in file["findings"] if one["rule"] == "schema"]
+    assert "of them in env; at most 262144 are allowed" in found["detail"]
+
+
 def test_an_unknown_field_does_not_hide_the_other_findings() -> None:
     document = as_json(given=WRONG.replace("gpusPerNode: 8", "gpusPerNode: 8\n  gpuCount: 8"))
     assert {finding["rule"] for finding in document["files"][0]["findings"]} == {"schema", "launcher-too-few"}

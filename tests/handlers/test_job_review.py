@@ -273,3 +273,26 @@ async def test_what_is_denied_stays_denied_when_another_rule_fails(
 ) -> None:
     verdicts(lambda _: Verdict(denied=(finding("any"),), unfinished=("broken",), failures=(("broken", ValueError()),)))
     assert not (await reviewer(request())).allowed
+
+
+LARGE = {**OBJECT, "spec": {**OBJECT["spec"], "args": ["x" * 130_000] * 3}}
+
+
+async def test_a_job_that_is_too_large_is_refused_before_anything_reads_it(
+    reviewer: JobReviewer, verdicts: Callable[[Judge], None]
+) -> None:
+    verdicts(lambda _: pytest.fail("it was read"))
+    answer = await reviewer(request(new=LARGE))
+    assert not answer.allowed
+    assert [cause.field for cause in answer.causes] == ["spec"]
+    assert "390" in answer.message
+    assert "at most 262144 are allowed" in answer.message
+
+
+async def test_a_stored_job_that_is_too_large_can_still_be_labelled_and_suspended(
+    reviewer: JobReviewer, verdicts: Callable[[Judge], None]
+) -> None:
+    verdicts(lambda _: Verdict())
+    changed = {**LARGE, "spec": {**LARGE["spec"], "suspend": True}}
+    assert (await reviewer(request(Operation.UPDATE, new=changed, old=LARGE))).message != "spec"
+    assert "at most 262144" not in (await reviewer(request(Operation.UPDATE, new=changed, old=LARGE))).message

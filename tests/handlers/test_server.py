@@ -121,6 +121,21 @@ async def test_a_review_above_the_limit_is_denied_not_passed(
     assert answer["status"]["message"].startswith("the object is too large to be reviewed")
 
 
+@pytest.mark.parametrize("levels", [1_100, 100_000])
+async def test_a_review_too_deep_to_be_parsed_is_denied_not_passed(
+    settings: ServerSettings, client: aiohttp.ClientSession, levels: int
+) -> None:
+    nested = b'{"a":' * levels + b"1" + b"}" * levels
+    deep = orjson.dumps(review(new=OBJECT | {"x": "DEEP"})).replace(b'"DEEP"', nested)
+    async with serving(settings) as server:
+        url = f"https://localhost:{server.port}/validate/dljobs"
+        async with client.post(url, data=io.BytesIO(deep), headers=JSON) as response:
+            assert response.status == 200
+            answer = (await response.json())["response"]
+    assert (answer["allowed"], answer["status"]["code"], answer["status"]["reason"]) == (False, 400, "BadRequest")
+    assert answer["status"]["message"] == "the object is nested too deep to be reviewed: at most 64 levels are allowed"
+
+
 async def test_a_review_of_the_largest_object_passes(settings: ServerSettings, client: aiohttp.ClientSession) -> None:
     large = OBJECT | {"padding": "x" * (1536 * 1024)}
     async with serving(settings) as server:

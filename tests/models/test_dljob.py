@@ -112,7 +112,7 @@ def test_what_is_the_operators_is_refused_in_a_pod_template_by_its_path(template
         {"spec": {"containers": [{"name": "side", "image": "x", "command": ["y"]}]}},
         {"spec": {"containers": [{"name": "trainer", "resources": {"limits": {"rdma/hca": 1}}}]}},
         {"spec": {"containers": [{"name": "trainer", "env": [{"name": "PETS", "value": "1"}]}]}},
-        {"spec": {"containers": "no list"}, "metadata": {"labels": None}},
+        {"spec": {"containers": [{"name": "trainer", "volumeMounts": [{"mountPath": "/dev/shm", "readOnly": True}]}]}},
     ],
 )
 def test_everything_else_in_a_pod_template_is_kept_as_it_is(template: dict[str, Any]) -> None:

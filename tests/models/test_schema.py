@@ -136,7 +136,9 @@ def test_only_the_name_is_ruled_at_the_root_of_a_job() -> None:
 
 def test_every_field_of_the_spec_but_the_mutable_ones_has_a_transition_rule() -> None:
     spec = root("dljobs")["properties"]["spec"]
-    ruled = {rule["fieldPath"] for rule in spec[VALIDATIONS] if "oldSelf" in rule["rule"]}
+    ruled = {
+        rule["fieldPath"] for rule in spec[VALIDATIONS] if "oldSelf." in rule["rule"] and "optionalOldSelf" not in rule
+    }
     mutable = {"suspend", "reclaim", "activeDeadlineSeconds", "ttlSecondsAfterFinished"}
     assert ruled == {f".{name}" for name in spec["properties"] if name not in mutable}
 
@@ -238,7 +240,7 @@ def test_violations_name_field_value_and_what_is_allowed() -> None:
         "spec.jobType: 'Trainning': input should be 'Training', 'Evaluation', 'Interactive' or 'Serving'",
         "spec.env[1].name: required",
         "spec.resources.limits.memory: '8X': must be a quantity such as 8, 500m or 64Gi",
-        "spec.gpuPerNode: unknown field",
+        "spec.gpuPerNode: unknown field: did you mean gpusPerNode?",
         "spec.command: 'train.py': must be a list",
         "spec.sources: must be an object",
         "spec.script: 7: must be a text, in quotes where it looks like a number",

@@ -322,7 +322,7 @@ def test_the_training_operator_reads_roles_in_any_case() -> None:
             "spec.containers[0].resources.limits[nvidia.com/gpu]",
             "'{{ gpus }}': must be a quantity such as 8, 500m or 64Gi",
         ),
-        ({"containers": [container(), 3]}, "spec.containers[1]", "3: must be a mapping"),
+        ({"containers": [container(), 3]}, "spec.containers[1]", "3: must be an object"),
         ({"hostIPC": "yes", "containers": [container()]}, "spec.hostIPC", "'yes': must be true or false"),
     ],
 )

@@ -157,7 +157,7 @@ def test_the_pod_template_is_laid_over_ours() -> None:
             "tolerations": [{"key": "spot", "operator": "Exists"}],
             "volumes": [
                 {"name": "data", "persistentVolumeClaim": {"claimName": "c"}},
-                {"name": "shm", "emptyDir": None},
+                {"name": "shm", "emptyDir": {"sizeLimit": "64Gi"}},
             ],
             "containers": [
                 {"name": "trainer", "volumeMounts": [{"name": "data", "mountPath": "/data"}]},
@@ -172,7 +172,7 @@ def test_the_pod_template_is_laid_over_ours() -> None:
     assert spec["terminationGracePeriodSeconds"] == 600
     assert [toleration["key"] for toleration in spec["tolerations"]] == ["nvidia.com/gpu", "spot"]
     assert [volume["name"] for volume in spec["volumes"]] == ["shm", "data"]
-    assert spec["volumes"][0] == {"name": "shm"}
+    assert spec["volumes"][0] == {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "64Gi"}}
     assert [container["name"] for container in spec["containers"]] == ["trainer", "logger"]
     mounts = [mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]]
     assert mounts == ["/dev/shm", "/data"]

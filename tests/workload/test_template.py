@@ -10,7 +10,6 @@ from stoker.workload.template import merge
     [
         ({"a": 1}, {}, {"a": 1}),
         ({"a": 1}, {"a": 2, "b": 3}, {"a": 2, "b": 3}),
-        ({"a": 1, "b": 2}, {"a": None}, {"b": 2}),
         ({"m": {"x": 1, "y": 2}}, {"m": {"y": 3}}, {"m": {"x": 1, "y": 3}}),
         ({"args": ["a"]}, {"args": ["b"]}, {"args": ["b"]}),
         ({"args": ["a"]}, {"args": "odd"}, {"args": "odd"}),

@@ -24,6 +24,7 @@ from stoker.models.policy import EffectivePolicy
 from stoker.models.schema import Violation
 from stoker.models.verdict import Verdict
 from stoker.models.vocabulary import Action, Severity, Source
+from stoker.subjects.pod_schema import unknown_violations
 from stoker.subjects.pod_submission import ManifestError, is_readable, submissions
 
 logger = logging.getLogger(__name__)
@@ -81,11 +82,12 @@ class Judge:
                 if any(finding.rule == IMAGE_MISSING for finding in verdict.denied):  # it says more than the schema
                     entries = [entry for entry in entries if entry.field_path != "spec.image"]
             else:
+                entries += [_violation(manifest, one) for one in unknown_violations(manifest.value)]
                 verdict = self._pods(manifest.value, policy, files)
         except ValidationError:
             return report(entries=entries)
         except ManifestError as error:
-            return report(entries=[_violation(manifest, one) for one in error.violations])
+            return report(entries=[*entries, *(_violation(manifest, one) for one in error.violations)])
         for rule, failure in verdict.failures:
             logger.debug("Rule %s failed on %s %s.", rule, manifest.path, name, exc_info=failure)
         return report(

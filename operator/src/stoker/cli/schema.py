@@ -4,12 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel
-
 from stoker.cli.manifests import Manifest
+from stoker.models.bounds import out_of_bounds
 from stoker.models.dljob import MAX_NAME_LENGTH, NAME_PATTERN, DLJob
 from stoker.models.meta import GROUP
-from stoker.models.schema import Violation
+from stoker.models.schema import ApiModel, Violation
 from stoker.models.schema import violations as all_violations
 
 
@@ -30,18 +29,22 @@ def object_name(manifest: Manifest) -> str:
     return str(metadata(manifest).get("name") or metadata(manifest).get("generateName") or "")
 
 
-def violations(model: type[BaseModel], document: Mapping[str, Any]) -> list[Violation]:
+def violations(model: type[ApiModel], document: Mapping[str, Any]) -> list[Violation]:
     """Where a manifest breaks the schema, unknown fields included; what the server alone writes is let pass."""
     found = [
         one
         for one in all_violations(model, document)
-        if not (one.field_path.startswith(("metadata.", "metadata[", "status")) and one.message == "unknown field")
+        if not (
+            one.field_path.startswith(("metadata.", "metadata[", "status")) and one.message.startswith("unknown field")
+        )
     ]
+    if too_much := out_of_bounds(document):
+        return too_much
     missing = [Violation(field_path=key, message="required") for key in ("apiVersion", "kind") if key not in document]
     return [*missing, *_name_violations(model, document), *found]
 
 
-def _name_violations(model: type[BaseModel], document: Mapping[str, Any]) -> list[Violation]:
+def _name_violations(model: type[ApiModel], document: Mapping[str, Any]) -> list[Violation]:
     """What the CRD's own rule says of a DLJob's name."""
     path, own = "metadata.name", document.get("metadata")
     if model is not DLJob or not isinstance(own, Mapping):

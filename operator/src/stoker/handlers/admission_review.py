@@ -15,6 +15,7 @@ import orjson
 from pydantic import ValidationError
 
 from stoker.admission.messages import Cause
+from stoker.models.bounds import MAX_DEPTH, out_of_bounds
 from stoker.models.schema import Violation, explain
 from stoker.models.verdict import Verdict
 
@@ -46,6 +47,10 @@ class NotAReviewError(ValueError):
     """The body is not an AdmissionReview v1; the message says where and why, in one line."""
 
 
+class TooDeepError(ValueError):
+    """The body is nested deeper than the parser goes: a review that can be told nothing but its uid."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionRequest:
     """The question: may `operation` turn `old_object` into `new_object`?
@@ -70,11 +75,15 @@ class AdmissionRequest:
     def read(cls, body: bytes | bytearray) -> Self:
         """Read the body of the API server's POST.
 
-        Raises NotAReviewError for whatever isn't a complete AdmissionReview v1.
+        Raises NotAReviewError for whatever isn't a complete AdmissionReview v1, TooDeepError for what can't be parsed.
         """
         try:
             document = orjson.loads(body)
         except orjson.JSONDecodeError as error:
+            if "depth limit" in error.msg:
+                raise TooDeepError(
+                    f"the object is nested too deep to be reviewed: at most {MAX_DEPTH} levels are allowed"
+                ) from error
             raise NotAReviewError(f"the body is not JSON: {error}") from error
         review = _Reader(document, "the body")
         if (kind := review.text("kind")) != KIND:
@@ -169,6 +178,18 @@ def unreadable(
     return refused(wrong) if wrong else ALLOWED
 
 
+def outside_bounds(request: AdmissionRequest) -> Answer | None:
+    """The refusal of an object that is too large or too deep to be kept; None for one within bounds, or whose stored
+    state is as far outside, so that it can still be labelled, suspended and deleted.
+    """
+    if request.new_object is None or not (wrong := out_of_bounds(request.new_object)):
+        return None
+    if request.old_object is not None:
+        before = {one.field_path for one in out_of_bounds(request.old_object)}
+        wrong = [one for one in wrong if one.field_path not in before]
+    return refused(wrong) if wrong else None
+
+
 def refused(wrong: Iterable[Violation]) -> Answer:
     """The refusal of an object for what is wrong with it, one cause to each as far as people read."""
     causes = tuple(_cause(violation) for violation in islice(wrong, MAX_CAUSES))
@@ -187,12 +208,14 @@ def _cause(violation: Violation) -> Cause:
     return Cause(reason=reason, field=field_path, message=message)
 
 
-def refuse_unread(start: bytes | bytearray, message: str) -> bytes | None:
-    """Deny a review of which only the `start` was read. None if its uid isn't there: no answer counts without it."""
+def refuse_unread(start: bytes | bytearray, message: str, *, code: int, reason: str) -> bytes | None:
+    """Deny a review of which only the `start` could be read; None if its uid, without which no answer counts, is not in
+    it.
+    """
     uid = _LEADING_UID.search(start)
     if uid is None:
         return None
-    status = {"status": "Failure", "code": 413, "reason": "RequestEntityTooLarge", "message": message}
+    status = {"status": "Failure", "code": code, "reason": reason, "message": message}
     return _envelope({"uid": uid[1].decode("ascii"), "allowed": False, "status": status})
 
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from stoker.admission import introduced, messages, review
 from stoker.admission.review import SUBMISSION
-from stoker.handlers.admission_review import ALLOWED, AdmissionRequest, Answer, Operation, unreadable
+from stoker.handlers.admission_review import ALLOWED, AdmissionRequest, Answer, Operation, outside_bounds, unreadable
 from stoker.handlers.cluster_view import ClusterView
 from stoker.handlers.review_pool import ReviewPool
 from stoker.models.dljob import DLJob
@@ -41,6 +41,8 @@ class JobReviewer:
     async def __call__(self, request: AdmissionRequest) -> Answer:
         if request.subresource or request.operation not in {Operation.CREATE, Operation.UPDATE}:
             return ALLOWED  # nothing of the spec can change: neither status nor deletion waits for a review
+        if (answer := outside_bounds(request)) is not None:
+            return answer
         policy = await self._view.policy(request.namespace or "")
         try:
             # The rules watch their budget themselves and then answer in part; what is here stops waiting for them.

@@ -9,7 +9,15 @@ from pydantic import ValidationError
 from stoker.adapters.kubernetes import Object
 from stoker.admission.messages import warning_line
 from stoker.admission.policies import PolicyReview, RemarkReason, Surroundings, review_policy
-from stoker.handlers.admission_review import ALLOWED, AdmissionRequest, Answer, Operation, refused, unreadable
+from stoker.handlers.admission_review import (
+    ALLOWED,
+    AdmissionRequest,
+    Answer,
+    Operation,
+    outside_bounds,
+    refused,
+    unreadable,
+)
 from stoker.models.policy import UtilizationPolicy
 from stoker.models.rule import Rule
 
@@ -43,6 +51,8 @@ class PolicyReviewer:
         if request.subresource or request.operation not in {Operation.CREATE, Operation.UPDATE}:
             return ALLOWED
         assert request.new_object is not None
+        if (answer := outside_bounds(request)) is not None:
+            return answer
         try:
             policy = UtilizationPolicy.model_validate(request.new_object)
         except ValidationError as error:

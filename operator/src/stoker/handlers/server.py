@@ -30,7 +30,7 @@ from typing import Any, Self
 import kopf
 from aiohttp import web
 
-from stoker.handlers.admission_review import AdmissionRequest, Answer, NotAReviewError, refuse_unread
+from stoker.handlers.admission_review import AdmissionRequest, Answer, NotAReviewError, TooDeepError, refuse_unread
 from stoker.handlers.certificate import Certificate
 from stoker.handlers.listener import Limits, Listener
 
@@ -209,6 +209,8 @@ class AdmissionServer:
                 review = AdmissionRequest.read(body)
             except NotAReviewError as error:
                 return _refused(HTTPStatus.BAD_REQUEST, str(error))
+            except TooDeepError as error:
+                return _denied_unread(body, str(error), HTTPStatus.BAD_REQUEST, "BadRequest")
             del body
             if (review.group, review.resource) != (route.group, route.resource):
                 return _refused(
@@ -255,15 +257,10 @@ class AdmissionServer:
         return body, is_whole
 
     def _too_large(self, start: bytearray) -> web.Response:
-        """Denied, if the review's uid can be found: as an HTTP error it would pass where failurePolicy is Ignore."""
         message = (
             f"the object is too large to be reviewed: the AdmissionReview has more than {self._settings.max_body} bytes"
         )
-        denial = refuse_unread(start, message)
-        if denial is None:
-            return _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
-        logger.warning("Denied a review: %s", message)
-        return web.Response(body=denial, content_type="application/json")
+        return _denied_unread(start, message, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "RequestEntityTooLarge")
 
     @web.middleware
     async def _frame(
@@ -308,6 +305,15 @@ def _common_name(certificate: Mapping[str, Any]) -> str:
     """Of a peer's certificate as the ssl module gives it."""
     names = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
     return names[-1] if names else ""
+
+
+def _denied_unread(start: bytes | bytearray, message: str, status: HTTPStatus, reason: str) -> web.Response:
+    """Denied, if the review's uid can be found: as an HTTP error it would pass where failurePolicy is Ignore."""
+    denial = refuse_unread(start, message, code=status, reason=reason)
+    if denial is None:
+        return _refused(status, message)
+    logger.warning("Denied a review: %s", message)
+    return web.Response(body=denial, content_type="application/json")
 
 
 def _refused(status: HTTPStatus, message: str) -> web.Response:

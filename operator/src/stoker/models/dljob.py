@@ -1,13 +1,24 @@
 """DLJob: a deep-learning job on one or more nodes, each with the same number of GPUs."""
 
-import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+    field_validator,
+)
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
+from pydantic_core.core_schema import no_info_plain_validator_function
 
+from stoker.models import kubernetes_schema
+from stoker.models.bounds import MAX_DEPTH, MAX_SPEC_BYTES
 from stoker.models.diagnosis import MAX_ADVICE
 from stoker.models.duration import Between, parse_duration
 from stoker.models.environment import RESERVED_NAMES, RESERVED_PREFIXES
@@ -18,7 +29,17 @@ from stoker.models.meta import (
     ObjectMeta,
     Time,
 )
-from stoker.models.schema import INT_OR_STRING, PRESERVE_UNKNOWN, ApiModel, Validation, validations
+from stoker.models.schema import INT_OR_STRING, ApiModel, Validation, validations
+from stoker.models.structural import (
+    A_QUANTITY,
+    QUANTITY_PATTERN,
+    Fault,
+    depth,
+    faults,
+    is_quantity,
+    unknown_fields,
+    without_nulls,
+)
 from stoker.models.vocabulary import (
     Category,
     Confidence,
@@ -55,23 +76,18 @@ node labeller).
 NAME_PATTERN = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 RESOURCE_PATTERN = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 LABEL_VALUE_PATTERN = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
-QUANTITY_PATTERN = (
-    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
-)
 
 MUTABLE = ("suspend", "reclaim", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
 """The fields of the spec that may change."""
 
 
 def _quantity(value: object) -> int | str:
-    if (isinstance(value, int) and not isinstance(value, bool)) or (
-        isinstance(value, str) and _QUANTITY.fullmatch(value)
-    ):
+    if is_quantity(value):
+        assert isinstance(value, int | str)
         return value
-    raise PydanticCustomError("quantity", "must be a quantity such as 8, 500m or 64Gi")
+    raise PydanticCustomError("quantity", A_QUANTITY)
 
 
-_QUANTITY = re.compile(QUANTITY_PATTERN)
 Quantity = Annotated[
     int | str, PlainValidator(_quantity), WithJsonSchema({INT_OR_STRING: True, "pattern": QUANTITY_PATTERN})
 ]
@@ -167,6 +183,20 @@ UNSPOKEN = ("script", "command", "args", "env", "resources", "sources", "podTemp
 ALWAYS_SET = frozenset({"nodes", "gpusPerNode", "gpuResource", "image", "successPolicy"})
 
 
+OTHER_NAMES = {
+    "backoffLimit": "maxRestarts",
+    "completions": "nodes",
+    "gpus": "gpusPerNode",
+    "numNodes": "nodes",
+    "numWorkers": "nodes",
+    "parallelism": "nodes",
+    "replicas": "nodes",
+    "template": "podTemplate",
+    "workers": "nodes",
+}
+"""What other kinds of jobs call a field of ours."""
+
+
 def _immutable(field: str) -> Validation:
     """The transition rule that keeps a field of the spec as it was created.
 
@@ -206,52 +236,38 @@ OPERATORS_POD_FIELDS = {
 }
 OPERATORS_CONTAINER_FIELDS = {"image": "spec.image", "command": "spec.command", "args": "spec.args"}
 
-_STRING = {"type": "string"}
-_STRINGS = {"type": "array", "items": _STRING, "maxItems": 1024}
-_STRING_MAP = {"type": "object", "additionalProperties": _STRING, "maxProperties": 128}
-_QUANTITY_MAP = {
-    "type": "object",
-    "additionalProperties": {INT_OR_STRING: True, "pattern": QUANTITY_PATTERN},
-    "maxProperties": 64,
-}
-_OPEN: dict[str, Any] = {"type": "object", PRESERVE_UNKNOWN: True}
-_CONTAINERS = {
-    "type": "array",
-    "maxItems": 32,
-    "items": {
-        **_OPEN,
-        "required": ["name"],
-        "properties": {
-            "name": {"type": "string", "maxLength": 63},
-            "image": _STRING,
-            "command": _STRINGS,
-            "args": _STRINGS,
-            "env": {
-                "type": "array",
-                "maxItems": 256,
-                "items": {**_OPEN, "required": ["name"], "properties": {"name": {"type": "string", "maxLength": 253}}},
-            },
-            "resources": {**_OPEN, "properties": {"limits": _QUANTITY_MAP, "requests": _QUANTITY_MAP}},
-        },
-    },
-}
-POD_TEMPLATE_SCHEMA: dict[str, Any] = {
-    **_OPEN,
-    "properties": {
-        "metadata": {**_OPEN, "properties": {"labels": _STRING_MAP, "annotations": _STRING_MAP}},
-        "spec": {
-            **_OPEN,
-            "properties": {
-                **dict.fromkeys(OPERATORS_POD_FIELDS, _STRING),
-                "containers": _CONTAINERS,
-                "initContainers": _CONTAINERS,
-            },
-        },
-    },
-}
-"""The part of a PodTemplateSpec that rules must read, since CEL can't look into what the schema leaves open. All else
-is kept as it is and judged by the API server when the Job is created.
-"""
+
+class PodTemplateSchema:
+    """Marks podTemplate: the model and the CRD check it by Kubernetes' own schema, which is read when it is needed."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        del source, handler
+        return no_info_plain_validator_function(_pod_template)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        del schema, handler
+        return kubernetes_schema.structural(kubernetes_schema.partial_template())
+
+
+def _pod_template(value: object) -> dict[str, Any]:
+    """A pod template as the API server stores it, without nulls. Raises a ValidationError with each field's path."""
+    if (levels := depth(value)) > MAX_DEPTH:
+        allowed = {"levels": levels, "most": MAX_DEPTH}
+        raise PydanticCustomError("pod_template_depth", "has {levels} levels, at most {most} are allowed", allowed)
+    wrong = [
+        InitErrorDetails(
+            type=PydanticCustomError(
+                "missing" if fault.message == "required" else "pod_template", "{message}", {"message": fault.message}
+            ),
+            loc=fault.path,
+            input=fault.value,
+        )
+        for fault in faults(kubernetes_schema.partial_template(), value)
+    ]
+    if wrong:
+        raise ValidationError.from_exception_data("podTemplate", wrong)
+    template: dict[str, Any] = without_nulls(value)
+    return template
 
 
 def _absent(root: str, *path: str) -> str:
@@ -304,7 +320,38 @@ def _pod_template_rules() -> Iterator[Validation]:
         )
 
 
+def _length(text: str) -> str:
+    """CEL: the characters of a text that may be absent."""
+    return f"(has({text}) ? size({text}) : 0)"
+
+
+def _lengths(of: str) -> Iterator[str]:
+    """CEL: the characters of what a container runs, and with which variables."""
+    for words in ("command", "args"):
+        yield f"(has({of}.{words}) ? {of}.{words}.map(w, size(w)).sum() : 0)"
+    yield f"(has({of}.env) ? {of}.env.map(e, {_length('e.value')}).sum() : 0)"
+
+
+def _text_rules() -> Iterator[Validation]:
+    """Bounds of the texts together; the API server holds to them where no webhook does."""
+    own = " + ".join((_length("self.script"), *_lengths("self")))
+    yield _total("script, command, args and env", own)
+    for group in ("containers", "initContainers"):
+        missing = _absent("self", "podTemplate", "spec", group)
+        total = f"({missing}) ? 0 : self.podTemplate.spec.{group}.map(c, {' + '.join(_lengths('c'))}).sum()"
+        yield _total(f"command, args and env of all {group}", total, f".podTemplate.spec.{group}")
+    missing, at = _absent("self", "podTemplate", "metadata", "annotations"), "podTemplate.metadata.annotations"
+    total = f"({missing}) ? 0 : self.{at}.map(k, size(self.{at}[k])).sum()"
+    yield _total("the annotations", total, f".{at}")
+
+
+def _total(what: str, total: str, field_path: str | None = None) -> Validation:
+    message = f"{what} may have at most {MAX_SPEC_BYTES} characters together"
+    return Validation(rule=f"({total}) <= {MAX_SPEC_BYTES}", message=message, field_path=field_path, on_create=True)
+
+
 SPEC_RULES = (
+    *_text_rules(),
     Validation(
         rule="!has(self.script) || (!has(self.command) && !has(self.args))",
         message="spec.script excludes spec.command and spec.args: keep the script, or the command and its args",
@@ -387,7 +434,7 @@ class DLJobSpec(ApiModel):
     """
     success_policy: SuccessPolicy = SuccessPolicy.ALL
     """When the job has succeeded: All its pods have, or its Leader (rank 0) has, ending the others. Default: All."""
-    pod_template: Annotated[dict[str, Any], WithJsonSchema(POD_TEMPLATE_SCHEMA)] | None = None
+    pod_template: Annotated[dict[str, Any], PodTemplateSchema()] | None = None
     """A partial PodTemplateSpec, merged by name onto the operator's: tolerations, volumes, sidecars, security context.
     Refused in it: the trainer's image, command, args and GPUs, variables named STOKER_*, PET_* or MASTER_*,
     restartPolicy, hostname, subdomain and the labels of job completion.
@@ -445,6 +492,17 @@ class DLJobSpec(ApiModel):
         if refusals:
             raise PydanticCustomError("pod_template", "{refusals}", {"refusals": "; ".join(refusals)})
         return template
+
+    @classmethod
+    def belongs_elsewhere(cls) -> Mapping[str, str]:
+        at = "spec.podTemplate.spec"
+        of_container = dict.fromkeys(
+            kubernetes_schema.container()["properties"], f"write it in {at}.containers, for the one named {TRAINER}"
+        )
+        of_pod = dict.fromkeys(
+            kubernetes_schema.pod_spec()["properties"], f"it is a field of the pod: write it in {at}"
+        )
+        return of_container | of_pod | {name: f"did you mean {ours}?" for name, ours in OTHER_NAMES.items()}
 
     @property
     def gpus(self) -> int:
@@ -675,6 +733,13 @@ class DLJob(ApiModel):
     """What to run, on which GPUs."""
     status: DLJobStatus | None = None
     """What the operator has seen and done."""
+
+    @classmethod
+    def unknown_in_open_fields(cls, document: Mapping[str, Any]) -> Iterator[Fault]:
+        path = ("spec", "podTemplate")
+        return unknown_fields(
+            kubernetes_schema.partial_template(), _mapping(document.get("spec")).get("podTemplate"), path
+        )
 
     @property
     def name(self) -> str:

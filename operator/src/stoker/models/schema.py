@@ -4,16 +4,18 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 from pydantic_core.core_schema import no_info_after_validator_function
+
+from stoker.models.structural import Fault, Path, unknown
 
 if TYPE_CHECKING:
     from pydantic_core.core_schema import ModelSchema
@@ -28,8 +30,9 @@ VALIDATIONS = "x-kubernetes-validations"
 MAX_VALUE = 64
 """An error repeats a value of at most so many characters."""
 
+UNKNOWN_FIELD = "extra_forbidden"
 WITHOUT_VALUE = {
-    "extra_forbidden": "unknown field",
+    UNKNOWN_FIELD: "unknown field",
     "missing": "required",
     "string_too_short": "must not be empty",
     "too_short": "must not be empty",
@@ -71,6 +74,17 @@ class ApiModel(BaseModel):
         validate_by_name=True,
     )
 
+    @classmethod
+    def belongs_elsewhere(cls) -> Mapping[str, str]:
+        """Names that people write here by mistake, each with what to write instead."""
+        return {}
+
+    @classmethod
+    def unknown_in_open_fields(cls, document: Mapping[str, Any]) -> Iterable[Fault]:
+        """The unknown fields beneath those fields of the document that have no model of their own."""
+        del document
+        return ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
@@ -85,13 +99,38 @@ class Violation:
         return f"{self.field_path}: {self.message}" if self.field_path else self.message
 
 
-def violations(model: type[BaseModel], document: Mapping[str, Any]) -> list[Violation]:
+def violations(model: type[ApiModel], document: Mapping[str, Any]) -> list[Violation]:
     """Everything in which a document breaks a model, unknown fields included; empty for a right one."""
+    found: list[Violation] = []
     try:
         model.model_validate(document, extra="forbid")
     except ValidationError as error:
-        return explain(error)
-    return []
+        locations = [detail["loc"] for detail in error.errors() if detail["type"] == UNKNOWN_FIELD]
+        named = {_field_path(at): _unknown_field(model, at) for at in locations}
+        found = [
+            replace(one, message=named[one.field_path]) if one.message == WITHOUT_VALUE[UNKNOWN_FIELD] else one
+            for one in explain(error)
+        ]
+    return found + [explained(fault) for fault in model.unknown_in_open_fields(document)]
+
+
+def _unknown_field(model: type[ApiModel], location: Path) -> str:
+    """What is said of an unknown field: what it is called here, or where it belongs."""
+    owner: type[ApiModel] | None = model
+    for part in location[:-1]:
+        fields = {field.alias: field for field in owner.model_fields.values()} if owner is not None else {}
+        if part in fields:
+            owner = _model_within(fields[str(part)].annotation)
+    if owner is None:
+        return WITHOUT_VALUE[UNKNOWN_FIELD]
+    return unknown(location[-1], [str(field.alias) for field in owner.model_fields.values()], owner.belongs_elsewhere())
+
+
+def _model_within(annotation: Any) -> type[ApiModel] | None:
+    """The model in a field's type: its own, that of its items or of its entries."""
+    if isinstance(annotation, type) and issubclass(annotation, ApiModel):
+        return annotation
+    return next((found for one in get_args(annotation) if (found := _model_within(one)) is not None), None)
 
 
 def explain(error: ValidationError) -> list[Violation]:
@@ -102,10 +141,16 @@ def explain(error: ValidationError) -> list[Violation]:
     for detail in error.errors(include_url=False):
         message = OWN_WORDS.get(detail["type"], detail["msg"])
         given = None if detail["type"] in WITHOUT_VALUE else detail["input"]
-        if isinstance(given, str | int | float) and len(value := _written(given)) <= MAX_VALUE:
-            message = message if value in message else f"{value}: {message[:1].lower()}{message[1:]}"
-        found[Violation(field_path=_field_path(detail["loc"]), message=message)] = None
+        found[explained(Fault(path=detail["loc"], message=message, value=given))] = None
     return list(found)
+
+
+def explained(fault: Fault) -> Violation:
+    """A fault with its path as Kubernetes writes it, and with what stands there where that is short."""
+    message, given = fault.message, fault.value
+    if isinstance(given, str | int | float) and len(value := _written(given)) <= MAX_VALUE:
+        message = message if value in message else f"{value}: {message[:1].lower()}{message[1:]}"
+    return Violation(field_path=_field_path(fault.path), message=message)
 
 
 def _written(value: str | int | float) -> str:
@@ -132,10 +177,17 @@ class Validation:
     message: str
     message_expression: str | None = None
     field_path: str | None = None
+    on_create: bool = False
+    """Whether the rule holds for new objects alone: one about what never changes must not lock what is stored, its
+    suspension least of all.
+    """
 
-    def to_schema(self) -> dict[str, str]:
+    def to_schema(self) -> dict[str, str | bool]:
         """The rule as the API server reads it."""
-        entry = {"rule": self.rule, "message": self.message}
+        rule = f"oldSelf.hasValue() || ({self.rule})" if self.on_create else self.rule
+        entry: dict[str, str | bool] = {"rule": rule, "message": self.message}
+        if self.on_create:
+            entry["optionalOldSelf"] = True
         if self.message_expression is not None:
             entry["messageExpression"] = self.message_expression
         if self.field_path is not None:
@@ -183,6 +235,7 @@ KEPT = (
     "minProperties",
     "minimum",
     "multipleOf",
+    "nullable",
     "pattern",
     "required",
     "type",

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stoker.models.vocabulary import Framework, JobType
-from stoker.subjects import pod_schema
 from stoker.subjects.container import (
     Argument,
     Place,
@@ -77,12 +76,11 @@ def read_containers(owner: Owner, group: Group, setting: Setting) -> Iterator[Su
 def read_init_containers(owner: Owner, group: Group, setting: Setting, request: GpuRequest) -> Iterator[Submission]:
     """The init containers of pods whose containers ask for GPUs: the pods hold them from their start on.
 
-    A sidecar (restartPolicy Always) is none, and one that breaks its schema is passed over.
+    A sidecar (restartPolicy Always) is none.
     """
     own = replace(group, variables=())  # controllers add theirs to the containers only
     for index, container in enumerate(map(mapping, listed(group.spec.get("initContainers")))):
-        readable = not any(pod_schema.violations(pod_schema.CONTAINER, container))
-        if readable and container.get("restartPolicy") != "Always":
+        if container.get("restartPolicy") != "Always":
             yield _read(owner, own, setting, f"initContainers[{index}]", container, request, initial=True)
 
 

@@ -1,168 +1,100 @@
-"""What of a pod's manifest must be right before it can be read: the types of the fields that rules look at.
-
-The rest of Kubernetes' schema is the API server's to check.
+"""What a manifest of pods must look like to be read, by its kind: Kubernetes' own schema, and the training operator's
+around it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
-from stoker.models.quantity import quantity
-from stoker.models.schema import MAX_VALUE, Violation
+from stoker.models import kubernetes_schema
+from stoker.models.schema import Violation, explained
+from stoker.models.structural import Schema, faults, unknown_fields
+
+_TEXT: Schema = {"type": "string"}
+_COUNT: Schema = {"type": "integer", "format": "int32", "minimum": 0}
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
-    """A single value. allowed: the words of the error."""
-
-    allowed: str
-    accepts: Callable[[Any], bool]
+def _object(properties: Mapping[str, Schema], *required: str) -> Schema:
+    return {"type": "object", "properties": properties, "required": required}
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf:
-    """A list; some must have an item."""
-
-    item: "Schema"
-    filled: bool = False
+def _with(schema: Schema, properties: Mapping[str, Schema]) -> Schema:
+    """The schema of an object, with other schemas for some of its fields."""
+    return {**schema, "properties": {**schema["properties"], **properties}}
 
 
-@dataclass(frozen=True, slots=True)
-class MapOf:
-    """A mapping with keys of any name."""
-
-    value: "Schema"
-
-
-@dataclass(frozen=True, slots=True)
-class Object:
-    """A mapping with known fields; others are let pass."""
-
-    fields: Mapping[str, "Schema"]
-    required: frozenset[str] = field(default=frozenset())
+@lru_cache(maxsize=1)
+def _template() -> Schema:
+    spec = kubernetes_schema.pod_spec()
+    containers = {**spec["properties"]["containers"], "minItems": 1}
+    metadata = kubernetes_schema.object_metadata()
+    return _object({"metadata": metadata, "spec": _with(spec, {"containers": containers})}, "spec")
 
 
-Schema = Scalar | ListOf | MapOf | Object
+def _whole(spec: Schema) -> Schema:
+    """The schema of an object with this spec."""
+    # The status is what the cluster says; nothing of it is read.
+    parts: Mapping[str, Schema] = {"apiVersion": _TEXT, "kind": _TEXT, "status": {"type": "object"}}
+    return _object({**parts, "metadata": kubernetes_schema.object_metadata(), "spec": spec}, "spec")
 
 
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
+def _pod() -> Schema:
+    return _whole(_template()["properties"]["spec"])
 
 
-TEXT = Scalar("a text, in quotes where it looks like a number", lambda value: isinstance(value, str))
-BOOLEAN = Scalar("true or false", lambda value: isinstance(value, bool))
-NUMBER = Scalar("a whole number from 0", _whole)
-QUANTITY = Scalar("a quantity such as 8, 500m or 64Gi", lambda value: quantity(value) is not None)
-ANYTHING = Object({})
-
-ENVIRONMENT = ListOf(Object({"name": TEXT, "value": TEXT, "valueFrom": ANYTHING}, frozenset({"name"})))
-CONTAINER = Object(
-    {
-        "name": TEXT,
-        "image": TEXT,
-        "command": ListOf(TEXT),
-        "args": ListOf(TEXT),
-        "workingDir": TEXT,
-        "env": ENVIRONMENT,
-        "envFrom": ListOf(ANYTHING),
-        "resources": Object({"limits": MapOf(QUANTITY), "requests": MapOf(QUANTITY)}),
-        "volumeMounts": ListOf(Object({"name": TEXT, "mountPath": TEXT}, frozenset({"name", "mountPath"}))),
-    },
-    frozenset({"name"}),
-)
-POD_SPEC = Object(
-    {
-        "containers": ListOf(CONTAINER, filled=True),
-        "initContainers": ListOf(CONTAINER),
-        "volumes": ListOf(Object({"name": TEXT}, frozenset({"name"}))),
-        "hostIPC": BOOLEAN,
-        "subdomain": TEXT,
-    },
-    frozenset({"containers"}),
-)
-METADATA = Object(
-    {"name": TEXT, "generateName": TEXT, "namespace": TEXT, "labels": MapOf(TEXT), "annotations": MapOf(TEXT)}
-)
-TEMPLATE = Object({"metadata": METADATA, "spec": POD_SPEC}, frozenset({"spec"}))
-POD = Object({"metadata": METADATA, "spec": POD_SPEC}, frozenset({"spec"}))
-JOB = Object(
-    {
-        "metadata": METADATA,
-        "spec": Object(
+def _job() -> Schema:
+    return _whole(
+        _with(
+            kubernetes_schema.job_spec(),
             {
-                "parallelism": NUMBER,
-                "completions": NUMBER,
-                "completionMode": Scalar("Indexed or NonIndexed", lambda value: value in ("Indexed", "NonIndexed")),
-                "template": TEMPLATE,
+                "parallelism": _COUNT,
+                "completions": _COUNT,
+                "completionMode": {"type": "string", "enum": ["Indexed", "NonIndexed"]},
+                "template": _template(),
             },
-            frozenset({"template"}),
-        ),
-    },
-    frozenset({"spec"}),
-)
-REPLICAS = Object({"replicas": NUMBER, "template": TEMPLATE}, frozenset({"template"}))
-PYTORCH_JOB = Object(
-    {
-        "metadata": METADATA,
-        "spec": Object(
-            {
-                "nprocPerNode": TEXT,
-                "elasticPolicy": Object(
-                    {
-                        "minReplicas": NUMBER,
-                        "maxReplicas": NUMBER,
-                        "nProcPerNode": NUMBER,
-                        "maxRestarts": NUMBER,
-                        "rdzvBackend": TEXT,
-                    }
-                ),
-                "pytorchReplicaSpecs": Object({"Master": REPLICAS, "Worker": REPLICAS}),
-            },
-            frozenset({"pytorchReplicaSpecs"}),
-        ),
-    },
-    frozenset({"spec"}),
-)
+        )
+    )
 
 
-def violations(schema: Schema, value: Any, path: str = "") -> Iterator[Violation]:
-    """Where a value breaks a schema; null counts as absent or empty, as for the API server."""
-    if value is None:
-        return
-    match schema:
-        case Scalar(allowed, accepts):
-            if not accepts(value):
-                yield _refused(path, value, allowed)
-        case ListOf(item, filled):
-            if not isinstance(value, list):
-                yield _refused(path, value, "a list")
-                return
-            if filled and not value:
-                yield Violation(field_path=path, message="must not be empty")
-            for index, one in enumerate(value):
-                empty: Any = {} if isinstance(item, Object) else None  # what null is among the items
-                yield from violations(item, empty if one is None else one, f"{path}[{index}]")
-        case MapOf(one):
-            if not isinstance(value, Mapping):
-                yield _refused(path, value, "a mapping")
-                return
-            for key, inner in value.items():
-                yield from violations(one, inner, f"{path}[{key}]")
-        case Object(fields, required):
-            if not isinstance(value, Mapping):
-                yield _refused(path, value, "a mapping")
-                return
-            for name, inner in fields.items():
-                place = f"{path}.{name}".lstrip(".")
-                if name in required and value.get(name) is None:
-                    yield Violation(field_path=place, message="required")
-                yield from violations(inner, value.get(name), place)
+def _pytorch_job() -> Schema:
+    """As far as it is read: kubeflow.org/v1 of the training operator 1.9."""
+    replicas = _object({"replicas": _COUNT, "template": _template()}, "template")
+    elastic = {
+        **dict.fromkeys(("minReplicas", "maxReplicas", "nProcPerNode", "maxRestarts"), _COUNT),
+        "rdzvBackend": _TEXT,
+    }
+    spec = {
+        "nprocPerNode": _TEXT,
+        "elasticPolicy": _object(elastic),
+        "pytorchReplicaSpecs": _object({"Master": replicas, "Worker": replicas}),
+    }
+    return _whole(_object(spec, "pytorchReplicaSpecs"))
 
 
-def _refused(path: str, value: Any, allowed: str) -> Violation:
-    said = repr(value) if isinstance(value, str | int | float) else ""
-    shown = f"{said}: " if 0 < len(said) <= MAX_VALUE else ""
-    return Violation(field_path=path, message=f"{shown}must be {allowed}")
+_KINDS = {("v1", "Pod"): _pod, ("batch/v1", "Job"): _job, ("kubeflow.org/v1", "PyTorchJob"): _pytorch_job}
+_KUBERNETES_OWN = frozenset({("v1", "Pod"), ("batch/v1", "Job")})
 
 
-__all__ = ["CONTAINER", "JOB", "POD", "PYTORCH_JOB", "Schema", "violations"]
+@lru_cache
+def schema_of(api_version: str, kind: str) -> Schema | None:
+    """The schema of a kind; None for one that is not read."""
+    make = _KINDS.get((api_version, kind))
+    return None if make is None else make()
+
+
+def violations(schema: Schema, value: Any) -> list[Violation]:
+    """Where a value breaks a schema; unknown fields are let pass."""
+    return [explained(fault) for fault in faults(schema, value)]
+
+
+def unknown_violations(document: Mapping[str, Any]) -> Iterator[Violation]:
+    """The fields of a Pod or Job that Kubernetes does not know, of a PyTorchJob those of its pods."""
+    key = str(document.get("apiVersion")), str(document.get("kind"))
+    schema = schema_of(*key)
+    for fault in unknown_fields(schema, document) if schema is not None else ():
+        in_template = any(one == "template" for one in fault.path)
+        if fault.path[0] == "spec" and (key in _KUBERNETES_OWN or in_template):
+            yield explained(fault)
+
+
+__all__ = ["schema_of", "unknown_violations", "violations"]

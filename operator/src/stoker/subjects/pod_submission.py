@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from stoker.models.schema import Violation
+from stoker.models.structural import Schema
 from stoker.models.vocabulary import Framework
 from stoker.subjects import pod_schema
 from stoker.subjects.container import Variable
@@ -16,13 +17,6 @@ from stoker.subjects.image_reference import Families
 from stoker.subjects.pod import listed, mapping
 from stoker.subjects.pod_group import Group, Owner, Setting, read_containers
 from stoker.subjects.submission import Submission
-
-SCHEMAS: Mapping[tuple[str, str], pod_schema.Schema] = {
-    ("v1", "Pod"): pod_schema.POD,
-    ("batch/v1", "Job"): pod_schema.JOB,
-    ("kubeflow.org/v1", "PyTorchJob"): pod_schema.PYTORCH_JOB,
-}
-"""The kinds that can be read, by apiVersion and kind."""
 
 
 class ManifestError(ValueError):
@@ -38,8 +32,8 @@ def is_readable(document: Any) -> bool:
     return isinstance(document, Mapping) and _schema(document) is not None
 
 
-def _schema(document: Mapping[str, Any]) -> pod_schema.Schema | None:
-    return SCHEMAS.get((str(document.get("apiVersion")), str(document.get("kind"))))
+def _schema(document: Mapping[str, Any]) -> Schema | None:
+    return pod_schema.schema_of(str(document.get("apiVersion")), str(document.get("kind")))
 
 
 def submissions(
@@ -56,7 +50,7 @@ def submissions(
     schema = _schema(document)
     if schema is None:
         return []
-    if wrong := list(pod_schema.violations(schema, document)):
+    if wrong := pod_schema.violations(schema, document):
         raise ManifestError(wrong)
     setting = Setting(families=families, config_maps=config_maps)
     metadata = mapping(document.get("metadata"))

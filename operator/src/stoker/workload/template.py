@@ -28,15 +28,11 @@ GPUs.
 
 
 def merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """`patch` laid over `base`: mappings field by field, lists with a merge key item by item, everything else replaced;
-    null removes.
-    """
+    """`patch` laid over `base`: mappings field by field, lists with a merge key item by item, all else replaced."""
     merged = dict(deepcopy(base))
     for key, value in patch.items():
         ours = merged.get(key)
-        if value is None:
-            merged.pop(key, None)
-        elif isinstance(ours, dict) and isinstance(value, Mapping):
+        if isinstance(ours, dict) and isinstance(value, Mapping):
             merged[key] = merge(ours, value)
         elif isinstance(ours, list) and isinstance(value, list) and key in MERGE_KEYS:
             merged[key] = _merge_items(ours, value, MERGE_KEYS[key])
