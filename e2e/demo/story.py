@@ -186,7 +186,7 @@ class Story:
         )
         REPORT.parent.mkdir(exist_ok=True)
         page = REPORT.relative_to(ROOT)
-        told = narrator.run(f"stoker report --prometheus {self.cluster.prometheus_url} --from -4h --output {page}")
+        told = narrator.run(f"stoker report --prometheus {self.cluster.prometheus_url} --since 4h --output {page}")
         narrator.expect(told.code == 0 and REPORT.exists(), f"the same as a page with pictures: {page}")
         causes = ("ImproperBatchSize", "GPUOversubscription", "UnreleasedJob", "InteractiveJob")
         narrator.expect(

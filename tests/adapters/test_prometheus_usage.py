@@ -15,6 +15,7 @@ from stoker.models.vocabulary import UnknownReason
 
 END = datetime(2026, 11, 21, tzinfo=UTC)
 DAY = timedelta(days=1)
+STEPS = 120
 
 
 class Tape:
@@ -52,24 +53,24 @@ class Tape:
 
 
 def told(tape: Tape, uid: str, start: datetime, end: datetime, *, name: str = "bert", gpus: int = 4) -> None:
-    """The operator's metrics of a job; a part of a day's report is an hour of 60 steps."""
+    """The operator's metrics of a job; a part of a day's report is an hour of so many STEPS."""
     labels = {"uid": uid, "namespace": "nlp", "name": name, "gpus": str(gpus), "team": "nlp"}
     tape.add("info", 1, start, end, **labels)
-    tape.add("held", 60, start, end, uid=uid)
+    tape.add("held", STEPS * gpus, start, end, uid=uid)
 
 
 def sampled(tape: Tape, start: datetime, end: datetime, *, name: str = "bert", gpus: int = 4, use: float = 0.5) -> None:
     """GPUs of the pods of this name, in each step of the parts."""
-    tape.add("sampled", 60 * gpus, start, end, namespace="nlp", stoker_dljob=name)
-    tape.add("used", 60 * gpus * use, start, end, namespace="nlp", stoker_dljob=name)
+    tape.add("sampled", STEPS * gpus, start, end, namespace="nlp", stoker_dljob=name)
+    tape.add("used", STEPS * gpus * use, start, end, namespace="nlp", stoker_dljob=name)
 
 
 @pytest.fixture
 def tape() -> Tape:
     tape = Tape()
     tape.add("DCGM_FI_DEV_GPU_UTIL", 97, END - 400 * DAY, END)
-    tape.add("watched", 60, END - 400 * DAY, END)
-    tape.add("recorded", 60, END - 400 * DAY, END)
+    tape.add("watched", STEPS, END - 400 * DAY, END)
+    tape.add("recorded", STEPS, END - 400 * DAY, END)
     return tape
 
 
@@ -87,7 +88,7 @@ def job(record: UsageRecord, uid: str | None) -> JobRecord:
     return found
 
 
-@pytest.mark.parametrize("length, most", [(DAY, 10), (7 * DAY, 36), (30 * DAY, 36), (210 * DAY, 40)])
+@pytest.mark.parametrize("length, most", [(DAY, 18), (7 * DAY, 36), (30 * DAY, 36), (210 * DAY, 40)])
 async def test_how_many_queries_it_takes_depends_on_the_period_and_not_on_the_jobs(
     tape: Tape, length: timedelta, most: int
 ) -> None:
@@ -170,11 +171,12 @@ async def test_the_jobs_own_namespace_counts_where_the_scrape_has_one_of_its_tar
     assert job(record, "uid").identity.namespace == "nlp"
 
 
-async def test_an_operator_that_told_of_a_job_has_recorded_though_nothing_says_that_it_led(tape: Tape) -> None:
-    tape.rows = [row for row in tape.rows if row[0] != "recorded"]
-    told(tape, "u1", END - DAY / 24, END)
-    record = await read(tape)
-    assert record.recorded[-2:] == (0.0, 1.0)
+async def test_a_job_that_lost_its_pods_keeps_the_gpus_model_that_they_chose(tape: Tape) -> None:
+    labels = {"uid": "uid", "namespace": "nlp", "name": "bert", "gpus": "4"}
+    tape.add("info", 1, END - DAY, END - DAY / 2, **labels, product="NVIDIA-H100-80GB-HBM3")
+    tape.add("info", 1, END - DAY / 2, END, **labels, product="", team="speech")
+    identity = job(await read(tape), "uid").identity
+    assert (identity.product, identity.team) == ("NVIDIA-H100-80GB-HBM3", "speech")
 
 
 async def test_the_jobs_type_is_read_from_the_label_that_the_operator_writes(tape: Tape) -> None:

@@ -15,7 +15,8 @@ from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState, StageSpa
 from stoker.models.vocabulary import Stage
 from tests.controller.cluster import HeldClock, failing
 from tests.controller.passes import World
-from tests.workload.building import UID, dljob_object
+from tests.workload import building
+from tests.workload.building import JOB_UID, UID, dljob_object
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 STATUS: dict[str, Any] = {
@@ -90,11 +91,39 @@ async def test_a_job_has_one_set_of_series_and_no_more() -> None:
             "stoker_dljob_info",
             "stoker_dljob_phase",
             "stoker_dljob_ready",
+            "stoker_dljob_gpus_held",
             *["stoker_dljob_gpu_hours"] * 3,
             "stoker_dljob_finding_idle_gpu_hours",
             "stoker_dljob_condition",
         ]
     )
+
+
+async def test_pods_hold_gpus_from_their_node_on_and_until_they_end() -> None:
+    page = Page({**STATUS, "jobUID": JOB_UID}, nodes=2)
+    held: list[float | None] = []
+
+    async def tell(version: int, *pods: dict[str, Any]) -> None:
+        for pod in pods:
+            pod["metadata"]["resourceVersion"] = str(version)
+            page.store.pods.put(pod)
+        held.append(await page.value("stoker_dljob_gpus_held", **WHO))
+
+    await tell(1)
+    await tell(2, building.pod(0, node=None), building.pod(1, node=None))
+    await tell(3, building.pod(0, ready=False))
+    await tell(4, building.pod(1, terminating=True))
+    await tell(5, building.pod(0, phase="Succeeded"))
+    assert held == [0, 0, 8, 16, 8]
+
+
+async def test_the_gpus_model_is_the_one_that_the_pods_chose() -> None:
+    page = Page({**STATUS, "jobUID": JOB_UID})
+    pod = building.pod()
+    pod["spec"]["nodeSelector"] = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+    page.store.pods.put(pod)
+    (info,) = (dict(labels) for name, labels in await page.read() if name == "stoker_dljob_info")
+    assert info["product"] == "NVIDIA-H100-80GB-HBM3"
 
 
 async def test_the_series_go_with_the_job() -> None:

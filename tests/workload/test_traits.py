@@ -38,6 +38,8 @@ def affinity(*values: str, operator: str = "In") -> dict[str, Any]:
         (dljob(), [pod(affinity=affinity(H100))], H100),
         (dljob(), [pod(nodeSelector={LABEL: A100}), pod("bert-1", nodeSelector={LABEL: H100})], H100),
         (dljob(gpuProduct=A100), [pod(nodeSelector={LABEL: H100})], H100),
+        (dljob(podTemplate={"spec": {"nodeSelector": {LABEL: "x" * 64}}}), [], None),
+        (dljob(podTemplate={"spec": {"nodeSelector": {LABEL: 'H"100'}}}), [], None),
         (dljob(gpuResource="amd.com/gpu"), [pod(nodeSelector={"amd.com/gpu.product-name": "MI300X"})], "MI300X"),
         (dljob(gpuResource="example.com/gpu"), [pod(nodeSelector={LABEL: H100})], None),
     ],

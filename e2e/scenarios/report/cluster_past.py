@@ -1,7 +1,7 @@
 """Two days of a small cluster whose truth is known, as Prometheus has it: GPUs, and what the operator told of jobs."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from e2e.scenarios.metrics.recorded import History, Track, Value
@@ -24,7 +24,8 @@ class Claim:
 class PastJob:
     """A one-node job that held its GPUs from `start` until `end` hours before the history's end.
 
-    utilization: percent as a function of the age in hours; None: not sampled.
+    utilization: percent as a function of the age in hours; None: not sampled. held: the GPUs of its pods that had a
+    node; None: all.
     """
 
     name: str
@@ -37,10 +38,16 @@ class PastJob:
     owner: str = ""
     claims: tuple[Claim, ...] = ()
     stages: Mapping[str, Callable[[float], float]] | None = None
+    held: int | None = None
 
     @property
     def uid(self) -> str:
         return f"uid-{self.name}"
+
+
+def holding(gpus: int, end: float) -> Callable[[float], float | None]:
+    """So many GPUs until an age in hours, then none."""
+    return lambda age: gpus if age > end else 0
 
 
 def alive(job: PastJob, value: Callable[[float], float | None]) -> Value:
@@ -67,13 +74,20 @@ RENAMED = Labels(
 
 
 def record(
-    end: datetime, jobs: tuple[PastJob, ...], labels: Labels, *, operator_away: Callable[[float], bool] | None = None
+    end: datetime,
+    jobs: tuple[PastJob, ...],
+    labels: Labels,
+    *,
+    operator_away: Callable[[float], bool] | None = None,
+    length: float = DAYS * 24 * HOUR,
+    step: float = STEP,
 ) -> History:
     """The history of these jobs, of a GPU that nobody holds, and of a pod that no DLJob owns.
 
-    operator_away: whether the operator was down at an age in hours; never, where it is absent.
+    operator_away: whether the operator was down at an age in hours; never, where it is absent. length: of the history,
+    step: between two scrapes, both in seconds.
     """
-    story = History(end=end, seconds=DAYS * 24 * HOUR, step=STEP)
+    story = History(end=end, seconds=length, step=step)
 
     def gpu(namespace: str, pod: str, index: int, value: Value) -> None:
         own = {labels.namespace: namespace, labels.pod: pod} if pod else {}
@@ -90,11 +104,14 @@ def record(
         )
 
     for job in jobs:
-        for index in range(job.gpus):
+        for index in range(job.gpus if job.held is None else job.held):
             gpu(job.namespace, f"{job.name}-0-x7k2p", index, alive(job, job.utilization))
         who = {"job_type": "Training", "owner": job.owner, "team": job.team, "gpus": str(job.gpus)}
         told(job, "stoker_dljob_info", {**who, "product": "H100", "priority": ""}, lambda _: 1)
-        told(job, "stoker_dljob_phase", {"phase": "Running"}, lambda _: 1)
+        held = job.gpus if job.held is None else job.held
+        # The DLJob outlives its pods a little.
+        lasting = replace(job, end=job.end - 0.2)
+        told(lasting, "stoker_dljob_gpus_held", {}, holding(held, job.end))
         for claim in job.claims:
             finding = {"category": claim.category, "rule": claim.rule}
             told(job, "stoker_dljob_finding_idle_gpu_hours", finding, claim.hours)

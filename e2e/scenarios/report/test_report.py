@@ -137,6 +137,46 @@ def test_before_prometheus_began_nothing_is_filled_in(prometheus: str) -> None:
     assert document["total"]["gpuHoursUsed"] == pytest.approx(4 * 48 * 0.75 + 24 + 2 * 18 + 1, abs=2 * NEAR)
 
 
+def test_short_pods_that_follow_one_another_have_their_own_time_and_no_more(tmp_path: Path) -> None:
+    """A sweep: thirty jobs of 657 seconds in turn on the same four GPUs, scraped every 15 seconds."""
+    seconds, number = 657, 30
+    hours = number * seconds / 3600
+    sweep = tuple(
+        PastJob(
+            name=f"trial-{place}",
+            namespace="nlp",
+            gpus=4,
+            start=hours - place * seconds / 3600,
+            end=hours - (place + 1) * seconds / 3600,
+            utilization=lambda _: 50,
+        )
+        for place in range(number)
+    )
+    with RecordedPrometheus(tmp_path, record(END, sweep, HONOURED, length=6 * 3600, step=15).lines()) as server:
+        document = report(server.url, "--namespace", "nlp", start=END - timedelta(hours=6))
+    total = document["total"]
+    assert total["gpuHoursUsed"] == pytest.approx(4 * hours / 2, rel=0.03)
+    assert total["gpuHoursIdle"] == pytest.approx(4 * hours / 2, rel=0.03)
+    for job in document["jobs"]:
+        assert job["gpuHoursUsed"] + job["gpuHoursIdle"] == pytest.approx(4 * seconds / 3600, abs=4 * 30 / 3600)
+    for part in document["timeline"]:
+        length = datetime.fromisoformat(part["end"]) - datetime.fromisoformat(part["start"])
+        sampled = part["gpuHoursUsed"] + part["gpuHoursIdle"]
+        assert sampled <= 4.05 * (length / timedelta(hours=1)), "more than there are"
+
+
+def test_a_pod_that_never_had_a_node_has_held_nothing(tmp_path: Path) -> None:
+    """Two pods of eight GPUs, of which only one was scheduled; then a job of which none was."""
+    half = PastJob(name="half", namespace="nlp", gpus=16, held=8, start=20, end=0, utilization=lambda _: 0)
+    none = PastJob(name="none", namespace="nlp", gpus=8, held=0, start=20, end=0, utilization=lambda _: None)
+    with RecordedPrometheus(tmp_path, record(END, (half, none), HONOURED).lines()) as server:
+        document = report(server.url, "--namespace", "nlp")
+    requested = {job["name"]: job["gpuHoursRequested"] for job in document["jobs"]}
+    assert requested.get("half") == pytest.approx(8 * 20, abs=NEAR)
+    assert requested.get("none", 0) == 0
+    assert document["total"]["gpuHoursUnknown"] == pytest.approx(0, abs=NEAR)
+
+
 def test_a_prometheus_that_is_not_there_is_an_error_in_one_line(tmp_path: Path) -> None:
     options = ["--prometheus", "http://127.0.0.1:1", "--format", "json", "--output", str(tmp_path / "report.json")]
     result = CliRunner().invoke(stoker, ["report", *options], env={"KUBECONFIG": "none"})

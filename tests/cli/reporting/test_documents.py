@@ -16,11 +16,11 @@ import yaml
 from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator, FormatChecker
 
-from stoker.accounting import state
+from stoker.accounting import JobNotes, state
 from stoker.cli import stoker
 from stoker.cli.reporting import csv as table
 from stoker.cli.reporting import json as published
-from stoker.cli.reporting import text
+from stoker.cli.reporting import page, text
 from stoker.cli.reporting.words import CAUSES, change, spoken
 from stoker.cli.terminal import Screen
 from stoker.models.usage import UsageRecord
@@ -182,6 +182,19 @@ def test_every_category_has_plain_words() -> None:
     assert spoken(Category.API_MISUSE) == "API misuse"
 
 
+def test_findings_without_hours_stand_by_their_job_and_not_as_none() -> None:
+    """What its manifest alone says of a job claims no GPU-hours."""
+    job = job_record("left", gpus=8, start=28, end=56, utilization=0.0)
+    uid = job.identity.uid
+    assert uid is not None
+    noted = state(usage_record([job]), notes={uid: JobNotes(fixes={"trailing-sleep": "Remove the sleep."})})
+    bare = state(usage_record([job]), cluster_read=False)
+    assert "trailing-sleep (no GPU-hours measured): Remove the sleep." in text.render(noted, Screen())
+    pages = [" ".join(page.render(one, NOW, rule_fixes={}).split()) for one in (noted, bare)]
+    assert ["Remove the sleep." in one for one in pages] == [True, False]
+    assert ["No finding claims these hours." in one for one in pages] == [False, True]
+
+
 # ------------------------------------------------------------------------------------------------------------- command
 
 
@@ -197,23 +210,48 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> 
     return CliRunner().invoke(stoker, ["report", "--prometheus", "http://prometheus", *arguments], env=environment)
 
 
-@pytest.mark.parametrize("form, start", [("html", "<!DOCTYPE html>"), ("csv", "namespace,job"), ("json", "{")])
-def test_the_file_is_named_after_the_periods_last_day_and_the_summary_is_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, start: str
+@pytest.mark.parametrize(
+    "name, start", [("page.html", "<!DOCTYPE html>"), ("table.csv", "namespace,job"), ("report.json", "{")]
+)
+def test_the_files_name_tells_the_format_and_the_summary_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, start: str
 ) -> None:
-    result = report(tmp_path, monkeypatch, "--format", form)
+    result = report(tmp_path, monkeypatch, "--output", name)
     assert result.exit_code == 0, result.output
     (file,) = tmp_path.iterdir()
-    assert file.name == f"stoker-report-2026-11-21.{form}"
+    assert file.name == name
     assert file.read_text().startswith(start)
     assert "42 % of 8,160 GPU-hours were lost" in result.stdout
-    assert result.stdout.endswith(f"Written to {file.name}\n")
+    assert result.stdout.endswith(f"Written to {name}\n")
 
 
-def test_to_standard_output_goes_the_report_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = report(tmp_path, monkeypatch, "--format", "json", "--output", "-")
+@pytest.mark.parametrize(
+    "arguments, start",
+    [([], "All namespaces"), (["--format", "html"], "<!DOCTYPE html>"), (["--format", "csv"], "namespace,job")],
+)
+def test_without_a_files_name_none_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], start: str
+) -> None:
+    result = report(tmp_path, monkeypatch, *arguments)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith(start)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("output", [(), ("--output", "-")])
+def test_to_standard_output_goes_the_report_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: tuple[str, ...]
+) -> None:
+    result = report(tmp_path, monkeypatch, "--format", "json", *output)
     assert valid(json.loads(result.stdout))["version"] == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_a_name_that_tells_no_format_needs_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = report(tmp_path, monkeypatch, "--output", "report.pdf")
+    assert result.exit_code == 2
+    assert "report.pdf: the name tells no format" in result.stderr
+    assert report(tmp_path, monkeypatch, "--output", "report.pdf", "--format", "csv").exit_code == 0
 
 
 def test_without_a_cluster_the_rules_changes_are_shown_and_that_is_said(
@@ -238,9 +276,9 @@ def test_without_the_plotting_library_the_page_says_how_to_have_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    result = report(tmp_path, monkeypatch)
+    result = report(tmp_path, monkeypatch, "--format", "html")
     assert result.exit_code == 2
-    assert "pip install 'stoker[report]'" in result.stderr
+    assert "pip install jinja2 matplotlib" in result.stderr
     assert "missing: matplotlib" in result.stderr
     assert report(tmp_path, monkeypatch, "--format", "csv").exit_code == 0
 
@@ -250,6 +288,7 @@ def test_without_the_plotting_library_the_page_says_how_to_have_it(
     [
         (["--from", "-5m"], "at least 12 minutes"),
         (["--from", "-300d"], "at most 210 days"),
+        (["--since", "300d"], "at most 210 days"),
         (["--from", "-1d", "--to", "-2d"], "can't be reported on"),
         (["--from", "yesterday"], "is no point in time"),
         (["--format", "pdf"], "'pdf' is not one of"),

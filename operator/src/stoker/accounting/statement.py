@@ -67,6 +67,8 @@ class Statement:
     """Every job, the one that lost most first."""
     fixes: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """What to change, by the job's uid and the rule."""
+    notes: Mapping[str, JobNotes] = field(default_factory=dict)
+    """Of jobs that the cluster still has, by their uid."""
     assumed: tuple[Assumption, ...] = ()
 
     @property
@@ -81,6 +83,14 @@ class Statement:
     def fix(self, job: Account, rule: str) -> str:
         """What to change in a job against what a rule found; empty where nothing is known."""
         return self.fixes.get((job.identity.uid or "", rule), "")
+
+    def unmeasured(self, job: Account) -> Mapping[str, str]:
+        """Rules that found something in a job and claim no GPU-hours, such as those that read its manifest alone, each
+        with what to change; empty for a job that the cluster no longer has.
+        """
+        known = self.notes.get(job.identity.uid or "")
+        measured = {cause.rule for cause in job.causes}
+        return {} if known is None else {rule: fix for rule, fix in known.fixes.items() if rule not in measured}
 
 
 def state(
@@ -113,6 +123,7 @@ def state(
         groups={dimension: tuple(_rows(now, before, dimension)) for dimension in Dimension},
         jobs=tuple(sorted(now.accounts, key=_order)),
         fixes=_fixes(now.accounts, notes, rule_fixes),
+        notes=notes,
         assumed=assumptions(record, now, watched_before=watched, comparable=COMPARABLE, cluster_read=cluster_read),
     )
 

@@ -21,7 +21,7 @@ from stoker.adapters.prometheus_connection import Connection, aware, points
 from stoker.adapters.prometheus_screen import lowest_ceiling
 from stoker.adapters.prometheus_series import SeriesReader
 from stoker.adapters.prometheus_transport import LimitExceeded, Rows
-from stoker.adapters.prometheus_usage import HOLDING, IDENTITY, job_identity
+from stoker.adapters.prometheus_usage import HOLDING, IDENTITY, job_identity, later
 from stoker.adapters.promql import ORIGIN, aggregate, any_of, duration, named, selector, union
 from stoker.models.dljob import TRAINER
 from stoker.models.past import BoolArray, DevicePast, Grid, JobOutline, JobPast, Outlines, PastPod
@@ -474,8 +474,7 @@ def _identities(who: _Answer, wanted: frozenset[str]) -> dict[str, JobIdentity]:
         places, identity = np.flatnonzero(~np.isnan(values)), job_identity(labels)
         if not len(places) or not identity.uid or (wanted and identity.namespace not in wanted):
             continue
-        if identity.uid not in latest or latest[identity.uid][0] < places[-1]:
-            latest[identity.uid] = int(places[-1]), identity
+        latest[identity.uid] = later(latest.get(identity.uid), (int(places[-1]), identity))
     return {uid: identity for uid, (_, identity) in latest.items()}
 
 

@@ -7,7 +7,7 @@ import asyncio
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
@@ -17,23 +17,28 @@ from stoker.adapters.prometheus_transport import LimitExceeded, Rows
 from stoker.adapters.promql import ORIGIN, Not, aggregate, any_of, duration, named, quote, selector, union
 from stoker.models.prometheus_access import PrometheusAccess
 from stoker.models.series import GpuSignal
-from stoker.models.usage import Cause, JobIdentity, JobRecord, Period, UsageRecord
+from stoker.models.usage import SETTLES, Cause, JobIdentity, JobRecord, Period, UsageRecord
 from stoker.models.vocabulary import Category, Phase, Stage
 
-RESOLUTIONS = tuple(timedelta(minutes=minutes) for minutes in (1, 2, 5, 10, 30, 60))
+RESOLUTIONS = tuple(timedelta(seconds=seconds) for seconds in (15, 30, 60, 120, 300, 600, 1800, 3600))
 MAX_STEPS = 5040
-"""Of a period; the resolution follows from it: a minute up to three days, two up to a week, ten up to a month."""
+"""Of a period; the resolution follows from it: 15 s up to 21 hours, 30 s up to 42, a minute up to three days, two
+minutes up to a week, ten up to a month.
+"""
 WIDTHS = tuple(timedelta(minutes=minutes) for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 10080))
 """Of a part, where one divides the period."""
 MIN_PARTS, MAX_PARTS = 12, 31
 SLICE = 500
 """Steps of one query over the GPUs' series. Prometheus holds at most 50 million samples in a query
-(--query.max-samples): 80,000 GPUs of this many steps fit.
+(--query.max-samples): 40,000 GPUs of this many steps fit, which are counted twice.
 """
 JOB_SLICE = 2000
 """The same over the jobs' series: 20,000 at a time fit."""
-REACH = timedelta(seconds=90)
-"""A step has a sample when one is at most so old: scrape intervals of up to a minute fit."""
+REACH = SETTLES
+"""A GPU is sampled at a time between two samples that are both at most so far away: scrape intervals of up to a minute
+fit. A pod that has ended counts to its last sample and no longer: with samples before it alone each pod would have this
+time too much, and of two that follow one another both would have it.
+"""
 HOLDING = "|".join(sorted(phase.value for phase in (Phase.STARTING, Phase.RUNNING)))
 """The phases in which a job holds GPUs."""
 JOB_POD = "(.+)-[0-9]+-[a-z0-9]{5}"
@@ -80,7 +85,7 @@ class PrometheusUsage:
         """The period from start to end and as long a one before it; of all namespaces where none is given.
 
         Both times are moved by at most a few steps of the resolution, so that the period divides into parts. How many
-        queries it takes depends on the period's length alone: 36 for a week, 10 for a day. Raises
+        queries it takes depends on the period's length alone: 36 for a week, 18 for a day. Raises
         MetricsUnavailable.
         """
         aware(start)
@@ -88,12 +93,12 @@ class PrometheusUsage:
         cut = _cut(start, end)
         probed = await self._ask(self._probe(), cut, slice_parts=len(cut.parts))
         scheme = _scheme(self._profile, probed)
-        jobs, gpus, phases = await asyncio.gather(
+        jobs, gpus, held = await asyncio.gather(
             self._ask(_jobs_query(cut), cut, slice_parts=len(cut.parts) + 1, from_start=True),
             self._ask(_gpu_query(self._profile, scheme, namespaces, cut), cut),
-            self._ask(_phase_query(cut), cut, slice_parts=max(JOB_SLICE // cut.steps, 1)),
+            self._ask(_held_query(cut), cut, slice_parts=max(JOB_SLICE // cut.steps, 1)),
         )
-        return await self._connection.off_loop(_record, cut, scheme, (jobs, gpus, phases), frozenset(namespaces))
+        return await self._connection.off_loop(_record, cut, scheme, (jobs, gpus, held), frozenset(namespaces))
 
     def _probe(self) -> str:
         """The largest value of each metric, for its unit; and whether pods stand under the exporter's own labels."""
@@ -222,7 +227,8 @@ def _gpu_query(profile: MetricProfile, scheme: _Scheme, namespaces: Sequence[str
     if namespaces:
         matchers[scheme.namespace] = any_of(namespaces)
     devices = " or ".join(
-        f"clamp_max({aggregate('max', profile.grouping, _mean(metric, matchers, reach))} * {share:g}, 1)"
+        f"clamp_max({aggregate('max', profile.grouping, _mean(metric, matchers, reach))} * {share:g}, 1) "
+        f"and {aggregate('group', profile.grouping, _ahead(metric, matchers))}"
         for metric, share in scheme.shares.items()
     )
     owned = f"label_replace({devices}, {quote(DLJOB)}, {quote('$1')}, {quote(scheme.pod)}, {quote(JOB_POD)})"
@@ -242,14 +248,23 @@ def _mean(metric: Metric, matchers: Mapping[str, str], reach: str) -> str:
     return f"avg_over_time({selector(metric.name, matchers)}[{reach}]) <= {PLAUSIBLE[metric.unit]:g}"
 
 
-def _phase_query(cut: _Cut) -> str:
-    """Steps in which a job held its GPUs, by its uid; and those in which an operator told of jobs."""
+def _ahead(metric: Metric, matchers: Mapping[str, str]) -> str:
+    """Whether there is a sample soon after a step."""
+    reach = duration(REACH)
+    return f"present_over_time({selector(metric.name, matchers)}[{reach}] offset -{reach})"
+
+
+def _held_query(cut: _Cut) -> str:
+    """The GPUs that each job's pods held, by its uid, summed over the steps; and the steps in which an operator told of
+    jobs: it said that it led, or there are jobs. A Prometheus may have been given the jobs' metrics alone.
+    """
     window = f"{duration(cut.width)}:{duration(cut.resolution)}"
-    holding = aggregate("max", ("uid",), f"stoker_dljob_phase{{phase=~{quote(HOLDING)}}} == 1")
+    holding = aggregate("max", ("uid",), "stoker_dljob_gpus_held")
+    told = "group(stoker_controller_leading == 1 or stoker_dljob_gpus_held)"
     return union(
         [
-            named("held", f"count_over_time(({holding})[{window}])"),
-            named("recorded", f"count_over_time((group(stoker_controller_leading == 1))[{window}])"),
+            named("held", f"sum_over_time(({holding})[{window}])"),
+            named("recorded", f"count_over_time(({told})[{window}])"),
         ]
     )
 
@@ -322,13 +337,13 @@ class _Job:
 def _record(
     cut: _Cut, scheme: _Scheme, answers: tuple[_Answer, _Answer, _Answer], namespaces: frozenset[str]
 ) -> UsageRecord:
-    jobs, gpus, phases = answers
+    jobs, gpus, holding = answers
     size = len(cut.parts)
     known = _known_jobs(jobs, size, namespaces)
-    for labels, values in phases.rows("held"):
+    for labels, values in holding.rows("held"):
         job = known.get(labels.get("uid", ""))
         if job is not None:
-            job.held = [(steps or 0.0) * cut.hours * job.identity.gpus for steps in values]
+            job.held = [(summed or 0.0) * cut.hours for summed in values]
     for labels, values in jobs.rows("cause"):
         job, cause = known.get(labels.get("uid", "")), _cause(labels)
         if job is not None and cause is not None:
@@ -355,7 +370,7 @@ def _record(
             for job in (*known.values(), *foreign)
         ),
         watched=tuple(min(steps / cut.steps, 1.0) for steps in gpus.sums("watched", size)),
-        recorded=tuple(min(steps / cut.steps, 1.0) for steps in _recorded(phases, size)),
+        recorded=tuple(min(steps / cut.steps, 1.0) for steps in holding.sums("recorded", size)),
         resolution=cut.resolution,
         warnings=tuple(warnings),
     )
@@ -372,22 +387,21 @@ def _known_jobs(jobs: _Answer, size: int, namespaces: frozenset[str]) -> dict[st
         if not seen or not identity.uid or (namespaces and identity.namespace not in namespaces):
             continue
         first[identity.uid] = min(seen[0], first.get(identity.uid, size))
-        if identity.uid not in latest or latest[identity.uid][0] < seen[-1]:
-            latest[identity.uid] = seen[-1], identity
+        latest[identity.uid] = later(latest.get(identity.uid), (seen[-1], identity))
     return {
         uid: _Job(identity, first[uid], [0.0] * size, [0.0] * size, [0.0] * size)
         for uid, (_, identity) in latest.items()
     }
 
 
-def _recorded(phases: _Answer, size: int) -> list[float]:
-    """Steps in which an operator told of jobs: it said that it led, or there are jobs that it told of. A Prometheus may
-    have been given the jobs' metrics alone.
+def later(known: tuple[int, JobIdentity] | None, seen: tuple[int, JobIdentity]) -> tuple[int, JobIdentity]:
+    """Who a job is, of two identities, each with when it was last told: the later, with the GPUs' model from either.
+    A job without pods may not know its own.
     """
-    told = phases.sums("recorded", size)
-    for _, values in phases.rows("held"):
-        told = [max(known, steps or 0.0) for known, steps in zip(told, values, strict=True)]
-    return told
+    if known is None:
+        return seen
+    first, last = sorted((known, seen), key=lambda one: one[0])
+    return last[0], replace(last[1], product=last[1].product or first[1].product)
 
 
 def job_identity(labels: Mapping[str, str]) -> JobIdentity:
@@ -449,4 +463,4 @@ def _shares(jobs: Sequence[_Job], part: int) -> Iterable[tuple[_Job, float]]:
     return ((next((job for job in in_turn if (job.first_seen or 0) >= part), in_turn[-1]), 1.0),)
 
 
-__all__ = ["HOLDING", "IDENTITY", "PrometheusUsage", "job_identity"]
+__all__ = ["HOLDING", "IDENTITY", "PrometheusUsage", "job_identity", "later"]

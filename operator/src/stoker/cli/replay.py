@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stoker.cli.documents import FORMAT_HELP, OUTPUT_HELP, format_of, write_document
 from stoker.cli.duration import DURATION
 from stoker.cli.moment import MOMENT
 from stoker.cli.prometheus_options import prometheus_options
-from stoker.cli.terminal import EXIT_USAGE, screen, write
+from stoker.cli.terminal import EXIT_USAGE, Screen
 from stoker.models.prometheus_access import PrometheusAccess
 
 if TYPE_CHECKING:
+    from stoker.cli.documents import Renderer
     from stoker.cli.policies import Policies
     from stoker.models.policy import EffectivePolicy
     from stoker.replay import Inputs, Statement
@@ -30,7 +32,6 @@ READERS = 4
 """Jobs that are read at a time."""
 LEAD = timedelta(minutes=30)
 """So much of a job is read before its first rest and after its end, that both are seen exactly."""
-NO_PICTURES = "the page needs matplotlib and jinja2: pip install 'stoker[report]' (text and json need neither)"
 
 
 @click.command(
@@ -45,7 +46,9 @@ NO_PICTURES = "the page needs matplotlib and jinja2: pip install 'stoker[report]
     metavar="FILE",
     help="UtilizationPolicies to replay, and Namespaces whose labels they ask for. May be repeated.",
 )
-@click.option("--since", "start", metavar="T", type=MOMENT, default="30d", show_default=True, help="From when on.")
+@click.option(
+    "--since", "--from", "start", metavar="T", type=MOMENT, default="30d", show_default=True, help="From when on."
+)
 @click.option("--to", "end", metavar="T", type=MOMENT, help="Until when. [default: now]")
 @click.option("-n", "--namespace", "namespaces", multiple=True, help="Only this one; may be repeated. [default: all]")
 @click.option("--mode", type=click.Choice(("Suspend", "Delete")), help="Replay as if the policies' mode were this one.")
@@ -58,13 +61,8 @@ NO_PICTURES = "the page needs matplotlib and jinja2: pip install 'stoker[report]
     help="The controller's own floor under every warning's grace.",
 )
 @click.option("--step", type=DURATION, default="30s", show_default=True, help="Time between two looks, 10s to 60s.")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="What to write.")
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    help="Where to; - for standard output. [default: standard output; html: stoker-replay-DATE.html]",
-)
+@click.option("--format", "form", type=click.Choice(FORMATS), help=FORMAT_HELP)
+@click.option("-o", "--output", metavar="FILE", help=OUTPUT_HELP)
 @prometheus_options
 @click.pass_context
 def replay(
@@ -78,7 +76,7 @@ def replay(
     assume_volumes: bool,
     minimum_warning_grace: timedelta,
     step: timedelta,
-    form: str,
+    form: str | None,
     output: str | None,
 ) -> None:
     """Say what policies would have done over the recorded past: whom they would have warned and reclaimed, how many
@@ -95,8 +93,7 @@ def replay(
     from stoker.models.vocabulary import ReclaimMode
     from stoker.replay import Inputs
 
-    if form == "html":
-        _require_pictures()
+    form = format_of(form, output, FORMATS)
     now = datetime.now(UTC)
     end = min(end or now, now)
     if not SHORTEST <= end - start <= LONGEST:
@@ -132,35 +129,22 @@ def replay(
             err=True,
         )
         context.exit(EXIT_USAGE)
-    _write(statement, form, output, now, context)
+    write_document(form, output, _renderers(statement, now), context)
 
 
-def _require_pictures() -> None:
-    """Say early what is missing: the operator's image has no plotting library."""
-    try:
-        import jinja2  # noqa: F401 - whether it is there
-        import matplotlib as mpl  # noqa: F401 - whether it is there
-    except ImportError as error:
-        raise click.UsageError(f"{NO_PICTURES}; missing: {error.name}.") from error
+def _renderers(statement: "Statement", now: datetime) -> "Mapping[str, Renderer]":
+    from stoker.cli.replaying import json, text
 
-
-def _write(statement: "Statement", form: str, output: str | None, now: datetime, context: click.Context) -> None:
-    from stoker.cli.replaying import text
-
-    to_terminal = None if output == "-" else output
-    if form == "json":
-        from stoker.cli.replaying import json
-
-        write(json.render(statement, now), to_terminal, context)
-    elif form == "html":
+    def page(_: Screen) -> str:
         from stoker.cli.replaying import page
 
-        path = output or f"stoker-replay-{statement.period.end:%Y-%m-%d}.html"
-        write(page.render(statement, now), None if path == "-" else path, context)
-        if path != "-":
-            write(f"{text.render(statement, screen())}\nWritten to {path}\n", None, context)
-    else:
-        write(text.render(statement, screen(to_terminal)), to_terminal, context)
+        return page.render(statement, now)
+
+    return {
+        "text": lambda place: text.render(statement, place),
+        "json": lambda _: json.render(statement, now),
+        "html": page,
+    }
 
 
 async def _state(

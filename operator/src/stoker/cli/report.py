@@ -7,22 +7,23 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stoker.cli.documents import FORMAT_HELP, OUTPUT_HELP, format_of, write_document
 from stoker.cli.moment import MOMENT
 from stoker.cli.prometheus_options import prometheus_options
-from stoker.cli.terminal import EXIT_USAGE, screen, write
+from stoker.cli.terminal import EXIT_USAGE, Screen
 from stoker.models.prometheus_access import PrometheusAccess
 
 if TYPE_CHECKING:
     from stoker.accounting import Statement
+    from stoker.cli.documents import Renderer
     from stoker.models.usage import UsageRecord
 
-FORMATS = ("html", "csv", "json")
+FORMATS = ("text", "html", "csv", "json")
 DEFAULT_LENGTH = timedelta(days=7)
 SHORTEST = timedelta(minutes=12)
 LONGEST = timedelta(days=210)
 QUERY_TIMEOUT = "2m"
 """The default here: a query reads hours of all GPUs, and nobody waits for the next tick."""
-NO_PICTURES = "the page needs matplotlib and jinja2: pip install 'stoker[report]' (--format csv and json need neither)"
 
 
 @click.command(
@@ -30,12 +31,10 @@ NO_PICTURES = "the page needs matplotlib and jinja2: pip install 'stoker[report]
     context_settings={"default_map": {"prometheus_timeout": QUERY_TIMEOUT}},
 )
 @click.option("-n", "--namespace", "namespaces", multiple=True, help="Only this one; may be repeated. [default: all]")
-@click.option("--from", "start", metavar="T", type=MOMENT, help="[default: a week before --to]")
+@click.option("--from", "--since", "start", metavar="T", type=MOMENT, help="[default: a week before --to]")
 @click.option("--to", "end", metavar="T", type=MOMENT, help="[default: now]")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="html", show_default=True, help="What to write.")
-@click.option(
-    "-o", "--output", metavar="FILE", help="Where to; - for standard output. [default: stoker-report-DATE.FORMAT]"
-)
+@click.option("--format", "form", type=click.Choice(FORMATS), help=FORMAT_HELP)
+@click.option("-o", "--output", metavar="FILE", help=OUTPUT_HELP)
 @click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Default: $KUBECONFIG, then ~/.kube/config.")
 @click.option("--context", "kube_context", help="Context of the kubeconfig. Default: the current one.")
 @prometheus_options
@@ -46,7 +45,7 @@ def report(
     namespaces: Sequence[str],
     start: datetime | None,
     end: datetime | None,
-    form: str,
+    form: str | None,
     output: str | None,
     kubeconfig: str | None,
     kube_context: str | None,
@@ -59,11 +58,11 @@ def report(
     T is a time such as 2026-11-21T18:00:00Z, seconds since the epoch, or a time ago such as 2h or 7d.
     """
     from stoker.models.screen import MetricsUnavailable
+    from stoker.models.usage import SETTLES
 
-    if form == "html":
-        _require_pictures()
+    form = format_of(form, output, FORMATS)
     now = datetime.now(UTC)
-    end = min(end or now, now)
+    end = min(end or now, now - SETTLES)
     start = start or end - DEFAULT_LENGTH
     if not SHORTEST <= end - start <= LONGEST:
         raise click.UsageError(
@@ -75,24 +74,7 @@ def report(
     except MetricsUnavailable as unavailable:
         click.echo(f"stoker: {unavailable}", err=True)
         context.exit(EXIT_USAGE)
-    text = _rendered(statement, form, now, rule_fixes)
-    if output == "-":
-        write(text, None, context)
-        return
-    from stoker.cli.reporting import text as summary
-
-    path = output or f"stoker-report-{statement.period.end:%Y-%m-%d}.{form}"
-    write(text, path, context)
-    write(f"{summary.render(statement, screen())}\nWritten to {path}\n", None, context)
-
-
-def _require_pictures() -> None:
-    """Say early what is missing: the operator's image has no plotting library."""
-    try:
-        import jinja2  # noqa: F401 - whether it is there
-        import matplotlib as mpl  # noqa: F401 - whether it is there
-    except ImportError as error:
-        raise click.UsageError(f"{NO_PICTURES}; missing: {error.name}.") from error
+    write_document(form, output, _renderers(statement, now, rule_fixes), context)
 
 
 async def _state(
@@ -124,18 +106,20 @@ async def _read(access: PrometheusAccess, namespaces: Sequence[str], start: date
         return await usage.read(start, end, namespaces)
 
 
-def _rendered(statement: "Statement", form: str, now: datetime, rule_fixes: Mapping[str, str]) -> str:
-    if form == "json":
-        from stoker.cli.reporting import json
+def _renderers(statement: "Statement", now: datetime, rule_fixes: "Mapping[str, str]") -> "Mapping[str, Renderer]":
+    from stoker.cli.reporting import csv, json, text
 
-        return json.render(statement, now)
-    if form == "csv":
-        from stoker.cli.reporting import csv
+    def page(_: Screen) -> str:
+        from stoker.cli.reporting import page
 
-        return csv.render(statement)
-    from stoker.cli.reporting import page
+        return page.render(statement, now, rule_fixes=rule_fixes)
 
-    return page.render(statement, now, rule_fixes=rule_fixes)
+    return {
+        "text": lambda place: text.render(statement, place),
+        "html": page,
+        "csv": lambda _: csv.render(statement),
+        "json": lambda _: json.render(statement, now),
+    }
 
 
 __all__ = ["report"]

@@ -15,12 +15,14 @@ from stoker.adapters.kubernetes import Object
 from stoker.controller.faults import Faults
 from stoker.controller.gpu_time import GpuState, split_hours, written_hours
 from stoker.controller.looks import Looks
-from stoker.controller.store import Store
+from stoker.controller.store import Store, key_of
 from stoker.models.diagnosis import Diagnosis, Utilization
 from stoker.models.meta import OWNER_LABEL, TEAM_LABEL
 from stoker.models.quantity import small_number
 from stoker.models.vocabulary import ConditionType, JobType, Stage
 from stoker.subjects.pod import mapping
+from stoker.workload import pods as pod_status
+from stoker.workload import product_of
 from stoker.workload.pods import read_time
 
 SHOWN_AFTER_END = timedelta(days=1)
@@ -30,6 +32,7 @@ HELP: Mapping[str, str] = {
     "info": "One for each DLJob, with who it is. Owner and team are its labels stoker.dev/owner and stoker.dev/team.",
     "phase": "One for the phase that each DLJob is in.",
     "ready": "Pods of each DLJob that are ready.",
+    "gpus_held": "GPUs that the pods of each DLJob hold: those of pods that have a node and have not ended.",
     "gpu_hours": "GPU-hours that each DLJob has held so far: used, idle, or unknown for want of samples.",
     "stage_idle_gpu_hours": "Idle GPU-hours of each stage of a DLJob's life so far, where its samples cover it.",
     "finding_idle_gpu_hours": "Idle GPU-hours that each finding of a DLJob claims so far, closed findings included.",
@@ -48,8 +51,14 @@ class _Written:
 
     raw: Object
     diagnosis: Diagnosis | None
+    pods: Sequence[Object]
     ended: datetime | None
     lines: Mapping[str, str]
+
+    def is_of(self, raw: Object, diagnosis: Diagnosis | None, pods: Sequence[Object]) -> bool:
+        """Whether they were made from these very objects."""
+        same = self.raw is raw and self.diagnosis is diagnosis and len(self.pods) == len(pods)
+        return same and all(one is other for one, other in zip(self.pods, pods, strict=True))
 
 
 class JobMetrics:
@@ -70,14 +79,15 @@ class JobMetrics:
             uid = raw["metadata"]["uid"]
             look, known = self._looks.get(uid), before.get(uid)
             diagnosis = look.diagnosis if look is not None else None
+            pods = self._pods(raw)
             # The store replaces an object that has changed, and an examination makes another diagnosis.
-            if known is None or known.raw is not raw or known.diagnosis is not diagnosis:
+            if known is None or not known.is_of(raw, diagnosis, pods):
                 try:
-                    known = _write(raw, diagnosis)
+                    known = _write(raw, diagnosis, pods)
                 except Exception as error:
                     # Its lines are missing, not the page.
                     self._faults.caught("metrics", str(key), error)
-                    known = _Written(raw, diagnosis, None, {})
+                    known = _Written(raw, diagnosis, pods, None, {})
             self._written[uid] = known
         shown = [one for one in self._written.values() if one.ended is None or now - one.ended < SHOWN_AFTER_END]
         parts: list[str] = []
@@ -86,23 +96,28 @@ class JobMetrics:
             parts += [one.lines[metric] for one in shown if metric in one.lines]
         return "".join(parts)
 
+    def _pods(self, raw: Object) -> list[Object]:
+        job_uid = raw.get("status", {}).get("jobUID")
+        return self._store.pods_of(key_of(raw), job_uid) if job_uid else []
 
-def _write(raw: Object, diagnosis: Diagnosis | None) -> _Written:
+
+def _write(raw: Object, diagnosis: Diagnosis | None, pods: Sequence[Object]) -> _Written:
     metadata, lines = raw["metadata"], dict[str, str]()
     identity = {"uid": metadata["uid"], "namespace": metadata["namespace"], "name": metadata["name"]}
-    for metric, labels, value in _samples(raw, diagnosis.utilization if diagnosis is not None else None):
+    for metric, labels, value in _samples(raw, pods, diagnosis.utilization if diagnosis is not None else None):
         named = ",".join(f'{name}="{_escaped(text)}"' for name, text in {**identity, **labels}.items())
         lines[metric] = f"{lines.get(metric, '')}stoker_dljob_{metric}{{{named}}} {float(value)!r}\n"
     ended = read_time(raw.get("status", {}).get("completionTime"))
-    return _Written(raw, diagnosis, ended, lines)
+    return _Written(raw, diagnosis, pods, ended, lines)
 
 
-def _samples(raw: Object, used: Utilization | None) -> Iterator[Sample]:
+def _samples(raw: Object, pods: Sequence[Object], used: Utilization | None) -> Iterator[Sample]:
     """`used` is what the last examination knows; the status follows it in steps."""
     status = raw.get("status", {})
-    yield "info", _info(raw), 1
+    yield "info", _info(raw, pods), 1
     yield "phase", {"phase": status.get("phase", "")}, 1
     yield "ready", {}, small_number(status.get("ready", "0").partition("/")[0]) or 0
+    yield "gpus_held", {}, raw["spec"]["gpusPerNode"] * sum(map(pod_status.holds_gpus, pods))
     for state, hours in _hours(status, used).items():
         yield "gpu_hours", {"state": state.value}, hours
     for stage, hours in _stages(used, _gpus(raw)).items():
@@ -114,7 +129,7 @@ def _samples(raw: Object, used: Utilization | None) -> Iterator[Sample]:
             yield "condition", {"condition": one["type"], "status": one["status"], "reason": one["reason"]}, 1
 
 
-def _info(raw: Object) -> Mapping[str, str]:
+def _info(raw: Object, pods: Sequence[Object]) -> Mapping[str, str]:
     spec, labels = raw["spec"], raw["metadata"].get("labels") or {}
     template = mapping(mapping(spec.get("podTemplate")).get("spec"))
     return {
@@ -122,7 +137,7 @@ def _info(raw: Object) -> Mapping[str, str]:
         "owner": labels.get(OWNER_LABEL, ""),
         "team": labels.get(TEAM_LABEL, ""),
         "gpus": str(_gpus(raw)),
-        "product": spec.get("gpuProduct", ""),
+        "product": product_of(spec, pods) or "",
         "priority": _name_of_object(template.get("priorityClassName")),
     }
 

@@ -7,6 +7,9 @@ from itertools import pairwise
 
 from stoker.models.vocabulary import Category, Stage
 
+SETTLES = timedelta(seconds=90)
+"""After this time what was sampled is known: scrape intervals of up to a minute fit, and some delay."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Period:
@@ -57,7 +60,7 @@ class JobIdentity:
 class JobRecord:
     """One job's figures, in GPU-hours, one for each part of the record's time.
 
-    held: while its phase said that it holds its GPUs. sampled: while a GPU of its pods was sampled. used: the integral
+    held: while its pods were bound to nodes. sampled: while a GPU of its pods was sampled. used: the integral
     of the sampled utilization. causes, stages: the idle GPU-hours of each finding and of each stage since the job
     began, as they stood where the first part begins and at the end of each part, one value more than there are parts;
     None where nothing was recorded lately. first_seen: the part in which the operator first recorded the job; None if

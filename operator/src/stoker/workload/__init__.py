@@ -7,6 +7,7 @@ from stoker.workload.facts import (
     job_product,
     job_traits,
     pod_facts,
+    product_of,
     program_facts,
     submission_facts,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "job_traits",
     "observe",
     "pod_facts",
+    "product_of",
     "program_facts",
     "remembered",
     "run_line",

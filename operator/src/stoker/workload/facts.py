@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from stoker.models.dljob import GPU_PRODUCT_LABELS, TRAINER, DLJob
+from stoker.models.dljob import DEFAULT_GPU_RESOURCE, GPU_PRODUCT_LABELS, TRAINER, DLJob
 from stoker.models.policy import JobTraits
 from stoker.models.quantity import quantity, whole_quantity
 from stoker.models.series import Attempt, JobFacts, PodFacts
@@ -213,9 +213,17 @@ def job_product(job: DLJob, pods: Sequence[Mapping[str, Any]]) -> str | None:
     """The GPUs' model. What the pods are bound to counts, which a queue may have chosen; before there are any, what the
     job asks for.
     """
-    template = {"spec": mapping(mapping(job.spec.pod_template).get("spec"))}
-    chosen = selected_product(pods, job.spec.gpu_resource)
-    return chosen or selected_product([template], job.spec.gpu_resource) or job.spec.gpu_product
+    spec = job.spec
+    raw = {"gpuProduct": spec.gpu_product, "gpuResource": spec.gpu_resource, "podTemplate": spec.pod_template}
+    return product_of(raw, pods)
+
+
+def product_of(spec: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str | None:
+    """The same of a DLJob's spec as the API server has it."""
+    resource = spec.get("gpuResource") or DEFAULT_GPU_RESOURCE
+    template = {"spec": mapping(mapping(spec.get("podTemplate")).get("spec"))}
+    asked = spec.get("gpuProduct")
+    return selected_product(pods, resource) or selected_product([template], resource) or asked
 
 
 def selected_product(pods: Sequence[Mapping[str, Any]], resource: str) -> str | None:
@@ -231,7 +239,7 @@ def selected_product(pods: Sequence[Mapping[str, Any]], resource: str) -> str | 
 def _selected(spec: Mapping[str, Any], label: str) -> str | None:
     """The only value of a node's label with which a pod may run there; None where it may have others."""
     if (chosen := mapping(spec.get("nodeSelector")).get(label)) is not None:
-        return str(chosen)
+        return _label_value(chosen)
     affinity = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
     terms = listed(mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution")).get("nodeSelectorTerms"))
     # One of several terms is enough for a node.
@@ -242,8 +250,14 @@ def _only_value(term: Mapping[str, Any], label: str) -> str | None:
     for one in map(mapping, listed(term.get("matchExpressions"))):
         values = listed(one.get("values"))
         if (one.get("key"), one.get("operator"), len(values)) == (label, "In", 1):
-            return str(values[0])
+            return _label_value(values[0])
     return None
+
+
+def _label_value(value: object) -> str | None:
+    """A value that a node's label can have; a template's may be anything."""
+    fits = isinstance(value, str) and 0 < len(value) <= 63 and value.isascii()
+    return str(value) if fits and all(one.isalnum() or one in "-_." for one in str(value)) else None
 
 
 def _batch_size(submission: Submission, launch: Launch) -> str | None:

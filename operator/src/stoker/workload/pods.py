@@ -102,6 +102,11 @@ def is_scheduled(pod: Mapping[str, Any]) -> bool:
     return bool(pod["spec"].get("nodeName"))
 
 
+def holds_gpus(pod: Mapping[str, Any]) -> bool:
+    """Whether its GPUs are taken from others: it has a node, and has not ended."""
+    return is_scheduled(pod) and not is_finished(pod)
+
+
 def trainer_status(pod: Mapping[str, Any]) -> Mapping[str, Any]:
     """The status of the trainer container; empty before the kubelet has written one."""
     statuses = pod.get("status", {}).get("containerStatuses", ())

@@ -158,6 +158,7 @@ def _job(statement: Statement, job: Account) -> dict[str, Any]:
         "gpus": one.gpus or "",
         "balance": job.balance,
         "causes": [_cause(statement, job, cause, lost) for cause, lost in causes],
+        "unmeasured": statement.unmeasured(job),
     }
 
 

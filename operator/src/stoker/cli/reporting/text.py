@@ -78,6 +78,9 @@ def _jobs(statement: Statement, place: Screen, width: int) -> Iterator[str]:
             fix = statement.fix(job, job.main_cause.rule)
             text = clean(f"{job.main_cause.category.value}: {fix}")
             yield from wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT)
+        for rule, fix in statement.unmeasured(job).items():
+            text = clean(f"{rule} (no GPU-hours measured): {fix}")
+            yield from wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT)
 
 
 def _rows(rows: Sequence[Row], place: Screen, width: int) -> Iterator[str]:
