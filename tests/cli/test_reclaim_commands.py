@@ -76,7 +76,7 @@ def run(*words: str) -> Result:
 @pytest.mark.parametrize(
     "status, words",
     [
-        ({"state": "Reclaimed", "action": "Suspend", "phase": "Reclaimed"}, "resumes; its script starts anew"),
+        ({"state": "Reclaimed", "action": "Suspend", "phase": "Reclaimed"}, "resumes; its script starts anew when"),
         ({"state": "Reclaiming", "action": "Suspend"}, "resumes once its old pods have ended"),
         ({"state": "Reclaimed", "action": "Suspend", "suspend": True}, "spec.suspend"),
         ({"state": "Reclaiming", "action": "Delete"}, "if its Job is not deleted by now"),
@@ -96,6 +96,23 @@ def test_where_there_is_nothing_to_resume_nothing_is_written(state: str | None, 
     cluster.add(state=state)
     answer = run("resume", "bert")
     assert (answer.exit_code, answer.output) == (0, "dljob bert is not reclaimed: there is nothing to resume.\n")
+    assert not cluster.annotations()
+
+
+def test_a_job_of_a_queue_is_not_promised_a_start(cluster: Cluster) -> None:
+    cluster.add(state="Reclaimed", action="Suspend", phase="Reclaimed")
+    cluster.objects[DLJOBS, "team", "bert"]["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
+    assert "goes back to its queue research; its script starts anew when the queue admits it" in (
+        run("resume", "bert").output
+    )
+
+
+def test_of_a_queued_job_it_is_said_what_it_waits_for(cluster: Cluster) -> None:
+    cluster.add(state="Active", phase="Queued")
+    ready = {"type": "PodsReady", "status": "False", "message": "Kueue waits for quota: 8 more GPUs are needed"}
+    cluster.objects[DLJOBS, "team", "bert"]["status"]["conditions"] = [ready]
+    answer = run("resume", "bert")
+    assert answer.output == "dljob bert is not reclaimed, but queued: Kueue waits for quota: 8 more GPUs are needed.\n"
     assert not cluster.annotations()
 
 

@@ -445,7 +445,7 @@ async def test_a_policy_may_use_its_own_words() -> None:
 async def test_a_template_that_is_none_is_passed_over(template: str) -> None:
     world = World(templates={"warned": template})
     await world.tell()
-    assert "The job bert in team has left all its GPUs (8) idle since" in world.box.sent[0][1].body
+    assert "All GPUs (8) of the job bert in team have been idle since" in world.box.sent[0][1].body
 
 
 @pytest.mark.parametrize(

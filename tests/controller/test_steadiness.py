@@ -14,6 +14,7 @@ from stoker.diagnosis.words import node_line
 from stoker.models.diagnosis import Advice, Diagnosis, Idleness, IdlenessState, StageSpan, Utilization
 from stoker.models.finding import Finding
 from stoker.models.vocabulary import Category, Confidence, Severity, Source, Stage, UnknownReason
+from stoker.workload.observation import SUSPENDED_BY
 from tests.controller.passes import NOW, World
 from tests.workload.building import JOB_UID, pod
 
@@ -55,6 +56,9 @@ def used(at: datetime, percent: float = 31.0, *, recent: float | None = None, no
         stages=stages,
         nodes=tuple(nodes) or (node_line("bert-0", "gpu-0", [percent] * 8),),
     )
+
+
+OPEN: dict[str, Any] = {"findings": [finding().to_status()], "findingsSummary": "1: ImproperBatchSize"}
 
 
 class Watched(World):
@@ -158,9 +162,52 @@ async def test_a_restart_closes_nothing_sooner() -> None:
     await world.look(Diagnosis(utilization=used(NOW), findings=(finding(),)))
     for _ in range(5):
         world.restart()
-        for _ in range(8):
+        for _ in range(7):
             await world.look(Diagnosis(utilization=used(NOW)))
     assert world.findings == [("small-batch", True)]
+
+
+async def test_a_finding_that_has_stayed_away_for_long_closes_though_the_operator_restarts_meanwhile() -> None:
+    world = Watched()
+    await world.look(Diagnosis(utilization=used(NOW), findings=(finding(),)))
+    for _ in range(8):
+        await world.look(Diagnosis(utilization=used(NOW)))
+    assert "absentSince" in world.status["findings"][0]
+    world.restart()
+    await world.look(Diagnosis(utilization=used(NOW)))
+    assert world.findings == [("small-batch", True)], "five minutes are not over"
+    await world.look(Diagnosis(utilization=used(NOW)))
+    assert world.findings == [("small-batch", False)]
+    assert "absentSince" not in world.status["findings"][0]
+
+
+async def test_a_finding_that_was_away_and_is_shown_again_begins_anew() -> None:
+    world = Watched()
+    diagnosis = Diagnosis(utilization=used(NOW), findings=(finding(),))
+    await world.look(diagnosis)
+    for _ in range(8):
+        await world.look(Diagnosis(utilization=used(NOW)))
+    world.restart()
+    await world.look(diagnosis)
+    assert "absentSince" not in world.status["findings"][0]
+    for _ in range(9):
+        await world.look(Diagnosis(utilization=used(NOW)))
+    assert world.findings == [("small-batch", True)]
+
+
+RECLAIMED = {"state": "Reclaimed", "rule": "small-batch", "action": "Suspend", "reclaimedAt": "2026-11-21T11:59:00Z"}
+
+
+async def test_what_a_job_was_reclaimed_for_stays_until_it_runs_again_whatever_is_examined_of_its_end() -> None:
+    world = World(status={"jobUID": JOB_UID, "phase": "Reclaimed", "reclaim": RECLAIMED, **OPEN})
+    world.put_job(suspend=True, annotations={SUSPENDED_BY: "reclaim"})
+    ended = replace(finding(), until=NOW)
+    for shown in ((ended,), ()):
+        idleness = Idleness(state=IdlenessState.WAITING, observed_at=NOW)
+        world.looks.put(world.uid, Look(idleness=idleness, diagnosis=Diagnosis(utilization=used(NOW), findings=shown)))
+        await world.reconcile()
+        assert world.status["findingsSummary"] == "1: ImproperBatchSize"
+        assert "until" not in world.status["findings"][0]
 
 
 async def test_what_is_sure_does_not_waver_with_every_look() -> None:

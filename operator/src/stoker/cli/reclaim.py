@@ -14,7 +14,7 @@ import click
 
 from stoker.cli.duration import DURATION
 from stoker.models.finding import rfc3339
-from stoker.models.meta import RESUME_ANNOTATION, SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION
+from stoker.models.meta import QUEUE_LABEL, RESUME_ANNOTATION, SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION
 from stoker.reclaim.snoozing import MAX_SNOOZE_REASON, snooze_words
 
 if TYPE_CHECKING:
@@ -109,15 +109,22 @@ def resumption_of(raw: Mapping[str, Any]) -> str:
             return "is not reclaimed, if its Job is not deleted by now"
         if raw["spec"].get("suspend"):
             return "stays suspended: set spec.suspend to false to start it"
-        if phase == "Queued":
-            return "resumes when its queue admits it"
         ending = " once its old pods have ended" if state == "Reclaiming" else ""
-        return f"resumes{ending}; its script starts anew"
+        if (queue := raw["metadata"].get("labels", {}).get(QUEUE_LABEL)) is not None:
+            return f"goes back to its queue {queue}{ending}; its script starts anew when the queue admits it"
+        return f"resumes{ending}; its script starts anew when its pods have their GPUs"
     if state == "Warned" or "deadline" in record:
         return "will not be reclaimed for a while: the warning is taken back, and the policy's cooldown begins"
     if raw["spec"].get("suspend"):
         return "is suspended, and not by reclaim: set spec.suspend to false to start it"
+    if phase == "Queued":
+        return f"is not reclaimed, but queued: {_why_not_ready(raw)}"
     return "is not reclaimed: there is nothing to resume"
+
+
+def _why_not_ready(raw: Mapping[str, Any]) -> str:
+    conditions = raw["status"].get("conditions", ())
+    return next((one["message"] for one in conditions if one["type"] == "PodsReady"), "the reason is not known")
 
 
 # ----------------------------------------------------------------------------------------------------------- snooze

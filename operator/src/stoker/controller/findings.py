@@ -8,8 +8,6 @@ from stoker.models.dljob import MAX_FINDINGS, DLJob
 from stoker.models.finding import Finding
 from stoker.models.vocabulary import Source
 
-MAX_TEXT = 1024
-
 
 def recorded(job: DLJob) -> tuple[Finding, ...]:
     """The findings of the job's status; those that this version can't read are dropped."""

@@ -17,12 +17,12 @@ LATEST = timedelta(hours=24)
 
 WARNED = {
     ReclaimMode.SUSPEND: (
-        "The job {job} in {namespace} has left all its GPUs ({gpus}) idle since {idleSince} ({cause}).\n"
+        "All GPUs ({gpus}) of the job {job} in {namespace} have been idle since {idleSince} ({cause}).\n"
         "Unless one works again, it will be suspended at {deadline}: its pods end, its objects and volumes stay.\n"
         "To put that off: {command}"
     ),
     ReclaimMode.DELETE: (
-        "The job {job} in {namespace} has left all its GPUs ({gpus}) idle since {idleSince} ({cause}).\n"
+        "All GPUs ({gpus}) of the job {job} in {namespace} have been idle since {idleSince} ({cause}).\n"
         "Unless one works again, it will be ended for good at {deadline}.\n"
         "To put that off: {command}"
     ),

@@ -331,7 +331,8 @@ def deed_notice(job: DLJob, record: Record) -> Notice:
         "" if record.action is ReclaimMode.DELETE else f" Bring it back: stoker resume {job.name} -n {job.namespace}."
     )
     since = rfc3339(record.idle_since) if record.idle_since is not None else "unknown"
-    message = f"The GPUs of the job ({job.gpus}) were given back: idle since {since}.{back}"
+    what = "Its GPU was" if job.gpus == 1 else f"Its {job.gpus} GPUs were"
+    message = f"{what} given back: idle since {since}.{back}"
     episode = rfc3339(record.warned_at) if record.warned_at is not None else "reclaimed"
     numbers = {"gpus": job.gpus, "action": record.action.value if record.action is not None else "unknown"}
     return Notice(reason=NoticeReason.RECLAIMED, message=message, episode=episode, numbers=numbers)

@@ -135,11 +135,17 @@ class Pass:
 
     @property
     def _shown(self) -> tuple[Finding, ...] | None:
-        """What the last examination found, under the policy of now; None without one."""
+        """What the last examination found, under the policy of now; None without one. Of a job whose pods reclaim has
+        taken away none says anything: what it was taken for stands until it runs again.
+        """
         diagnosis = self.look.diagnosis if self.look is not None else None
-        if diagnosis is None or diagnosis.unknown is not None:
+        if diagnosis is None or diagnosis.unknown is not None or self._is_suspended_by_reclaim:
             return None
         return tuple(filter(self._counts, diagnosis.findings))
+
+    @property
+    def _is_suspended_by_reclaim(self) -> bool:
+        return self.child is not None and is_taken(self.record, self.child, self.switch)
 
     def _counts(self, finding: Finding) -> bool:
         return self.policy.action(finding.rule, Action.WARN) is not Action.OFF

@@ -40,7 +40,7 @@ from stoker.models.dljob import DLJob
 from stoker.models.policy import EffectivePolicy
 from stoker.models.screen import MetricsSource, MetricsUnavailable, Question, Screen, step_for
 from stoker.models.series import JobFacts
-from stoker.models.vocabulary import Action, JobType, Phase, ReclaimMode, ReclaimState, UnknownReason
+from stoker.models.vocabulary import Action, JobType, Phase, ReclaimMode, ReclaimState, Source, UnknownReason
 from stoker.reclaim import idle_after
 from stoker.reclaim.brake import Sighting
 from stoker.workload import job_facts, job_traits
@@ -476,6 +476,8 @@ class Scanner:
         if seen.idleness.state is IdlenessState.IDLE:
             return Standing.IDLE
         known = self._looks.get(subject.uid)
+        if _is_in_doubt(subject.job, known.diagnosis if known is not None else None):
+            return Standing.IDLE
         used = known.diagnosis.utilization if known is not None and known.diagnosis is not None else None
         was_low = used is not None and used.is_low(subject.policy.thresholds.low_percent) is True
         return Standing.LOW if seen.is_low or was_low else Standing.OTHER
@@ -500,6 +502,15 @@ class Scanner:
 
 def _by_job(subjects: Iterable[Subject]) -> Iterator[tuple[Key, str, Subject]]:
     return ((subject.key, subject.uid, subject) for subject in subjects)
+
+
+def _is_in_doubt(job: DLJob, diagnosis: Diagnosis | None) -> bool:
+    """Whether its status has an open finding that the last examination of this process, if there was one, has not
+    shown: more examinations close it or show it again.
+    """
+    shown = {finding.rule for finding in diagnosis.findings} if diagnosis is not None else set()
+    findings = job.status.findings if job.status is not None else ()
+    return any(one.until is None and Source.METRICS in one.sources and one.rule not in shown for one in findings)
 
 
 def _was_deleted(status: Mapping[str, Any]) -> bool:

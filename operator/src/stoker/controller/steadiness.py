@@ -23,6 +23,11 @@ REFRESH = timedelta(minutes=30)
 ABSENT_EXAMINATIONS = 3
 ABSENT_TIME = timedelta(minutes=5)
 """A finding closes, or loses confidence, when so many examinations over so long a time have not shown it."""
+NOTED_EXAMINATIONS = ABSENT_EXAMINATIONS - 1
+NOTED_TIME = timedelta(minutes=4)
+"""After so many over so long a time the status says that it is away, so that after a restart one more is enough. Not
+after the first: one at its threshold comes and goes with the noise, and each coming and going would be a write.
+"""
 
 CONFIDENCES = (Confidence.POSSIBLE, Confidence.LIKELY, Confidence.CERTAIN)
 Shown = tuple[str, Confidence]
@@ -132,7 +137,8 @@ def _same_findings(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, 
 def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     measured = Source.METRICS in entry.get("sources", ())
     said = () if measured else (entry.get("location"), entry["detail"])
-    return entry["rule"], entry["category"], entry["severity"], entry["confidence"], "until" in entry, *said
+    ends = ("until" in entry, "absentSince" in entry)
+    return entry["rule"], entry["category"], entry["severity"], entry["confidence"], *ends, *said
 
 
 def steady_record(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
@@ -153,7 +159,8 @@ def steady_record(before: dict[str, Any], after: dict[str, Any]) -> dict[str, An
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Showings:
     """When examinations have shown what, as far as this process has seen them. What it has never seen shown counts as
-    shown just before its first examination: after a restart nothing closes sooner.
+    shown just before its first examination, unless the finding says since when it is away: a restart neither closes
+    anything sooner nor keeps it open for ever.
     """
 
     examinations: int = 0
@@ -179,10 +186,27 @@ class Showings:
 
     def is_gone(self, finding: Finding) -> bool:
         """Whether it has stayed away for so long that it no longer holds with the confidence that it had."""
-        if self.first is None or self.latest is None:
+        missed, since = self._absence(finding)
+        if since is None or self.latest is None:
             return False
-        number, at = self.last_shown.get((finding.rule, finding.confidence), (0, self.first))
-        return self.examinations - number >= ABSENT_EXAMINATIONS and self.latest - at >= ABSENT_TIME
+        return missed >= ABSENT_EXAMINATIONS and self.latest - since >= ABSENT_TIME
+
+    def absent_since(self, finding: Finding) -> datetime | None:
+        """Since when it has stayed away, once that is more than noise."""
+        missed, since = self._absence(finding)
+        if since is None or self.latest is None:
+            return None
+        return since if missed >= NOTED_EXAMINATIONS and self.latest - since >= NOTED_TIME else None
+
+    def _absence(self, finding: Finding) -> tuple[int, datetime | None]:
+        """How many examinations in a row have not shown it, and when it was shown last."""
+        if self.first is None:
+            return 0, None
+        key = (finding.rule, finding.confidence)
+        if finding.absent_since is not None and key not in self.last_shown:
+            return self.examinations + NOTED_EXAMINATIONS, finding.absent_since
+        number, at = self.last_shown.get(key, (0, self.first))
+        return self.examinations - number, at
 
 
 def lasting(known: Iterable[Finding], measured: Sequence[Finding], showings: Showings) -> tuple[Finding, ...]:
@@ -193,5 +217,5 @@ def lasting(known: Iterable[Finding], measured: Sequence[Finding], showings: Sho
             continue
         shown = found.get(finding.rule)
         if shown is None or CONFIDENCES.index(shown.confidence) < CONFIDENCES.index(finding.confidence):
-            found[finding.rule] = finding
+            found[finding.rule] = replace(finding, absent_since=showings.absent_since(finding))
     return tuple(found.values())

@@ -27,7 +27,7 @@ from stoker.adapters.kubernetes import (
 )
 from stoker.controller.candidates import is_of
 from stoker.controller.store import Store
-from stoker.workload.manifest import KUEUE, QUEUE_LABEL
+from stoker.models.meta import KUEUE, QUEUE_LABEL
 from stoker.workload.observation import SUSPENDED_BY
 
 JOB_UID_LABEL = f"{KUEUE}/job-uid"

@@ -589,6 +589,8 @@ class FindingStatus(ApiModel):
     """When it began."""
     until: Time | None = None
     """When it ceased to hold; absent while it holds."""
+    absent_since: Time | None = None
+    """Since when examinations of the metrics have not shown it, though not for long enough to close it."""
     alternatives: tuple[Category, ...] = ()
     """Other causes that the same evidence fits."""
 

@@ -109,7 +109,8 @@ class Finding:
     """A named root cause, with its evidence and the change that removes it.
 
     `gpu_hours_idle` is a fact (the integral of 1 - utilization over the cause's interval), not a promise of what the
-    fix returns. `until` is set when a finding no longer holds: it is closed, not deleted.
+    fix returns. `until` is set when a finding no longer holds: it is closed, not deleted. `absent_since` is set while
+    it stays open though the last examinations have not shown it.
     """
 
     rule: str
@@ -124,6 +125,7 @@ class Finding:
     location: Location | None = None
     since: datetime | None = None
     until: datetime | None = None
+    absent_since: datetime | None = None
     gpu_hours_idle: float | None = None
     recoverable: Recoverable | None = None
     alternatives: tuple[Category, ...] = ()
@@ -154,6 +156,8 @@ class Finding:
             entry["since"] = rfc3339(self.since)
         if self.until is not None:
             entry["until"] = rfc3339(self.until)
+        if self.absent_since is not None and self.is_open:
+            entry["absentSince"] = rfc3339(self.absent_since)
         if self.alternatives:
             entry["alternatives"] = [category.value for category in self.alternatives]
         return {key: value for key, value in entry.items() if value != ""}
@@ -178,6 +182,7 @@ class Finding:
             location=Location.parse(entry["location"]) if "location" in entry else None,
             since=parse_time(entry.get("since")),
             until=parse_time(entry.get("until")),
+            absent_since=parse_time(entry.get("absentSince")),
             gpu_hours_idle=None if hours is None else float(hours),
             alternatives=tuple(Category(category) for category in entry.get("alternatives", ())),
         )

@@ -16,6 +16,7 @@ from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.record import Record
 from stoker.reclaim.snoozing import snoozed
 from stoker.reclaim.transitions import Outcome, after
+from stoker.subjects.wording import all_gpus, count
 
 CONCERNED = frozenset({ReclaimState.IDLE, ReclaimState.WARNED, ReclaimState.RECLAIMING})
 """States in which the policy's numbers matter to the job: of the others its status says nothing of the policy, or every
@@ -148,7 +149,7 @@ def _left_alone(case: Case, hold: Hold) -> Decision:
             record, reason=f"would be reclaimed ({cause.category}, idle since {rfc3339(since)}); {hold.reason}"
         )
         message = (
-            f"The job has left all its GPUs ({case.job.gpus}) idle since {rfc3339(since)} ({cause.category})."
+            f"{all_gpus(case.job.gpus)} been idle since {rfc3339(since)} ({cause.category})."
             f" It would be warned and then reclaimed; {hold.reason}."
         )
         if not (told and same) or case.record.has_warning:
@@ -180,7 +181,7 @@ def _warn(case: Case) -> Decision:
     )
     record = record.remembering(case.now, f"warned: {_grounds(case)}, deadline {rfc3339(deadline)}")
     message = (
-        f"The job has left all its GPUs ({job.gpus}) idle since {rfc3339(since)} ({cause.category})."
+        f"{all_gpus(job.gpus)} been idle since {rfc3339(since)} ({cause.category})."
         f" Unless a GPU works again it will be {does} at {rfc3339(deadline)}."
         " To put that off: stoker snooze."
     )
@@ -206,7 +207,7 @@ def _grounds(case: Case) -> str:
     """What a decision rested on, for the job's history."""
     cause, since = case.cause, case.idle_since
     named = f"{cause.category} ({cause.confidence.lower()})" if cause is not None else "no cause"
-    idle = f"{case.job.gpus} GPUs idle since {rfc3339(since)}" if since is not None else "not idle"
+    idle = f"{count(case.job.gpus, 'GPU')} idle since {rfc3339(since)}" if since is not None else "not idle"
     covered = f", {case.idleness.coverage_percent} % of samples" if case.idleness.coverage_percent is not None else ""
     return f"{named}, {idle}{covered}, {case.policy.revision}"
 

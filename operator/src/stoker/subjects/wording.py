@@ -60,6 +60,11 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
+def all_gpus(number: int) -> str:
+    """All GPUs of a job, as the subject of a sentence in the perfect."""
+    return "The GPU of the job has" if number == 1 else f"All {number} GPUs of the job have"
+
+
 def ranges(indices: Iterable[str]) -> str:
     """GPU numbers with neighbours joined: `0-3, 6`; identities that aren't numbers stand as they are."""
     numbers: list[int] = []

@@ -10,15 +10,13 @@ from typing import Any
 
 from stoker.models.dljob import KIND, TRAINER, DLJob
 from stoker.models.environment import injected
-from stoker.models.meta import API_VERSION, GROUP
+from stoker.models.meta import API_VERSION, GROUP, KUEUE
 from stoker.models.vocabulary import SuccessPolicy
 from stoker.subjects.pod import listed, mapping
 from stoker.workload.template import merge
 
 DLJOB_LABEL = f"{GROUP}/dljob"
 """On every child: the name of its DLJob."""
-KUEUE = "kueue.x-k8s.io"
-QUEUE_LABEL = f"{KUEUE}/queue-name"
 
 INDEX_FIELD = "metadata.labels['batch.kubernetes.io/job-completion-index']"
 """Where a pod finds its rank: `$(JOB_COMPLETION_INDEX)` can't be used in env, the Job controller adds that variable

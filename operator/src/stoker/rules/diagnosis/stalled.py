@@ -183,7 +183,7 @@ def _claim(exam: Examination, first: int, last: int, spinning: BoolArray) -> Cla
         detail=(
             f"{count(len(spun), 'GPU')} spin at {percent(float(np.nanmean(exam.use[:, mask][spinning[:, mask]])))} "
             f"without computing {'since' if until is None else 'from'} {clock(since)}, "
-            f"{minutes((last - first) * exam.step)} {'so far' if until is None else 'long'}; "
+            f"{minutes((last - first) * exam.step)}{f' up to {clock(exam.time(last))}' if until is None else ''}; "
             f"{odd or 'no rank stands out'}; {gpu_hours(hours)} held for nothing."
         ),
         evidence="; ".join(

@@ -94,15 +94,15 @@ def check(exam: Examination) -> Iterator[Claim]:
     hours = exam.idle_hours(explains)
     since, until = exam.time(first), exam.until(last)
     number = exam.facts.gpus
-    whole = {1: "The GPU", 2: "Both GPUs"}.get(number, f"All {number} GPUs")
+    whole = {1: "The GPU has", 2: "Both GPUs have"}.get(number, f"All {number} GPUs have")
+    rest = f"{minutes(tail.sum() * exam.step)} up to {clock(exam.time(last))}"
+    if until is not None:
+        rest = f"{minutes(tail.sum() * exam.step)} until the end"
     meanwhile = "no CPU samples" if cpu is None else f"at most {cpu:.2f} CPU cores a pod"
     traffic = ", no network samples" if sent is None else ", no traffic"
     seen = cpu is not None and (sent is not None or (last - first) * exam.step >= UNSEEN_UPLOAD_SECONDS)
     yield Claim(
-        detail=(
-            f"{whole} idle {'since' if until is None else 'from'} {clock(since)}, {minutes(tail.sum() * exam.step)} "
-            f"{'so far' if until is None else 'until the end'}; {gpu_hours(hours)} lost."
-        ),
+        detail=(f"{whole} been idle since {clock(since)} ({rest}); {gpu_hours(hours)} lost."),
         evidence=(
             f"{minutes(len(worked) * exam.step)} of work before; idle {interval(since, until)}, "
             f"{count(number, 'GPU')}, {meanwhile}{traffic}"
