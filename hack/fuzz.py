@@ -81,7 +81,7 @@ def admission_review(data: bytes) -> None:
 def _review(job: DLJob) -> None:
     verdict = review(job, BUILT_IN, now=NOW)
     for _, failure in verdict.failures:
-        raise failure
+        raise RuntimeError(failure)
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {"shell": shell, "yaml": yaml, "review": admission_review}

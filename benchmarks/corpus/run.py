@@ -127,7 +127,7 @@ def judge(sample: Sample) -> Judged:
         verdict=verdict.outcome.value,
         found=found,
         unfinished=verdict.unfinished,
-        crashes=tuple(f"{rule}: {failure!r}" for rule, failure in verdict.failures),
+        crashes=tuple(f"{rule}: {failure}" for rule, failure in verdict.failures),
     )
 
 

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
-from stoker.admission.messages import MAX_WARNING_LENGTH, Cause, denial, not_analysed, warnings
+import pytest
+
+from stoker.admission.messages import MAX_WARNING_LENGTH, Cause, denial, not_analysed, warning_line, warnings
 from stoker.models.finding import Change, Finding, Location, TextEdit
 from stoker.models.verdict import Verdict
-from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from stoker.models.vocabulary import Category, Confidence, Severity, Shortfall, Source
 
 
 def finding(rule: str, detail: str, *, fix: str = "Mend it.", location: Location | None = None) -> Finding:
@@ -115,7 +117,8 @@ def test_what_is_audited_or_denied_is_no_warning() -> None:
     assert warnings(Verdict(denied=(FEW,), audited=(FEW,))) == []
 
 
-def test_of_what_was_not_analysed_a_few_are_named_and_no_fault_of_ours() -> None:
-    late = Verdict(unfinished=("a", "b", "c", "d", "e", "f"), failures=(("b", ZeroDivisionError()),))
-    assert not_analysed(late) == "in time with a, c, d and 2 more"
-    assert not_analysed(Verdict(unfinished=("script",))) == "in time with script"
+@pytest.mark.parametrize("shortfall", list(Shortfall))
+def test_why_a_job_was_not_analysed_fits_a_warning(shortfall: Shortfall) -> None:
+    said = not_analysed(shortfall)
+    assert warning_line(said) == said
+    assert not said.endswith(".")

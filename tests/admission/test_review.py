@@ -1,6 +1,7 @@
 """What `review` does with what the rules find."""
 
 import gc
+import itertools
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -9,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from stoker.admission import introduced, review
+from stoker.admission import introduced, outline, review
+from stoker.catalogue import admission_rules
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Problem
 from stoker.models.policy import BUILT_IN, EffectivePolicy, UtilizationPolicy, resolve
 from stoker.models.rule import Rule
 from stoker.models.verdict import Verdict
-from stoker.models.vocabulary import Action, Category, Confidence, Maturity, Outcome, Severity
+from stoker.models.vocabulary import Action, Category, Confidence, Maturity, Outcome, Severity, Shortfall
 from stoker.subjects.submission import Submission
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -136,7 +138,9 @@ def test_a_rule_that_raises_is_named_and_stops_neither_the_others_nor_the_job() 
     verdict = judge(broken, rule("f"))
     assert names(verdict) == {"warned": ["f"]}
     assert verdict.unfinished == ("broken",)
-    assert [(name, str(failure)) for name, failure in verdict.failures] == [("broken", "deep")]
+    assert [(name, failure.splitlines()[-1]) for name, failure in verdict.failures] == [
+        ("broken", "RecursionError: deep")
+    ]
 
 
 def test_a_job_that_cannot_be_read_is_allowed_and_the_fault_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,12 +153,123 @@ def test_a_job_that_cannot_be_read_is_allowed_and_the_fault_is_ours(monkeypatch:
     assert verdict.unfinished == ("submission",)
 
 
-def test_rules_beyond_the_time_budget_are_named_as_unfinished() -> None:
-    elapsed = iter([0.0, 0.5, 0.6, 1.0, 1.0])
-    verdict = review(job(), BUILT_IN, now=NOW, rules=[rule("a"), rule("b"), rule("c")], clock=lambda: next(elapsed))
-    assert names(verdict) == {"warned": ["a"]}
-    assert verdict.unfinished == ("b", "c")
+class Clock:
+    """Processor time that passes only where a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def taking(name: str, seconds: float, clock: Clock, **given: Any) -> Rule[Submission]:
+    """A rule that finds something in a submission with a script, and takes its time for that."""
+    slow = rule(name, **given)
+
+    def check(submission: Submission) -> Iterable[Problem]:
+        if submission.script is not None and submission.script.source:
+            clock.now += seconds
+            yield Problem(detail="of the script.")
+
+    object.__setattr__(slow, "check", check)
+    return slow
+
+
+def test_a_rule_beyond_the_time_budget_judges_what_needs_no_script_and_is_named() -> None:
+    clock = Clock()
+    rules = [taking("a", 0.9, clock), taking("b", 0.15, clock), taking("c", 0.0, clock), rule("d", action=Action.DENY)]
+    verdict = review(job(), BUILT_IN, now=NOW, rules=rules, clock=clock)
+    assert names(verdict) == {"denied": ["d"], "warned": ["a", "b"]}
+    assert verdict.unfinished == ("b", "c", "d")
+    assert verdict.shortfall is Shortfall.OVER_BUDGET
     assert BUILT_IN.analysis.review_budget == timedelta(seconds=1)
+
+
+def test_beyond_a_tenth_more_than_the_budget_no_rule_is_asked() -> None:
+    clock = Clock()
+    verdict = review(job(), BUILT_IN, now=NOW, rules=[taking("a", 1.2, clock), rule("b")], clock=clock)
+    assert names(verdict) == {"warned": ["a"]}
+    assert verdict.unfinished == ("a", "b")
+
+
+TWO_LAUNCHES = "torchrun --nproc_per_node=4 a.py\n" + "echo $((1 + $N)) >> log\n" * 800 + "torchrun b.py\n"
+
+
+def test_reading_ends_with_its_share_of_the_budget_and_what_was_read_is_judged() -> None:
+    ticks = itertools.count(step=0.01)
+    seen: list[list[str | None]] = []
+    watching = rule("watching")
+
+    def check(submission: Submission) -> Iterable[Problem]:
+        assert submission.script is not None
+        seen.append([one.name for one in submission.script.invocations])
+        return ()
+
+    object.__setattr__(watching, "check", check)
+    verdict = review(job(script=TWO_LAUNCHES), BUILT_IN, now=NOW, rules=[watching], clock=lambda: next(ticks))
+    assert verdict.failures == ()
+    ((first, *others),) = seen
+    assert (first, set(others)) == ("torchrun", {"echo"})
+    assert verdict.unfinished == ("script",)
+    assert verdict.shortfall is Shortfall.OVER_BUDGET
+
+
+def test_init_containers_are_read_within_the_same_budget_and_length() -> None:
+    """Together they are no longer than what one may be; the program itself comes first."""
+    containers = [
+        {
+            "name": f"i{number}",
+            "image": "a.example/b:1",
+            "command": ["bash", "-c", "# x\n" * 10_000],
+        }
+        for number in range(8)
+    ]
+    verdict = judge(
+        *admission_rules(),
+        of=job(script="torchrun --nproc_per_node=4 a.py", podTemplate={"spec": {"initContainers": containers}}),
+    )
+    assert [finding.rule for finding in verdict.denied] == ["launcher-too-few"]
+    assert verdict.unfinished == ("script",)
+    assert verdict.shortfall is Shortfall.TOO_LARGE
+
+
+def test_the_outline_is_the_verdict_of_the_manifest_alone() -> None:
+    """What is wrong with the image is found there; of the script nothing, nor is anything made of its absence."""
+    verdict = outline(job(script="torchrun --nproc_per_node=4 a.py; sleep infinity", image="a b"), BUILT_IN, now=NOW)
+    assert [finding.rule for finding in verdict.findings] == ["image-invalid"]
+    assert verdict.shortfall is Shortfall.OVER_BUDGET
+
+
+def test_a_shortage_of_memory_is_no_fault_of_a_rule() -> None:
+    """Only the process that has set the limit can say what it means."""
+    greedy = rule("greedy")
+
+    def check(_: Submission) -> Iterable[Problem]:
+        raise MemoryError
+
+    object.__setattr__(greedy, "check", check)
+    with pytest.raises(MemoryError):
+        judge(greedy)
+
+
+@pytest.mark.parametrize(
+    "over, shortfall, action",
+    [
+        (None, Shortfall.OVER_BUDGET, Action.AUDIT),
+        (None, Shortfall.BUSY, Action.AUDIT),
+        ("Deny", Shortfall.OVER_BUDGET, Action.DENY),
+        ("Deny", Shortfall.TOO_LARGE, Action.DENY),
+        ("Deny", Shortfall.UNREADABLE, Action.AUDIT),
+        ("Deny", Shortfall.BUSY, Action.AUDIT),
+        ("Deny", Shortfall.FAULT, Action.WARN),
+    ],
+)
+def test_a_policy_can_deny_what_exceeds_the_budget_and_nothing_else(
+    over: str | None, shortfall: Shortfall, action: Action
+) -> None:
+    analysis = {"onNotAnalysed": "Audit"} | ({} if over is None else {"onOverBudget": over})
+    assert policy(analysis=analysis).analysis.action(shortfall) is action
 
 
 def test_findings_are_ordered_by_severity_then_by_the_cost_of_their_cause() -> None:

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from stoker.cli import stoker
 from stoker.models.verdict import Verdict
+from stoker.models.vocabulary import Shortfall
 
 WRONG = """\
 apiVersion: stoker.dev/v1alpha1
@@ -29,6 +30,7 @@ spec:
 """
 RIGHT = WRONG.replace("--nproc_per_node=4 ", "")
 DOUBTFUL = RIGHT.replace("bert:2026.11", "bert:latest")
+OVER = Shortfall.OVER_BUDGET
 HEAVY = {"kopf", "kubernetes", "numpy", "aiohttp", "prometheus_api_client"}
 SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
 
@@ -78,6 +80,7 @@ def test_json_has_the_published_shape() -> None:
         "clusterVerdict": "deny",
         "suppressed": [],
         "unfinished": [],
+        "unfinishedReason": None,
     }
     assert finding.pop("location") == {
         "file": "<stdin>",
@@ -560,7 +563,7 @@ def test_what_suppresses_nothing_is_taken_away_by_fix(given: str, tmp_path: Path
 def test_the_policy_says_what_becomes_of_what_took_too_long(
     action: str, verdict: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stoker.cli.judgement.review", lambda *_, **__: Verdict(unfinished=("script",)))
+    monkeypatch.setattr("stoker.cli.judgement.review", lambda *_, **__: Verdict(unfinished=("script",), shortfall=OVER))
     policy = POLICY.format(name="default", spec=f"{{analysis: {{onNotAnalysed: {action}}}}}")
     (tmp_path / "policy.yaml").write_text(policy)
     (tmp_path / "job.yaml").write_text(RIGHT)
@@ -568,6 +571,7 @@ def test_the_policy_says_what_becomes_of_what_took_too_long(
     result = run(*arguments, "--format", "json")
     (file,) = json.loads(result.stdout)["files"]
     assert (file["verdict"], file["unfinished"], result.exit_code) == (verdict, ["script"], code)
+    assert file["unfinishedReason"] == "OverBudget"
 
 
 def test_an_interrupt_exits_with_130_and_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -636,9 +640,11 @@ def test_rules_show_prints_a_page_and_suggests_the_rule_that_was_meant() -> None
 
 def test_what_could_not_be_judged_is_no_clean_bill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As at the webhook, whose policy warns of it."""
-    monkeypatch.setattr("stoker.cli.judgement.review", lambda *_, **__: Verdict(unfinished=("launcher-too-few",)))
+    monkeypatch.setattr(
+        "stoker.cli.judgement.review", lambda *_, **__: Verdict(unfinished=("a", "b", "c"), shortfall=OVER)
+    )
     (tmp_path / "job.yaml").write_text(RIGHT)
     result = run(str(tmp_path / "job.yaml"))
     assert result.exit_code == 1
-    assert "not analysed: launcher-too-few" in result.stdout
+    assert "not analysed to its end: the job takes more than a review may" in result.stdout
     assert "clean" not in result.stdout

@@ -92,7 +92,7 @@ async def test_what_could_not_be_analysed_is_counted_by_its_reason(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await world.submit("f(){ f|f& };f")
-    assert world.value("stoker_admission_not_analysed_total", reason="budget") == 1
+    assert world.value("stoker_admission_not_analysed_total", reason="OverBudget") == 1
 
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
@@ -100,7 +100,7 @@ async def test_what_could_not_be_analysed_is_counted_by_its_reason(
     monkeypatch.setattr("stoker.handlers.job_review.review", broken)
     answer = await world.submit("torchrun train.py")
     assert answer.allowed
-    assert world.value("stoker_admission_not_analysed_total", reason="fault") == 1
+    assert world.value("stoker_admission_not_analysed_total", reason="Fault") == 1
 
 
 async def test_a_reviewer_that_fails_is_counted_and_fails(world: World) -> None:

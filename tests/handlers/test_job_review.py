@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
+from stoker.admission.messages import not_analysed
 from stoker.handlers import job_review
 from stoker.handlers.admission_review import ALLOWED, AdmissionRequest, Answer, Operation
 from stoker.handlers.cluster_view import ClusterView
-from stoker.handlers.job_review import FAULT, JobReviewer
+from stoker.handlers.job_review import JobReviewer
 from stoker.handlers.review_pool import ReviewPool
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, Location
 from stoker.models.policy import EffectivePolicy
 from stoker.models.verdict import Suppressed, Verdict
-from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from stoker.models.vocabulary import Category, Confidence, Severity, Shortfall, Source
 from tests.handlers.malformed_reviews import OBJECT
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -218,7 +219,7 @@ async def test_a_review_that_exceeds_its_budget_lets_the_job_pass_with_a_warning
     monkeypatch.setattr(job_review, "OVERTIME", -0.99 * EffectivePolicy().analysis.review_budget)
     answer = await reviewer(request())
     release.set()
-    assert answer == Answer(allowed=True, warnings=("stoker could not analyse this job in time: it passes unchecked",))
+    assert answer == Answer(allowed=True, warnings=(not_analysed(Shortfall.OVER_BUDGET),))
 
 
 @pytest.mark.parametrize(
@@ -233,10 +234,10 @@ async def test_the_policy_says_what_happens_to_a_job_that_was_not_analysed_in_ti
     verdicts: Callable[[Judge], None],
 ) -> None:
     on_not_analysed(view, action)
-    verdicts(lambda _: Verdict(unfinished=("image-unpinned",)))
+    verdicts(lambda _: Verdict(unfinished=("image-unpinned",), shortfall=Shortfall.OVER_BUDGET))
     answer = await reviewer(request())
     assert (answer.allowed, len(answer.warnings)) == (allowed, warnings)
-    assert all("could not analyse this job in time with image-unpinned" in warning for warning in answer.warnings)
+    assert all("more than a review may" in warning for warning in answer.warnings)
 
 
 @pytest.mark.parametrize("action", ["Deny", "Warn"])
@@ -248,13 +249,13 @@ async def test_a_rule_that_fails_is_logged_and_never_denies(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     on_not_analysed(view, action)
-    failure = ZeroDivisionError("fault")
-    verdicts(lambda _: Verdict(warned=(finding("other"),), unfinished=("broken",), failures=(("broken", failure),)))
+    failed = (("broken", "ZeroDivisionError: fault"),)
+    verdicts(lambda _: Verdict(warned=(finding("other"),), unfinished=("broken",), failures=failed))
     answer = await reviewer(request())
     assert answer.allowed
     assert len(answer.warnings) == 2
-    assert answer.warnings[1] == FAULT
-    assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [failure]
+    assert answer.warnings[1] == not_analysed(Shortfall.FAULT)
+    assert ["ZeroDivisionError: fault" in record.getMessage() for record in caplog.records] == [True]
 
 
 async def test_a_fault_of_the_review_itself_is_logged_and_never_denies(
@@ -264,14 +265,14 @@ async def test_a_fault_of_the_review_itself_is_logged_and_never_denies(
         raise RecursionError("too deep")
 
     verdicts(judge)
-    assert await reviewer(request()) == Answer(allowed=True, warnings=(FAULT,))
+    assert await reviewer(request()) == Answer(allowed=True, warnings=(not_analysed(Shortfall.FAULT),))
     assert [record.levelno for record in caplog.records if record.exc_info] == [logging.ERROR]
 
 
 async def test_what_is_denied_stays_denied_when_another_rule_fails(
     reviewer: JobReviewer, verdicts: Callable[[Judge], None]
 ) -> None:
-    verdicts(lambda _: Verdict(denied=(finding("any"),), unfinished=("broken",), failures=(("broken", ValueError()),)))
+    verdicts(lambda _: Verdict(denied=(finding("any"),), unfinished=("broken",), failures=(("broken", "ValueError"),)))
     assert not (await reviewer(request())).allowed
 
 

@@ -5,11 +5,12 @@ from typing import Literal
 
 from stoker.models.finding import Finding, printable, single_line
 from stoker.models.verdict import Verdict
+from stoker.models.vocabulary import Shortfall
+from stoker.subjects.allowance import MAX_TEXT
 from stoker.subjects.editing import as_changed
 
 MAX_WARNINGS = 3
 """People read three warnings; the rest is in the status and in `stoker lint`."""
-MAX_NAMES = 3
 MAX_WARNING_LENGTH = 240
 """The API server cuts warnings to 256 bytes when they are many (k8s.io/apiserver, pkg/endpoints/filters/warning.go)."""
 
@@ -73,11 +74,21 @@ def _warning(finding: Finding) -> str:
     return warning_line(f"{finding.rule}: {where}{finding.detail} {finding.fix}")
 
 
-def not_analysed(verdict: Verdict) -> str:
-    """What of a job could not be analysed, to follow "could not analyse this job": "in time with" and a few names."""
-    names = verdict.not_analysed
-    more = len(names) - MAX_NAMES
-    return f"in time with {', '.join(names[:MAX_NAMES])}" + (f" and {more} more" if more > 0 else "")
+def not_analysed(shortfall: Shortfall) -> str:
+    """Why a job was not analysed to its end, and what to do about it: a sentence or two without the last full stop."""
+    return _NOT_ANALYSED[shortfall]
+
+
+_NOT_ANALYSED = {
+    Shortfall.OVER_BUDGET: "the job takes more than a review may to be analysed: what its script does after that is"
+    " unchecked. Shorten the script: move loops and long lists into a program that it starts",
+    Shortfall.TOO_LARGE: f"the job's scripts together are longer than the {MAX_TEXT} characters that are analysed: the"
+    " rest is unchecked. Move what they do into files of the image",
+    Shortfall.UNREADABLE: "the job's script holds NUL characters, which no program can be given, and is unchecked."
+    " Remove them",
+    Shortfall.BUSY: "Stoker was too busy to analyse this job in time. It is analysed before it starts",
+    Shortfall.FAULT: "Stoker could not analyse this job completely: an internal error, which its log explains",
+}
 
 
 def warning_line(text: str) -> str:

@@ -1,6 +1,8 @@
 """Runs every rule over a submission and sorts what they find by what the policy does with it."""
 
+import math
 import time
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -13,8 +15,11 @@ from stoker.models.finding import Finding
 from stoker.models.policy import EffectivePolicy
 from stoker.models.rule import Rule
 from stoker.models.verdict import Suppressed, SuppressionFault, Verdict
-from stoker.models.vocabulary import Action, Category, Confidence, Maturity, Severity
+from stoker.models.vocabulary import Action, Category, Confidence, Maturity, Severity, Shortfall
+from stoker.subjects.allowance import Allowance
 from stoker.subjects.dljob_submission import read_dljob, read_init_containers
+from stoker.subjects.launch_plan import LaunchPlan
+from stoker.subjects.shell_model import ShellScript
 from stoker.subjects.submission import Submission
 
 SUBMISSION = "submission"
@@ -40,6 +45,12 @@ COST = (
 SUPPRESSION = "suppression"
 """What `Verdict.unfinished` names when the author's suppressions could not be read; no rule has this name."""
 
+READING_SHARE = 0.75
+"""Of a review's budget: what reading the scripts may take, so that rules have time for what was read."""
+
+LATE_SHARE = 0.1
+"""Of a review's budget, beyond it: what rules may take that came too late, for what they can say without the script."""
+
 SEVERITIES = tuple(Severity)
 CONFIDENCES = tuple(Confidence)
 
@@ -53,19 +64,56 @@ def review(
     rules: Iterable[Rule[Submission]] | None = None,
     clock: Callable[[], float] = time.thread_time,
 ) -> Verdict:
-    """Judge a job under the policy of its namespace. Never raises, and changes nothing.
+    """Judge a job under the policy of its namespace. Raises nothing but MemoryError, and changes nothing.
 
     `config_maps`: the data of those that are in sight, by name; the job's sources are among them.
     """
     start = clock()
     try:
-        submissions = [
-            read_dljob(job, job_type_trusted=policy.trusted_job_types, families=policy.images, config_maps=config_maps),
-            *read_init_containers(job, families=policy.images, config_maps=config_maps),
-        ]
+        submissions = read(job, policy, allowance_of(policy, start, clock), config_maps)
+    except MemoryError:
+        raise  # only who has set the limit knows what it means
     except Exception as failure:  # a fault of ours must not decide about a job
-        return Verdict(unfinished=(SUBMISSION,), failures=((SUBMISSION, failure),))
+        return failed(failure)
     return review_submissions(submissions, policy, now=now, rules=rules, clock=clock, start=start)
+
+
+def outline(job: DLJob, policy: EffectivePolicy, *, now: datetime) -> Verdict:
+    """The verdict of the manifest alone, no script being read: what stands of a review that had to be stopped.
+
+    It takes some milliseconds, whatever the scripts. Raises nothing but MemoryError.
+    """
+    try:
+        submissions = [_outlined(one) for one in read(job, policy, Allowance(-math.inf))]
+    except MemoryError:
+        raise
+    except Exception as failure:
+        return failed(failure)
+    return replace(review_submissions(submissions, policy, now=now), suppression_faults=())
+
+
+def read(
+    job: DLJob,
+    policy: EffectivePolicy,
+    allowance: Allowance,
+    config_maps: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+) -> list[Submission]:
+    """What rules look at: the job's program first, then its init containers."""
+    trusted, families = policy.trusted_job_types, policy.images
+    return [
+        read_dljob(job, job_type_trusted=trusted, families=families, config_maps=config_maps, allowance=allowance),
+        *read_init_containers(job, families=families, config_maps=config_maps, allowance=allowance),
+    ]
+
+
+def allowance_of(policy: EffectivePolicy, start: float, clock: Callable[[], float] = time.thread_time) -> Allowance:
+    """What reading a job may cost in a review that began at `start`, a time of the clock."""
+    return Allowance(start + READING_SHARE * policy.analysis.review_budget.total_seconds(), clock=clock)
+
+
+def failed(failure: Exception) -> Verdict:
+    """The verdict on what could not be read by a fault of ours."""
+    return Verdict(unfinished=(SUBMISSION,), failures=((SUBMISSION, _told(failure)),))
 
 
 def review_submissions(
@@ -92,6 +140,7 @@ def review_submissions(
         suppressed=tuple(one for verdict in verdicts for one in verdict.suppressed),
         suppression_faults=_faults([verdict.suppression_faults for verdict in verdicts]),
         unfinished=tuple(dict.fromkeys(name for verdict in verdicts for name in verdict.unfinished)),
+        shortfall=next((verdict.shortfall for verdict in verdicts if verdict.shortfall is not None), None),
         failures=tuple(failure for verdict in verdicts for failure in verdict.failures),
     )
 
@@ -105,25 +154,30 @@ def review_submission(
     clock: Callable[[], float] = time.thread_time,
     start: float | None = None,
 ) -> Verdict:
-    """Judge what was submitted, of whatever kind, under a policy. Never raises, and changes nothing.
+    """Judge what was submitted, of whatever kind, under a policy. Raises nothing but MemoryError, and changes nothing.
 
     A rule that raises, or that the policy's `analysis.reviewBudget` leaves no time for, is named in
-    `Verdict.unfinished`; the exceptions are in `Verdict.failures`, for the caller's log. `now` is what exemptions end
+    `Verdict.unfinished`; the tracebacks are in `Verdict.failures`, for the caller's log. A rule without time still
+    judges what it can without the script: the image, the manifest's own numbers. `now` is what exemptions end
     by; `rules` are the catalogue's and `clock` the thread's processor time unless a test says otherwise, so that a
     busy machine does not shorten the budget; it counts from `start`, now if absent.
     """
-    deadline = (clock() if start is None else start) + policy.analysis.review_budget.total_seconds()
+    budget = policy.analysis.review_budget.total_seconds()
+    deadline = (clock() if start is None else start) + budget
+    end = deadline + LATE_SHARE * budget
     sorted_out: dict[Action, list[Finding]] = {action: [] for action in Action}
     script = submission.script
-    cut_short = script is not None and not script.complete and not script.syntax_issues
-    unfinished: list[str] = [SCRIPT] if cut_short else []
-    failures: list[tuple[str, Exception]] = []
+    shortfall = script.shortfall if script is not None else None
+    unfinished: list[str] = [SCRIPT] if shortfall is not None else []
+    failures: list[tuple[str, str]] = []
     suppressions, suppressed = None, list[Suppressed]()
     try:
         suppressions = Suppressions(submission)
+    except MemoryError:
+        raise
     except Exception as failure:  # then nothing is suppressed
         unfinished.append(SUPPRESSION)
-        failures.append((SUPPRESSION, failure))
+        failures.append((SUPPRESSION, _told(failure)))
     judged: set[str] = set()
     for rule in admission_rules() if rules is None else rules:
         action = policy.action(rule.name, rule.action)
@@ -131,19 +185,23 @@ def review_submission(
             continue
         if action is Action.OFF or policy.exemption(rule.name, submission.labels, now) is not None:
             continue
-        if clock() >= deadline:
+        late = (begun := clock()) >= deadline
+        if begun >= end:
+            shortfall = shortfall or Shortfall.OVER_BUDGET
             unfinished.append(rule.name)
             continue
         found: list[Finding] = []
-        late = False
         try:
-            for finding in rule.findings(submission, policy.parameters(rule.name)):
+            for finding in rule.findings(_outlined(submission) if late else submission, policy.parameters(rule.name)):
                 found.append(finding)
-                if late := clock() >= deadline:
+                if clock() >= (end if late else deadline):
+                    late = True
                     break  # each finding stands by itself; what else there may be is not known
+        except MemoryError:
+            raise
         except Exception as failure:  # one broken rule must not take the others with it
             unfinished.append(rule.name)
-            failures.append((rule.name, failure))
+            failures.append((rule.name, _told(failure)))
             continue
         explicit = rule.name in policy.rules and policy.rules[rule.name].action is not None
         for finding in found:
@@ -155,6 +213,7 @@ def review_submission(
             else:
                 suppressed.append(Suppressed(finding=finding, reason=reason))
         if late:
+            shortfall = shortfall or Shortfall.OVER_BUDGET
             unfinished.append(rule.name)
         else:
             judged.add(rule.name)
@@ -166,8 +225,23 @@ def review_submission(
         suppressed=tuple(sorted(suppressed, key=lambda one: _cost(one.finding))),
         suppression_faults=() if suppressions is None else suppressions.faults(known, judged),
         unfinished=tuple(unfinished),
+        shortfall=shortfall,
         failures=tuple(failures),
     )
+
+
+def _outlined(submission: Submission) -> Submission:
+    """The submission as if its script had been cut short before its first word."""
+    if submission.script is None:
+        return submission
+    script = ShellScript(source="", complete=False, shortfall=Shortfall.OVER_BUDGET)
+    plan = LaunchPlan(script=script, nodes=submission.nodes, gpus_per_node=submission.gpus_per_node)
+    return replace(submission, script=script, script_field="", plan=plan)
+
+
+def _told(failure: Exception) -> str:
+    """An exception with its traceback, as text: it outlives its frames, and the process it happened in."""
+    return "".join(traceback.format_exception(failure))
 
 
 def introduced(old: Verdict, new: Verdict) -> Verdict:
@@ -226,4 +300,16 @@ def _identity(finding: Finding) -> tuple[str, str, str]:
     return finding.rule, finding.location.field_path if finding.location is not None else "", finding.detail
 
 
-__all__ = ["SCRIPT", "SUBMISSION", "SUPPRESSION", "introduced", "review", "review_submission", "review_submissions"]
+__all__ = [
+    "SCRIPT",
+    "SUBMISSION",
+    "SUPPRESSION",
+    "allowance_of",
+    "failed",
+    "introduced",
+    "outline",
+    "read",
+    "review",
+    "review_submission",
+    "review_submissions",
+]

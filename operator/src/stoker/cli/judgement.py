@@ -1,6 +1,7 @@
 """From manifests to what `stoker lint` says of them: the same review as at admission, with places in files."""
 
 import logging
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -10,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from stoker.admission import review, review_submissions
-from stoker.admission.review import SUBMISSION
+from stoker.admission.review import allowance_of, failed
 from stoker.admission.suppression import MARK
 from stoker.cli.manifests import Manifest, Region
 from stoker.cli.policies import Policies
@@ -23,7 +24,7 @@ from stoker.models.policy import KIND as POLICY_KIND
 from stoker.models.policy import EffectivePolicy
 from stoker.models.schema import Violation
 from stoker.models.verdict import Verdict
-from stoker.models.vocabulary import Action, Severity, Source
+from stoker.models.vocabulary import Action, Severity, Shortfall, Source
 from stoker.subjects.pod_schema import unknown_violations
 from stoker.subjects.pod_submission import ManifestError, is_readable, submissions
 
@@ -89,11 +90,12 @@ class Judge:
         except ManifestError as error:
             return report(entries=[*entries, *(_violation(manifest, one) for one in error.violations)])
         for rule, failure in verdict.failures:
-            logger.debug("Rule %s failed on %s %s.", rule, manifest.path, name, exc_info=failure)
+            logger.debug("Rule %s failed on %s %s: %s", rule, manifest.path, name, failure)
         return report(
             entries=[*entries, *_entries(manifest, verdict), *self._suppression_faults(manifest, verdict)],
             suppressed=[_entry(manifest, one.finding, Action.AUDIT, reason=one.reason) for one in verdict.suppressed],
             unfinished=verdict.unfinished,
+            shortfall=verdict.not_analysed,
             on_unfinished=_on_unfinished(verdict, policy),
         )
 
@@ -101,13 +103,15 @@ class Judge:
         return review(job, policy, now=self.now, config_maps=files, rules=self.selection.rules)
 
     def _pods(self, value: Mapping[str, Any], policy: EffectivePolicy, files: Files) -> Verdict:
+        start = time.thread_time()
         try:
-            found = submissions(value, families=policy.images, config_maps=files)
+            allowance = allowance_of(policy, start)
+            found = submissions(value, families=policy.images, config_maps=files, allowance=allowance)
         except ManifestError:
             raise
         except Exception as failure:  # a fault of ours is no fault of the manifest
-            return Verdict(unfinished=(SUBMISSION,), failures=((SUBMISSION, failure),))
-        return review_submissions(found, policy, now=self.now, rules=self.selection.rules)
+            return failed(failure)
+        return review_submissions(found, policy, now=self.now, rules=self.selection.rules, start=start)
 
     def _suppression_faults(self, manifest: Manifest, verdict: Verdict) -> list[Entry]:
         if not self.selection.suppressions:
@@ -173,9 +177,8 @@ def _skipped(manifest: Manifest, name: str, reason: str) -> Skipped:
 
 def _on_unfinished(verdict: Verdict, policy: EffectivePolicy) -> Action:
     """A fault of Stoker's is always warned of; what took too long is the policy's business."""
-    failed = {rule for rule, _ in verdict.failures}
-    late = set(verdict.unfinished) - failed
-    actions = ({policy.analysis.on_not_analysed} if late else set()) | ({Action.WARN} if failed else set())
+    shortfalls = (verdict.shortfall, Shortfall.FAULT if verdict.failures else None)
+    actions = {policy.analysis.action(one) for one in shortfalls if one is not None}
     return next((action for action in Action if action in actions), Action.OFF)
 
 

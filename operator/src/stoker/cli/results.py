@@ -4,15 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from stoker.admission.messages import not_analysed
 from stoker.cli.manifests import InputError, Manifest, Region
 from stoker.models.finding import Change
-from stoker.models.vocabulary import Action, Category, Confidence, Outcome, Severity, Source
+from stoker.models.vocabulary import Action, Category, Confidence, Outcome, Severity, Shortfall, Source
 
 SCHEMA_RULE = "schema"
 """The rule that violations of the API's schema are reported under; no check has this name."""
 
 SUPPRESSION_RULE = "suppression"
 """The rule that suppressions without effect are reported under; no check has this name."""
+
+
+MAX_PARTS = 3
+"""Of what failed so many are named; the log has the others."""
 
 
 class Level(StrEnum):
@@ -66,8 +71,9 @@ class Entry:
 class Report:
     """What is said about one manifest that was judged.
 
-    `unfinished`: rules that could not judge; `on_unfinished` is what the policy does about that. `in_cluster`: the
-    cluster's verdict, where it is another because ConfigMaps of the input, which the cluster does not read, decide.
+    `unfinished`: rules that could not judge to their end, and `shortfall` why; `on_unfinished` is what the policy does
+    about that. `in_cluster`: the cluster's verdict, where it is another because ConfigMaps of the input, which the
+    cluster does not read, decide.
     """
 
     manifest: Manifest
@@ -76,8 +82,18 @@ class Report:
     entries: Sequence[Entry] = ()
     suppressed: Sequence[Entry] = ()
     unfinished: Sequence[str] = ()
+    shortfall: Shortfall | None = None
     on_unfinished: Action = Action.WARN
     in_cluster: Outcome | None = None
+
+    @property
+    def not_analysed(self) -> str | None:
+        """Why it was not judged to its end, in a sentence or two with what to do; None where it was."""
+        if not self.unfinished:
+            return None
+        shortfall = self.shortfall or Shortfall.FAULT
+        parts = f" ({', '.join(self.unfinished[:MAX_PARTS])})" if shortfall is Shortfall.FAULT else ""
+        return f"not analysed to its end: {not_analysed(shortfall)}{parts}."
 
     @property
     def outcome(self) -> Outcome:

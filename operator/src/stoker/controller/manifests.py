@@ -76,7 +76,7 @@ class Manifests:
 
     def _remember(self, job: DLJob, policy: EffectivePolicy, now: datetime, verdict: Verdict) -> Verdict:
         for name, fault in verdict.failures:
-            logger.error("%s/%s: rule %s failed", job.namespace, job.name, name, exc_info=fault)
+            logger.error("%s/%s: rule %s failed: %s", job.namespace, job.name, name, fault)
         until = policy.next_expiry(now)
         if verdict.unfinished:
             until = min(until or now + LATE_AGAIN, now + LATE_AGAIN)

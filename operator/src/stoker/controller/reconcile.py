@@ -253,11 +253,11 @@ class Reconciler:
 
     def _not_analysed(self, job: DLJob, verdict: Verdict) -> Obstacle | None:
         """Holds a job back that nobody could judge, where the policy says that such jobs don't run."""
-        if not verdict.not_analysed or self._policies.of(job.namespace).analysis.on_not_analysed is not Action.DENY:
+        analysis, shortfall = self._policies.of(job.namespace).analysis, verdict.shortfall
+        if shortfall is None or analysis.action(shortfall) is not Action.DENY:
             return None
-        what = messages.not_analysed(verdict)
-        message = f"stoker could not analyse this job {what}, and the policy's onNotAnalysed is Deny"
-        return Obstacle(reason="NotAnalysed", message=f"{message}; it is tried again")
+        message = f"{messages.not_analysed(shortfall)}. The policy's {analysis.field(shortfall)} is Deny."
+        return Obstacle(reason="NotAnalysed", message=message)
 
     async def _take_word(
         self, raw: Object, job: DLJob, record: Record, child: Object | None

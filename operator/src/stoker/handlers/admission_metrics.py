@@ -14,7 +14,7 @@ from stoker.controller.policies import Policies
 from stoker.handlers.admission_review import AdmissionRequest, Answer
 from stoker.handlers.server import Reviewer
 from stoker.models.verdict import Verdict
-from stoker.models.vocabulary import Action, Outcome
+from stoker.models.vocabulary import Action, Outcome, Shortfall
 
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 FAILED = "error"
@@ -41,8 +41,7 @@ class AdmissionMetrics:
         )
         self._not_analysed = Counter(
             "stoker_admission_not_analysed",
-            "Reviews in which not every rule could judge: for want of time or for the script's size (budget), or by a"
-            " fault of Stoker's (fault).",
+            "Reviews in which not every rule could judge, by why: OverBudget, TooLarge, Unreadable, Busy, Fault.",
             ["reason"],
             registry=self.registry,
         )
@@ -99,9 +98,9 @@ class AdmissionMetrics:
             for finding in findings:
                 self._findings.labels(finding.rule, action).inc()
         if verdict.failures:
-            self._not_analysed.labels("fault").inc()
-        if verdict.not_analysed:
-            self._not_analysed.labels("budget").inc()
+            self._not_analysed.labels(Shortfall.FAULT.value).inc()
+        if verdict.shortfall is not None:
+            self._not_analysed.labels(verdict.shortfall.value).inc()
 
 
 class _PolicyCollector(Collector):

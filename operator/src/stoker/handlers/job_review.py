@@ -10,19 +10,18 @@ from typing import Any
 from pydantic import ValidationError
 
 from stoker.admission import introduced, messages, review
-from stoker.admission.review import SUBMISSION
+from stoker.admission.review import SUBMISSION, failed
 from stoker.handlers.admission_review import ALLOWED, AdmissionRequest, Answer, Operation, outside_bounds, unreadable
 from stoker.handlers.cluster_view import ClusterView
 from stoker.handlers.review_pool import ReviewPool
 from stoker.models.dljob import DLJob
 from stoker.models.policy import EffectivePolicy
 from stoker.models.verdict import Verdict
-from stoker.models.vocabulary import Action
+from stoker.models.vocabulary import Action, Shortfall
 
 logger = logging.getLogger(__name__)
 
 OVERTIME = timedelta(seconds=0.25)
-FAULT = "stoker could not analyse this job completely: an internal error, which its log explains"
 
 
 class JobReviewer:
@@ -51,11 +50,11 @@ class JobReviewer:
             )
         except TimeoutError:
             logger.warning("The review of %s did not end in time.", described(request))
-            return replace(not_analysed(policy, "in time"), verdict=Verdict(unfinished=(SUBMISSION,)))
+            verdict = Verdict(unfinished=(SUBMISSION,), shortfall=Shortfall.OVER_BUDGET)
         except Exception as fault:
             logger.exception("The review of %s failed.", described(request))
-            verdict = Verdict(unfinished=(SUBMISSION,), failures=((SUBMISSION, fault),))
-            return Answer(allowed=True, warnings=(FAULT,), verdict=verdict)
+            verdict = failed(fault)
+        return replace(not_analysed(policy, request, verdict.not_analysed or Shortfall.FAULT), verdict=verdict)
 
 
 def judge(request: AdmissionRequest, policy: EffectivePolicy, now: datetime) -> Answer:
@@ -74,21 +73,26 @@ def judge(request: AdmissionRequest, policy: EffectivePolicy, now: datetime) -> 
         else:
             verdict = introduced(review(old, policy, now=now), verdict)
     for rule, failure in verdict.failures:
-        logger.error("Rule %s failed on %s.", rule, described(request), exc_info=failure)
-    return replace(_answer(job, verdict, policy), verdict=verdict)
+        logger.error("Rule %s failed on %s: %s", rule, described(request), failure)
+    return replace(_answer(job, verdict, policy, request), verdict=verdict)
 
 
-def not_analysed(policy: EffectivePolicy, what: str) -> Answer:
-    """The answer for a job that could not be analysed `what` ("in time"), as the policy has it."""
-    message = f"stoker could not analyse this job {what}"
-    match policy.analysis.on_not_analysed:
+def not_analysed(policy: EffectivePolicy, request: AdmissionRequest, shortfall: Shortfall) -> Answer:
+    """The answer for a job that could not be analysed to its end, as the policy has it.
+
+    An update is not denied for that: the program is immutable, and the job must stay one that can be suspended.
+    """
+    message = messages.not_analysed(shortfall)
+    action = policy.analysis.action(shortfall)
+    if action is Action.DENY and request.operation is Operation.UPDATE:
+        action = Action.WARN
+    match action:
         case Action.DENY:
-            cause = messages.Cause(
-                reason="FieldValueInvalid", field="spec", message=f"{message}, and the policy's onNotAnalysed is Deny"
-            )
+            why = f"{message}. The policy's {policy.analysis.field(shortfall)} is Deny."
+            cause = messages.Cause(reason="FieldValueInvalid", field="spec", message=why)
             return Answer(allowed=False, message=f"{cause.field}: {cause.message}", causes=(cause,))
         case Action.WARN:
-            return Answer(allowed=True, warnings=(f"{message}: it passes unchecked",))
+            return Answer(allowed=True, warnings=(messages.warning_line(message),))
         case _:
             return ALLOWED
 
@@ -107,7 +111,7 @@ def _read(document: Mapping[str, Any], request: AdmissionRequest) -> DLJob:
     return DLJob.model_validate(document)
 
 
-def _answer(job: DLJob, verdict: Verdict, policy: EffectivePolicy) -> Answer:
+def _answer(job: DLJob, verdict: Verdict, policy: EffectivePolicy, request: AdmissionRequest) -> Answer:
     told = {
         "findings": {finding.rule for finding in verdict.findings},
         "suppressed": {one.finding.rule for one in verdict.suppressed},
@@ -120,9 +124,14 @@ def _answer(job: DLJob, verdict: Verdict, policy: EffectivePolicy) -> Answer:
     if verdict.denied:
         denial = messages.denial(job.name, verdict)
         return replace(answer, allowed=False, message=denial.message, causes=denial.causes)
-    if verdict.not_analysed:
-        partly = not_analysed(policy, messages.not_analysed(verdict))
-        answer = replace(partly, warnings=(*answer.warnings, *partly.warnings), annotations=answer.annotations)
-    if verdict.failures:
-        answer = replace(answer, warnings=(*answer.warnings, FAULT))
+    for shortfall in (verdict.shortfall, Shortfall.FAULT if verdict.failures else None):
+        if shortfall is not None:
+            partly = not_analysed(policy, request, shortfall)
+            answer = replace(
+                answer,
+                allowed=answer.allowed and partly.allowed,
+                message=partly.message or answer.message,
+                causes=(*answer.causes, *partly.causes),
+                warnings=(*answer.warnings, *partly.warnings),
+            )
     return answer

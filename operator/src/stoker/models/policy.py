@@ -24,7 +24,7 @@ from stoker.models.meta import (
     matches,
 )
 from stoker.models.schema import PRESERVE_UNKNOWN, ApiModel, Like, Validation, validations
-from stoker.models.vocabulary import Action, Framework, JobType, NotificationEvent, ReclaimMode
+from stoker.models.vocabulary import Action, Framework, JobType, NotificationEvent, ReclaimMode, Shortfall
 
 KIND = "UtilizationPolicy"
 PLURAL = "utilizationpolicies"
@@ -415,10 +415,17 @@ class Analysis(ApiModel):
     """How much time a review may take, and what may be read beside the metrics."""
 
     review_budget: Annotated[str, Between("1s", "2s")] | None = None
-    """How much processor time the rules may take for one job, from 1s to 2s; the webhook waits a quarter of a second
-    longer than that, by the clock. Default: 1s."""
+    """How much processor time a review may take for one job, reading its scripts included, from 1s to 2s. Default: 1s.
+    """
     on_not_analysed: WrittenAction | None = None
-    """What is done with a job that could not be analysed within the budget: Deny, Warn, Audit or "Off". Default: Warn.
+    """What is done with a job that could not be analysed, or not to its end: Deny, Warn, Audit or "Off". A fault of
+    Stoker's own never denies. Default: Warn.
+    """
+    on_over_budget: WrittenAction | None = None
+    """The same of a job that exceeds what a review may take, as a script does that is padded with loops: the
+    reviewBudget, the memory, the number of steps, the length of all scripts together. With Deny here and Warn in
+    onNotAnalysed nobody gets round the rules by padding, and nobody is refused because Stoker was busy. Default: as
+    onNotAnalysed.
     """
     read_logs: Boolean | None = None
     """Whether the controller may read the logs of the jobs' trainers, for lines that tell what a program does: that it
@@ -685,7 +692,23 @@ class EffectiveAnalysis:
 
     review_budget: timedelta = timedelta(seconds=1)
     on_not_analysed: Action = Action.WARN
+    on_over_budget: Action | None = None
     read_logs: bool = False
+
+    def action(self, shortfall: Shortfall) -> Action:
+        """What is done with a job that was not analysed to its end, by why it was not."""
+        match shortfall:
+            case Shortfall.FAULT:
+                return Action.WARN
+            case Shortfall.OVER_BUDGET | Shortfall.TOO_LARGE:
+                return self.on_not_analysed if self.on_over_budget is None else self.on_over_budget
+            case _:
+                return self.on_not_analysed
+
+    def field(self, shortfall: Shortfall) -> str:
+        """The policy's field that says so, for messages."""
+        over = shortfall in {Shortfall.OVER_BUDGET, Shortfall.TOO_LARGE} and self.on_over_budget is not None
+        return "onOverBudget" if over else "onNotAnalysed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from stoker.models.finding import Change, Finding, Location
-from stoker.models.vocabulary import Outcome
+from stoker.models.vocabulary import Outcome, Shortfall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +35,8 @@ class Verdict:
 
     `denied`, `warned`, `audited` and `suppressed` partition the findings by what becomes of them, each ordered by
     cost, the most costly first. `suppression_faults` are the suppressions without effect. `unfinished` names the rules
-    that failed or ran out of time: an internal error is logged and never denies. `failures` holds the exceptions of
-    those that failed, by rule, for the caller's log.
+    and parts that were not judged to their end, and `shortfall` says why, where that was no fault of Stoker's.
+    `failures` holds the tracebacks of what failed, by rule, for the caller's log: an internal error never denies.
     """
 
     denied: tuple[Finding, ...] = ()
@@ -45,7 +45,8 @@ class Verdict:
     suppressed: tuple[Suppressed, ...] = ()
     suppression_faults: tuple[SuppressionFault, ...] = ()
     unfinished: tuple[str, ...] = ()
-    failures: tuple[tuple[str, Exception], ...] = field(default=(), compare=False)
+    shortfall: Shortfall | None = None
+    failures: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     @property
     def outcome(self) -> Outcome:
@@ -55,10 +56,9 @@ class Verdict:
         return Outcome.WARN if self.warned else Outcome.ALLOW
 
     @property
-    def not_analysed(self) -> tuple[str, ...]:
-        """Of the unfinished those that failed by no fault of ours: there was no time, or the script is too much."""
-        failed = {name for name, _ in self.failures}
-        return tuple(name for name in self.unfinished if name not in failed)
+    def not_analysed(self) -> Shortfall | None:
+        """Why the job was not analysed to its end; None where it was."""
+        return self.shortfall or (Shortfall.FAULT if self.failures else None)
 
     @property
     def findings(self) -> tuple[Finding, ...]:

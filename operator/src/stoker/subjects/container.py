@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stoker.models.vocabulary import Framework
+from stoker.subjects.allowance import Allowance
 from stoker.subjects.image_reference import Families, ImageFamily, ImageKind, ImageReferenceError, classify, parse
 from stoker.subjects.launch_plan import LaunchPlan, plan
 from stoker.subjects.shell_model import ShellScript
@@ -35,7 +36,8 @@ class Run:
 class Place:
     """Where a container runs. gpus_per_node: its GPUs; countable: whether they are whole devices, or slices of them.
 
-    environment: its variables. files: those whose content is known, by path, as seen from where it starts.
+    environment: its variables. files: those whose content is known, by path, as seen from where it starts. allowance:
+    what reading it may cost.
     """
 
     nodes: int
@@ -43,6 +45,7 @@ class Place:
     countable: bool
     environment: Mapping[str, str | None]
     files: Mapping[str, str]
+    allowance: Allowance
 
 
 def run_script(text: str, field: str, place: Place) -> Run:
@@ -52,6 +55,7 @@ def run_script(text: str, field: str, place: Place) -> Run:
         environment=place.environment,
         gpus_per_node=place.gpus_per_node if place.countable else None,
         files=_readable(place.files, [text]),
+        allowance=place.allowance,
     )
     return Run(script=script, script_field=field, plan=_plan(script, place))
 
@@ -75,6 +79,7 @@ def run_command(
         environment=place.environment,
         gpus_per_node=place.gpus_per_node if place.countable else None,
         files=_readable(place.files, texts),
+        allowance=place.allowance,
     )
     return Run(
         script=script,

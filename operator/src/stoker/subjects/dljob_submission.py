@@ -9,6 +9,7 @@ from stoker.models.dljob import TRAINER, DLJob
 from stoker.models.environment import injected
 from stoker.models.quantity import quantity
 from stoker.subjects import pod_group
+from stoker.subjects.allowance import Allowance
 from stoker.subjects.container import (
     Place,
     Variable,
@@ -40,11 +41,12 @@ def read_dljob(
     job_type_trusted: bool = True,
     families: Families = (),
     config_maps: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    allowance: Allowance | None = None,
 ) -> Submission:
     """Read a DLJob. Never raises for one that its model accepted.
 
     families: an administrator's image families. config_maps: the data of those that are in sight, by name: the job's
-    sources, and volumes of its pod template.
+    sources, and volumes of its pod template. allowance: what reading may cost.
     """
     spec = job.spec
     trainer = _trainer(spec.pod_template)
@@ -57,6 +59,7 @@ def read_dljob(
         countable=spec.gpu_resource in WHOLE_GPU_RESOURCES,
         environment=environment,
         files=config_files(pod.mounts, config_maps, directory if isinstance(directory, str) else None),
+        allowance=allowance or Allowance(),
     )
     image = read_image(spec.image, families)
     if spec.script is not None:
@@ -100,6 +103,7 @@ def read_init_containers(
     *,
     families: Families = (),
     config_maps: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    allowance: Allowance | None = None,
 ) -> list[Submission]:
     """The init containers of a DLJob's pod template; see `read_dljob`."""
     spec = job.spec
@@ -118,7 +122,7 @@ def read_init_containers(
         nodes_known=True,
     )
     request = GpuRequest(resource=spec.gpu_resource, count=spec.gpus_per_node, field=Paths().gpus_per_node)
-    setting = pod_group.Setting(families=families, config_maps=config_maps)
+    setting = pod_group.Setting(families=families, config_maps=config_maps, allowance=allowance or Allowance())
     return list(pod_group.read_init_containers(owner, group, setting, request))
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stoker.models.vocabulary import Framework, JobType
+from stoker.subjects.allowance import Allowance
 from stoker.subjects.container import (
     Argument,
     Place,
@@ -54,10 +55,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What is known besides the manifest: an administrator's image families, and config maps by name."""
+    """What is known besides the manifest: an administrator's image families, and config maps by name; and what reading
+    may cost.
+    """
 
     families: Families = ()
     config_maps: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    allowance: Allowance = field(default_factory=Allowance)
 
 
 def read_containers(owner: Owner, group: Group, setting: Setting) -> Iterator[Submission]:
@@ -105,6 +109,7 @@ def _read(
         countable=request.resource in WHOLE_GPU_RESOURCES,
         environment=environment,
         files=config_files(pod.mounts, setting.config_maps, directory),
+        allowance=setting.allowance,
     )
     image = read_image(container.get("image") or "", setting.families)
     run = run_command(

@@ -11,6 +11,7 @@ from stoker.models.schema import Violation
 from stoker.models.structural import Schema
 from stoker.models.vocabulary import Framework
 from stoker.subjects import pod_schema
+from stoker.subjects.allowance import Allowance
 from stoker.subjects.container import Variable
 from stoker.subjects.gpu_resource import GpuRequest, gpu_request
 from stoker.subjects.image_reference import Families
@@ -41,6 +42,7 @@ def submissions(
     *,
     families: Families = (),
     config_maps: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    allowance: Allowance | None = None,
 ) -> list[Submission]:
     """The containers of a Pod, Job or PyTorchJob that ask for GPUs, and the init containers beside them.
 
@@ -52,7 +54,7 @@ def submissions(
         return []
     if wrong := pod_schema.violations(schema, document):
         raise ManifestError(wrong)
-    setting = Setting(families=families, config_maps=config_maps)
+    setting = Setting(families=families, config_maps=config_maps, allowance=allowance or Allowance())
     metadata = mapping(document.get("metadata"))
     owner = Owner(
         kind=document["kind"],

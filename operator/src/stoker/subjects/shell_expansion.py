@@ -8,6 +8,7 @@ from itertools import product
 from tree_sitter import Node
 
 from stoker.subjects import shell_arithmetic, shell_brace, shell_pattern, shell_text
+from stoker.subjects.allowance import Allowance
 from stoker.subjects.shell_arithmetic import ArithmeticUnknownError
 from stoker.subjects.shell_pattern import PatternTooLargeError
 from stoker.subjects.shell_source import NOWHERE, Offsets, Source
@@ -76,9 +77,12 @@ Substitute = Callable[[Node, Source, State], Value]
 
 
 class Expander:
-    """substitute: what `$(...)` gives; assumed_unset: collects the variables whose defaults were taken."""
+    """substitute: what `$(...)` gives; assumed_unset: collects the variables whose defaults were taken; allowance: what
+    the words may still cost.
+    """
 
-    def __init__(self, substitute: Substitute, assumed_unset: set[str]) -> None:
+    def __init__(self, substitute: Substitute, assumed_unset: set[str], allowance: Allowance) -> None:
+        self._allowance = allowance
         self._substitute = substitute
         self._assumed_unset = assumed_unset
         self._depth = 0
@@ -128,6 +132,7 @@ class Expander:
 
     def value(self, node: Node, source: Source, state: State) -> Value:
         """A word's value before splitting."""
+        self._allowance.check()
         self._depth += 1
         try:
             if self._depth > MAX_DEPTH:
@@ -135,7 +140,10 @@ class Expander:
             value = self._value(node, source, state)
         finally:
             self._depth -= 1
-        size = sum(1 + len(piece.text or "") // 64 for text in value for piece in text)
+        size = 0
+        for text in value:
+            for piece in text:
+                size += 1 + len(piece.text or "") // 64
         if size > ORDINARY:
             self._spend(size)
         return value

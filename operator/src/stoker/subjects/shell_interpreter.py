@@ -385,7 +385,7 @@ class Interpreter(Builtins):
     ) -> tuple[Outcome, State | None]:
         source, body = state.functions[name]
         if len(self._calls) >= 8:
-            self._complete = False
+            self._cut()
             state.forget()
             return EXPECTED, state
         positional, state.positional = state.positional, self._positional(fields[1:])
@@ -424,10 +424,11 @@ class Interpreter(Builtins):
     def _substitute(self, node: Node, source: Source, state: State, *, whole: bool = False) -> Value:
         """What `$(...)` gives: known for a few tools on known input, else a hole that names what it hangs on."""
         self._steps += 1
+        self._allowance.check()
         if self._steps > MAX_STEPS:
             raise ExhaustedError
         if self._depth >= MAX_DEPTH:
-            self._complete = False
+            self._cut()
             return shell_text.hole()
         outer, self._source = self._source, source
         stdin, self._stdin = self._stdin, None

@@ -265,6 +265,7 @@ class Loops(Decisions):
         while stack:
             source, current = stack.pop()
             self._steps += 1
+            self._allowance.check()
             if self._steps > 4 * MAX_STEPS:
                 raise ExhaustedError
             match current.type:

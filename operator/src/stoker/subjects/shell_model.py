@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
+from stoker.models.vocabulary import Shortfall
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
@@ -186,6 +188,7 @@ class ShellScript:
     invocations: in the order of execution; dead branches and what follows `exit` or `exec` are left out.
     syntax_issues: where the grammar does not accept the text; what stands there is treated as unknown.
     complete: False when a limit (nesting, work, size) or a syntax issue cut the analysis: judge nothing by absence.
+    shortfall: the limit, where it was one.
     assumed_unset: variables that nobody in sight sets and whose defaults were taken (`${N:-8}`).
     files: files that the script writes with known text (heredocs, echo), by path as written.
     argument: the index in the container's command and args of the text that `source` is (`bash -c TEXT`), else None.
@@ -195,6 +198,7 @@ class ShellScript:
     invocations: tuple[Invocation, ...] = ()
     syntax_issues: tuple[SyntaxIssue, ...] = ()
     complete: bool = True
+    shortfall: Shortfall | None = None
     assumed_unset: frozenset[str] = frozenset()
     files: Mapping[str, str] = field(default_factory=dict)
     argument: int | None = None

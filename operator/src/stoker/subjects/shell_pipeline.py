@@ -284,7 +284,10 @@ class Pipelines(Assignments):
         text = content[0] if content is not None and len(content) == 1 else None
         if append:
             previous = state.files.get(key, ())
-            text = (*previous, *text) if text is not None and previous is not None else None
+            if text is None or previous is None or len(previous) + len(text) > shell_text.MAX_PIECES:
+                text = None
+            else:
+                text = (*previous, *text)
         state.files = {**state.files, key: text}
         self._written[path] = text
 

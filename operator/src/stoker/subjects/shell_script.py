@@ -3,15 +3,14 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 
+from stoker.models.vocabulary import Shortfall
 from stoker.subjects import shell_text
+from stoker.subjects.allowance import Allowance
 from stoker.subjects.shell_expansion import Field
 from stoker.subjects.shell_interpreter import SHELLS, Interpreter
 from stoker.subjects.shell_model import Branch, Excerpt, Invocation, ShellScript, Span, SyntaxIssue, Word
 from stoker.subjects.shell_source import NOWHERE
 from stoker.subjects.shell_text import Piece, Value
-
-MAX_SOURCE = 262_144
-"""Characters; a longer text is not analysed at all (the API admits 65,536 bytes)."""
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([A-Za-z_.-][A-Za-z0-9_.-]*)\))")
 
@@ -23,17 +22,21 @@ def interpret(
     positional: Sequence[str] | None = (),
     gpus_per_node: int | None = None,
     files: Mapping[str, str] | None = None,
+    allowance: Allowance | None = None,
 ) -> ShellScript:
-    """Follow a script. Never raises; work is bounded.
+    """Follow a script. Never raises; work is bounded, and what is left of the allowance is not exceeded.
 
     environment: what the pod gives it; None = set, value unknown. It overrides defaults such as `${N:-8}`.
     positional: $1..; () = none are passed, None = unknown.
     gpus_per_node: what `nvidia-smi -L | wc -l` counts in the pod; None = unknown.
     files: readable files beside the script by path (sources of the job), for `source x.sh` and `bash x.sh`.
     """
-    if len(source) > MAX_SOURCE:
-        return ShellScript(source=source, complete=False)
-    interpreter = Interpreter(source, environment=environment or {}, gpus_per_node=gpus_per_node, files=files or {})
+    allowance = allowance or Allowance()
+    if (shortfall := _refused(len(source), allowance)) is not None:
+        return ShellScript(source=source, complete=False, shortfall=shortfall)
+    interpreter = Interpreter(
+        source, environment=environment or {}, gpus_per_node=gpus_per_node, files=files or {}, allowance=allowance
+    )
     interpreter.run(positional)
     return interpreter.result()
 
@@ -44,6 +47,7 @@ def interpret_argv(
     environment: Mapping[str, str | None] | None = None,
     gpus_per_node: int | None = None,
     files: Mapping[str, str] | None = None,
+    allowance: Allowance | None = None,
 ) -> ShellScript:
     """Follow a container's command and args (already expanded by the kubelet: `expand_kubernetes`).
 
@@ -52,8 +56,9 @@ def interpret_argv(
     """
     index = _script_argument(argv)
     source = argv[index] if index is not None else ""
-    if sum(map(len, argv)) > MAX_SOURCE:
-        return ShellScript(source=source, complete=False, argument=index)
+    allowance = allowance or Allowance()
+    if (shortfall := _refused(sum(map(len, argv)), allowance)) is not None:
+        return ShellScript(source=source, complete=False, shortfall=shortfall, argument=index)
     unknown = {name for name, value in (environment or {}).items() if value is None}
     fields = [
         Field(
@@ -64,11 +69,23 @@ def interpret_argv(
         for position, text in enumerate(argv)
     ]
     interpreter = Interpreter(
-        source, environment=environment or {}, gpus_per_node=gpus_per_node, files=files or {}, argument=index
+        source,
+        environment=environment or {},
+        gpus_per_node=gpus_per_node,
+        files=files or {},
+        allowance=allowance,
+        argument=index,
     )
     if fields:
         interpreter.run_argv(fields)
     return interpreter.result()
+
+
+def _refused(characters: int, allowance: Allowance) -> Shortfall | None:
+    """Why a text of this length is not read at all."""
+    if not allowance.takes(characters):
+        return Shortfall.TOO_LARGE
+    return Shortfall.OVER_BUDGET if allowance.is_over else None
 
 
 def _argument(text: str, unknown: Collection[str]) -> Value:

@@ -7,7 +7,7 @@ where in the outermost script they were written, so that a word of a nested scri
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import product
+from itertools import chain, product
 from typing import NamedTuple
 
 MAX_ALTERNATIVES = 8
@@ -142,16 +142,35 @@ def concatenate(values: Sequence[Value]) -> Value:
         count *= len(value)
         if count > MAX_ALTERNATIVES:
             return hole(frozenset().union(*(names(each) for each in values)))
-    texts = tuple(tuple(piece for part in parts for piece in part) for parts in product(*values))
-    if any(len(text) > MAX_PIECES or sum(len(piece.text or "") for piece in text) > MAX_TEXT for text in texts):
+    if count == 1:
+        # Nearly always: one alternative of each.
+        texts: Value = (values[0][0] if len(values) == 1 else tuple(chain.from_iterable(value[0] for value in values)),)
+    else:
+        texts = tuple(tuple(chain.from_iterable(parts)) for parts in product(*values))
+    if any(map(_is_too_long, texts)):
         return hole(frozenset().union(*(names(each) for each in values)))
     return texts
+
+
+def _is_too_long(text: Text) -> bool:
+    if len(text) > MAX_PIECES:
+        return True
+    length = 0
+    for piece in text:
+        if piece.text is not None:
+            length += len(piece.text)
+    return length > MAX_TEXT
 
 
 def mark_expanded(value: Value, *, quoted: bool) -> Value:
     """As the result of an expansion, inside or outside of double quotes."""
     return tuple(
-        tuple(piece if piece.separator else piece._replace(quoted=quoted, expanded=True) for piece in text)
+        tuple(
+            piece
+            if piece.separator
+            else Piece(piece.text, piece.start, piece.end, quoted, True, piece.names, piece.absent, piece.many)
+            for piece in text
+        )
         or ((Piece("", quoted=True, expanded=True),) if quoted else ())
         for text in value
     )

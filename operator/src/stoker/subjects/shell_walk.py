@@ -9,7 +9,9 @@ from typing import TypeAlias
 
 from tree_sitter import Node
 
+from stoker.models.vocabulary import Shortfall
 from stoker.subjects import shell_text
+from stoker.subjects.allowance import Allowance
 from stoker.subjects.shell_expansion import Expander, Field
 from stoker.subjects.shell_model import Branch, Invocation, ShellScript, Span, SyntaxIssue, Word
 from stoker.subjects.shell_source import NOWHERE, Offsets, Source
@@ -99,6 +101,7 @@ class Walk(ABC):
         environment: Mapping[str, str | None],
         gpus_per_node: int | None,
         files: Mapping[str, str],
+        allowance: Allowance,
         argument: int | None = None,
     ) -> None:
         self._script = ShellScript(source=source, argument=argument)
@@ -106,10 +109,12 @@ class Walk(ABC):
         self._environment = environment
         self._given_files = files
         self._assumed_unset: set[str] = set()
-        self._expander = Expander(self._substitute, self._assumed_unset)
+        self._allowance = allowance
+        self._expander = Expander(self._substitute, self._assumed_unset, allowance)
         self._invocations: list[Invocation] = []
         self._issues: list[SyntaxIssue] = []
         self._complete = True
+        self._shortfall: Shortfall | None = None
         self._source = Source.outermost("")
         self._steps = 0
         self._depth = 0
@@ -149,6 +154,7 @@ class Walk(ABC):
             invocations=tuple(self._settled(invocation) for invocation in self._invocations),
             syntax_issues=tuple(self._issues),
             complete=self._complete,
+            shortfall=self._shortfall,
             assumed_unset=frozenset(self._assumed_unset),
             files={
                 path: known
@@ -167,7 +173,14 @@ class Walk(ABC):
         try:
             walk()
         except (ExhaustedError, RecursionError):
-            self._complete = False
+            self._cut()
+        # Words of variables are made when they are asked for, which costs the asker.
+        self._allowance = Allowance()
+
+    def _cut(self, shortfall: Shortfall = Shortfall.OVER_BUDGET) -> None:
+        """Note that the script is not followed to its end; the first reason stays."""
+        self._complete = False
+        self._shortfall = self._shortfall or shortfall
 
     def _initial(self, positional: Sequence[str] | None) -> State:
         state = State(
@@ -223,11 +236,11 @@ class Walk(ABC):
     def _text(self, source: Source, state: State) -> tuple[Outcome, State | None]:
         """All statements of a text, in the given state."""
         if source.tree is None:
-            self._complete = False
+            self._cut()
             return UNDECIDED, state
         root = source.tree.root_node
         if source.blanked:
-            self._complete = False
+            self._cut(Shortfall.UNREADABLE)
         if root.has_error:
             self._note_errors(root, source)
         previous, self._source = self._source, source
@@ -274,7 +287,7 @@ class Walk(ABC):
         size = sum(len(piece.text or "") for piece in text)
         self._nested_text += size
         if self._shell_depth >= MAX_NESTED_SHELLS or self._nested_text > MAX_NESTED_TEXT:
-            self._complete = False
+            self._cut()
             return None
         if not any(piece.text and piece.text.strip() for piece in text):
             return (SUCCESS, state) if size or not text else None
@@ -340,10 +353,11 @@ class Walk(ABC):
 
     def _execute(self, node: Node, state: State) -> tuple[Outcome, State | None]:
         self._steps += 1
+        self._allowance.check()
         if self._steps > MAX_STEPS or len(self._invocations) > MAX_INVOCATIONS:
             raise ExhaustedError
         if self._depth >= MAX_DEPTH:
-            self._complete = False
+            self._cut()
             state.forget()
             return UNDECIDED, state
         self._depth += 1
@@ -462,6 +476,7 @@ class Walk(ABC):
         return word
 
     def _word(self, field_: Field) -> Word:
+        self._allowance.check()
         value, site = field_.value, field_.site
         if len(value) == len(value[0]) == 1 and value[0][0].text and site == value[0][0][1:3] and not field_.many:
             text = value[0][0].text

@@ -28,10 +28,9 @@ def _report(report: Report) -> Iterator[str]:
     path = report.manifest.path
     for entry in report.entries:
         yield _command(COMMANDS[entry.level], {**_file(path), **_place(entry), "title": entry.rule}, _message(entry))
-    if report.unfinished:
+    if report.not_analysed is not None:
         line = report.manifest.line
-        unable = f"not analysed: {', '.join(report.unfinished)}"
-        yield _command("warning", {**_file(path), "line": line, "title": "not analysed"}, unable)
+        yield _command("warning", {**_file(path), "line": line, "title": "not analysed"}, report.not_analysed)
 
 
 def _place(entry: Entry) -> dict[str, object]:

@@ -34,6 +34,7 @@ def _file(report: Report) -> dict[str, Any]:
         "findings": [_finding(path, entry) for entry in report.entries],
         "suppressed": [{**_finding(path, entry), "reason": entry.reason} for entry in report.suppressed],
         "unfinished": list(report.unfinished),
+        "unfinishedReason": None if report.shortfall is None else report.shortfall.value,
     }
 
 

@@ -78,7 +78,11 @@ def _own_rule(name: str, text: str) -> dict[str, Any]:
 
 def _invocation(results: Results) -> dict[str, Any]:
     notifications = [_unreadable(error) for error in results.errors]
-    notifications += [_unfinished(report) for report in results.reports if report.unfinished]
+    notifications += [
+        _notification("warning", said, report.manifest.path, {"startLine": report.manifest.line})
+        for report in results.reports
+        if (said := report.not_analysed) is not None
+    ]
     notifications += [_skipped(one) for one in results.skipped]
     return {"executionSuccessful": not results.errors, "toolExecutionNotifications": notifications}
 
@@ -86,11 +90,6 @@ def _invocation(results: Results) -> dict[str, Any]:
 def _unreadable(error: InputError) -> dict[str, Any]:
     region = None if error.line is None else {"startLine": error.line}
     return _notification("error", error.message, error.path, region)
-
-
-def _unfinished(report: Report) -> dict[str, Any]:
-    said = f"not analysed: {', '.join(report.unfinished)}"
-    return _notification("warning", said, report.manifest.path, {"startLine": report.manifest.line})
 
 
 def _skipped(skipped: Skipped) -> dict[str, Any]:

@@ -39,11 +39,9 @@ class Painter:
         """The blocks of one manifest, each ending in an empty line."""
         for entry in report.entries:
             yield self._entry(report, entry)
-        if report.unfinished:
+        if report.not_analysed is not None:
             place = f"{report.manifest.path}:{report.manifest.line}:"
-            unable = ", ".join(report.unfinished)
-            said = f"not analysed: {unable} (too costly, or a fault of Stoker's)"
-            yield f"{self._style(clean(place), bold=True)} {said}\n\n"
+            yield f"{self._style(clean(place), bold=True)} {report.not_analysed}\n\n"
         if report.in_cluster is not None:
             place = f"{report.manifest.path}:{report.manifest.line}:"
             said = f"the verdict here is {report.outcome}, in the cluster {report.in_cluster}: it reads no ConfigMaps"
