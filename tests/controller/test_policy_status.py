@@ -224,3 +224,23 @@ async def test_more_overlaps_than_fit_are_counted(world: World) -> None:
     assert len(overlaps) == 64
     assert overlaps[0] == "ns-000: also selected by one-000; one-000 counts"
     assert overlaps[-1] == "and 37 more"
+
+
+async def test_a_policy_says_what_is_done_with_idle_jobs_under_it_though_it_leaves_that_to_others(world: World) -> None:
+    world.policy("prod", {"tier": "prod"})
+    await world.reporter.once()
+    assert world.status("prod")["reclaimMode"] == "Observe"
+    world.policy("default", reclaim={"mode": "Suspend"})
+    world.policy("play", {"tier": "dev"}, reclaim={"mode": "Delete"})
+    await world.reporter.once()
+    assert [world.status(name)["reclaimMode"] for name in ("default", "prod", "play")] == [
+        "Suspend",
+        "Suspend",
+        "Delete",
+    ]
+
+
+async def test_delete_is_no_reason_for_a_look_at_the_policy(world: World) -> None:
+    world.policy("default", reclaim={"mode": "Delete"})
+    await world.reporter.once()
+    assert [one["type"] for one in world.status("default")["conditions"]] == ["Ready"]

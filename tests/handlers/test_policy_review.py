@@ -296,8 +296,16 @@ async def test_a_contradiction_that_is_stored_is_warned_of_and_does_not_lock_the
             "spec.reclaim.classes[1]: 'most' comes first and has all of its jobs: 'low' is no job's class",
         ),
         (
-            {"reclaim": {"mode": "Delete", "massIdleBrake": {"minJobs": 2}}},
+            {"reclaim": {"mode": "Suspend", "massIdleBrake": {"minJobs": 2}}},
             "spec.reclaim.massIdleBrake.minJobs: 2 jobs that turn idle within 1h may be chance, and reclaim stops",
+        ),
+        (
+            {"reclaim": {"mode": "Delete"}},
+            "spec.reclaim.mode: Delete is for good: only what Suspend takes away can be resumed",
+        ),
+        (
+            {"reclaim": {"classes": [{"name": "night", "jobTypes": ["Training"], "mode": "Delete"}]}},
+            "spec.reclaim.classes[0].mode: Delete is for good: only what Suspend takes away can be resumed",
         ),
         (
             {"reclaim": {"mode": "Suspend", "window": "12h"}},
@@ -342,14 +350,17 @@ async def test_more_than_eight_warnings_are_counted() -> None:
 async def test_an_unknown_rule_is_warned_of_with_the_nearest_one() -> None:
     answer = await review(
         policy(
-            rules={"launcher-to-few": {"action": "Warn"}, "image-tag": {"action": "Off"}},
+            rules={"launcher-to-few": {"action": "Deny"}, "image-tag": {"action": "Off"}},
             exemptions=[{"jobSelector": {}, "rules": ["zzz"], "reason": "because"}],
             suppressible=["*", "imagetag"],
         )
     )
     assert answer.allowed
     assert list(answer.warnings) == [
-        "spec.rules[launcher-to-few]: there is no rule launcher-to-few; did you mean launcher-too-few?",
+        (
+            "spec.rules[launcher-to-few]: there is no rule launcher-to-few, so its Deny has no effect; did you mean"
+            " launcher-too-few?"
+        ),
         "spec.exemptions[0].rules: there is no rule zzz: see `stoker rules list`",
         "spec.suppressible: there is no rule imagetag; did you mean image-tag?",
     ]

@@ -21,6 +21,7 @@ from stoker.models.policy import (
     EffectivePolicy,
     Exemption,
     ReclaimClass,
+    RuleSetting,
     UtilizationPolicy,
     combined,
     format_duration,
@@ -56,6 +57,7 @@ class RemarkReason(StrEnum):
     EQUAL_PRIORITY = "EqualPriority"
     OUTRANKED = "Outranked"
     SELECTS_NOTHING = "SelectsNothing"
+    IRREVERSIBLE = "Irreversible"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +152,7 @@ class _Review:
         yield from self._templates()
 
     def _parameters(self) -> Iterator[Violation]:
-        for name, setting in (self._spec.rules or {}).items():
+        for name, setting in self._rule_settings():
             rule = self._rules.get(name)
             for parameter, value in (setting.parameters or {}).items() if rule is not None else ():
                 path = f"spec.rules[{name}].parameters.{parameter}"
@@ -225,6 +227,7 @@ class _Review:
             yield _remark(RemarkReason.NO_EFFECT, "spec.priority", message)
 
     def _unknown_rules(self) -> Iterator[Remark]:
+        lost = {rule: f", so its {one.action} has no effect" for rule, one in self._rule_settings() if one.action}
         named = [(f"spec.rules[{rule}]", rule) for rule in self._spec.rules or ()]
         for index, exemption in enumerate(self._spec.exemptions or ()):
             named += [(f"spec.exemptions[{index}].rules", rule) for rule in exemption.rules]
@@ -233,11 +236,15 @@ class _Review:
         for path, rule in unknown[:MAX_UNKNOWN_RULES]:
             nearest = _nearest(rule, self._names)
             hint = f"; did you mean {nearest}?" if nearest else ": see `stoker rules list`"
-            yield _remark(RemarkReason.UNKNOWN_RULE, path, f"there is no rule {rule}{hint}")
+            follows = lost.get(rule, "") if path.startswith("spec.rules[") else ""
+            yield _remark(RemarkReason.UNKNOWN_RULE, path, f"there is no rule {rule}{follows}{hint}")
+
+    def _rule_settings(self) -> Iterable[tuple[str, RuleSetting]]:
+        return (self._spec.rules or {}).items()
 
     def _settings_without_effect(self) -> Iterator[Remark]:
         previews = {rule.name for rule in self._rules.values() if rule.maturity is Maturity.PREVIEW}
-        for name, setting in (self._spec.rules or {}).items():
+        for name, setting in self._rule_settings():
             path = f"spec.rules[{name}].action"
             if setting.action in {Action.DENY, Action.AUDIT} and name in self._runtime:
                 message = f"{setting.action} is as good as Warn: the rule looks at running jobs, which nothing denies"
@@ -263,6 +270,12 @@ class _Review:
         own, effective = self._spec.reclaim, self._effective.reclaim
         if own is None:
             return
+        modes = [("spec.reclaim.mode", own.mode)]
+        modes += [(f"spec.reclaim.classes[{i}].mode", one.mode) for i, one in enumerate(self._classes)]
+        for path, mode in modes:
+            if mode is ReclaimMode.DELETE:
+                message = "Delete is for good: only what Suspend takes away can be resumed"
+                yield _remark(RemarkReason.IRREVERSIBLE, path, message)
         floor = self._surroundings.minimum_warning_grace
         graces = [("spec.reclaim.warningGrace", own.warning_grace)]
         graces += [

@@ -17,9 +17,9 @@ from stoker.controller.faults import Faults
 from stoker.controller.policies import Policies, Standing
 from stoker.controller.store import Store
 from stoker.models.meta import matches
-from stoker.models.policy import BASE, MAX_OVERLAPS, UtilizationPolicy, rank
+from stoker.models.policy import BASE, MAX_OVERLAPS, UtilizationPolicy, combined, rank
 from stoker.models.rule import Rule
-from stoker.models.vocabulary import PolicyConditionType
+from stoker.models.vocabulary import PolicyConditionType, ReclaimMode
 from stoker.workload.conditions import FALSE, TRUE, Fact, clamp, written
 
 logger = logging.getLogger(__name__)
@@ -73,11 +73,13 @@ def policy_status(
     standing: Standing,
     territory: Territory | None,
     remarks: Sequence[tuple[str, str]],
+    mode: ReclaimMode | None,
     now: datetime,
 ) -> dict[str, Any]:
     """A policy's next status, equal to the present one when nothing has changed; what others have written in it stays.
 
     `remarks` are what deserves a look, each with its reason, the weightiest first; `territory` is None for `default`.
+    `mode` is what is done with idle jobs under it, None where it can't be read.
     """
     before = raw.get("status") or {}
     generation = raw["metadata"]["generation"]
@@ -94,6 +96,8 @@ def policy_status(
         "conditions": written(facts, before.get("conditions", ()), generation=generation, now=now),
         "overlaps": _bounded(territory.overlaps) if territory is not None else [],
     }
+    if mode is not None:
+        fields["reclaimMode"] = mode.value
     kept = {key: value for key, value in before.items() if key not in fields}
     return kept | {key: value for key, value in fields.items() if value != []}
 
@@ -191,7 +195,7 @@ class PolicyReporter:
         standing, territory = self._policies.standing(name), self._territories.get(name)
         if territory is None and standing.read is not None and name != BASE:
             return  # it came while the territories were found: the next look knows its own
-        status = policy_status(raw, standing, territory, self._remarks(standing, now), now)
+        status = policy_status(raw, standing, territory, self._remarks(standing, now), self._mode(standing), now)
         if status == raw.get("status"):
             return
         try:
@@ -202,12 +206,19 @@ class PolicyReporter:
         except ApiError as error:
             logger.warning("The status of UtilizationPolicy %s could not be written: %s", name, error)
 
+    def _mode(self, standing: Standing) -> ReclaimMode | None:
+        """The policy's own mode, else that of `default`, else the built-in one."""
+        if standing.read is None:
+            return None
+        base = [one for one in self._policies if one.name == BASE and standing.read.name != BASE]
+        return combined([*base, standing.read], {}).reclaim.mode
+
     def _remarks(self, standing: Standing, now: datetime) -> list[tuple[str, str]]:
         if standing.read is None:
             return []
         review = review_policy(standing.read, self._policies, self._rules, self._surroundings, now)
         contradictions = [(CONTRADICTION, str(one)) for one in review.contradictions]
-        # That it counts nowhere is what Ready says.
-        nowhere = {RemarkReason.OUTRANKED, RemarkReason.SELECTS_NOTHING}
-        others = [one for one in review.remarks if one.reason not in nowhere]
+        # That it counts nowhere is what Ready says; that Delete is for good is said to who applies the policy.
+        unsaid = {RemarkReason.OUTRANKED, RemarkReason.SELECTS_NOTHING, RemarkReason.IRREVERSIBLE}
+        others = [one for one in review.remarks if one.reason not in unsaid]
         return [*contradictions, *((one.reason.value, str(one)) for one in others)]

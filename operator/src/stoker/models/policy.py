@@ -552,6 +552,10 @@ class UtilizationPolicyStatus(ApiModel):
     """Ready: whether the policy is in force anywhere, and if not, why; NeedsAttention: what in it does not do what it
     looks like; ReclaimStopped: whether the brake is on, and why.
     """
+    reclaim_mode: ReclaimMode | None = None
+    """What is done with idle jobs under the policy: its own mode, that of the policy "default", or the built-in one. A
+    class may have another.
+    """
     overlaps: Annotated[tuple[str, ...], Field(max_length=MAX_OVERLAPS)] = ()
     """Namespaces that other policies select as well, and which policy counts there."""
     recent_reclaims: Annotated[tuple[RecentReclaim, ...], Field(max_length=MAX_RECENT_RECLAIMS)] = ()
