@@ -18,7 +18,7 @@ def test_one_node_meets_itself_and_knows_its_rank() -> None:
 
 def test_several_nodes_meet_at_the_first_ones_name_and_ranks_differ_from_pod_to_pod() -> None:
     variables = injected(2, 8, "bert", "nlp")
-    assert variables["MASTER_ADDR"] == variables["PET_MASTER_ADDR"] == "bert-0.bert.nlp.svc"
+    assert variables["MASTER_ADDR"] == variables["PET_MASTER_ADDR"] == "bert-0.dlj-bert.nlp.svc"
     assert variables["PET_NNODES"] == "2"
     assert {name for name, value in variables.items() if value is None} == {"STOKER_NODE_RANK", "PET_NODE_RANK"}
 

@@ -63,7 +63,7 @@ def test_defaults_of_the_pods() -> None:
     assert spec["restartPolicy"] == "Never"
     assert spec["terminationGracePeriodSeconds"] == 120
     assert spec["enableServiceLinks"] is False
-    assert spec["subdomain"] == "bert"
+    assert spec["subdomain"] == "dlj-bert"
     assert {"name": "shm", "emptyDir": {"medium": "Memory"}} in spec["volumes"]
     assert {"name": "shm", "mountPath": "/dev/shm"} in spec["containers"][0]["volumeMounts"]
 

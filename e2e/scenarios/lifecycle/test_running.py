@@ -23,19 +23,26 @@ def test_a_dljob_becomes_an_indexed_job_and_a_headless_service(jobs: DLJobs) -> 
     assert (owner["kind"], owner["controller"]) == ("DLJob", True)
     for index, pod in enumerate(jobs.pods("bert")):
         assert pod["spec"]["hostname"] == f"bert-{index}"
-        assert pod["spec"]["subdomain"] == "bert"
+        assert pod["spec"]["subdomain"] == "dlj-bert"
         assert pod["metadata"]["labels"]["team"] == "nlp"
         (trainer,) = pod["spec"]["containers"]
         assert trainer["resources"]["requests"] == trainer["resources"]["limits"] == {"nvidia.com/gpu": "8"}
-    service = jobs.cluster.api("GET", f"/api/v1/namespaces/{jobs.namespace}/services/bert")
+    service = jobs.cluster.api("GET", f"/api/v1/namespaces/{jobs.namespace}/services/dlj-bert")
     assert service["spec"]["clusterIP"] == "None"
     assert service["spec"]["publishNotReadyAddresses"] is True
+
+
+def test_a_name_may_begin_with_a_digit(jobs: DLJobs) -> None:
+    jobs.create("7b-sft", nodes=2)
+    jobs.wait_phase("7b-sft", "Running")
+    assert [pod["spec"]["subdomain"] for pod in jobs.pods("7b-sft")] == ["dlj-7b-sft"] * 2
+    assert jobs.has("services", "dlj-7b-sft")
 
 
 def test_one_node_needs_no_service(jobs: DLJobs) -> None:
     jobs.create("solo")
     jobs.wait_phase("solo", "Running")
-    assert not jobs.has("services", "solo")
+    assert not jobs.has("services", "dlj-solo")
     assert jobs.job("solo")["spec"]["backoffLimitPerIndex"] == 3
 
 
@@ -49,7 +56,7 @@ def test_the_pods_carry_the_injected_environment(jobs: DLJobs) -> None:
     rank = environment["PET_NODE_RANK"]["valueFrom"]["fieldRef"]["fieldPath"]
     assert rank == "metadata.labels['batch.kubernetes.io/job-completion-index']"
     assert jobs.pods("bert")[1]["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] == "1"
-    assert environment["MASTER_ADDR"]["value"].startswith("bert-0.bert.")
+    assert environment["MASTER_ADDR"]["value"].startswith("bert-0.dlj-bert.")
 
 
 def test_a_script_with_every_kind_of_dollar_is_stored_so_that_the_kubelet_gives_it_back(jobs: DLJobs) -> None:

@@ -8,7 +8,7 @@ from stoker.cli.manifests import Manifest
 from stoker.models.bounds import out_of_bounds
 from stoker.models.dljob import MAX_NAME_LENGTH, NAME_PATTERN, DLJob
 from stoker.models.meta import GROUP
-from stoker.models.schema import ApiModel, Violation
+from stoker.models.schema import MAX_VALUE, ApiModel, Violation
 from stoker.models.schema import violations as all_violations
 
 
@@ -54,10 +54,15 @@ def _name_violations(model: type[ApiModel], document: Mapping[str, Any]) -> list
         return [] if own.get("generateName") else [Violation(field_path=path, message="required")]
     if not isinstance(name, str):
         return []
-    if len(name) > MAX_NAME_LENGTH or not re.match(NAME_PATTERN, name):
-        allowed = f"lower-case letters, digits and -, a letter first, at most {MAX_NAME_LENGTH} characters"
-        return [Violation(field_path=path, message=f'"{name}" is not allowed: {allowed}')]
-    return []
+    if len(name) > MAX_NAME_LENGTH:
+        message = f"has {len(name)} characters, at most {MAX_NAME_LENGTH} are allowed: its pods are called NAME-RANK"
+    elif not re.match(NAME_PATTERN, name):
+        allowed = "must consist of lower-case letters, digits and -, the first and last a letter or digit"
+        nearest = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+        message = f"{allowed}: for example {nearest}" if nearest else allowed
+    else:
+        return []
+    return [Violation(field_path=path, message=f'"{name[:MAX_VALUE]}" {message}')]
 
 
 __all__ = ["is_ours", "metadata", "object_name", "violations"]

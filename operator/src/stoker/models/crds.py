@@ -11,10 +11,12 @@ from stoker.models.schema import VALIDATIONS, Validation, attribute_docstrings, 
 
 NAME_RULE = Validation(
     rule=f"size(self.metadata.name) <= {dljob.MAX_NAME_LENGTH} && self.metadata.name.matches('{dljob.NAME_PATTERN}')",
-    message=f"allowed are at most {dljob.MAX_NAME_LENGTH} characters, lower-case letters, digits and -, a letter first",
-    message_expression=f"'%s has %d characters: allowed are at most {dljob.MAX_NAME_LENGTH}, lower-case letters, digits"
-    " and -, a letter first (<name>-<rank> becomes a host name)'"
-    ".format([self.metadata.name, size(self.metadata.name)])",
+    message=f"a DLJob's name has at most {dljob.MAX_NAME_LENGTH} characters and no dots",
+    message_expression=f"size(self.metadata.name) > {dljob.MAX_NAME_LENGTH}"
+    f" ? '\"%s\" has %d characters, at most {dljob.MAX_NAME_LENGTH} are allowed: its pods are called NAME-RANK'"
+    ".format([self.metadata.name, size(self.metadata.name)])"
+    " : '\"%s\" must have no dots, as it becomes a part of host names: for example %s'"
+    ".format([self.metadata.name, self.metadata.name.replace('.', '-')])",
     field_path=".metadata.name",
 )
 """The only rule at the root of a DLJob: rules there are checked at every write, status included, so that tightening one
@@ -68,7 +70,7 @@ def policy_definition() -> dict[str, Any]:
         model=policy.UtilizationPolicy,
         kind=policy.KIND,
         plural=policy.PLURAL,
-        short_names=[],
+        short_names=["upol"],
         scope="Cluster",
         root_rules=[BASE_RULE],
         columns=[
@@ -78,7 +80,7 @@ def policy_definition() -> dict[str, Any]:
                 ".spec.priority",
                 "Of the policies that select a namespace the highest one counts.",
             ),
-            _column("Reclaim", "string", ".spec.reclaim.mode", "What is done with idle jobs."),
+            _column("Reclaim", "string", ".status.reclaimMode", "What is done with idle jobs."),
             _column(
                 "Ready",
                 "string",
@@ -131,7 +133,7 @@ def _definition(
         "metadata": {"name": f"{plural}.{GROUP}"},
         "spec": {
             "group": GROUP,
-            "names": {**names, "shortNames": short_names} if short_names else names,
+            "names": {**names, "shortNames": short_names},
             "scope": scope,
             "versions": [version],
         },

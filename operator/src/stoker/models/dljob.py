@@ -58,7 +58,9 @@ TRAINER = "trainer"
 """Name of the container that runs the job."""
 
 MAX_NAME_LENGTH = 58
-"""`<name>-<index>` is a host name of at most 63 characters, and an index has up to four digits."""
+"""`<name>-<index>` is a host name of at most 63 characters, and an index has up to four digits; so is the Service's
+name, which has a prefix of four.
+"""
 MAX_SCRIPT_BYTES = 65_536
 SCRIPT_REMEDY = "put the program into the image or into spec.sources"
 MAX_FINDINGS = 32
@@ -73,7 +75,7 @@ GPU_PRODUCT_LABELS: Mapping[str, str] = {"nvidia.com": "nvidia.com/gpu.product",
 node labeller).
 """
 
-NAME_PATTERN = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
+NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 RESOURCE_PATTERN = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 LABEL_VALUE_PATTERN = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 
@@ -206,15 +208,17 @@ def _immutable(field: str) -> Validation:
     rule = (
         same if field in ALWAYS_SET else f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || {same})"
     )
-    remedy = f"delete the DLJob and create it anew, or under another name (only {', '.join(MUTABLE)} may change)"
+    remedy = f"recreate the DLJob, or use another name (only {', '.join(MUTABLE)} may change)"
     expression = None
     if field not in UNSPOKEN:
-        value, absent = ("%d", "-1") if field in COUNTED else ("%s", "'(absent)'")
-        new, old = (
-            of if field in ALWAYS_SET else f"has({of}) ? {of} : {absent}"
-            for of in (f"self.{field}", f"oldSelf.{field}")
-        )
-        expression = f"'{value} cannot replace {value}, the field is immutable: {remedy}'.format([{new}, {old}])"
+        # `string()` of a number has no bound that the API server knows.
+        texts = [f"'%d'.format([{of}.{field}])" if field in COUNTED else f"{of}.{field}" for of in ("self", "oldSelf")]
+        if field not in ALWAYS_SET:
+            texts = [
+                f"has({of}.{field}) ? {text} : 'the default'"
+                for of, text in zip(("self", "oldSelf"), texts, strict=True)
+            ]
+        expression = f"'%s cannot replace %s, the field is immutable: {remedy}'.format([{', '.join(texts)}])"
     return Validation(
         rule=rule, message=f"the field is immutable: {remedy}", message_expression=expression, field_path=f".{field}"
     )

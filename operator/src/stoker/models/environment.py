@@ -8,9 +8,14 @@ RESERVED_PREFIXES = ("STOKER_", "PET_", "MASTER_")
 RESERVED_NAMES = ", ".join(f"{prefix}*" for prefix in RESERVED_PREFIXES)
 
 
+def service_name(name: str) -> str:
+    """The headless Service of a job of that name. Unlike a job's, a Service's name must not begin with a digit."""
+    return f"dlj-{name}"
+
+
 def master_address(nodes: int, name: str, namespace: str) -> str:
     """Where rank 0 listens: itself at one node, else the stable DNS name of the pod with index 0."""
-    return "127.0.0.1" if nodes == 1 else f"{name}-0.{name}.{namespace}.svc"
+    return "127.0.0.1" if nodes == 1 else f"{name}-0.{service_name(name)}.{namespace}.svc"
 
 
 def injected(nodes: int, gpus_per_node: int, name: str, namespace: str) -> dict[str, str | None]:

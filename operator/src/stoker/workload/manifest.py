@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from stoker.models.dljob import KIND, TRAINER, DLJob
-from stoker.models.environment import injected
+from stoker.models.environment import injected, service_name
 from stoker.models.meta import API_VERSION, GROUP, KUEUE
 from stoker.models.vocabulary import SuccessPolicy
 from stoker.subjects.pod import listed, mapping
@@ -82,7 +82,7 @@ def service_manifest(job: DLJob) -> dict[str, Any] | None:
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
-            "name": job.name,
+            "name": service_name(job.name),
             "namespace": job.namespace,
             "labels": {DLJOB_LABEL: job.name},
             "ownerReferences": [owner_reference(job)],
@@ -148,7 +148,7 @@ def pod_template(job: DLJob) -> dict[str, Any]:
         # expects).
         pod["tolerations"] = [{"key": spec.gpu_resource, "operator": "Exists", "effect": "NoSchedule"}]
     if spec.nodes > 1:
-        pod["subdomain"] = job.name
+        pod["subdomain"] = service_name(job.name)
     template = {"metadata": {"labels": labels}, "spec": pod}
     merged = merge(template, spec.pod_template or {})
     merged.setdefault("metadata", {}).setdefault("labels", {})[DLJOB_LABEL] = job.name
