@@ -420,7 +420,7 @@ def test_what_in_a_policy_has_no_effect_is_told_beside_the_findings(tmp_path: Pa
     assert result.exit_code == 0
     assert (
         result.stderr
-        == f"stoker: {policy}: spec.rules[launcher-to-few]: there is no rule launcher-to-few; did you mean"
+        == f"stoker: {policy}: spec.rules[launcher-to-few]: there is no rule launcher-to-few, so its Deny has no effect; did you mean"
         " launcher-too-few?\n"
     )
 
