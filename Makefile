@@ -21,7 +21,7 @@ demo: $(STAMP) ## Show the main job on a real control plane, from nothing (KEEP=
 	@$(BIN)/python -m e2e demo $(if $(KEEP),--keep)
 
 .PHONY: cluster
-cluster: $(STAMP) ## Start the control plane with the operator, leave it up, print the export KUBECONFIG=
+cluster: $(STAMP) ## Start the control plane with the operator, leave it up; eval "$(make cluster)" sets KUBECONFIG and PATH
 	@$(BIN)/python -m e2e up
 
 .PHONY: cluster-down

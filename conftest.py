@@ -1,6 +1,14 @@
 """What holds for all tests, unit and end-to-end."""
 
+import os
 import signal
+from collections.abc import Generator
+from typing import TypeVar
+
+import pytest
+
+ON_CI = bool(os.environ.get("CI"))
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 
 def pytest_configure() -> None:
@@ -8,3 +16,25 @@ def pytest_configure() -> None:
     the tests start in order to interrupt it.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that is skipped on CI fails: nobody reads why."""
+    report = yield
+    return _failed(report) if ON_CI and report.skipped else report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """A module that is skipped as a whole, likewise."""
+    report = yield
+    return _failed(report) if ON_CI and report.skipped else report
+
+
+def _failed(report: Report) -> Report:
+    place = report.longrepr
+    reason = (place[2] if isinstance(place, tuple) else str(place)).removeprefix("Skipped: ")
+    report.outcome = "failed"
+    report.longrepr = f"on CI no test may be skipped ($CI is set): {reason}"
+    return report

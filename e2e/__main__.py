@@ -5,7 +5,7 @@ import time
 
 import click
 
-from e2e.cluster import registry
+from e2e.cluster import registry, shell
 from e2e.cluster.provider import ClusterError
 
 
@@ -37,7 +37,7 @@ def up(name: str, nodes: int, bare: bool) -> None:
     from e2e.cluster.provider import create
 
     if registry.find(name) is not None:
-        raise ClusterError(f"cluster {name} is up already: python -m e2e down --name {name}")
+        raise ClusterError(f"cluster {name} is up already: {_ends(name)}")
     start = time.monotonic()
     with create(name=name, report=_say) as cluster:
         cluster.add_nodes(nodes)
@@ -49,7 +49,7 @@ def up(name: str, nodes: int, bare: bool) -> None:
             cluster.apply(SIMULATION)
             Operator(cluster).start()
         cluster.detach()
-    _say(f"cluster {name} is up after {time.monotonic() - start:.0f} s; python -m e2e down ends it")
+    _say(f"cluster {name} is up after {time.monotonic() - start:.0f} s; make cluster-down ends it")
     _print_environment(name)
 
 
@@ -77,7 +77,7 @@ def demo(keep: bool) -> None:
     from e2e.demo.story import tell
 
     if keep and registry.find("demo") is not None:
-        raise ClusterError("the demo's cluster is up already: python -m e2e down --name demo")
+        raise ClusterError(f"the demo's cluster is up already: {_ends('demo')}")
     with create(name="demo", report=_say) as cluster:
         try:
             tell(cluster)
@@ -89,12 +89,16 @@ def demo(keep: bool) -> None:
                 _print_environment("demo")
 
 
+def _ends(name: str) -> str:
+    return f"make cluster-down ends all that were left up, {sys.executable} -m e2e down --name {name} this one"
+
+
 def _print_environment(name: str) -> None:
     entry = registry.find(name)
     if entry is None:
-        raise ClusterError(f"cluster {name} is not up: python -m e2e up --name {name}")
-    click.echo(f"export KUBECONFIG={entry.kubeconfig}")
-    click.echo(f"export PROMETHEUS_URL={entry.prometheus_url}")
+        raise ClusterError(f"cluster {name} is not up: make cluster starts one")
+    for line in shell.exports(entry):
+        click.echo(line)
 
 
 if __name__ == "__main__":

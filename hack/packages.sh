@@ -4,30 +4,33 @@
 # it say that they were skipped; on CI this fails instead.
 set -euo pipefail
 
-chromium() {
+# type -P finds programs alone, command -v functions as well.
+find_chromium() {
   local name
   for name in "${CHROMIUM:-}" chromium chromium-browser google-chrome google-chrome-stable \
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"; do
-    if [ -n "$name" ] && command -v "$name" > /dev/null; then command -v "$name" && return 0; fi
+    if [ -n "$name" ] && type -P "$name"; then return 0; fi
   done
   return 1
 }
 
-faketime() { compgen -G "/usr/lib/*/faketime/libfaketime.so.1"; }
+find_faketime() { compgen -G "/usr/lib/*/faketime/libfaketime.so.1"; }
 
-needed() {
-  chromium > /dev/null || echo chromium fonts-dejavu-core
-  faketime > /dev/null || echo libfaketime
+needed() { # sets $missing
+  missing=""
+  find_chromium > /dev/null || missing+=" chromium fonts-dejavu-core"
+  find_faketime > /dev/null || missing+=" libfaketime"
+  missing=${missing# }
 }
 
-missing=$(needed | xargs)
+needed
 if [ -n "$missing" ] && command -v apt-get > /dev/null && [ "$(id -u)" = 0 ]; then
   echo "packages: apt-get install $missing"
   apt-get update -qq || true
   # shellcheck disable=SC2086 # several names
   DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $missing > /dev/null ||
     echo "warning: $missing could not be installed" >&2
-  missing=$(needed | xargs)
+  needed
 fi
 if [ -n "$missing" ]; then
   echo "warning: missing $missing: sudo apt-get install $missing (CHROMIUM=... names a browser elsewhere)" >&2

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Make the development environment: hack/venv.sh FOLDER. PYTHON chooses the interpreter (3.11 or newer).
 #
-# Everything comes from requirements/test.txt, pinned and hashed, the build backend too; then the project itself is
-# installed in place without reaching for anything else.
+# pip installs uv alone, and uv the rest, in a tenth of the time. Everything comes from requirements/test.txt, pinned and
+# hashed, uv and the build backend too; then the project itself is installed in place without reaching for anything else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$1
+exec >&2 # what a target prints for a shell stands alone on standard output
 
 missing() { # missing WHAT DEBIAN_PACKAGE BREW_PACKAGE
   {
@@ -28,9 +29,16 @@ if ! "$PYTHON" -c 'import ensurepip, venv' 2> /dev/null; then
   missing "$PYTHON can't make virtual environments" python3-venv python
 fi
 
-echo "$venv: $("$PYTHON" --version), about a minute"
+packages=$(grep -c '^[a-z0-9]' requirements/test.txt)
+echo "$venv: $("$PYTHON" --version), $packages packages: half a minute, or as long as their download takes"
+started=$SECONDS
 "$PYTHON" -m venv "$venv"
-pip() { "$venv/bin/python" -m pip --disable-pip-version-check --quiet "$@"; }
-pip install --require-hashes --requirement requirements/test.txt
-pip install --no-deps --no-build-isolation --editable .
-pip check > /dev/null
+only_uv=$(mktemp)
+trap 'rm -f "$only_uv"' EXIT
+awk '/^[a-z0-9]/ { keep = /^uv==/ } keep' requirements/test.txt > "$only_uv"
+"$venv/bin/python" -m pip --disable-pip-version-check --quiet install --require-hashes --requirement "$only_uv"
+uv() { VIRTUAL_ENV=$(realpath "$venv") "$venv/bin/python" hack/uv.py pip "$@"; }
+uv install --require-hashes --requirement requirements/test.txt
+uv install --quiet --no-deps --no-build-isolation --editable .
+uv check --quiet
+echo "$venv: ready after $((SECONDS - started)) s"

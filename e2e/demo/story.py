@@ -2,13 +2,13 @@
 
 import json
 import os
-import sys
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from e2e.cluster.provider import Cluster
+from e2e.cluster.shell import commands_folder, tools_folder
 from e2e.demo.narrator import Narrator
 from e2e.demo.programs import PROGRAMS, TRAINING_AGAIN
 from e2e.operator import CHART, NAMESPACE, Operator
@@ -32,12 +32,8 @@ class Story:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.operator = Operator(cluster)
-        tools = cluster.folder / "bin"
-        tools.mkdir(exist_ok=True)
-        for name in ("kubectl", "helm"):
-            (tools / name).symlink_to(cluster.programs[name])
-        # the interpreter's own folder holds the `stoker` command
-        path = f"{tools}:{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
+        tools = tools_folder(cluster.folder, cluster.programs)
+        path = f"{tools}:{commands_folder()}:{os.environ.get('PATH', '')}"
         self.narrator = Narrator({"KUBECONFIG": str(cluster.kubeconfig), "PATH": path})
 
     def tell(self) -> None:
