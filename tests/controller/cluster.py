@@ -81,10 +81,12 @@ class FakeApi:
             raise NotFoundError("list", code=404, reason="no reason given")
         # Selectors of the form `key=value`; that a label exists is not asked here.
         wanted = dict(part.split("=", 1) for part in (labels or "").split(",") if "=" in part)
+        chosen = dict(part.split("=", 1) for part in (fields or "").split(",") if "=" in part)
         found = [
             deepcopy(obj)
             for key, obj in self.objects.items()
             if key[:2] == (resource, namespace) and wanted.items() <= obj["metadata"].get("labels", {}).items()
+            if all(_at(obj, path) == value for path, value in chosen.items())
         ]
         return found, str(self._version)
 
@@ -137,6 +139,12 @@ class FakeApi:
             known, {"metadata": {"uid": uid, **({"resourceVersion": resource_version} if resource_version else {})}}
         )
         del self.objects[resource, namespace, name]
+
+
+def _at(obj: Mapping[str, Any], path: str) -> Any:
+    for name in path.split("."):
+        obj = obj.get(name, {})
+    return obj
 
 
 def _merged(known: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:

@@ -101,6 +101,10 @@ class World:
         """All events that were written."""
         return [obj for (resource, _, _), obj in self.api.objects.items() if resource == EVENTS]
 
+    def events_of(self, reason: str) -> list[Any]:
+        """The events of one reason."""
+        return [event for event in self.events if event["reason"] == reason]
+
     @property
     def status(self) -> dict[str, Any]:
         status: dict[str, Any] = self.api.objects[DLJOBS, "team", "bert"].get("status", {})

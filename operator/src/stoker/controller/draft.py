@@ -7,10 +7,10 @@ from typing import Any
 
 from stoker.controller.findings import final_summary, summary
 from stoker.controller.looks import NOT_RUNNING, Look, idle_fact, low_fact, not_looked_at, not_running
-from stoker.controller.steadiness import says_the_same, steady_record
+from stoker.controller.steadiness import is_look_due, says_the_same, steady_record
 from stoker.diagnosis import to_status
 from stoker.models.dljob import DLJob
-from stoker.models.finding import Finding, rfc3339
+from stoker.models.finding import Finding, parse_time, rfc3339
 from stoker.models.policy import EffectivePolicy
 from stoker.models.series import PodFacts
 from stoker.models.vocabulary import ConditionType, Phase, ReclaimMode, ReclaimState, UnknownReason
@@ -45,8 +45,33 @@ class Draft:
     is_over: bool = False
 
     def status(self, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-        """The whole status; equal to `before` when nothing has changed."""
+        """The whole status; equal to `before` when nothing has changed and it says when the job was looked at."""
+        after, looked_at = self._composed(before, now), self._looked_at(now)
+        if after == before and not self._is_look_due(before, looked_at):
+            return after
+        # What is written for another reason is up to date as a whole.
+        after["conditions"] = self._conditions(before, after.get("utilization", {}), now, anew=True)
+        return after if looked_at is None else {**after, "lookedAt": rfc3339(looked_at)}
+
+    @property
+    def _holds_gpus(self) -> bool:
+        return self.observation.phase in HOLDS_GPUS and self.job.gpus > 0
+
+    def _looked_at(self, now: datetime) -> datetime | None:
+        """When the job was looked at: of one that holds GPUs that is when its metrics were."""
+        if not self._holds_gpus:
+            return now
+        return None if self.look is None else self.look.idleness.observed_at
+
+    def _is_look_due(self, before: Mapping[str, Any], looked_at: datetime | None) -> bool:
+        if looked_at is None or not self._holds_gpus:
+            return False
+        written = parse_time(before.get("lookedAt"))
+        return written is None or is_look_due(self.job.uid, written, looked_at)
+
+    def _composed(self, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         seen = self.observation
+        reclaim = steady_record(before.get("reclaim", {}), self.record.to_status())
         measured = self._measured(before, now)
         fields: dict[str, Any] = {
             "phase": seen.phase.value,
@@ -59,7 +84,8 @@ class Draft:
             "startTime": None if seen.start_time is None else rfc3339(seen.start_time),
             "completionTime": None if seen.completion_time is None else rfc3339(seen.completion_time),
             "conditions": self._conditions(before, measured["utilization"], now),
-            "reclaim": steady_record(before.get("reclaim", {}), self.record.to_status()),
+            "reclaim": reclaim,
+            "idleSince": reclaim.get("idleSince") if self._holds_gpus else None,
             "pods": [run_line(run)[:MAX_LINE] for run in self.runs],
             **measured,
         }
@@ -101,7 +127,7 @@ class Draft:
         return written if diagnosis is None else final_summary(self.findings, diagnosis.findings)
 
     def _conditions(
-        self, before: Mapping[str, Any], utilization: Mapping[str, Any], now: datetime
+        self, before: Mapping[str, Any], utilization: Mapping[str, Any], now: datetime, *, anew: bool = False
     ) -> list[dict[str, Any]]:
         old = before.get("conditions", ())
         facts = [*self.observation.facts, self._conflict_fact(), self._reclaim_fact()]
@@ -115,7 +141,7 @@ class Draft:
         seen = {condition["type"] for condition in old}
         quiet = {ConditionType.NAME_CONFLICT, ConditionType.RECLAIM_PENDING}
         facts = [fact for fact in facts if fact.status != FALSE or fact.type not in quiet or fact.type.value in seen]
-        return written(facts, old, generation=self.job.metadata.generation, now=now)
+        return written(facts, old, generation=self.job.metadata.generation, now=now, anew=anew)
 
     def _metric_facts(self, old: Sequence[Mapping[str, Any]], utilization: Mapping[str, Any]) -> Iterable[Fact]:
         thresholds = self.policy.thresholds

@@ -11,6 +11,7 @@ from stoker.controller.audit import Audit
 from stoker.controller.draft import Draft
 from stoker.controller.findings import opened
 from stoker.controller.meter import UNMETERED, Meter
+from stoker.controller.milestones import milestones
 from stoker.controller.store import Store
 from stoker.models.finding import Finding, rfc3339
 from stoker.models.vocabulary import Source
@@ -39,9 +40,14 @@ class Publisher:
     async def publish(
         self, raw: Object, draft: Draft, *, before: Sequence[Finding], notices: Sequence[Notice], now: datetime
     ) -> Object:
-        """Write the status if it has changed; tell of the notices and of findings that were not open `before`."""
-        raw = await self.write(raw, draft.status(raw.get("status", {}), now))
+        """Write the status if it has changed; tell of the notices, of what became of the job, and of findings that were
+        not open `before`.
+        """
+        was = raw.get("status", {})
+        raw = await self.write(raw, draft.status(was, now))
         await self.tell(raw, notices)
+        for event in milestones(was, raw.get("status", {}), now):
+            await self._events.record(raw, event)
         for finding in opened(before, draft.findings):
             if Source.METRICS in finding.sources:
                 episode = rfc3339(finding.since) if finding.since is not None else "open"

@@ -31,6 +31,7 @@ from stoker.controller.policies import Policies
 from stoker.controller.queue import WorkQueue
 from stoker.controller.reclaiming import unknown
 from stoker.controller.reconcile import FINAL
+from stoker.controller.steadiness import is_look_due
 from stoker.controller.store import Key, Store
 from stoker.controller.turns import Standing, Turns
 from stoker.diagnosis import diagnose, has_worked, idleness, question, works
@@ -246,8 +247,9 @@ class Scanner:
             self._looks.put(subject.uid, Look(idleness=answer.idleness, diagnosis=diagnosis))
         if any(answer.idleness.reason is not UnknownReason.PROMETHEUS_UNAVAILABLE for _, answer in seen):
             await self._examine(seen)
+        due = {subject.uid for subject in subjects if _is_look_due(subject, self._looks.get(subject.uid))}
         for uid, key in ({subject.uid: subject.key for subject in subjects} | self._left_out).items():
-            if _is_news(before.get(uid), self._looks.get(uid)):
+            if uid in due or _is_news(before.get(uid), self._looks.get(uid)):
                 self._queue.add(key)
 
     async def _each(self, place: str, items: Iterable[tuple[Key, str, T]], work: Callable[[T], R]) -> list[tuple[T, R]]:
@@ -502,6 +504,13 @@ class Scanner:
 
 def _by_job(subjects: Iterable[Subject]) -> Iterator[tuple[Key, str, Subject]]:
     return ((subject.key, subject.uid, subject) for subject in subjects)
+
+
+def _is_look_due(subject: Subject, look: Look | None) -> bool:
+    status = subject.job.status
+    if look is None or status is None or status.looked_at is None or subject.is_final:
+        return False
+    return is_look_due(subject.uid, status.looked_at, look.idleness.observed_at)
 
 
 def _is_in_doubt(job: DLJob, diagnosis: Diagnosis | None) -> bool:

@@ -1,5 +1,6 @@
 """What keeps a status still: figures follow when they have moved, and a finding closes when it stays away."""
 
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -27,6 +28,11 @@ NOTED_EXAMINATIONS = ABSENT_EXAMINATIONS - 1
 NOTED_TIME = timedelta(minutes=4)
 """After so many over so long a time the status says that it is away, so that after a restart one more is enough. Not
 after the first: one at its threshold comes and goes with the noise, and each coming and going would be a write.
+"""
+
+LOOKED_AT_EVERY, LOOKED_AT_SPREAD = timedelta(minutes=15), timedelta(minutes=5)
+"""A job that holds GPUs is written after this at the latest, for its status to say when it was looked at; up to the
+spread earlier, by its uid, so that not all of a cluster come at once: 13 writes a second of 10,000 such jobs.
 """
 
 CONFIDENCES = (Confidence.POSSIBLE, Confidence.LIKELY, Confidence.CERTAIN)
@@ -139,6 +145,12 @@ def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     said = () if measured else (entry.get("location"), entry["detail"])
     ends = ("until" in entry, "absentSince" in entry)
     return entry["rule"], entry["category"], entry["severity"], entry["confidence"], *ends, *said
+
+
+def is_look_due(uid: str, written: datetime, looked_at: datetime) -> bool:
+    """Whether the status is to say anew when the job was looked at; `written` is what it says."""
+    early = LOOKED_AT_SPREAD * (zlib.crc32(uid.encode()) % 1000 / 1000)
+    return looked_at - written >= LOOKED_AT_EVERY - early
 
 
 def steady_record(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def dljob_definition() -> dict[str, Any]:
             _column(
                 "Util%", "integer", ".status.utilization.averagePercent", "Mean utilization over its life and its GPUs."
             ),
-            _column("Idle", "date", ".status.reclaim.idleSince", "How long all its GPUs have been idle."),
+            _column("Idle", "date", ".status.idleSince", "How long all its GPUs have been idle."),
             _column("Findings", "string", ".status.findingsSummary", "What keeps its GPUs from being busy."),
             _column("Recent%", "integer", ".status.utilization.recentPercent", "Utilization of late.", wide=True),
             _column("Idle GPU-h", "string", ".status.utilization.gpuHoursIdle", "GPU-hours that were idle.", wide=True),
@@ -58,6 +58,14 @@ def dljob_definition() -> dict[str, Any]:
                 "Where it stands on the way to being reclaimed.",
                 wide=True,
             ),
+            _column(
+                "Reason",
+                "string",
+                '.status.conditions[?(@.type=="PodsReady")].reason',
+                "Why its pods are not ready, or that they are.",
+                wide=True,
+            ),
+            _column("Looked", "date", ".status.lookedAt", "How long ago the controller looked at it.", wide=True),
             _column("Age", "date", ".metadata.creationTimestamp", "Time since its creation."),
         ],
         selectable=[".spec.jobType", ".spec.gpuProduct", ".status.phase", ".status.reclaim.state"],

@@ -715,6 +715,12 @@ class DLJobStatus(ApiModel):
     """What may help though nothing is wrong, at most 4."""
     reclaim: ReclaimStatus | None = None
     """Where the job stands on the way to being reclaimed."""
+    looked_at: Time | None = None
+    """When the controller last looked at the job, as of the last write. While the controller runs, that is at most 15
+    minutes ago of a job that holds GPUs: where it is older, what stands here may be out of date.
+    """
+    idle_since: Time | None = None
+    """When all its GPUs became idle, while it holds them: the same as reclaim.idleSince."""
     last_session: Time | None = None
     """When somebody last opened a session in one of its pods: exec, attach or port-forward. Known only where the
     chart's sessionWebhook is on.
