@@ -22,6 +22,7 @@ from pathlib import Path
 import aiohttp
 import orjson
 
+from stoker.handlers.admission import warm_up
 from stoker.handlers.admission_review import ALLOWED, AdmissionRequest, Answer
 from stoker.handlers.server import AdmissionServer, Route, ServerSettings
 from tests.handlers.certificates import Authority
@@ -46,6 +47,7 @@ def serve(folder: str, told: Connection) -> None:
 
     async def run() -> None:
         settings = ServerSettings(address="127.0.0.1", port=0, certificate_folder=Path(folder), drain_delay=0)
+        warm_up()
         routes = [Route(path="/validate/dljobs", group="stoker.dev", resource="dljobs", reviewer=allow)]
         async with AdmissionServer(settings, routes) as server:
             told.send(server.port)

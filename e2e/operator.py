@@ -34,7 +34,7 @@ class Operator:
         self._port = cluster.reserve_port()
         self._certificates = cluster.folder / "admission-certificate"
         self._values = dict(values or {})
-        self._health_ports: dict[str, int] = {}
+        self._metrics_ports: dict[str, int] = {}
 
     @property
     def values(self) -> dict[str, Any]:
@@ -147,18 +147,22 @@ class Operator:
 
     def metrics_address(self, process: str = CONTROLLER) -> str:
         """Where a process serves its metrics: host and port."""
-        return f"127.0.0.1:{self._health_ports[process]}"
+        return f"127.0.0.1:{self._metrics_ports[process]}"
 
     def _start(self, name: str, role: str, *options: str, environment: Mapping[str, str] | None = None) -> None:
-        health = self._health_ports[name] = self.cluster.reserve_port()
+        health = self.cluster.reserve_port()
+        metrics = self._metrics_ports[name] = self.cluster.reserve_port()
         kubeconfig = self.cluster.service_account_kubeconfig(NAMESPACE, f"stoker-{role}")
         self.cluster.start_process(
             name,
-            [sys.executable, "-m", "stoker", "run", role, *options, f"--health-port={health}"],
+            [
+                *(sys.executable, "-m", "stoker", "run", role, *options),
+                *(f"--health-port={health}", f"--metrics-port={metrics}", "--no-metrics-authentication"),
+            ],
             env={"KUBECONFIG": str(kubeconfig), **(environment or {})},
             ready=lambda: _answers(f"http://127.0.0.1:{health}/readyz"),
         )
-        self.cluster.scrape(name, health)
+        self.cluster.scrape(name, metrics)
 
 
 def _answers(url: str) -> bool:

@@ -9,10 +9,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from stoker.handlers.admission_metrics import AdmissionMetrics
 from stoker.handlers.admission_review import AdmissionRequest, Answer, Operation
 from stoker.handlers.cluster_view import ClusterView
-from stoker.handlers.health import HealthServer
 from stoker.handlers.job_review import JobReviewer
+from stoker.handlers.metrics_server import MetricsServer, MetricsSettings
 from stoker.handlers.review_pool import ReviewPool
 from stoker.handlers.server import Reviewer
+from tests.controller.cluster import FakeApi
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TOO_FEW = "torchrun --nproc_per_node=4 train.py\n"
@@ -125,7 +126,8 @@ async def test_policies_are_counted_as_they_come(world: World) -> None:
 @pytest.fixture
 async def page(world: World) -> AsyncIterator[str]:
     await world.submit(TOO_FEW)
-    server = HealthServer(address="127.0.0.1", port=0, live={}, ready={}, pages={"/metrics": world.metrics.page})
+    settings = MetricsSettings(address="127.0.0.1", port=0, authentication=False)
+    server = MetricsServer(world.metrics.page, settings, FakeApi())
     async with server, aiohttp.ClientSession() as client, client.get(f"http://127.0.0.1:{server.port}/metrics") as got:
         assert got.status == 200
         yield await got.text()

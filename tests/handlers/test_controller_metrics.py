@@ -218,3 +218,37 @@ async def test_a_policy_whose_brake_is_on_is_told() -> None:
         page.store.policies.put({"metadata": {"name": name, "resourceVersion": "1"}, "status": status})
     assert await page.value("stoker_reclaim_stopped", policy="default") == 0
     assert await page.value("stoker_reclaim_stopped", policy="research") == 1
+
+
+HOSTILE = (
+    "x" * 1_000_000,
+    'a"} 1\nstoker_controller_leading 7 #',
+    "a\\",
+    "UPPER",
+    "a\r\nb",
+    "\ud800",
+    {"a": 1},
+    7,
+)
+
+
+@pytest.mark.parametrize("priority", HOSTILE, ids=range(len(HOSTILE)))
+async def test_a_priority_class_that_is_none_neither_grows_nor_forges_the_page(priority: object) -> None:
+    page = Page(podTemplate={"spec": {"priorityClassName": priority}})
+    response = await page.metrics.page(make_mocked_request("GET", "/metrics"))
+    assert isinstance(response.body, bytes)
+    assert len(response.body) < 50_000
+    [info] = [labels for name, labels in await page.read() if name == "stoker_dljob_info"]
+    assert dict(info)["priority"] == ""
+    assert await page.value("stoker_controller_leading") == 1
+
+
+@pytest.mark.parametrize("value", ["x" * 1_000_000, 'a"} 1\nstoker_controller_leading 7 #', "a\\", "a\r\nb", "\ud800"])
+async def test_whatever_a_label_holds_the_page_stays_short_and_readable(value: str) -> None:
+    status = {**STATUS, "phase": value, "conditions": [{"type": "Idle", "status": value, "reason": value}]}
+    page = Page(status, gpuProduct=value, jobType=value)
+    page.raw["metadata"]["labels"] = {"stoker.dev/owner": value, "stoker.dev/team": value}
+    series = await page.read()
+    assert all(len(text) <= 253 for _, labels in series for _, text in labels)
+    assert await page.value("stoker_controller_leading") == 1
+    assert [name for name, labels in series if name == "stoker_dljob_info"]

@@ -2,9 +2,10 @@
 
 import logging
 import sys
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -26,6 +27,31 @@ class PlainFormatter(logging.Formatter):
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the library's name
         """The traceback."""
         return printable(super().formatException(ei))
+
+
+C = TypeVar("C", bound=Callable[..., None])
+
+
+def metrics_options(command: C) -> C:
+    """The options of both processes' metrics: port, whether tokens are asked for, and a certificate."""
+    for option in (
+        click.option(
+            "--metrics-certificate-folder",
+            type=click.Path(path_type=Path, file_okay=False),
+            help="Folder with tls.crt and tls.key for /metrics; without, one is made that nobody can verify.",
+        ),
+        click.option(
+            "--metrics-authentication/--no-metrics-authentication",
+            default=True,
+            show_default=True,
+            help="Whether /metrics is for ServiceAccounts that may get it, by token over TLS, or for everybody.",
+        ),
+        click.option(
+            "--metrics-port", type=click.IntRange(0, 65535), default=8443, show_default=True, help="For /metrics."
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 @click.group()
@@ -87,8 +113,9 @@ def run(log_level: str) -> None:
     type=click.IntRange(0, 65535),
     default=8081,
     show_default=True,
-    help="For /healthz, /readyz and /metrics.",
+    help="For /healthz and /readyz.",
 )
+@metrics_options
 def controller(
     access: PrometheusAccess,
     scan_interval: timedelta,
@@ -99,11 +126,15 @@ def controller(
     ask_jupyter: bool,
     namespace: str,
     health_port: int,
+    metrics_port: int,
+    metrics_authentication: bool,
+    metrics_certificate_folder: Path | None,
 ) -> None:
     """Make Jobs of DLJobs, watch their GPUs, report, and reclaim what is idle where a policy says so."""
     from stoker.adapters.kubernetes import CredentialsError
     from stoker.handlers.controller import ControllerSettings, SilentWatchError
     from stoker.handlers.controller import run as run_controller
+    from stoker.handlers.metrics_server import MetricsSettings
 
     if scan_interval <= timedelta(0):
         raise click.BadParameter("must be longer than 0s", param_hint="--scan-interval")
@@ -118,6 +149,11 @@ def controller(
         leader_elect=leader_elect,
         asks_jupyter=ask_jupyter,
         health_port=health_port,
+        metrics=MetricsSettings(
+            port=metrics_port,
+            authentication=metrics_authentication,
+            certificate_folder=metrics_certificate_folder,
+        ),
     )
     try:
         run_controller(settings)
@@ -151,7 +187,7 @@ def _refuse_short_grace(grace: timedelta) -> None:
     type=click.IntRange(0, 65535),
     default=8081,
     show_default=True,
-    help="For /healthz, /readyz and /metrics.",
+    help="For /healthz and /readyz.",
 )
 @click.option(
     "--scrape-interval",
@@ -191,6 +227,7 @@ def _refuse_short_grace(grace: timedelta) -> None:
     show_default=True,
     help="Whether only the API server can reach the port anyway: sessions are then noted without --client-ca-file.",
 )
+@metrics_options
 def admission(
     address: str,
     port: int,
@@ -202,12 +239,16 @@ def admission(
     client_names: tuple[str, ...],
     note_sessions: bool,
     trust_network: bool,
+    metrics_port: int,
+    metrics_authentication: bool,
+    metrics_certificate_folder: Path | None,
 ) -> None:
     """Answer the API server's reviews of DLJobs and UtilizationPolicies."""
     from stoker.adapters.kubernetes import CredentialsError
     from stoker.admission.policies import Surroundings
     from stoker.handlers.admission import AdmissionSettings, ServerSettings
     from stoker.handlers.admission import run as run_admission
+    from stoker.handlers.metrics_server import MetricsSettings
 
     if note_sessions and client_ca_file is None and not trust_network:
         raise click.UsageError(
@@ -228,6 +269,12 @@ def admission(
         surroundings=Surroundings(scrape_interval=scrape_interval, minimum_warning_grace=minimum_warning_grace),
         notes_sessions=note_sessions,
         health_port=health_port,
+        metrics=MetricsSettings(
+            address=address,
+            port=metrics_port,
+            authentication=metrics_authentication,
+            certificate_folder=metrics_certificate_folder,
+        ),
     )
     try:
         run_admission(settings)

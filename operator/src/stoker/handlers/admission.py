@@ -26,6 +26,7 @@ from stoker.handlers.admission_review import AdmissionRequest, Operation
 from stoker.handlers.cluster_view import ClusterView
 from stoker.handlers.health import HealthServer
 from stoker.handlers.job_review import JobReviewer, judge
+from stoker.handlers.metrics_server import MetricsServer, MetricsSettings
 from stoker.handlers.policy_review import PolicyReviewer
 from stoker.handlers.process import until_one_ends, watch_only, watches
 from stoker.handlers.review_pool import ReviewPool
@@ -58,6 +59,7 @@ class AdmissionSettings:
     surroundings: Surroundings = field(default_factory=Surroundings)
     notes_sessions: bool = False
     health_port: int = 8081
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
     review_threads: int = 1
     list_interval: float = 120.0
     list_retry: float = 2.0
@@ -91,6 +93,7 @@ async def serve(settings: AdmissionSettings) -> None:
         opened = metrics.counting("Session", sessions)
         routes.append(Route(path=SESSIONS_PATH, group=PODS.group, resource=PODS.plural, reviewer=opened))
     server = AdmissionServer(settings.server, routes)
+    metrics.follow(server.certificate)
     warm_up()
     async with AsyncExitStack() as stack:
         stack.callback(pool.close)
@@ -100,10 +103,10 @@ async def serve(settings: AdmissionSettings) -> None:
                 port=settings.health_port,
                 live={"watch": view.stalled, "reviews": pool.stuck},
                 ready={"cluster": view.not_listed, "server": server.not_ready},
-                pages={"/metrics": metrics.page},
             )
         )
         api = await stack.enter_async_context(await Kubernetes.connect())
+        await stack.enter_async_context(MetricsServer(metrics.page, settings.metrics, api))
         listing = view.keep_listed(api, interval=settings.list_interval, retry=settings.list_retry)
         await until_one_ends(listing, sessions.run(api), _watch(view, server, settings))
 

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from stoker.controller.policies import Policies
 from stoker.handlers.admission_review import AdmissionRequest, Answer
+from stoker.handlers.certificate import Certificate
 from stoker.handlers.server import Reviewer
 from stoker.models.verdict import Verdict
 from stoker.models.vocabulary import Action, Outcome, Shortfall
@@ -79,6 +80,15 @@ class AdmissionMetrics:
             return answer
 
         return counted
+
+    def follow(self, certificate: Certificate) -> None:
+        """Tell from now on when the certificate in use ends."""
+        expiry = Gauge(
+            "stoker_certificate_expiry_timestamp_seconds",
+            "When the certificate ends that the API server is shown, in seconds since 1970; 0 while there is none.",
+            registry=self.registry,
+        )
+        expiry.set_function(lambda: certificate.expires.timestamp() if certificate.expires is not None else 0.0)
 
     def session(self, result: str) -> None:
         """Count a session: noted, failed or dropped."""

@@ -29,7 +29,7 @@ class Certificate:
         self._folder = folder
         self._loaded: tuple[object, ...] | None = None
         self._refused: tuple[object, ...] | None = None
-        self.context = _server_context()
+        self.context = server_context()
         if client_ca is not None:
             self.context.verify_mode = ssl.CERT_REQUIRED
             self.context.load_verify_locations(client_ca)
@@ -49,7 +49,7 @@ class Certificate:
             if seen in {self._loaded, self._refused}:
                 return False
             # A pair that doesn't match would leave the running context without a key: try it on another one first.
-            _server_context().load_cert_chain(certificate, key)
+            server_context().load_cert_chain(certificate, key)
             self.context.load_cert_chain(certificate, key)
             self.expires = x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
         except (OSError, ValueError) as error:
@@ -83,7 +83,8 @@ class Certificate:
             self.problem = problem
 
 
-def _server_context() -> ssl.SSLContext:
+def server_context() -> ssl.SSLContext:
+    """TLS 1.2 or newer, with the ciphers of Python's choice."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context

@@ -6,7 +6,7 @@ import os
 import socket
 import uuid
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
@@ -42,6 +42,7 @@ from stoker.controller.scan import Scanner
 from stoker.controller.store import Key, Store
 from stoker.handlers.controller_metrics import ControllerMetrics
 from stoker.handlers.health import HealthServer
+from stoker.handlers.metrics_server import MetricsServer, MetricsSettings
 from stoker.handlers.process import until_one_ends
 from stoker.handlers.watch import Resync, SilentWatchError, kopf_settings, queue_jobs, watching
 from stoker.models.prometheus_access import PrometheusAccess
@@ -71,6 +72,7 @@ class ControllerSettings:
     notification_folder: Path | None = None
     health_address: str = "0.0.0.0"  # noqa: S104 - the kubelet's probes come from outside the pod
     health_port: int = 8081
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
     exit_timeout: float = 20.0
 
 
@@ -149,9 +151,9 @@ async def serve(settings: ControllerSettings) -> None:
                     "cluster": resync.not_listed,
                     "metrics": lambda: scanner.failing() if leading.is_set() else None,
                 },
-                pages={"/metrics": told.page},
             )
         )
+        await stack.enter_async_context(MetricsServer(told.page, settings.metrics, kubernetes))
 
         async def lead() -> None:
             await resync.done.wait()

@@ -1,8 +1,9 @@
 """What Prometheus is told of the controller: its own work, and each DLJob, whose past is then known when it is gone.
 
 Bounded: a job has at most 8 series and one for each finding and each kind of stage, while it exists, and once it is
-over for a day; a namespace has one for each cause and state, a policy one for each event. No other label has a value
-that a user chooses.
+over for a day; a namespace has one for each cause and state, a policy one for each event. What users choose among the
+labels' values (a job's name, owner, team, GPU product and priority class, and the names of namespaces and policies) has
+at most 253 characters: of a job's in job_metrics.py, of names by the API server.
 """
 
 import asyncio

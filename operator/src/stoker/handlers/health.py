@@ -2,15 +2,18 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from types import MappingProxyType
 from typing import Self
 
 from aiohttp import web
+
+from stoker.handlers.listener import Limits, Listener
 
 logger = logging.getLogger(__name__)
 
 Check = Callable[[], str | None]
 """Says in a few words what is wrong, or None when nothing is."""
+
+LIMITS = Limits(connections=64, idle_timeout=60.0)
 
 Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -20,7 +23,7 @@ class HealthServer:
     what is wrong.
 
     An asynchronous context manager. `live` and `ready` name the checks; being asked at all shows that the event loop
-    turns. `pages` are further paths, such as /metrics.
+    turns. What they say names no job and nobody: whoever reaches the port may read it.
     """
 
     def __init__(
@@ -30,34 +33,25 @@ class HealthServer:
         port: int,
         live: Mapping[str, Check],
         ready: Mapping[str, Check],
-        pages: Mapping[str, Page] = MappingProxyType({}),
     ) -> None:
         self._address = address
-        self._port = port
         app = web.Application()
         app.router.add_get("/healthz", _endpoint(live))
         app.router.add_get("/readyz", _endpoint(ready))
-        for path, page in pages.items():
-            app.router.add_get(path, page)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        self._listener = Listener(app, address=address, port=port, limits=LIMITS)
 
     @property
     def port(self) -> int:
         """The port that is listened on, also where 0 was asked for."""
-        return int(self._runner.addresses[0][1])
+        return self._listener.port
 
     async def __aenter__(self) -> Self:
-        await self._runner.setup()
-        try:
-            await web.TCPSite(self._runner, self._address, self._port).start()
-        except BaseException:
-            await self._runner.cleanup()
-            raise
+        await self._listener.__aenter__()
         logger.info("Answering probes at http://%s:%d/healthz and /readyz.", self._address, self.port)
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self._runner.cleanup()
+    async def __aexit__(self, *error: object) -> None:
+        await self._listener.__aexit__(*error)
 
 
 def _endpoint(checks: Mapping[str, Check]) -> Page:

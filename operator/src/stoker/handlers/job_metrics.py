@@ -41,6 +41,8 @@ HELP: Mapping[str, str] = {
 """The metrics by what follows `stoker_dljob_` in their names."""
 MAX_NAME = 253
 _SUBDOMAIN = re.compile(r"[a-z0-9.-]+")
+MAX_LABEL = 253
+"""Characters of a label's value: the longest name that Kubernetes has."""
 Sample = tuple[str, Mapping[str, str], float]
 """A key of HELP, labels beside the job's identity, and the value."""
 
@@ -181,5 +183,7 @@ def _claims(findings: Sequence[Mapping[str, Any]]) -> Mapping[tuple[str, str], f
     return claims
 
 
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+def _escaped(text: object) -> str:
+    """A label's value: bounded, since one that is too long makes Prometheus drop the whole page."""
+    short = str(text)[:MAX_LABEL].encode(errors="replace").decode()
+    return short.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

@@ -9,6 +9,7 @@ answered never.
 
 import asyncio
 import errno
+import gc
 import logging
 import socket
 import ssl
@@ -29,6 +30,10 @@ PAUSE = 0.1
 """Seconds without accepting after the system had no descriptor or memory for a connection."""
 TOLD_EVERY = 60.0
 """Seconds between two lines in the log about a full table."""
+COLLECT_AFTER = 16
+"""TLS connections that may be gone before what they leave is collected: asyncio's part of each is a cycle with a buffer
+of 256 KB, which counts as a few dozen objects for the collector and would stay for long.
+"""
 MAX_HEADERS = 48
 MAX_LINE = 8190
 """Header fields of a request, and bytes of each and of the request line. A ServiceAccount's token takes 1 to 2 KB."""
@@ -155,6 +160,8 @@ class Listener:
         self._connections: dict[asyncio.BaseProtocol, _Connection] = {}
         """By aiohttp's protocol."""
         self._told = -TOLD_EVERY
+        self._gone = 0
+        """TLS connections since the last collection of garbage."""
         self.closed_for_others = 0
         """Connections that were closed because there were too many."""
 
@@ -261,7 +268,12 @@ class Listener:
         return True
 
     def _forget(self, connection: _Connection) -> None:
-        self._connections.pop(connection.inner, None)
+        if self._connections.pop(connection.inner, None) is None or self._context is None:
+            return
+        self._gone += 1
+        if self._gone >= COLLECT_AFTER:
+            self._gone = 0
+            gc.collect()
 
     def _tell(self, message: str) -> None:
         now = asyncio.get_running_loop().time()

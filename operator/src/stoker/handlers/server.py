@@ -23,6 +23,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self
@@ -33,6 +34,7 @@ from aiohttp import web
 from stoker.handlers.admission_review import AdmissionRequest, Answer, NotAReviewError, TooDeepError, refuse_unread
 from stoker.handlers.certificate import Certificate
 from stoker.handlers.listener import Limits, Listener
+from stoker.models.finding import rfc3339
 
 logger = logging.getLogger(__name__)
 
@@ -141,6 +143,9 @@ class AdmissionServer:
             return "stopping"
         if self._certificate.problem is not None:
             return self._certificate.problem
+        ended = self._certificate.expires
+        if ended is not None and ended <= datetime.now(UTC):
+            return f"the certificate ended at {rfc3339(ended)}: the API server refuses it"
         return None if self._listening else "not listening yet"
 
     async def __aenter__(self) -> Self:
