@@ -41,6 +41,7 @@ class Operator:
         """The chart's values that fit this cluster, the caller's laid over them."""
         admission = {
             "replicas": 0,
+            "certificate": {"existingSecret": "e2e"},
             "caBundle": base64.b64encode(self.cluster.ca_pem.encode()).decode(),
             "service": {"port": self._port},
         }
@@ -160,12 +161,13 @@ class Operator:
                 *(f"--health-port={health}", f"--metrics-port={metrics}", "--no-metrics-authentication"),
             ],
             env={"KUBECONFIG": str(kubeconfig), **(environment or {})},
-            ready=lambda: _answers(f"http://127.0.0.1:{health}/readyz"),
+            ready=lambda: answers(f"http://127.0.0.1:{health}/readyz"),
         )
         self.cluster.scrape(name, metrics)
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
+    """Whether a probe says yes."""
     with urlopen(url, timeout=1) as response:
         return bool(response.status == 200)
 

@@ -37,8 +37,61 @@ app.kubernetes.io/component: {{ . }}
 {{- printf "system:serviceaccount:%s:%s-controller" .Release.Namespace (include "stoker.fullname" .) -}}
 {{- end -}}
 
+{{- /* Whether the release makes and renews the webhook's certificate itself: "true" or empty. */ -}}
+{{- define "stoker.ownCertificate" -}}
+{{- if not .Values.admission.certificate.existingSecret -}}
+{{- if .Values.admission.caBundle -}}
+{{- fail "admission.caBundle: is for a certificate of your own, so admission.certificate.existingSecret must name its Secret" -}}
+{{- end -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{- /* A duration such as 1h30m in seconds. */ -}}
+{{- define "stoker.seconds" -}}
+{{- $hours := regexFind "[0-9]+h" . | trimSuffix "h" | default "0" | int -}}
+{{- $minutes := regexFind "[0-9]+m" . | trimSuffix "m" | default "0" | int -}}
+{{- $seconds := regexFind "[0-9]+s" . | trimSuffix "s" | default "0" | int -}}
+{{- add (mul $hours 3600) (mul $minutes 60) $seconds -}}
+{{- end -}}
+
+{{- /* Values that no schema can judge: fails with what is wrong. */ -}}
+{{- define "stoker.check" -}}
+{{- $controller := .Values.controller -}}
+{{- if gt (include "stoker.seconds" $controller.scrapeInterval | int) 60 -}}
+{{- fail (printf "controller.scrapeInterval: %s is more than 1m: with fewer samples idleness can't be told from a gap" $controller.scrapeInterval) -}}
+{{- end -}}
+{{- if lt (include "stoker.seconds" $controller.scrapeInterval | int) 1 -}}
+{{- fail "controller.scrapeInterval: must be at least 1s" -}}
+{{- end -}}
+{{- if lt (include "stoker.seconds" $controller.scanInterval | int) 1 -}}
+{{- fail "controller.scanInterval: must be at least 1s" -}}
+{{- end -}}
+{{- if lt (include "stoker.seconds" $controller.minimumWarningGrace | int) 60 -}}
+{{- fail (printf "controller.minimumWarningGrace: %s is less than 1m, the shortest warningGrace that a policy may have" $controller.minimumWarningGrace) -}}
+{{- end -}}
+{{- $admission := .Values.admission -}}
+{{- $budget := $admission.podDisruptionBudget -}}
+{{- if and $budget.enabled (gt (int $admission.replicas) 1) (not (kindIs "string" $budget.minAvailable)) (ge (int $budget.minAvailable) (int $admission.replicas)) -}}
+{{- fail (printf "admission.podDisruptionBudget.minAvailable: %v of %v replicas would let no node be drained: it must be less than admission.replicas" $budget.minAvailable $admission.replicas) -}}
+{{- end -}}
+{{- if and $admission.sessionWebhook.enabled (not $admission.clientCA) (not $admission.sessionWebhook.trustNetwork) -}}
+{{- fail "admission.sessionWebhook.enabled: needs admission.clientCA, or whoever reaches the webhook's port can hold any job as if somebody worked in it; where nobody but the API server reaches it, set admission.sessionWebhook.trustNetwork" -}}
+{{- end -}}
+{{- if and $admission.clientNames (not $admission.clientCA) -}}
+{{- fail "admission.clientNames: needs admission.clientCA" -}}
+{{- end -}}
+{{- $metrics := .Values.metrics -}}
+{{- if and $metrics.podMonitor.enabled $metrics.authentication (not $metrics.podMonitor.tokenSecret.name) -}}
+{{- fail "metrics.podMonitor.tokenSecret.name: with metrics.authentication a PodMonitor needs a Secret with a reader's token; a ServiceMonitor (metrics.serviceMonitor) shows that of Prometheus itself" -}}
+{{- end -}}
+{{- if and $metrics.serviceMonitor.enabled (not $metrics.service.enabled) -}}
+{{- fail "metrics.serviceMonitor.enabled: needs metrics.service.enabled" -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "stoker.certificateSecret" -}}
-{{- default (printf "%s-admission-certificate" (include "stoker.fullname" .)) .Values.admission.certificate.existingSecret -}}
+{{- default (printf "%s-admission-tls" (include "stoker.fullname" .)) .Values.admission.certificate.existingSecret -}}
 {{- end -}}
 
 {{- /* What both Deployments' pods share; call with a dict of root, component and values (of the component). */ -}}
@@ -58,6 +111,16 @@ tolerations: {{ toYaml . | nindent 2 }}
 {{- end }}
 {{- with .values.affinity }}
 affinity: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.spread }}
+topologySpreadConstraints:
+  {{- range $key := list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+  - maxSkew: 1
+    topologyKey: {{ $key }}
+    whenUnsatisfiable: {{ $.values.spread }}
+    labelSelector:
+      matchLabels: {{ include "stoker.selectorLabels" $ | nindent 8 }}
+  {{- end }}
 {{- end }}
 securityContext:
   runAsNonRoot: true
@@ -88,9 +151,21 @@ readinessProbe:
 
 {{- /* Annotations of a pod that serves metrics; call with a dict of root and values (of the component). */ -}}
 {{- define "stoker.scrapeAnnotations" -}}
-{{- if .root.Values.metrics.scrapeAnnotations -}}
+{{- if and .root.Values.metrics.scrapeAnnotations (not .root.Values.metrics.authentication) -}}
 prometheus.io/scrape: "true"
-prometheus.io/port: {{ .values.healthPort | quote }}
+prometheus.io/port: {{ .root.Values.metrics.port | quote }}
 prometheus.io/path: /metrics
+{{- with .root.Values.metrics.certificateSecret }}
+prometheus.io/scheme: https
+{{- end }}
 {{- end -}}
+{{- end -}}
+
+{{- /* The options of /metrics. */ -}}
+{{- define "stoker.metricsArgs" -}}
+- --metrics-port={{ .Values.metrics.port }}
+- {{ if .Values.metrics.authentication }}--metrics-authentication{{ else }}--no-metrics-authentication{{ end }}
+{{- with .Values.metrics.certificateSecret }}
+- --metrics-certificate-folder=/metrics-certificate
+{{- end }}
 {{- end -}}

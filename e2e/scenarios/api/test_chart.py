@@ -2,7 +2,9 @@
 
 import base64
 import json
+import sys
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,16 @@ from cryptography import x509
 from cryptography.x509.oid import ExtensionOID
 
 from e2e.cluster.provider import Cluster, CommandError
-from e2e.operator import CHART, NAMESPACE, RELEASE, Operator
+from e2e.operator import CHART, NAMESPACE, RELEASE, Operator, answers
 from e2e.scenarios.api.applying import Applier, dljob
+from stoker.cli.run import admission as admission_command
+from stoker.cli.run import certificates as certificates_command
 from stoker.cli.run import controller as controller_command
 
 pytestmark = pytest.mark.e2e
 
 WEBHOOK = "stoker-admission"
+TLS_SECRET = "stoker-admission-tls"
 
 
 def rendered(cluster: Cluster, values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -76,22 +81,24 @@ def test_the_webhook_is_narrow(installed: Cluster) -> None:
     assert (expression["operator"], expression["values"]) == ("NotIn", ["kube-system", NAMESPACE])
 
 
-def test_the_charts_own_certificate_is_signed_for_the_service_by_the_bundles_authority(installed: Cluster) -> None:
+def test_the_chart_renders_no_certificate_and_two_renderings_are_alike(installed: Cluster) -> None:
+    """Who renders it without a cluster, as Argo CD does, must not get another certificate each time."""
     documents = rendered(installed)
+    assert documents == rendered(installed)
     secret = only(documents, "Secret")
-    webhooks = only(documents, "ValidatingWebhookConfiguration")["webhooks"]
-    assert {webhook["clientConfig"]["caBundle"] for webhook in webhooks} == {secret["data"]["ca.crt"]}
-    authority = x509.load_pem_x509_certificate(base64.b64decode(secret["data"]["ca.crt"]))
-    certificate = x509.load_pem_x509_certificate(base64.b64decode(secret["data"]["tls.crt"]))
-    certificate.verify_directly_issued_by(authority)
-    names = certificate.extensions.get_extension_for_oid(ExtensionOID.SUBJECT_ALTERNATIVE_NAME).value
-    assert isinstance(names, x509.SubjectAlternativeName)
-    assert f"{WEBHOOK}.{NAMESPACE}.svc" in names.get_values_for_type(x509.DNSName)
+    assert (secret["metadata"]["name"], secret.get("data"), secret.get("stringData")) == (TLS_SECRET, None, None)
+    for webhook in only(documents, "ValidatingWebhookConfiguration")["webhooks"]:
+        assert "caBundle" not in webhook["clientConfig"]
+    [container] = only(documents, "Deployment", "stoker-certificates")["spec"]["template"]["spec"]["containers"]
+    parsed = certificates_command.make_context("certificates", container["args"][2:])
+    assert (parsed.params["secret"], parsed.params["webhook"]) == (TLS_SECRET, WEBHOOK)
+    assert f"{WEBHOOK}.{NAMESPACE}.svc" in parsed.params["dns_names"]
+    assert parsed.params["valid"] == timedelta(days=90)
 
 
 def test_the_bundle_is_left_out_for_a_certificate_of_somebody_elses(installed: Cluster) -> None:
     documents = rendered(installed, {"admission": {"certificate": {"existingSecret": "mine"}}})
-    assert [one for one in documents if one["kind"] == "Secret"] == []
+    assert [one for one in documents if one["kind"] == "Secret" or "certificates" in one["metadata"]["name"]] == []
     for webhook in only(documents, "ValidatingWebhookConfiguration")["webhooks"]:
         assert "caBundle" not in webhook["clientConfig"]
     volumes = only(documents, "Deployment", WEBHOOK)["spec"]["template"]["spec"]["volumes"]
@@ -134,6 +141,21 @@ def test_pods_meet_the_restricted_pod_security_standard(installed: Cluster, appl
         ({"prometheus": {"url": "http://p", "secret": {"name": "s", "caKey": "c"}}}, "need https"),
         ({"prometheus": {"serviceAccountToken": True, "secret": {"name": "s", "tokenKey": "t"}}}, "tokenKey"),
         ({"controller": {"scanInterval": "30"}}, "scanInterval"),
+        ({"controller": {"scrapeInterval": "2m"}}, "controller.scrapeInterval: 2m is more than 1m"),
+        ({"controller": {"scrapeInterval": "1m1s"}}, "controller.scrapeInterval: 1m1s is more than 1m"),
+        ({"controller": {"scrapeInterval": "0s"}}, "controller.scrapeInterval: must be at least 1s"),
+        ({"controller": {"minimumWarningGrace": "10s"}}, "controller.minimumWarningGrace: 10s is less than 1m"),
+        ({"admission": {"podDisruptionBudget": {"minAvailable": 2}}}, "would let no node be drained"),
+        ({"admission": {"podDisruptionBudget": {"minAvailable": "100%"}}}, "minAvailable"),
+        ({"admission": {"resources": {"limits": {"memory": "1Gb"}}}}, "admission/resources/limits/memory.*1Gb"),
+        ({"controller": {"resources": {"request": {"cpu": 1}}}}, "controller/resources.*request"),
+        ({"admission": {"sessionWebhook": {"enabled": True}}}, "admission.clientCA"),
+        ({"admission": {"clientNames": ["a"]}}, "admission.clientNames: needs admission.clientCA"),
+        ({"admission": {"clientCA": "LS0tLS1CRUdJTg=="}}, "clientCA"),
+        ({"admission": {"caBundle": "YQ=="}}, "admission.certificate.existingSecret"),
+        ({"metrics": {"podMonitor": {"enabled": True}}}, "metrics.podMonitor.tokenSecret.name"),
+        ({"metrics": {"readers": [{"kind": "ServiceAccount", "name": "p"}]}}, "metrics.readers"),
+        ({"networkPolicy": {"apiServerCIDRs": ["10.0.0.1"]}}, "apiServerCIDRs"),
         ({"image": {"repository": ""}}, "repository"),
     ],
 )
@@ -181,7 +203,7 @@ def test_credentials_for_prometheus_are_mounted_from_the_secret_by_key(installed
 
 
 def test_sessions_are_reviewed_and_pods_read_only_where_that_is_asked_for(installed: Cluster) -> None:
-    sessions = {"enabled": True, "ignoredUsers": ['"quoted"', "system:serviceaccount:ci:runner"]}
+    sessions = {"enabled": True, "trustNetwork": True, "ignoredUsers": ['"quoted"', "system:serviceaccount:ci:runner"]}
     asked, unasked = rendered(installed, {"admission": {"sessionWebhook": sessions}}), rendered(installed)
 
     def may(documents: list[dict[str, Any]]) -> set[tuple[str, str]]:
@@ -201,6 +223,7 @@ def test_sessions_are_reviewed_and_pods_read_only_where_that_is_asked_for(instal
         for documents in (asked, unasked)
     ]
     assert ["--note-sessions" in arguments for arguments in commands] == [True, False]
+    assert ["--trust-network" in arguments for arguments in commands] == [True, False]
 
 
 @pytest.mark.parametrize("asks", [True, False])
@@ -221,29 +244,126 @@ def test_peoples_addresses_are_mounted_from_the_secret_and_reclaim_starts_withou
     assert mount in container["volumeMounts"]
     [volume] = [volume["secret"] for volume in pod["volumes"] if volume["name"] == "notification"]
     assert (volume["secretName"], volume["optional"]) == ("people", True)
-    roles = [one for one in documents if one["kind"] in {"Role", "ClusterRole"}]
-    assert not any("secrets" in rule["resources"] for role in roles for rule in role["rules"])
+    named = [
+        one["metadata"]["name"]
+        for one in documents
+        if one["kind"] in {"Role", "ClusterRole"}
+        for rule in one["rules"]
+        if "secrets" in rule.get("resources", ())
+    ]
+    assert named == ["stoker-certificates"], "nobody reads Secrets but who writes the webhook's own"
     assert "notification" not in yaml.safe_dump(only(rendered(installed), "Deployment", "stoker-controller"))
 
 
-def test_both_processes_can_be_scraped_as_prometheus_finds_its_targets(installed: Cluster) -> None:
-    documents = rendered(installed, {"controller": {"healthPort": 9081}, "metrics": {"podMonitor": {"enabled": True}}})
-    for component, port in (("controller", "9081"), ("admission", "8081")):
+def test_metrics_are_for_readers_with_a_token_unless_that_is_off(installed: Cluster) -> None:
+    readers = [{"kind": "ServiceAccount", "name": "prometheus", "namespace": "monitoring"}]
+    documents = rendered(installed, {"metrics": {"readers": readers, "serviceMonitor": {"enabled": True}}})
+    for component in ("controller", "admission"):
+        template = only(documents, "Deployment", f"stoker-{component}")["spec"]["template"]
+        assert "prometheus.io/scrape" not in template["metadata"].get("annotations", {})
+        [container] = template["spec"]["containers"]
+        assert "--metrics-authentication" in container["args"]
+        service = only(documents, "Service", f"stoker-{component}-metrics")
+        assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
+        ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+        assert (service["spec"]["ports"][0]["targetPort"], ports["metrics"]) == ("metrics", 8443)
+        assert ports["health"] != ports["metrics"]
+        monitor = only(documents, "ServiceMonitor", f"stoker-{component}")["spec"]
+        assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+        [endpoint] = monitor["endpoints"]
+        assert (endpoint["scheme"], endpoint["honorLabels"]) == ("https", True)
+        assert endpoint["bearerTokenFile"].endswith("serviceaccount/token")
+    assert only(documents, "ClusterRoleBinding", "stoker-metrics-reader")["subjects"] == readers
+
+
+def test_without_authentication_pods_can_be_scraped_by_their_annotations(installed: Cluster) -> None:
+    values = {"metrics": {"authentication": False, "port": 9090, "podMonitor": {"enabled": True}}}
+    documents = rendered(installed, values)
+    for component in ("controller", "admission"):
         template = only(documents, "Deployment", f"stoker-{component}")["spec"]["template"]
         annotations = template["metadata"]["annotations"]
         assert (annotations["prometheus.io/scrape"], annotations["prometheus.io/path"]) == ("true", "/metrics")
-        assert annotations["prometheus.io/port"] == port
-        service = only(documents, "Service", f"stoker-{component}-metrics")
-        assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
-        [named] = [one for one in template["spec"]["containers"][0]["ports"] if one["name"] == "health"]
-        assert (service["spec"]["ports"][0]["targetPort"], str(named["containerPort"])) == ("health", port)
+        assert annotations["prometheus.io/port"] == "9090"
+        assert "--no-metrics-authentication" in template["spec"]["containers"][0]["args"]
         monitor = only(documents, "PodMonitor")
         assert monitor["spec"]["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
-        assert monitor["spec"]["podMetricsEndpoints"][0]["honorLabels"] is True
+        [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+        assert (endpoint["honorLabels"], endpoint["scheme"]) == (True, "http")
+    assert not [one for one in documents if one["metadata"]["name"] == "stoker-metrics-authentication"]
+
+
+def test_only_what_is_named_comes_in_through_the_network_policies(installed: Cluster) -> None:
+    monitoring = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    documents = rendered(installed, {"networkPolicy": {"apiServerCIDRs": ["10.0.0.0/28", "fd00::/64"]}})
+    policies = {one["metadata"]["name"]: one for one in documents if one["kind"] == "NetworkPolicy"}
+    assert set(policies) == {"stoker-admission", "stoker-controller", "stoker-certificates"}
+    metrics = {"from": [monitoring], "ports": [{"port": "metrics", "protocol": "TCP"}]}
+    webhook = {
+        "from": [{"ipBlock": {"cidr": "10.0.0.0/28"}}, {"ipBlock": {"cidr": "fd00::/64"}}],
+        "ports": [{"port": "https", "protocol": "TCP"}],
+    }
+    assert policies["stoker-admission"]["spec"]["ingress"] == [webhook, metrics]
+    assert policies["stoker-controller"]["spec"]["ingress"] == [metrics]
+    assert policies["stoker-certificates"]["spec"]["ingress"] == []
+    for name, policy in policies.items():
+        assert policy["spec"]["policyTypes"] == ["Ingress"]
+        template = only(documents, "Deployment", name)["spec"]["template"]
+        assert policy["spec"]["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    everybody = only(rendered(installed), "NetworkPolicy", "stoker-admission")["spec"]["ingress"][0]
+    assert everybody == {"ports": [{"port": "https", "protocol": "TCP"}]}
+    egress = [{"ports": [{"port": 443}]}]
+    closed = only(
+        rendered(installed, {"networkPolicy": {"controllerEgress": egress}}), "NetworkPolicy", "stoker-controller"
+    )
+    assert (closed["spec"]["policyTypes"], closed["spec"]["egress"]) == (["Ingress", "Egress"], egress)
+    without = rendered(installed, {"networkPolicy": {"enabled": False}})
+    assert [one for one in without if one["kind"] == "NetworkPolicy"] == []
+
+
+def test_replicas_are_spread_and_the_leader_has_a_stand_in(installed: Cluster) -> None:
+    documents = rendered(installed, {"admission": {"spread": "DoNotSchedule"}})
+    for component, unsatisfiable in (("admission", "DoNotSchedule"), ("controller", "ScheduleAnyway")):
+        deployment = only(documents, "Deployment", f"stoker-{component}")
+        assert deployment["spec"]["replicas"] == 2
+        pod = deployment["spec"]["template"]
+        assert [one["topologyKey"] for one in pod["spec"]["topologySpreadConstraints"]] == [
+            "kubernetes.io/hostname",
+            "topology.kubernetes.io/zone",
+        ]
+        for one in pod["spec"]["topologySpreadConstraints"]:
+            assert one["whenUnsatisfiable"] == unsatisfiable
+            assert one["labelSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+
+
+def test_the_api_server_takes_every_object_of_the_chart(installed: Cluster) -> None:
+    """With what can be switched on switched on; kinds of the Prometheus operator are not installed here."""
+    values = {
+        "fullnameOverride": "all",
+        "crds": {"install": False},
+        "admissionPolicies": {"protectedNamespaces": ["argocd"], "namespaceLabels": {"example.com/gpu": 'a"b'}},
+        "metrics": {"readers": [{"kind": "Group", "name": "monitoring"}], "certificateSecret": "metrics"},
+        "networkPolicy": {"apiServerCIDRs": ["10.0.0.0/28"], "controllerEgress": [{"ports": [{"port": 443}]}]},
+        "admission": {
+            "clientCA": installed.ca_pem,
+            "clientNames": ["kube-apiserver"],
+            "sessionWebhook": {"enabled": True},
+            "priorityClassName": "system-cluster-critical",
+        },
+        "notification": {"secretName": "people"},
+        "controller": {"readLogs": True},
+    }
+    documents = rendered(installed, values)
+    [container] = only(documents, "Deployment", "all-admission")["spec"]["template"]["spec"]["containers"]
+    parsed = admission_command.make_context("admission", container["args"][2:])
+    assert (parsed.params["note_sessions"], parsed.params["client_names"]) == (True, ("kube-apiserver",))
+    assert only(documents, "ConfigMap")["data"]["ca.crt"].strip() == installed.ca_pem.strip()
+    done = installed.run_kubectl("create", "--dry-run=server", "-f", "-", input=yaml.safe_dump_all(documents))
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == len(documents)
 
 
 def test_a_cluster_that_scrapes_otherwise_gets_neither_annotations_nor_services(installed: Cluster) -> None:
-    quiet = {"metrics": {"scrapeAnnotations": False, "service": {"enabled": False}}}
+    quiet = {"metrics": {"authentication": False, "scrapeAnnotations": False, "service": {"enabled": False}}}
     documents = rendered(installed, quiet)
     assert [one["metadata"]["name"] for one in documents if one["kind"] == "Service"] == ["stoker-admission"]
     assert [one for one in documents if one["kind"] == "PodMonitor"] == []
@@ -270,22 +390,64 @@ def test_the_options_of_the_chart_are_those_of_the_command(installed: Cluster) -
 # ------------------------------------------------------------------------------------------------------------ helm
 
 
-def test_an_upgrade_keeps_the_certificate(installed: Cluster, applier: Applier) -> None:
+def test_the_certificate_is_made_by_an_account_of_its_own_and_survives_upgrades(
+    installed: Cluster, applier: Applier
+) -> None:
     """A release of its own, without what only one release can own."""
     options = [f"--namespace={applier.namespace}", "--set=crds.install=false", "--set=fullnameOverride=second"]
     chart = [str(CHART), *options, "--set=admission.failurePolicy=Ignore"]
-    secret = ["get", "secret", "second-admission-certificate", "-o", "jsonpath={.data}"]
+    secret = ["get", "secret", "second-admission-tls", "-o", "jsonpath={.data}"]
     installed.helm("install", "second", *chart)
     try:
+        [deployment] = [
+            one
+            for one in json.loads(applier.run("get", "deployments", "-o", "json").stdout)["items"]
+            if one["metadata"]["name"] == "second-certificates"
+        ]
+        arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+        health = installed.reserve_port()
+        kubeconfig = installed.service_account_kubeconfig(applier.namespace, "second-certificates")
+        installed.start_process(
+            "certificates",
+            [
+                *(sys.executable, "-m", "stoker"),
+                *(one.replace("$(POD_NAMESPACE)", applier.namespace) for one in arguments),
+                f"--health-port={health}",
+            ],
+            env={"KUBECONFIG": str(kubeconfig)},
+            ready=lambda: answers(f"http://127.0.0.1:{health}/readyz"),
+        )
         before = applier.run(*secret).stdout
         installed.helm("upgrade", "second", *chart, "--set=admission.replicas=3")
-        after = applier.run(*secret).stdout
+        assert before == applier.run(*secret).stdout
         bundle = ["-o", "jsonpath={.webhooks[*].clientConfig.caBundle}"]
         trusted = installed.kubectl("get", "validatingwebhookconfiguration", "second-admission", *bundle)
-        assert before == after
-        assert set(trusted.split()) == {json.loads(after)["ca.crt"]}
+        assert set(trusted.split()) == {json.loads(before)["ca.crt"]}
+        data = {name: base64.b64decode(value) for name, value in json.loads(before).items()}
+        authority = x509.load_pem_x509_certificate(data["ca.crt"])
+        certificate = x509.load_pem_x509_certificate(data["tls.crt"])
+        certificate.verify_directly_issued_by(authority)
+        names = certificate.extensions.get_extension_for_oid(ExtensionOID.SUBJECT_ALTERNATIVE_NAME).value
+        assert isinstance(names, x509.SubjectAlternativeName)
+        assert f"second-admission.{applier.namespace}.svc" in names.get_values_for_type(x509.DNSName)
+        assert "PRIVATE KEY" not in data["ca.crt"].decode()
     finally:
+        if installed.running("certificates"):
+            installed.kill("certificates", 15)
         installed.helm("uninstall", "second", f"--namespace={applier.namespace}")
+
+
+def test_the_certificates_account_may_touch_its_secret_and_its_webhook_alone(installed: Cluster) -> None:
+    rules = [
+        (rule.get("resourceNames"), rule["resources"], rule["verbs"])
+        for one in rendered(installed)
+        if one["kind"] in {"Role", "ClusterRole"} and one["metadata"]["name"] == "stoker-certificates"
+        for rule in one["rules"]
+    ]
+    assert sorted(rules) == [
+        ([WEBHOOK], ["validatingwebhookconfigurations"], ["get", "patch"]),
+        ([TLS_SECRET], ["secrets"], ["get", "update"]),
+    ]
 
 
 def test_uninstalling_keeps_the_jobs_and_installing_again_takes_them_up(installed: Cluster, applier: Applier) -> None:
@@ -360,9 +522,16 @@ def test_an_account_may_do_its_work_and_nothing_else(applier: Applier, account: 
 
 
 def test_the_leaders_lease_lives_in_the_operators_namespace_only(applier: Applier) -> None:
-    lease = ("update", "leases.coordination.k8s.io")
-    assert may(applier.cluster, "stoker-controller", *lease, NAMESPACE)
-    assert not may(applier.cluster, "stoker-controller", *lease, applier.namespace)
+    user = f"--as=system:serviceaccount:{NAMESPACE}:stoker-controller"
+
+    def may_renew(name: str, namespace: str) -> bool:
+        lease = f"leases.coordination.k8s.io/{name}"
+        done = applier.cluster.run_kubectl("auth", "can-i", "update", lease, user, f"--namespace={namespace}")
+        return done.stdout.strip() == "yes"
+
+    assert may_renew("stoker-controller", NAMESPACE)
+    assert not may_renew("stoker-controller", applier.namespace)
+    assert not may_renew("kube-scheduler", NAMESPACE), "no lease but its own"
 
 
 @pytest.mark.parametrize("role, verbs", [("admin", "create"), ("edit", "create"), ("view", "list")])
@@ -415,12 +584,30 @@ def test_who_may_not_create_jobs_may_not_start_a_suspended_one(applier: Applier,
     assert labelled.returncode == 0, labelled.stderr
 
 
+@pytest.mark.parametrize("annotation", ["stoker.dev/resume", "stoker.dev/snooze-until"])
+def test_who_may_not_create_jobs_may_not_start_or_keep_pods_by_an_annotation(
+    applier: Applier, somebody: Path, annotation: str
+) -> None:
+    applier.create(dljob(suspend=True))
+
+    def annotated(name: str, value: str | None, kubeconfig: Path | None) -> str:
+        patch = json.dumps({"metadata": {"annotations": {name: value}}})
+        done = applier.run("patch", "dljob", "bert", "--type=merge", f"--patch={patch}", kubeconfig=kubeconfig)
+        return done.stderr
+
+    assert "may not create jobs.batch" in annotated(annotation, "2026-11-21T12:00:00Z", somebody)
+    assert annotated("example.com/note", "x", somebody) == ""
+    assert annotated(annotation, "2026-11-21T12:00:00Z", None) == ""
+    assert "may not create jobs.batch" in annotated(annotation, "2026-11-21T13:00:00Z", somebody)
+    assert annotated("example.com/note", "y", somebody) == "", "what is there already may stay"
+
+
 def job(owner: Mapping[str, Any] | None) -> dict[str, Any]:
     """A Job, of a DLJob or of nobody."""
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": "child"} | ({} if owner is None else {"ownerReferences": [owner]}),
+        "metadata": {"name": "bert"} | ({} if owner is None else {"ownerReferences": [owner]}),
         "spec": {
             "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "trainer", "image": "a/b:1"}]}}
         },
@@ -454,13 +641,14 @@ def test_the_operators_account_may_create_a_job_that_a_dljob_controls(applier: A
         pytest.param({**OWNER, "controller": False}, id="not controlled"),
         pytest.param({**OWNER, "apiVersion": "example.com/v1"}, id="of another group"),
         pytest.param({**OWNER, "kind": "Deployment"}, id="of another kind"),
+        pytest.param({**OWNER, "name": "other"}, id="of another name"),
     ],
 )
 def test_the_operators_account_may_create_no_other_job(
     applier: Applier, controller: Path, owner: dict[str, Any] | None
 ) -> None:
     said = applier.refusal(job(owner), "--dry-run=server", kubeconfig=controller)
-    assert "only what a DLJob controls" in said
+    assert "only what a DLJob of the same name controls" in said
 
 
 @pytest.mark.parametrize("namespace", ["kube-system", "kube-public", NAMESPACE])
@@ -475,13 +663,13 @@ def test_the_operators_account_may_neither_change_nor_delete_somebody_elses_job(
     applier: Applier, controller: Path
 ) -> None:
     applier.create(job(None))
-    suspend = ["patch", "job", "child", "--type=merge", '--patch={"spec":{"suspend":true}}']
-    for command in (suspend, ["delete", "job", "child", "--wait=false"]):
+    suspend = ["patch", "job", "bert", "--type=merge", '--patch={"spec":{"suspend":true}}']
+    for command in (suspend, ["delete", "job", "bert", "--wait=false"]):
         done = applier.run(*command, kubeconfig=controller)
-        assert "only what a DLJob controls" in done.stderr
+        assert "only what a DLJob of the same name controls" in done.stderr
     adopt = json.dumps({"metadata": {"ownerReferences": [OWNER]}})
-    done = applier.run("patch", "job", "child", "--type=merge", f"--patch={adopt}", kubeconfig=controller)
-    assert "only what a DLJob controls" in done.stderr
+    done = applier.run("patch", "job", "bert", "--type=merge", f"--patch={adopt}", kubeconfig=controller)
+    assert "only what a DLJob of the same name controls" in done.stderr
 
 
 def test_everybody_else_creates_jobs_as_before(applier: Applier) -> None:

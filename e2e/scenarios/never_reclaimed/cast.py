@@ -22,7 +22,12 @@ HOLD = "e2e.stoker.dev/hold"
 TYPING = {"e2e.stoker.dev/policy": "typing"}
 SESSIONS = {
     "admission": {
-        "sessionWebhook": {"enabled": True, "timeoutSeconds": 10, "ignoredUsers": ["system:serviceaccount:ci:runner"]}
+        "sessionWebhook": {
+            "enabled": True,
+            "trustNetwork": True,
+            "timeoutSeconds": 10,
+            "ignoredUsers": ["system:serviceaccount:ci:runner"],
+        }
     }
 }
 

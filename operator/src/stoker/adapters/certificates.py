@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-SKEW = timedelta(minutes=5)
+BACKDATED = timedelta(minutes=5)
 """Certificates begin in the past: clocks differ a little."""
 
 
@@ -101,7 +101,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(serial)
-        .not_valid_before(now - SKEW)
+        .not_valid_before(now - BACKDATED)
         .not_valid_after(now + valid)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )

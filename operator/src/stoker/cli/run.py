@@ -280,3 +280,32 @@ def admission(
         run_admission(settings)
     except (CredentialsError, OSError) as error:
         raise click.ClickException(str(error)) from error
+
+
+@run.command()
+@click.option(
+    "--namespace", envvar="POD_NAMESPACE", default="stoker-system", show_default=True, help="Where the Secret is."
+)
+@click.option("--secret", required=True, help="Secret that holds the certificate. It has to exist; it may be empty.")
+@click.option("--webhook", required=True, help="ValidatingWebhookConfiguration whose caBundle follows the certificate.")
+@click.option("--dns-name", "dns_names", required=True, multiple=True, help="Name of the server. May be repeated.")
+@click.option("--valid", type=DURATION, default="2160h", show_default=True, help="How long a certificate is valid.")
+@click.option(
+    "--health-port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="For /healthz and /readyz."
+)
+def certificates(
+    namespace: str, secret: str, webhook: str, dns_names: tuple[str, ...], valid: timedelta, health_port: int
+) -> None:
+    """Make the webhook's certificate, renew it in time, and have the API server trust it."""
+    from stoker.adapters.kubernetes import CredentialsError
+    from stoker.controller.certificates import SETTLE, Place
+    from stoker.handlers.certificates import CertificateSettings
+    from stoker.handlers.certificates import run as run_certificates
+
+    if valid < 12 * SETTLE:
+        raise click.BadParameter("must be at least 1h: a renewal takes its time", param_hint="--valid")
+    place = Place(namespace=namespace, secret=secret, webhook=webhook, names=dns_names, valid=valid)
+    try:
+        run_certificates(CertificateSettings(place=place, health_port=health_port))
+    except (CredentialsError, OSError) as error:
+        raise click.ClickException(str(error)) from error
