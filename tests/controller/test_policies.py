@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from stoker.controller.policies import Policies
+from stoker.controller.policies import SPARE, Policies
 from stoker.controller.store import Collection
 from stoker.models.vocabulary import Action, ReclaimMode
 
@@ -120,3 +120,11 @@ def test_a_changed_namespace_is_resolved_anew_and_no_other() -> None:
     assert world.in_force.of("other") is other
     world.namespaces.watched("DELETED", obj("team", 7))
     assert world.action() is Action.OFF
+
+
+def test_names_that_do_not_exist_are_not_remembered_without_end() -> None:
+    world = World()
+    for number in range(2 * SPARE):
+        world.in_force.of(f"made-up-{number}")
+    assert len(world.in_force._resolved) <= SPARE + 1
+    assert world.in_force.of("team") is world.in_force.of("team")

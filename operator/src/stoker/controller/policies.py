@@ -14,6 +14,9 @@ from stoker.models.vocabulary import ReclaimMode
 
 logger = logging.getLogger(__name__)
 
+SPARE = 1000
+"""Namespaces that are remembered beyond the number of those that exist: reviews may ask for any name."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
@@ -73,9 +76,9 @@ class Policies:
             policy = resolve(self, namespace, labels)
             if any(one.read is None for one in self._standing.values()):
                 policy = replace(policy, reclaim=replace(policy.reclaim, mode=ReclaimMode.OBSERVE))
-            if scope is not None:
-                # Of namespaces that exist alone: who asks for others may ask for any number.
-                self._resolved[namespace] = policy
+            while len(self._resolved) >= len(self._namespaces.objects) + SPARE:
+                del self._resolved[next(iter(self._resolved))]
+            self._resolved[namespace] = policy
         return policy
 
     def _policy_changed(self, key: Key, obj: Object | None) -> None:
