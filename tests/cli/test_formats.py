@@ -212,7 +212,7 @@ def test_github_commands_carry_place_rule_and_message(tmp_path: Path) -> None:
         f"::error file={named},line=12,endLine=12,col=14,endColumn=32,title=launcher-too-few::"
         '"--nproc_per_node=4" starts 4 processes on 8 GPUs.%0A'
         "Change it to --nproc_per_node=8, or set spec.gpusPerNode: 4.%0A"
-        "https://stoker.dev/rules/launcher-too-few"
+        "stoker rules show launcher-too-few"
     )
     assert [line.split(" ", 1)[0] for line in lines] == ["::error", "::error", "::warning", "::notice"]
 

@@ -58,7 +58,7 @@ def test_a_fault_is_shown_with_its_line_in_the_file_and_the_change() -> None:
         "12 |     torchrun --nproc_per_node=4 train.py\n"
         "   |              ^^^^^^^^^^^^^^^^^^\n"
         "   = Change it to --nproc_per_node=8, or set spec.gpusPerNode: 4.\n"
-        "   = https://stoker.dev/rules/launcher-too-few\n"
+        "   = stoker rules show launcher-too-few\n"
         "\n"
         "1 DLJob: 1 denied.\n"
         "1 finding fixable with --fix --unsafe-fixes.\n"
@@ -101,7 +101,7 @@ def test_json_has_the_published_shape() -> None:
         "severity": "Error",
         "confidence": "Certain",
         "action": "Deny",
-        "docs": "https://stoker.dev/rules/launcher-too-few",
+        "docs": "stoker rules show launcher-too-few",
         "sources": ["Script", "Manifest"],
     }
 
@@ -418,10 +418,9 @@ def test_what_in_a_policy_has_no_effect_is_told_beside_the_findings(tmp_path: Pa
     policy.write_text(POLICY.format(name="default", spec="{rules: {launcher-to-few: {action: Deny}}}"))
     result = run("-", "--policy", str(policy), given=RIGHT)
     assert result.exit_code == 0
-    assert (
-        result.stderr
-        == f"stoker: {policy}: spec.rules[launcher-to-few]: there is no rule launcher-to-few, so its Deny has no effect; did you mean"
-        " launcher-too-few?\n"
+    assert result.stderr == (
+        f"stoker: {policy}: spec.rules[launcher-to-few]: there is no rule launcher-to-few, so its Deny has no effect; "
+        "did you mean launcher-too-few?\n"
     )
 
 

@@ -168,7 +168,7 @@ def test_a_finding_fits_the_status() -> None:
         detail="d",
         evidence="e",
         fix="f",
-        docs="https://stoker.dev/rules/small-batch",
+        docs="stoker rules show small-batch",
         sources=(Source.METRICS, Source.SCRIPT),
         since=datetime(2026, 11, 21, 5, 52, tzinfo=UTC),
         until=datetime(2026, 11, 21, 9, 40, tzinfo=UTC),

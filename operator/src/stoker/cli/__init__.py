@@ -3,6 +3,7 @@
 A command's module is imported when the command is asked for: `stoker lint` starts without what the controller needs.
 """
 
+from difflib import get_close_matches
 from importlib import import_module
 from typing import NamedTuple
 
@@ -49,6 +50,17 @@ class LazyGroup(click.Group):
         command = getattr(import_module(place.module), place.attribute)
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            if not near or self.get_command(ctx, args[0]) is not None:
+                raise
+            raise click.UsageError(f"No such command '{args[0]}'. Did you mean '{near[0]}'?", ctx) from None
 
     def invoke(self, ctx: click.Context) -> object:
         try:

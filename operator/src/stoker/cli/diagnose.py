@@ -41,9 +41,10 @@ class _Cluster(NamedTuple):
     short_help="Say why running or recorded jobs use their GPUs badly.",
     context_settings={"default_map": {"prometheus_timeout": QUERY_TIMEOUT}},
 )
+@click.argument("name", metavar="[JOB]", required=False)
 @click.option("-n", "--namespace", help="Namespace of the jobs. [default: the context's; of recorded jobs all]")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces.")
-@click.option("--job", metavar="NAME", help="Only the job of this name: a DLJob, or what its pods belong to.")
+@click.option("--job", metavar="NAME", help="The same as JOB.")
 @click.option("-l", "--selector", metavar="LABELS", help="Only jobs with a pod of these labels, as kubectl has them.")
 @click.option("--jobs", "jobs_file", metavar="FILE", help="Recorded jobs in place of a cluster's: a JSON or YAML list.")
 @click.option("--logs", is_flag=True, help="Read what the pods of a cluster log, too; your account must be allowed to.")
@@ -54,7 +55,9 @@ class _Cluster(NamedTuple):
     multiple=True,
     help="Recorded logs of recorded jobs, as kubectl logs --timestamps --prefix writes them.",
 )
-@click.option("--from", "start", metavar="T", type=MOMENT, help="Look from then on. [default: each job's own start]")
+@click.option(
+    "--from", "--since", "start", metavar="T", type=MOMENT, help="Look from then on. [default: each job's own start]"
+)
 @click.option("--to", "end", metavar="T", type=MOMENT, help="Look up to then, as if it were now. [default: now]")
 @click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Default: $KUBECONFIG, then ~/.kube/config.")
 @click.option("--context", "kube_context", help="Context of the kubeconfig. Default: the current one.")
@@ -66,6 +69,7 @@ class _Cluster(NamedTuple):
 def diagnose(
     context: click.Context,
     access: PrometheusAccess,
+    name: str | None,
     namespace: str | None,
     all_namespaces: bool,
     job: str | None,
@@ -79,7 +83,9 @@ def diagnose(
     kube_context: str | None,
     form: str,
 ) -> None:
-    """Say why running or recorded jobs use their GPUs badly.
+    """Say why running or recorded jobs use their GPUs badly: JOB alone, or all of them.
+
+    JOB is the name of a DLJob, or of what else has pods, such as bert, dljob/bert or jobset/bert.
 
     T is a time such as 2026-11-21T18:00:00Z, seconds since the epoch, or a time ago such as 2h or 7d.
 
@@ -87,12 +93,13 @@ def diagnose(
     """
     from stoker.cli.diagnosis.look import Period
 
+    job = _job_name(name, job)
     if all_namespaces and (namespace or job):
-        raise click.UsageError("--all-namespaces goes neither with --namespace nor with --job.")
+        raise click.UsageError("--all-namespaces goes neither with --namespace nor with JOB.")
     if job and selector:
-        raise click.UsageError("--job and --selector are two ways to choose: give one.")
+        raise click.UsageError("JOB and --selector are two ways to choose: give one.")
     if jobs_file is not None and (selector or all_namespaces or logs or kubeconfig or kube_context):
-        raise click.UsageError("--jobs asks no cluster: only --namespace, --job and --logs-file go with it.")
+        raise click.UsageError("--jobs asks no cluster: only JOB, --namespace and --logs-file go with it.")
     if jobs_file is None and logs_files:
         raise click.UsageError("--logs-file goes with --jobs; of a cluster's jobs --logs reads the logs.")
     period = Period(start=start, end=end, now=datetime.now(UTC))
@@ -116,6 +123,16 @@ def diagnose(
         context.exit(EXIT_USAGE)
     if any(one.has_findings for one in looked):
         context.exit(EXIT_FINDINGS)
+
+
+def _job_name(argument: str | None, option: str | None) -> str | None:
+    """The job that is asked for, without the kind that kubectl would put before its name."""
+    names = {one.rpartition("/")[2] for one in (argument, option) if one is not None}
+    if len(names) > 1:
+        raise click.UsageError("JOB and --job name two jobs: give one.")
+    if "" in names:
+        raise click.UsageError(f"{argument or option!r} is no name of a job: write bert, or dljob/bert.")
+    return next(iter(names), None)
 
 
 def _recorded(

@@ -8,7 +8,7 @@ import click
 
 from stoker.cli.completion import selected_names
 from stoker.cli.formats import FORMATS, renderer
-from stoker.cli.terminal import EXIT_USAGE, screen, write
+from stoker.cli.terminal import EXIT_USAGE, complain, screen, write
 
 if TYPE_CHECKING:
     from stoker.cli.fixing import Fixer
@@ -101,7 +101,7 @@ def lint(
         policies = load(policy_files, now)
         selection = select(selected, ignored)
     except (InputError, SelectionError) as error:
-        click.echo(f"stoker: {error}", err=True)
+        complain(error)
         context.exit(EXIT_USAGE)
     files = list(read(paths))
     judge = Judge(

@@ -13,7 +13,7 @@ from stoker.cli.documents import FORMAT_HELP, OUTPUT_HELP, format_of, write_docu
 from stoker.cli.duration import DURATION
 from stoker.cli.moment import MOMENT
 from stoker.cli.prometheus_options import prometheus_options
-from stoker.cli.terminal import EXIT_USAGE, Screen
+from stoker.cli.terminal import EXIT_USAGE, Screen, complain
 from stoker.models.prometheus_access import PrometheusAccess
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def replay(
     try:
         policies = load(policy_files, now)
     except InputError as error:
-        click.echo(f"stoker: {error}", err=True)
+        complain(error)
         context.exit(EXIT_USAGE)
     inputs = Inputs(
         step=step,

@@ -62,6 +62,12 @@ def write(text: str, output: str | None, context: click.Context, *, error: bool 
         context.exit(EXIT_USAGE)
 
 
+def complain(error: object) -> None:
+    """Say on standard error what is wrong; each line of it can be told from what others write there."""
+    for line in str(error).splitlines():
+        click.echo(f"stoker: {line}", err=True)
+
+
 def clean(text: str) -> str:
     """The text without anything that a terminal would obey, or that no encoding can write."""
     if text.isprintable():
@@ -96,4 +102,4 @@ def bold(text: str, place: Screen) -> str:
     return click.style(clean(text), bold=True) if place.colour else clean(text)
 
 
-__all__ = ["EXIT_USAGE", "Screen", "bold", "clean", "columns", "cut", "screen", "write"]
+__all__ = ["EXIT_USAGE", "Screen", "bold", "clean", "columns", "complain", "cut", "screen", "write"]

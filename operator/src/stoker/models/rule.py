@@ -13,8 +13,8 @@ from stoker.models.vocabulary import Action, Category, Maturity, Severity
 
 Subject = TypeVar("Subject")
 
-DOCS_BASE = "https://stoker.dev/rules/"
-"""Where the rules' pages, generated into docs/rules/, are published."""
+SHOW_PAGE = "stoker rules show"
+"""The command that prints a rule's page. The pages come with the command; nobody serves them at an address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +74,8 @@ class Rule(Generic[Subject]):
 
     @property
     def docs(self) -> str:
-        """The address of the rule's page."""
-        return f"{DOCS_BASE}{self.name}"
+        """How to read the rule's page."""
+        return f"{SHOW_PAGE} {self.name}"
 
     @property
     def page(self) -> str:

@@ -17,7 +17,6 @@ from stoker.models.rule import Rule
 from stoker.models.vocabulary import Action, Severity
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-HOME = "https://stoker.dev"
 LEVELS = {Level.ERROR: "error", Level.WARNING: "warning", Level.ADVICE: "note", Level.NOTE: "note"}
 OWN_RULES = {
     SCHEMA_RULE: "The manifest breaks the API's schema.",
@@ -39,7 +38,6 @@ def render(results: Results, screen: Screen) -> str:
         "tool": {
             "driver": {
                 "name": "stoker",
-                "informationUri": HOME,
                 "version": __version__,
                 "semanticVersion": __version__,
                 "rules": rules,
@@ -59,8 +57,7 @@ def _rule(rule: Rule[Any]) -> dict[str, Any]:
         "name": "".join(part.capitalize() for part in rule.name.split("-")),
         "shortDescription": {"text": rule.summary},
         "fullDescription": {"text": rule.page.strip().partition("\n")[0] or rule.summary},
-        "help": {"text": f"{rule.summary} {rule.fix} {rule.docs}", "markdown": page(rule)},
-        "helpUri": rule.docs,
+        "help": {"text": f"{rule.summary} {rule.fix} ({rule.docs})", "markdown": page(rule)},
         "defaultConfiguration": {"level": _default_level(rule)},
         "properties": {"id": rule.id, "category": rule.category.value, "tags": ["gpu", rule.category.value]},
     }

@@ -14,7 +14,6 @@ from stoker.accounting import Account, Dimension, Row, Statement, hours
 from stoker.cli.reporting import pictures, words
 from stoker.cli.reporting.json import GROUPS, figure
 from stoker.models.meta import OWNER_LABEL, TEAM_LABEL
-from stoker.models.rule import DOCS_BASE
 from stoker.models.usage import Cause
 from stoker.models.vocabulary import Stage
 
@@ -87,7 +86,6 @@ def _context(statement: Statement, generated_at: datetime, rule_fixes: Mapping[s
         "causes_sentence": _causes_sentence(statement),
         "unexplained": statement.unexplained,
         "rule_fixes": rule_fixes,
-        "docs": DOCS_BASE,
         "top": [_job(statement, job) for job in top],
         "more_jobs": _more(len(statement.jobs) - len(top), "job"),
         "groups": [_group(statement, dimension) for dimension in TITLES],
