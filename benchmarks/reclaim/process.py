@@ -343,7 +343,7 @@ class Process:
         if not self.is_dead and self.store.collection(resource).watched(kind, obj):
             key = concerned(resource, obj)
             if key is not None:
-                self.queue.add(key)
+                self.queue.add(key, changed=True)
 
     def _repair(self) -> None:
         """The next full list shows what no event has told of."""

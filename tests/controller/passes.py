@@ -15,6 +15,7 @@ from stoker.controller.meter import UNMETERED, Meter
 from stoker.controller.policies import Policies
 from stoker.controller.presence import Presences
 from stoker.controller.publishing import Publisher
+from stoker.controller.queue import Answer
 from stoker.controller.reclaiming import Reclaimer
 from stoker.controller.reconcile import Reconciler
 from stoker.controller.store import Key, Store
@@ -74,7 +75,7 @@ class World:
             self.api, self.store, self.looks, children, policies, manifests, publisher, reclaimer, self.clock
         )
 
-    async def reconcile(self) -> float | None:
+    async def reconcile(self) -> Answer:
         return await self.reconciler.reconcile(KEY)
 
     def put_job(self, **options: Any) -> None:

@@ -1,10 +1,13 @@
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from stoker.controller.queue import FIRST_BACKOFF, LONGEST_BACKOFF, Transient, WorkQueue
+import pytest
 
-Handler = Callable[[str], Awaitable[float | None]]
+from stoker.controller.queue import Answer, Backoff, Transient, WorkQueue
+
+Handler = Callable[[str], Awaitable[Answer]]
 
 
 @asynccontextmanager
@@ -116,26 +119,114 @@ async def test_a_failing_key_comes_back_and_does_not_hold_up_the_others() -> Non
 def test_the_backoff_doubles_up_to_its_bound_and_is_spread() -> None:
     low: WorkQueue[str] = WorkQueue(jitter=lambda: 0.0)
     high: WorkQueue[str] = WorkQueue(jitter=lambda: 1.0)
-    delays = [high._backoff("a") for _ in range(20)]
-    assert delays[:3] == [FIRST_BACKOFF, 2 * FIRST_BACKOFF, 4 * FIRST_BACKOFF]
-    assert delays[-1] == LONGEST_BACKOFF
-    assert low._backoff("a") == FIRST_BACKOFF / 2
+    backoff = Backoff(first=5.0, longest=300.0)
+    delays = [high._pause("a", backoff) for _ in range(20)]
+    assert delays[:3] == [5.0, 10.0, 20.0]
+    assert delays[-1] == 300.0
+    assert low._pause("a", backoff) == 2.5
+
+
+async def passes_over(queue: WorkQueue[str], answers: list[Answer | Exception]) -> int:
+    """How often a key was worked on that is added once, and then each time that the queue has nothing to do, as often
+    as there are answers.
+    """
+    seen = 0
+
+    async def handle(_: str) -> Answer:
+        nonlocal seen
+        seen += 1
+        answer = answers[seen - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async with running(queue, handle):
+        for _ in range(len(answers)):
+            queue.add("a")
+            for _ in range(5):
+                await asyncio.sleep(0)
+    return seen
+
+
+async def test_what_is_backed_off_is_not_worked_on_because_somebody_asks_for_it() -> None:
+    """The scan and the lists add a job again and again; that must neither try it sooner nor double its delay."""
+    queue: WorkQueue[str] = WorkQueue(jitter=lambda: 1.0)
+    assert await passes_over(queue, [Backoff(first=60.0, longest=300.0)] * 5) == 1
+    assert queue._pause("a", Backoff(first=60.0, longest=300.0)) == 120.0
+
+
+async def test_what_fails_is_not_worked_on_because_somebody_asks_for_it(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    assert await passes_over(WorkQueue(jitter=lambda: 1.0), [Transient("later")] * 5) == 1
+    assert await passes_over(WorkQueue(jitter=lambda: 1.0), [RuntimeError("broken")] * 5) == 1
+
+
+async def test_what_has_changed_is_worked_on_at_once_and_its_backoff_begins_anew() -> None:
+    queue: WorkQueue[str] = WorkQueue(jitter=lambda: 1.0)
+    refused = Backoff(first=60.0, longest=300.0)
+    seen = 0
+
+    async def handle(_: str) -> Answer:
+        nonlocal seen
+        seen += 1
+        if seen == 2:
+            queue.add("a", changed=True)  # while it is worked on
+        return refused
+
+    async with running(queue, handle):
+        for _ in range(2):
+            queue.add("a", changed=True)
+            for _ in range(5):
+                await asyncio.sleep(0)
+    assert seen == 3
+    assert queue._pause("a", refused) == 120.0
 
 
 async def test_a_success_ends_the_backoff() -> None:
     queue: WorkQueue[str] = WorkQueue(jitter=lambda: 1.0)
-    queue._backoff("a")
-    queue._backoff("a")
-    done = asyncio.Event()
+    queue._pause("a", Backoff(first=5.0, longest=300.0))
+    assert await passes_over(queue, [None]) == 1
+    assert queue._pause("a", Backoff(first=5.0, longest=300.0)) == 5.0
 
-    async def handle(_: str) -> None:
-        done.set()
 
-    async with running(queue, handle):
-        queue.add("a")
-        await done.wait()
+async def test_groups_take_turns_and_none_has_all_workers() -> None:
+    """A thousand keys of one group, all of whose handlers hang: the keys of two others are worked on all the same."""
+    queue: WorkQueue[tuple[str, int]] = WorkQueue(group=lambda key: key[0])
+    hang, others = asyncio.Event(), asyncio.Semaphore(0)
+    hanging = 0
+
+    async def handle(key: tuple[str, int]) -> None:
+        nonlocal hanging
+        if key[0] == "crowd":
+            hanging += 1
+            await hang.wait()
+        else:
+            others.release()
+
+    for number in range(1000):
+        queue.add(("crowd", number))
+    task = asyncio.create_task(queue.run(handle, workers=16))
+    for number in range(20):
+        queue.add(("one", number))
+        queue.add(("two", number))
+    for _ in range(40):
+        await others.acquire()
+    assert hanging == 8
+    hang.set()
+    while len(queue):
         await asyncio.sleep(0)
-    assert queue._backoff("a") == FIRST_BACKOFF
+    assert hanging == 1000
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_key_behind_a_thousand_of_another_group_is_second() -> None:
+    queue: WorkQueue[tuple[str, int]] = WorkQueue(group=lambda key: key[0])
+    for number in range(1000):
+        queue.add(("crowd", number))
+    queue.add(("one", 0))
+    queue._free = 1
+    assert [queue.pick() for _ in range(3)] == [("crowd", 0), ("one", 0), ("crowd", 1)]
 
 
 async def test_a_handler_says_when_to_look_again_and_the_earliest_timer_counts() -> None:

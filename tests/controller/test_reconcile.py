@@ -11,7 +11,7 @@ from stoker.controller.graces import CLOCKS_APART
 from stoker.controller.looks import Look
 from stoker.controller.queue import Transient
 from stoker.controller.reclaiming import Reclaimer
-from stoker.controller.reconcile import AT_ONCE, LOOK_AGAIN
+from stoker.controller.reconcile import AT_ONCE, REFUSED, UNANSWERED
 from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
 from stoker.models.finding import Finding, rfc3339
 from stoker.models.vocabulary import Category, Confidence, Severity, Source, UnknownReason
@@ -113,7 +113,7 @@ async def test_a_job_that_is_forbidden_is_told_without_the_servers_words_and_tri
             raise ForbiddenError("create", code=403, reason="Forbidden", answer="env: TOKEN=s3cr3t")
 
     world.api.before = refuse
-    assert await world.reconcile() == LOOK_AGAIN
+    assert await world.reconcile() == REFUSED
     ready = next(one for one in world.status["conditions"] if one["type"] == "PodsReady")
     assert (world.status["phase"], ready["reason"]) == ("Pending", "JobForbidden")
     assert "s3cr3t" not in str(world.api.objects)
@@ -138,7 +138,7 @@ async def test_while_a_webhook_on_jobs_does_not_answer_the_status_says_so() -> N
             raise WEBHOOK_DOWN
 
     world.api.before = fail
-    assert await world.reconcile() == LOOK_AGAIN
+    assert await world.reconcile() == UNANSWERED
     assert (world.status["phase"], world.status["observedGeneration"]) == ("Pending", GENERATION)
     ready = condition(world, "PodsReady")
     assert ready["reason"] == "JobNotCreated"
@@ -164,7 +164,7 @@ async def test_a_suspension_that_cannot_be_written_is_told(suspend: bool, mark: 
             raise WEBHOOK_DOWN
 
     world.api.before = fail
-    assert await world.reconcile() == LOOK_AGAIN
+    assert await world.reconcile() == UNANSWERED
     suspended = condition(world, "Suspended")
     assert (suspended["reason"], suspended["observedGeneration"]) == ("JobNotChanged", GENERATION)
     assert words in suspended["message"]
@@ -485,7 +485,7 @@ async def test_a_job_that_can_not_be_analysed_is_held_back_only_where_the_policy
     for generation, action in enumerate(("Deny", "Warn"), start=1):
         metadata = {"name": "default", "uid": "u", "generation": generation, "resourceVersion": str(100 + generation)}
         world.store.policies.put({"metadata": metadata, "spec": {"analysis": {"onNotAnalysed": action}}})
-        assert await world.reconcile() == (LOOK_AGAIN if action == "Deny" else None)
+        assert await world.reconcile() == (REFUSED if action == "Deny" else None)
         assert ((JOBS, "team", "bert") in world.api.objects) is (action == "Warn")
         (ready,) = (one for one in world.status["conditions"] if one["type"] == "PodsReady")
         assert (ready["reason"] == "NotAnalysed") is (action == "Deny")

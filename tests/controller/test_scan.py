@@ -94,9 +94,7 @@ class Waiting(WorkQueue[Key]):
     def take(self) -> list[str]:
         """The names of all that wait, who no longer do."""
         names = []
-        while len(self):
-            key = self._ready.get_nowait()
-            self._waiting.discard(key)
+        while (key := self.pick()) is not None:
             names.append(key.name)
         return names
 

@@ -16,7 +16,7 @@ from stoker.adapters.kubernetes import (
     UnavailableError,
 )
 from stoker.controller.queue import Transient
-from stoker.controller.reconcile import LOOK_AGAIN
+from stoker.controller.reconcile import UNANSWERED
 from stoker.controller.suspension import NoSwitchError
 from tests.controller.passes import World
 from tests.workload.building import JOB_UID, job, pod
@@ -160,7 +160,7 @@ async def test_nothing_is_decided_while_nobody_knows_whether_the_deed_is_done() 
     world.put_job(suspend=True, annotations={MARK: "reclaim"})
     world.put_workload(active=False, by="reclaim")
     world.error = "list workloads", UnavailableError("list", code=500, reason="InternalError")
-    assert await world.reconcile() == LOOK_AGAIN
+    assert await world.reconcile() == UNANSWERED
     assert world.status["reclaim"]["state"] == "Reclaiming"
     assert "not known" in world.status["reclaim"]["reason"]
     world.error = None
@@ -206,7 +206,7 @@ async def test_a_job_whose_workload_cannot_be_read_is_not_suspended_and_that_is_
     world.put_job()
     world.put_workload()
     world.error = "list workloads", error
-    assert await world.reconcile() == LOOK_AGAIN
+    assert await world.reconcile() == UNANSWERED
     (suspended,) = (one for one in world.status["conditions"] if one["type"] == "Suspended")
     assert (suspended["status"], suspended["reason"]) == ("False", "NotSuspendable")
     assert word in suspended["message"]
@@ -223,7 +223,7 @@ async def test_a_job_in_a_queue_without_exactly_one_workload_is_not_touched(coun
         body = workload()
         body["metadata"]["name"] += str(number)
         world.api.store(NEWEST, "team", body)
-    assert await world.reconcile() == LOOK_AGAIN
+    assert await world.reconcile() == UNANSWERED
     assert world.child["spec"]["suspend"] is False
     assert "patch jobs" not in world.writes
 

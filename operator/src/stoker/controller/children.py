@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from stoker.adapters.clock import Clock
@@ -21,7 +22,7 @@ from stoker.adapters.kubernetes import (
     Warn,
 )
 from stoker.controller.refusals import not_created, warned
-from stoker.controller.store import Store, key_of
+from stoker.controller.store import Store, key_of, version_of
 from stoker.controller.suspension import Suspension
 from stoker.models.dljob import DLJob
 from stoker.workload.manifest import is_ours, job_manifest, service_manifest
@@ -29,6 +30,20 @@ from stoker.workload.observation import creation_obstacle
 from stoker.workload.pods import Obstacle
 
 logger = logging.getLogger(__name__)
+
+
+FIRST_PAUSE, LAST_PAUSE = 5.0, 300.0
+"""Seconds after which the events of a Job that lacks pods are listed again; doubled each time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What a Job's events have told: of which version of it with how many pods, and until when that serves."""
+
+    seen: tuple[str, int]
+    until: float
+    pause: float
+    obstacle: Obstacle | None
 
 
 class NameConflictError(Exception):
@@ -49,6 +64,9 @@ class Children:
     def __init__(self, api: KubernetesApi, store: Store, clock: Clock) -> None:
         self._api = api
         self._store = store
+        self._clock = clock
+        self._told: dict[str, _Told] = {}
+        """What events have told of Jobs that lack pods, by the Jobs' uids."""
         self.suspension = Suspension(api, store, clock)
 
     async def find(self, job: DLJob, *, afresh: bool = False) -> Object | None:
@@ -119,12 +137,32 @@ class Children:
             resource_version=metadata["resourceVersion"],
         )
 
-    async def obstacle(self, child: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> Obstacle | None:
-        """Why the Job controller could not make all pods, from its latest FailedCreate event; None where it could."""
-        spec, status = child["spec"], child.get("status", {})
+    async def obstacle(
+        self, child: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]
+    ) -> tuple[Obstacle | None, float | None]:
+        """Why the Job controller could not make all pods, from its latest FailedCreate event, and after how many
+        seconds to ask again; None and None where it could.
+
+        Events are listed again after a growing while, or when the Job or the number of its pods has changed.
+        """
+        uid, spec, status = child["metadata"]["uid"], child["spec"], child.get("status", {})
         missing = spec.get("parallelism", 0) - len(pods)
         if spec.get("suspend") or missing <= 0 or status.get("active", 0) >= spec.get("parallelism", 0):
-            return None
+            self._told.pop(uid, None)
+            return None, None
+        now, seen = self._clock.monotonic(), (child["metadata"]["resourceVersion"], len(pods))
+        known = self._told.get(uid)
+        if known is None or known.seen != seen or now >= known.until:
+            pause = min(known.pause * 2, LAST_PAUSE) if known is not None and known.seen == seen else FIRST_PAUSE
+            found = await self._failure_to_create(child)
+            known = _Told(seen=seen, until=now + pause, pause=pause, obstacle=found)
+            old = [other for other, one in self._told.items() if now - one.until > LAST_PAUSE]
+            for other in old:
+                del self._told[other]
+            self._told[uid] = known
+        return known.obstacle, None if known.obstacle is None else max(known.until - now, 0.0)
+
+    async def _failure_to_create(self, child: Mapping[str, Any]) -> Obstacle | None:
         selector = f"regarding.uid={child['metadata']['uid']},reason=FailedCreate"
         try:
             events, _ = await self._api.list(EVENTS, child["metadata"]["namespace"], fields=selector)
@@ -133,5 +171,5 @@ class Children:
             return None
         if not events:
             return None
-        latest = max(events, key=lambda event: int(event["metadata"]["resourceVersion"]))
+        latest = max(events, key=version_of)
         return creation_obstacle(latest.get("note", ""), child["metadata"]["name"])

@@ -15,12 +15,13 @@ from pydantic import ValidationError
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes import DLJOBS, ApiError, ConflictError, KubernetesApi, NotFoundError, Object
 from stoker.adapters.notifications import Address, NoAddressesError
+from stoker.controller.faults import Faults
 from stoker.controller.letters import Note, Occasion, letter, occasion, people
 from stoker.controller.meter import UNMETERED, Meter
 from stoker.controller.policies import Policies
 from stoker.controller.publishing import Publisher
 from stoker.controller.queue import Transient, WorkQueue
-from stoker.controller.store import Key, Store
+from stoker.controller.store import Key, Store, namespace_of
 from stoker.models.dljob import MAX_NOTIFIED, DLJob
 from stoker.models.finding import rfc3339
 from stoker.models.meta import CHANNEL_ANNOTATION
@@ -79,6 +80,7 @@ class Notifier:
         post: Post,
         clock: Clock,
         meter: Meter = UNMETERED,
+        faults: Faults | None = None,
     ) -> None:
         self._api = api
         self._store = store
@@ -87,7 +89,7 @@ class Notifier:
         self._post = post
         self._clock = clock
         self._meter = meter
-        self._queue: WorkQueue[Key] = WorkQueue()
+        self._queue: WorkQueue[Key] = WorkQueue(group=namespace_of, place="notification", faults=faults)
         self._attempts: dict[Key, Attempt] = {}
         self._sent: defaultdict[str, deque[datetime]] = defaultdict(deque)
         """When messages were sent within the last hour, by policy."""

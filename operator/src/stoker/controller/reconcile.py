@@ -21,21 +21,23 @@ from stoker.adapters.kubernetes import (
     KubernetesApi,
     NotFoundError,
     Object,
+    TooLargeError,
     UnavailableError,
 )
 from stoker.admission import messages
 from stoker.controller.children import Children, NameConflictError, NotCreatedError
 from stoker.controller.draft import Draft
+from stoker.controller.faults import described
 from stoker.controller.findings import holding, merged, recorded
 from stoker.controller.looks import Look, Looks
 from stoker.controller.manifests import Manifests
 from stoker.controller.policies import Policies
 from stoker.controller.publishing import Publisher
-from stoker.controller.queue import Transient
+from stoker.controller.queue import Answer, Backoff, Transient
 from stoker.controller.reclaiming import Reclaimer, deed_notice, freed, is_taken, owners_word
 from stoker.controller.refusals import not_changed
 from stoker.controller.steadiness import lasting
-from stoker.controller.store import Key, Store
+from stoker.controller.store import Key, Store, key_of
 from stoker.controller.suspension import NoSwitchError, Switch, mark_of
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, rfc3339
@@ -43,10 +45,19 @@ from stoker.models.policy import EffectivePolicy
 from stoker.models.schema import explain
 from stoker.models.series import PodFacts
 from stoker.models.verdict import Verdict
-from stoker.models.vocabulary import Action, Outcome, Phase, ReclaimMode, ReclaimState, Source
+from stoker.models.vocabulary import (
+    Action,
+    ConditionType,
+    Outcome,
+    Phase,
+    ReclaimMode,
+    ReclaimState,
+    Source,
+    UnknownReason,
+)
 from stoker.reclaim import Decision, Notice, Record, Resumption, Step, started_by_hand
 from stoker.workload import facts_of, observe, remembered
-from stoker.workload.conditions import Fact, written
+from stoker.workload.conditions import UNKNOWN, Fact, written
 from stoker.workload.observation import (
     BY_RECLAIM,
     BY_USER,
@@ -60,6 +71,8 @@ from stoker.workload.pods import Obstacle
 
 logger = logging.getLogger(__name__)
 
+NOT_CREATED = "JobNotCreated"
+INTERNAL_ERROR = UnknownReason.INTERNAL_ERROR.value
 FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 AT_ONCE = 0.0
 """After a step that the next pass goes on from: the watch does not tell of what this process has written itself."""
@@ -67,8 +80,12 @@ EXAMINED_WITHIN = timedelta(minutes=5)
 """How old the examination may be that a reclaim rests on: after a restart the status says what was found, and nobody
 has looked since; and what its CPUs do is seen by examinations alone. One that is wanted comes with the next look.
 """
-LOOK_AGAIN = 5.0
-"""Seconds until a job is looked at again whose obstacle no watch tells of: a quota, a name."""
+REFUSED = Backoff(first=5.0, longest=300.0)
+"""For what the API server, or a review, refuses: a quota, a webhook, a name that is taken. No watch tells when it would
+take it.
+"""
+UNANSWERED = Backoff(first=1.0, longest=60.0)
+"""For what it has not answered, or what cannot be done now to a Job that is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,8 +198,10 @@ class Reconciler:
         self._reclaimer = reclaimer
         self._clock = clock
 
-    async def reconcile(self, key: Key) -> float | None:
-        """One pass over one DLJob; returns after how many seconds to look again. Raises Transient to be tried again."""
+    async def reconcile(self, key: Key) -> Answer:
+        """One pass over one DLJob; returns after how many seconds to look again. Raises Transient to be tried again, or
+        whatever a fault of ours raises, which the DLJob's status tells of.
+        """
         raw = self._store.dljobs.get(key)
         if raw is None or "deletionTimestamp" in raw["metadata"]:
             # What it owns is the garbage collector's.
@@ -198,12 +217,45 @@ class Reconciler:
             return await self._drive(raw, job)
         except (ConflictError, NotFoundError) as error:
             raise Transient(f"changed meanwhile ({error})") from error
+        except TooLargeError as error:
+            await self._tell_too_large(raw, error)
+            return REFUSED
         except ApiError as error:
             raise Transient(str(error)) from error
+        except Transient:
+            raise
+        except Exception as error:
+            await self._tell_fault(key, error)
+            raise
+
+    async def _tell_too_large(self, raw: Object, error: ApiError) -> None:
+        """Tell of a DLJob whose status does not fit into the API server's store beside it."""
+        logger.warning("%s: its status can't be written: %s", key_of(raw), error)
+        note = (
+            "The status of this DLJob can't be written, as the object is too large for the API server's store: its"
+            " job is not run, or is not looked after. Make its annotations and spec.podTemplate smaller."
+        )
+        await self._publisher.record(raw, "Warning", "StatusTooLarge", note, rule="status", episode="size")
+
+    async def _tell_fault(self, key: Key, error: Exception) -> None:
+        """Say in the status that the pass has failed, by a fault of ours; whoever called logs it."""
+        try:
+            raw = self._store.dljobs.get(key)
+            if raw is None:
+                return
+            status, generation = raw.get("status", {}), raw["metadata"].get("generation", 0)
+            message = f"Stoker fails to look after this job ({described(error)}); the controller's log has more"
+            kinds = (ConditionType.PODS_READY, ConditionType.IDLE)
+            facts = [Fact(type=one, status=UNKNOWN, reason=INTERNAL_ERROR, message=message) for one in kinds]
+            conditions = written(facts, status.get("conditions", ()), generation=generation, now=self._clock.now())
+            fields = {"phase": status.get("phase", Phase.PENDING.value), "conditions": conditions}
+            await self._publisher.write(raw, {**status, **fields})
+        except Exception as also:
+            logger.warning("%s: its status can't be written either: %s", key, described(also))
 
     # ------------------------------------------------------------------------------------------ a job that is not over
 
-    async def _drive(self, raw: Object, job: DLJob) -> float | None:
+    async def _drive(self, raw: Object, job: DLJob) -> Answer:
         record = Record.from_status(job.status.reclaim if job.status is not None else None)
         # After an intent the deed may be done though its answer was lost, and the watch may not have told of it yet.
         child = await self._children.find(job, afresh=record.state is ReclaimState.RECLAIMING)
@@ -236,10 +288,13 @@ class Reconciler:
                     this = replace(this, child=child, warned=warned)
             except NameConflictError as conflict:
                 await self._wait_for_name(this, str(conflict))
-                return LOOK_AGAIN
+                return REFUSED
             except NotCreatedError as error:
                 logger.warning("%s/%s: %s", job.namespace, job.name, error.obstacle.message)
                 this = replace(this, obstacle=error.obstacle)
+            if this.obstacle is not None and this.obstacle.is_final:
+                await self._fail(this, this.obstacle)
+                return AT_ONCE
         if this.child is not None and not is_ending(this.child) and "deletionTimestamp" not in this.child["metadata"]:
             this = await self._with_switch(this, this.child)
             try:
@@ -319,13 +374,14 @@ class Reconciler:
             child = await self._children.set_deadline(child, job.spec.active_deadline_seconds)
         return replace(this, child=child, switch=switch)
 
-    async def _conclude(self, this: Pass) -> float | None:
+    async def _conclude(self, this: Pass) -> Answer:
         """Observe, decide about reclaim, write."""
         job, child, obstacle = this.job, this.child, this.obstacle
+        again: float | None = None
         if child is not None:
             pods = self._store.pods_of(Key(job.namespace, job.name), child["metadata"]["uid"])
             if obstacle is None and finished(child) is None:
-                obstacle = await self._children.obstacle(child, pods)
+                obstacle, again = await self._children.obstacle(child, pods)
             this = _after_deed(replace(this, pods=tuple(pods), obstacle=obstacle))
         reclaimed = is_taken(this.record, child, this.switch)
         seen = observe(
@@ -366,13 +422,13 @@ class Reconciler:
                 # Or the next pass would warn anew by the scan's look, which is older.
                 self._looks.put(job.uid, replace(known, idleness=seen_last))
             return None
-        expiry = this.policy.next_expiry(this.now)
-        again = _look_again(decision.record, obstacle, seen, this.now)
+        again = grace_left if grace_left > 0 else _soonest(_look_again(decision.record, seen, this.now), again)
+        again = _soonest(again, _seconds_to(this.policy.next_expiry(this.now), this.now))
+        if child is None and obstacle is not None:
+            return _not_after(UNANSWERED if obstacle.reason == NOT_CREATED else REFUSED, again)
         if this.unsuspendable is not None or this.unwritten is not None:
-            again = LOOK_AGAIN
-        if grace_left > 0:
-            again = grace_left
-        return _sooner(again, expiry, this.now)
+            return _not_after(UNANSWERED, again)
+        return again
 
     async def _publish(
         self, this: Pass, seen: Observation, *, conflict: str | None = None, is_over: bool = False
@@ -411,7 +467,7 @@ class Reconciler:
             this = replace(this, record=_without_job(record))
             seen = _failed(job, job_deleted(), this.now)
         await self._publish(_without_news(this), seen)
-        return _look_again(this.record, None, seen, this.now)
+        return _look_again(this.record, seen, this.now)
 
     async def _refuse(self, this: Pass, denied: Sequence[Finding]) -> None:
         """What admission would have denied does not run, however it came past admission."""
@@ -422,6 +478,13 @@ class Reconciler:
         raw = await self._publish(_without_news(this), _failed(this.job, failure("Refused", message), this.now))
         note = f"The job is not run: {message}. {first.fix}"
         await self._publisher.record(raw, "Warning", "Refused", note, rule=first.rule, episode="creation")
+
+    async def _fail(self, this: Pass, obstacle: Obstacle) -> None:
+        """What can't become a Job, whatever else changes, is over."""
+        failed = _failed(this.job, failure(obstacle.reason, obstacle.message), this.now)
+        raw = await self._publish(_without_news(this), failed)
+        note = f"The job is not run: {obstacle.message}"
+        await self._publisher.record(raw, "Warning", "Refused", note, rule=obstacle.reason, episode="creation")
 
     async def _refuse_unreadable(self, raw: Object, error: ValidationError) -> None:
         """A DLJob that the API server accepted and this version can't read. One that runs is left as it is."""
@@ -509,20 +572,26 @@ def _unmeasured(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(finding for finding in findings if Source.METRICS not in finding.sources)
 
 
-def _look_again(record: Record, obstacle: Obstacle | None, seen: Observation, now: datetime) -> float | None:
+def _look_again(record: Record, seen: Observation, now: datetime) -> float | None:
     if seen.phase in FINAL:
         return AT_ONCE
-    if record.deadline is not None and record.state is ReclaimState.WARNED and record.deadline > now:
-        return (record.deadline - now).total_seconds()
-    return LOOK_AGAIN if obstacle is not None else None
+    if record.state is ReclaimState.WARNED:
+        return _seconds_to(record.deadline, now)
+    return None
 
 
-def _sooner(delay: float | None, expiry: datetime | None, now: datetime) -> float | None:
-    """The delay, or the time to the end of the policy's next exemption, of which no event tells."""
-    if expiry is None:
-        return delay
-    left = (expiry - now).total_seconds()
-    return left if delay is None else min(delay, left)
+def _seconds_to(time: datetime | None, now: datetime) -> float | None:
+    """Seconds to a time that is to come."""
+    return (time - now).total_seconds() if time is not None and time > now else None
+
+
+def _soonest(*delays: float | None) -> float | None:
+    return min((delay for delay in delays if delay is not None), default=None)
+
+
+def _not_after(backoff: Backoff, delay: float | None) -> Backoff:
+    """The backoff, where something is to be done after `delay` at the latest."""
+    return backoff if delay is None else replace(backoff, longest=min(backoff.longest, delay))
 
 
 def _failed(job: DLJob, facts: Sequence[Fact], now: datetime) -> Observation:

@@ -23,6 +23,10 @@ RETRIED = "it is tried again"
 WEBHOOK_REFUSAL = re.compile(r'admission webhook "([^"]{1,253})" denied the request')
 WEBHOOK_FAILURE = re.compile(r'failed calling webhook "([^"]{1,253})"')
 POLICY_REFUSAL = re.compile(r"ValidatingAdmissionPolicy '([^']{1,253})'")
+OWN_VERDICTS = ('Job.batch "', 'Job in version "v1" cannot be handled as a Job')
+"""How the API server's own verdict on a Job begins, whose spec follows from the DLJob's, which can't be changed. What
+webhooks, policies and quotas say begins otherwise, and may be otherwise later.
+"""
 INDEXED = re.compile(r"\b(containers|initContainers|volumes)\[([0-9]{1,4})\]")
 STRUCTURES = ("{", "[", "&", "map[", "core.", "v1.", "batch.")
 """How a value begins that is printed as a whole object."""
@@ -31,9 +35,10 @@ STRUCTURES = ("{", "[", "&", "map[", "core.", "v1.", "batch.")
 def not_created(error: ApiError, manifest: Mapping[str, Any]) -> Obstacle:
     """Why a child could not be created. `manifest` is what was to be created."""
     kind = manifest["kind"]
-    if isinstance(error, InvalidError) and WEBHOOK_REFUSAL.search(error.answer) is None:
+    if isinstance(error, InvalidError) and _refuser(error.answer) is None:
         causes = [_cause(cause, manifest) for cause in error.causes] or [_words(error.answer, manifest)]
-        return Obstacle(reason="JobInvalid", message=f"the API server finds the {kind} invalid: {_listed(causes)}")
+        message = f"the API server finds the {kind} invalid: {_listed(causes)}"
+        return Obstacle(reason="JobInvalid", message=message, is_final=error.answer.startswith(OWN_VERDICTS))
     if isinstance(error, ForbiddenError | InvalidError):
         return Obstacle(reason="JobForbidden", message=_forbidden(error, manifest))
     return Obstacle(reason="JobNotCreated", message=f"the {kind} could not be created: {unanswered(error)}; {RETRIED}")

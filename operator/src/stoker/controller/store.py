@@ -24,6 +24,11 @@ def key_of(obj: Mapping[str, Any]) -> Key:
     return Key(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
 
 
+def namespace_of(key: Key) -> str:
+    """What keys are grouped by where all are to have their turn."""
+    return key.namespace
+
+
 def owner_key(obj: Mapping[str, Any]) -> Key | None:
     """The DLJob that a labelled child names."""
     name = (obj["metadata"].get("labels") or {}).get(DLJOB_LABEL)

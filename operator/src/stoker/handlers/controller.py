@@ -39,7 +39,7 @@ from stoker.controller.queue import WorkQueue
 from stoker.controller.reclaiming import Reclaimer
 from stoker.controller.reconcile import Reconciler
 from stoker.controller.scan import Scanner
-from stoker.controller.store import Key, Store
+from stoker.controller.store import Key, Store, namespace_of
 from stoker.handlers.controller_metrics import ControllerMetrics
 from stoker.handlers.health import HealthServer
 from stoker.handlers.metrics_server import MetricsServer, MetricsSettings
@@ -50,7 +50,8 @@ from stoker.models.prometheus_access import PrometheusAccess
 logger = logging.getLogger(__name__)
 
 LEASE = "stoker-controller"
-WORKERS = 8
+WORKERS = 16
+"""Of these one namespace has at most half at work, two three quarters, and so on."""
 RESYNC = 300.0
 RETRY = 2.0
 
@@ -91,10 +92,10 @@ async def serve(settings: ControllerSettings) -> None:
     clock = SystemClock()
     identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
     store, looks = Store(), Looks()
-    queue: WorkQueue[Key] = WorkQueue()
     leading = asyncio.Event()
     told = ControllerMetrics()
     faults = Faults(told)
+    queue: WorkQueue[Key] = WorkQueue(group=namespace_of, faults=faults)
     async with AsyncExitStack() as stack:
         kubernetes = await stack.enter_async_context(await Kubernetes.connect())
         elector = Elector(kubernetes, clock, namespace=settings.namespace, name=LEASE, identity=identity)
@@ -140,7 +141,7 @@ async def serve(settings: ControllerSettings) -> None:
         )
         reporter = PolicyReporter(api, store, policies, all_rules(), surroundings, clock, faults)
         post = Mail(settings.notification_folder, may_send=may_act)
-        notifier = Notifier(api, store, policies, publisher, post, clock, told)
+        notifier = Notifier(api, store, policies, publisher, post, clock, told, faults)
         digests = Digests(api, store, policies, post, clock, told, faults)
         await stack.enter_async_context(
             HealthServer(

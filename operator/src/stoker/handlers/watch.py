@@ -34,7 +34,7 @@ def _feeding(resource: Resource, store: Store, queue: WorkQueue[Key]) -> Told:
 
     def told(kind: str | None, obj: Object) -> None:
         if collection.watched(kind, obj) and (key := concerned(resource, obj)) is not None:
-            queue.add(key)
+            queue.add(key, changed=True)
 
     return told
 
@@ -45,7 +45,7 @@ def queue_jobs(store: Store, queue: WorkQueue[Key]) -> Callable[[str | None], No
     def changed(namespace: str | None) -> None:
         for key in store.dljobs.objects:
             if namespace in {None, key.namespace}:
-                queue.add(key)
+                queue.add(key, changed=True)
 
     return changed
 
@@ -81,7 +81,7 @@ class Resync:
                 msg = f"the watch of {resource.plural} has missed {collection.overdue} changes"
                 raise SilentWatchError(msg)
             for key in filter(None, (concerned(resource, obj) for obj in missed)):
-                self._queue.add(key)
+                self._queue.add(key, changed=True)
         for key in self._store.dljobs.objects:
             self._queue.add(key)
         self._last = self._clock.monotonic()

@@ -26,6 +26,8 @@ class Obstacle:
 
     reason: str
     message: str
+    is_final: bool = False
+    """Nothing that may still change would take it away."""
 
 
 def name(pod: Mapping[str, Any]) -> str:
