@@ -12,7 +12,7 @@ from benchmarks.reclaim.metrics import Source
 from benchmarks.reclaim.server import ApiServer, Request
 from benchmarks.reclaim.virtual_time import SkewedClock, VirtualTimeLoop
 from stoker.adapters.events import EventWriter
-from stoker.adapters.kubernetes import DLJOBS, JOBS, POLICIES, Object, Resource, UnavailableError
+from stoker.adapters.kubernetes import DLJOBS, JOBS, POLICIES, Object, Resource, UnavailableError, Warn
 from stoker.controller.audit import Audit
 from stoker.controller.braking import Brakes
 from stoker.controller.children import Children
@@ -102,8 +102,10 @@ class Client:
         found = self._world.server.list
         return await self._ask("list", resource, "", lambda _: found(resource, namespace, labels, fields))
 
-    async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> Object:
-        """Create an object."""
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Mapping[str, Any], *, warn: Warn | None = None
+    ) -> Object:
+        """Create an object. This server warns of nothing."""
         create = self._world.server.create
         return await self._ask(
             "create", resource, body["metadata"]["name"], lambda who: create(resource, namespace, body, who)

@@ -147,6 +147,12 @@ def _at(obj: Mapping[str, Any], path: str) -> Any:
     return obj
 
 
+def _field(obj: Any, path: str) -> Any:
+    for part in path.split("."):
+        obj = obj.get(part) if isinstance(obj, dict) else None
+    return obj
+
+
 def _merged(known: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(known)
     for name, value in patch.items():

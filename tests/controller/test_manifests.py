@@ -24,6 +24,7 @@ WASTEFUL = "torchrun --nproc_per_node=4 train.py"
 class World:
     def __init__(self) -> None:
         self.store, self.clock = Store(), HeldClock(NOW)
+        self.store.namespaces.put({"metadata": {"name": "team", "resourceVersion": "1"}})
         self.manifests = Manifests(Policies(self.store.policies, self.store.namespaces), self.clock)
         self.version = 0
 

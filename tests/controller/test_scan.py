@@ -108,6 +108,7 @@ class World:
 
     def __init__(self, source: MetricsSource | None = None) -> None:
         self.store, self.looks, self.metrics = Store(), Looks(), Asked()
+        self.store.namespaces.put({"metadata": {"name": "team", "resourceVersion": "1"}})
         self.queue = Waiting()
         clock = self.clock = StoppedClock()
         policies = Policies(self.store.policies, self.store.namespaces)

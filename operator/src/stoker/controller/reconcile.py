@@ -39,10 +39,11 @@ from stoker.controller.refusals import not_changed
 from stoker.controller.steadiness import lasting
 from stoker.controller.store import Key, Store, key_of
 from stoker.controller.suspension import NoSwitchError, Switch, mark_of
+from stoker.models.bounds import out_of_bounds
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, rfc3339
 from stoker.models.policy import EffectivePolicy
-from stoker.models.schema import explain
+from stoker.models.schema import Violation, explain
 from stoker.models.series import PodFacts
 from stoker.models.verdict import Verdict
 from stoker.models.vocabulary import (
@@ -58,6 +59,7 @@ from stoker.models.vocabulary import (
 from stoker.reclaim import Decision, Notice, Record, Resumption, Step, started_by_hand
 from stoker.workload import facts_of, observe, remembered
 from stoker.workload.conditions import UNKNOWN, Fact, written
+from stoker.workload.manifest import is_ours
 from stoker.workload.observation import (
     BY_RECLAIM,
     BY_USER,
@@ -210,10 +212,14 @@ class Reconciler:
             try:
                 job = DLJob.model_validate(raw)
             except ValidationError as error:
-                await self._refuse_unreadable(raw, error)
+                await self._refuse_unfit(raw, explain(error))
                 return None
             if job.status is not None and job.status.phase in FINAL:
                 return await self._keep_final(raw, job)
+            if not self._has_job(raw) and (wrong := out_of_bounds(raw)):
+                # Before anything is made of it, or its status does not fit beside it and its job escapes every look.
+                await self._refuse_unfit(raw, wrong)
+                return AT_ONCE
             return await self._drive(raw, job)
         except (ConflictError, NotFoundError) as error:
             raise Transient(f"changed meanwhile ({error})") from error
@@ -482,16 +488,23 @@ class Reconciler:
     async def _fail(self, this: Pass, obstacle: Obstacle) -> None:
         """What can't become a Job, whatever else changes, is over."""
         failed = _failed(this.job, failure(obstacle.reason, obstacle.message), this.now)
-        raw = await self._publish(_without_news(this), failed)
-        note = f"The job is not run: {obstacle.message}"
-        await self._publisher.record(raw, "Warning", "Refused", note, rule=obstacle.reason, episode="creation")
+        await self._publish(_without_news(this), failed)
 
-    async def _refuse_unreadable(self, raw: Object, error: ValidationError) -> None:
-        """A DLJob that the API server accepted and this version can't read. One that runs is left as it is."""
+    def _has_job(self, raw: Object) -> bool:
+        """Whether a Job was made for a DLJob, as far as its status and the watch tell."""
+        child = self._store.jobs.get(key_of(raw))
+        return bool(raw.get("status", {}).get("jobUID")) or (
+            child is not None and is_ours(child, raw["metadata"]["uid"])
+        )
+
+    async def _refuse_unfit(self, raw: Object, faults: Sequence[Violation]) -> None:
+        """A DLJob that the API server accepted and that this version can't read, or that is too deep or too large. One
+        that runs is left as it is.
+        """
         status = raw.get("status", {})
-        message = "; ".join(str(violation) for violation in explain(error)[:5])
-        logger.warning("%s/%s is not valid: %s", raw["metadata"]["namespace"], raw["metadata"]["name"], message)
-        if status.get("jobUID") or status.get("phase") in FINAL:
+        message = "; ".join(str(violation) for violation in faults[:5])
+        logger.warning("%s is not valid: %s", key_of(raw), message)
+        if self._has_job(raw) or status.get("phase") in FINAL:
             return
         now = self._clock.now()
         generation = raw["metadata"]["generation"]
