@@ -258,7 +258,7 @@ def _dash(text: str, holder: Place, number: int) -> int:
     if number == 0:
         return holder.start
     position = _line_end(text, holder.items[number - 1][1].end)
-    found = re.compile(rf"(?:[ \t]*(?:#[^\n\r]*)?{BREAK})*[ \t]*-").match(text, position)
+    found = re.compile(rf"(?:[ \t]*(?:#[^\n\r\x85]*)?{BREAK})*[ \t]*-").match(text, position)
     if found is None:
         raise NotApplicableError("it can't be taken out of its line")
     return found.end() - 1

@@ -99,11 +99,16 @@ def split(text: str) -> list[str]:
     return [text[start:end] for start, end in pairwise([0, *cuts, len(text)])]
 
 
+_NAMES = re.compile(r"[^.\[\]]+|\[[^\[\]]*\]")
+
+
 def field_parts(field_path: str) -> list[str | int]:
     """`spec.env[0].name` as ["spec", "env", 0, "name"]; what is in brackets and no number is a name or a key."""
     parts: list[str | int] = []
-    for name, inside in re.findall(r"([^.\[\]]+)|\[([^\]]*)\]", field_path):
-        parts.append(name or (int(inside) if inside.isdigit() else inside))
+    for name in _NAMES.findall(field_path):
+        inside = name[1:-1] if name.startswith("[") else None
+        is_number = inside is not None and inside.isdecimal() and len(inside) < 10
+        parts.append(name if inside is None else int(inside) if is_number else inside)
     return parts
 
 

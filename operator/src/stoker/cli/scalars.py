@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from stoker.cli.places import Place
 
-BREAK = r"(?:\r\n|[\n\r\x85])"
+BREAK = r"(?:\r\n|\r(?!\n)|[\n\x85])"
+"""A line break; no text is a number of breaks in two ways."""
 _FOLD = re.compile(rf"[ \t]*{BREAK}(?:[ \t]*{BREAK})*[ \t]*")
 _BLANKS = re.compile(r"[ \t]+")
 _ESCAPE = re.compile(rf"\\(?:x[0-9a-fA-F]{{2}}|u[0-9a-fA-F]{{4}}|U[0-9a-fA-F]{{8}}|{BREAK}[ \t]*|.)", re.DOTALL)

@@ -12,6 +12,7 @@ from stoker.subjects.launchers.table import COMMANDS, MODULES, VERBS
 from stoker.subjects.launchers.torch_elastic import torchrun
 from stoker.subjects.shell_interpreter import SHELLS
 from stoker.subjects.shell_model import Invocation, Word
+from stoker.subjects.short_options import has_short_option
 
 TRIVIAL = words_of(
     "echo printf mkdir cd pushd popd cp mv rm rmdir ln export chmod chown chgrp ls cat tee date hostname pwd whoami "
@@ -313,9 +314,7 @@ def _shell(invocation: Invocation, words: Sequence[Word]) -> Command:
         return _launched(invocation, launch, name)
     texts = texts_of(words)
     operands = [text for text in texts if not text.startswith("-")]
-    told = any(re.fullmatch(r"-[a-zA-Z]*c[a-zA-Z]*", text) for text in texts) or any(
-        word.text is None for word in words
-    )
+    told = any(has_short_option(text, "c") for text in texts) or any(word.text is None for word in words)
     if not operands and not told and not invocation.reads_pipe and invocation.stdin_text is None and "-s" not in texts:
         return plain(invocation, Role.INTERACTIVE, name)
     return plain(invocation, Role.OPAQUE, name)

@@ -8,6 +8,7 @@ from stoker.subjects.launch_options import tail
 from stoker.subjects.launchers.counts import words_of
 from stoker.subjects.shell_model import Invocation, Word
 from stoker.subjects.shell_wrapper import duration
+from stoker.subjects.short_options import has_short_option
 
 Handler = Callable[[Invocation, str, Sequence[Word]], Command]
 
@@ -169,6 +170,7 @@ def _system(invocation: Invocation, name: str, words: Sequence[Word]) -> Command
     return Command(invocation=invocation, role=Role.INSTALL, tool=name, packages=packages)
 
 
+_HARMLESS_SOURCE = re.compile(r"activate|conda|profile|bashrc|setvars|module|environment|venv|set_?env")
 _RUNS = re.compile(r"train|run|eval|test|infer|predict|launch|serve|bench|tune|job|start", re.IGNORECASE)
 
 
@@ -279,7 +281,7 @@ def _cloud(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
 def _copy(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
     texts = texts_of(words)
     if name == "cp" and not any(
-        re.fullmatch(r"-[a-zA-Z]*[rRa][a-zA-Z]*|--recursive|--archive", text) for text in texts
+        text in ("--recursive", "--archive") or has_short_option(text, "rRa") for text in texts
     ):
         return plain(invocation, Role.TRIVIAL, name)
     return plain(invocation, Role.COPY, name)
@@ -296,7 +298,7 @@ def _uv(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
 
 def _daemon(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
     """Sshd goes to the background unless -D keeps it in front."""
-    front = any(re.fullmatch(r"-[a-zA-Z]*D[a-zA-Z]*", text) for text in texts_of(words))
+    front = any(has_short_option(text, "D") for text in texts_of(words))
     return plain(invocation, Role.INTERACTIVE if front else Role.TRIVIAL, name)
 
 
@@ -328,7 +330,7 @@ def _find(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
 def _source(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
     """A sourced file that could be read was followed; environments' activation is harmless, the rest unknown."""
     text = (words[0].text or "") if words else ""
-    harmless = re.search(r"activate|conda|profile|bashrc|setvars|modules?|environment|env[^/]*$|venv|set_?env", text)
+    harmless = _HARMLESS_SOURCE.search(text) is not None or "env" in text.rpartition("/")[2]
     return plain(invocation, Role.TRIVIAL if harmless else Role.OPAQUE, name)
 
 

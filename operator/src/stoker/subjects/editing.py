@@ -11,6 +11,7 @@ from typing import Any
 
 from stoker.models.finding import Change, FieldEdit, TextEdit
 from stoker.subjects.launch_plan import Count, Launch
+from stoker.subjects.reading import ends_in_number
 from stoker.subjects.shell_model import Invocation, ShellScript, Span, Word
 from stoker.subjects.submission import Submission
 
@@ -21,16 +22,20 @@ _REDIRECTIONS = re.compile(r"(?:[ \t]*\d*(?:>>?|<)&?[ \t]*[^\s;&|()<>'\"]+)*")
 _REST_OF_LINE = re.compile(r"(?:[ \t]+#[^\n]*|[ \t]*)(?=\n|\Z)")
 _OPENED = re.compile(r"(?:(?:^|[\s;&|(])(?:then|do|else|\{)|\()\s*\Z")
 _CLOSED = re.compile(r"\s*(?:;\s*)?(?:(?:fi|done|else|elif)\b|\}|\)|;;)")
-_JOINED = re.compile(r"[ \t]*(?:\\\n[ \t]*)*(?:(?:&&|\|\|)(?:\s|\\\n)*|(?<!;);[ \t]*)\Z")
 _ENDED = re.compile(r"[ \t]*(?:;|&&|\|\||\)|['\"]|\Z|\n)|[ \t]+#")
 _THEN = re.compile(r"[ \t]*(?:;(?!;)|&&)[ \t]*")
 _INDENT = re.compile(r"(?:\A|(?<!\\)\n)[ \t]*\Z")
 _SETTING = re.compile(r"(?:\A|[\n;]|&&)[ \t]*((?:(?:export|declare -x|typeset -x)[ \t]+)?)\Z")
+_ASSIGNED = re.compile(r"(?:^|[;&])[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=", re.MULTILINE)
+_VALUE_ALONE = re.compile(r"[^\s;&]*[ \t]*(?:$|[;&])", re.MULTILINE)
+"""A value that no command follows: `A=1; python`, but not `A=1 python`."""
+_READ = re.compile(r"\$\{?([A-Za-z_]\w*)")
 _WITHIN_LINE = re.compile(r"[^\s]([ \t]+)\Z")
-_BLANKS = re.compile(r"(?:[ \t]|\\\n)*\Z")
+_BLANKS = re.compile(r"(?:[ \t]|\\\n)*")
+_GAP = re.compile(r"(?:[ \t]|\\\n)+(?=[^\s#])")
 
 WINDOW = 512
-"""Characters looked back at: these patterns would take the square of a longer stretch of blanks."""
+"""Characters looked back at: a change of each of thousands of commands shall not read the whole script each time."""
 
 
 def in_script(submission: Submission, cuts: Iterable[Cut | None], *, safe: bool) -> Change | None:
@@ -67,7 +72,7 @@ def renumbered(submission: Submission, launch: Launch, count: Count, number: int
     word = count.words[-1] if count.words else None
     if count.variable is not None:
         word = launch.invocation.environment.get(count.variable)
-    if word is None or word.text is None or count.key or re.search(rf"(?<!\d){old}\Z", word.text) is None:
+    if word is None or word.text is None or count.key or not ends_in_number(word.text, old):
         return None
     length = len(word.text)
     written = word.written(length - len(old), length)
@@ -146,21 +151,20 @@ def without_words(submission: Submission, words: Sequence[Word]) -> Cut | None:
     places = [place for place in written if place is not None]
     if any(script.source[slice(*place)] != word.text for place, word in zip(places, words, strict=True)):
         return None
-    if any(re.fullmatch(_BLANKS.pattern, script.source[one[1] : other[0]]) is None for one, other in pairwise(places)):
+    if any(_BLANKS.fullmatch(script.source, one[1], other[0]) is None for one, other in pairwise(places)):
         return None
     return _with_blanks(script.source, places[0][0], places[-1][1])
 
 
 def _with_blanks(source: str, start: int, end: int) -> Cut:
     """A stretch of a command with the blanks after it; with those before it at the end of a line or of the command."""
-    gap = re.compile(r"(?:[ \t]|\\\n)+(?=[^\s#])").match(source, end)
+    gap = _GAP.match(source, end)
     same_line = _before(_WITHIN_LINE, source, start)
     if gap is not None and "\n" in gap[0] and same_line is not None:
         return same_line.end() - len(same_line[1]), end, ""
     if gap is not None:
         return start, gap.end(), ""
-    before = _before(_BLANKS, source, start)
-    return (before.start() if before is not None else start), end, ""
+    return _blanks_before(source, start), end, ""
 
 
 def within_word(submission: Submission, word: Word, old: str, new: str) -> Cut | None:
@@ -189,9 +193,11 @@ def without_variable(submission: Submission, name: str, words: Sequence[Word], *
     """
     script = submission.script
     if script is not None:
-        settings = re.finditer(rf"(?m)(?:^|[;&])[ \t]*(?:export[ \t]+)?({name}=)\S*[ \t]*(?:$|[;&])", script.source)
         known = {script.offsets(word.span)[0] for word in words if word.span is not None}
-        if re.search(rf"\$\{{?{name}\b", script.source) or any(one.start(1) not in known for one in settings):
+        settings = (found for found in _ASSIGNED.finditer(script.source) if found[1] == name)
+        alone = (found for found in settings if _VALUE_ALONE.match(script.source, found.end()))
+        read = any(found[1] == name for found in _READ.finditer(script.source))
+        if read or any(found.start(1) not in known for found in alone):
             return None
     if all(word.span is None for word in words):
         given = name in submission.environment_fields
@@ -246,11 +252,11 @@ def without_statement(source: str, start: int, end: int) -> Cut | None:
     opened = _before(_OPENED, source, start) is not None
     if opened and _CLOSED.match(source, end):
         return start, end, ":"
-    joined = _before(_JOINED, source, start)
+    joined = _operator_before(source, start)
     if joined is not None:
-        if joined[0].strip().endswith(";") and following is not None and following[0].strip() == "&&":
+        if source[joined] == ";" and following is not None and following[0].strip() == "&&":
             return start, following.end(), ""
-        return (joined.start(), end, "") if _ENDED.match(source, end) else None
+        return (_blanks_before(source, joined), end, "") if _ENDED.match(source, end) else None
     line = _before(_INDENT, source, start)
     rest = _REST_OF_LINE.match(source, end)
     if line is not None and rest is not None:
@@ -268,6 +274,29 @@ def without_statement(source: str, start: int, end: int) -> Cut | None:
 def _before(pattern: re.Pattern[str], source: str, end: int) -> re.Match[str] | None:
     """A pattern's match that ends where something begins."""
     return pattern.search(source, max(end - WINDOW, 0), end)
+
+
+def _blanks_before(source: str, end: int, blanks: str = " \t") -> int:
+    """Where the blanks and the joined lines begin that end somewhere."""
+    while end > 0:
+        if source[max(end - 2, 0) : end] == "\\\n":
+            end -= 2
+        elif source[end - 1] in blanks:
+            end -= 1
+        else:
+            break
+    return end
+
+
+def _operator_before(source: str, end: int) -> int | None:
+    """Where the operator stands that joins a statement to the one before it: `&&`, `||`, or one `;` on its line."""
+    at = _blanks_before(source, end, " \t\n\r\f\v") - 2
+    if at >= 0 and source[at : at + 2] in ("&&", "||"):
+        return at
+    at = end - 1
+    while at >= 0 and source[at] in " \t":
+        at -= 1
+    return at if at >= 0 and source[at] == ";" and source[at - 1 : at] != ";" else None
 
 
 def as_changed(change: Change) -> str | None:

@@ -179,7 +179,7 @@ def _package(word: Word) -> Package | None:
             return Package(_normalized(egg[1]), None, word)
         if repository is None:
             return None
-        path = re.sub(r"[@#?].*$", "", text.split("://", 1)[1])
+        path = re.split(r"[@#?]", text.split("://", 1)[1], maxsplit=1)[0]
         name = repository["named"] or path.rstrip("/").rsplit("/", 1)[-1].removesuffix(".git")
         if name.endswith((".whl", ".tar.gz", ".zip")):
             name = name.split("-", 1)[0]

@@ -306,6 +306,11 @@ def selecting(count: Count) -> str:
     return option if plain(option) in SELECTIONS else ""
 
 
+def ends_in_number(text: str, number: str) -> bool:
+    """Whether a text ends in a number, and not in a longer one."""
+    return text.endswith(number) and not text.removesuffix(number)[-1:].isdecimal()
+
+
 def with_number(count: Count, number: int, fields: Mapping[str, str] = MappingProxyType({})) -> str | None:
     """What the user wrote, with another number: `--nproc_per_node=8`; None where it doesn't end in its number.
 
@@ -317,7 +322,7 @@ def with_number(count: Count, number: int, fields: Mapping[str, str] = MappingPr
     if field and not field.endswith((".value", "]")):
         return f'{field}: "{number}"'
     text = quoted(count).strip('"')
-    if count.value is None or selecting(count) or re.search(rf"(?<!\d){count.value}$", text) is None:
+    if count.value is None or selecting(count) or not ends_in_number(text, str(count.value)):
         return None
     return f"{text[: -len(str(count.value))]}{number}"
 

@@ -16,6 +16,7 @@ from stoker.subjects.shell_walk import MAX_STEPS, Loop
 
 MAX_UNROLL = 64
 MAX_ALIKE = 16  # rounds whose body does not look at the variable: they try or wait again
+_WORD = re.compile(r"\w+")
 _LEAVES = re.compile(r"\b(?:break|continue|exit|return)\b")
 _ADVANCES = re.compile(r"\b(read|mapfile|readarray|getopts|shift)\b")
 
@@ -43,7 +44,7 @@ class Loops(Decisions):
         known = len(variants) == 1 and not selects and not any(each.many or each.globs for each in items)
         counted = known and _LEAVES.search(self._source.slice(body)) is None
         rounds = max(state.how.rounds, 1) if counted and (state.how.rounds or not state.how.in_loop) else 0
-        alike = len(items) > MAX_ALIKE and re.search(rf"\b{name}\b", self._source.slice(body)) is None
+        alike = len(items) > MAX_ALIKE and name not in _WORD.findall(self._source.slice(body))
         if known and len(items) <= MAX_UNROLL and not alike:
             return self._unrolled(name, items, body, state, rounds)
         # Something is in the list, but what and how much is unknown; a long known list does run.

@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from stoker.subjects import shell_arithmetic, shell_text, visible_devices
 from stoker.subjects.shell_arithmetic import ArithmeticUnknownError
@@ -352,7 +353,7 @@ def _tr(arguments: list[str], text: str, lines: list[str]) -> str | None:
         case ["-cd"] | ["-dc"], [kept]:
             return "".join(each for each in text if each in kept)
         case ["-s"], [source] if len(source) == 1:
-            return re.sub(f"{re.escape(source)}+", lambda _: source, text)
+            return "".join(source if letter == source else "".join(run) for letter, run in groupby(text))
         case _:
             return None
 

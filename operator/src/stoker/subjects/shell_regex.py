@@ -1,20 +1,29 @@
-"""Extended regular expressions of `[[ text =~ expression ]]`, as far as they can be matched in little time."""
+"""Extended regular expressions of `[[ text =~ expression ]]`, by an engine that matches every one in linear time."""
 
 import re
 
+import re2
+
 MAX_SUBJECT = 256
 MAX_EXPRESSION = 128
-MAX_TRIES = 1 << 21
 
 _CLASSES = {
     "[:digit:]": "0-9", "[:alpha:]": "A-Za-z", "[:alnum:]": "A-Za-z0-9", "[:lower:]": "a-z", "[:upper:]": "A-Z",
-    "[:space:]": r"\s", "[:blank:]": r" \t", "[:xdigit:]": "0-9A-Fa-f",
+    "[:space:]": r" \t\n\r\f\v", "[:blank:]": r" \t", "[:xdigit:]": "0-9A-Fa-f",
 }  # fmt: skip
 _TOKEN = re.compile(
     r"(?P<bracket>\[\^?\]?(?:\[:[a-z]+:\]|[^\]\[])*\])|(?P<escape>\\[^A-Za-z0-9\n])|(?P<anchor>[\^$])|(?P<any>\.)|"
     r"(?P<open>\()|(?P<close>\))|(?P<or>\|)|(?P<repeat>[*+]|\{\d{1,3}(?:,\d{0,3})?\})|(?P<maybe>\?)|"
-    r"(?P<plain>[^\\\[\](){}.*+?^$|])"
+    r"(?P<plain>[^\\\[\](){}.*+?^$|])",
+    re.ASCII,
 )
+_REPEATABLE = {
+    "repeat": ("bracket", "escape", "any", "plain"),
+    "maybe": ("bracket", "escape", "any", "plain", "close"),
+}
+"""What a repetition may follow: the groups of a repeated group differ between POSIX and this engine."""
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False  # it would write users' expressions to the log
 
 
 class RegexUnknownError(ValueError):
@@ -24,24 +33,23 @@ class RegexUnknownError(ValueError):
 def search(expression: str, text: str) -> tuple[bool, tuple[str, ...] | None]:
     """Whether it matches, and the match and its groups, () without one. Raises RegexUnknownError.
 
-    Followed are expressions without repeated groups, as long as the ways to match them are few enough to try them all.
-    What alternatives match differs between POSIX and Python: the groups are None then.
+    Followed are expressions without repeated groups. What alternatives match differs between POSIX and this engine: the
+    groups are None then.
     """
     if len(text) > MAX_SUBJECT or len(expression) > MAX_EXPRESSION:
         raise RegexUnknownError
-    translated, repeats, choices = _translated(expression)
-    if (len(text) + 1) ** (repeats + 1) << choices > MAX_TRIES:
-        raise RegexUnknownError
-    found = re.search(translated, text)
+    try:
+        found = re2.compile(_translated(expression), _OPTIONS).search(text)
+    except (re2.error, UnicodeError) as error:
+        raise RegexUnknownError from error
     if found is None:
         return False, ()
     return True, None if "|" in expression else (found[0], *(group or "" for group in found.groups()))
 
 
-def _translated(expression: str) -> tuple[str, int, int]:
-    """The expression to Python, and how many repeats and how many choices (`?`, `|`) are in it."""
+def _translated(expression: str) -> str:
     parts: list[str] = []
-    position = repeats = choices = 0
+    position = 0
     previous = "open"
     while position < len(expression):
         token = _TOKEN.match(expression, position)
@@ -52,23 +60,16 @@ def _translated(expression: str) -> tuple[str, int, int]:
         if kind == "bracket":
             text = _bracket(text)
         elif kind == "anchor":
-            text = r"\A" if text == "^" else r"\Z"
+            text = r"\A" if text == "^" else r"\z"
         elif kind == "plain":
-            text = re.escape(text)
-        elif kind == "repeat":
-            repeats += 1
-            if previous not in ("bracket", "escape", "any", "plain"):
-                raise RegexUnknownError
-        elif kind == "maybe" and previous not in ("bracket", "escape", "any", "plain", "close"):
+            text = re2.escape(text)
+        elif kind == "escape":
+            text = re2.escape(text[1:])
+        elif kind in _REPEATABLE and previous not in _REPEATABLE[kind]:
             raise RegexUnknownError
-        choices += kind in ("maybe", "or")
         parts.append(text)
         previous = kind
-    try:
-        re.compile("".join(parts))
-    except re.error as error:
-        raise RegexUnknownError from error
-    return "".join(parts), repeats, choices
+    return "".join(parts)
 
 
 def _bracket(text: str) -> str:

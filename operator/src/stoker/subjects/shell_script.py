@@ -11,6 +11,7 @@ from stoker.subjects.shell_interpreter import SHELLS, Interpreter
 from stoker.subjects.shell_model import Branch, Excerpt, Invocation, ShellScript, Span, SyntaxIssue, Word
 from stoker.subjects.shell_source import NOWHERE
 from stoker.subjects.shell_text import Piece, Value
+from stoker.subjects.short_options import has_short_option
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([A-Za-z_.-][A-Za-z0-9_.-]*)\))")
 
@@ -108,7 +109,7 @@ def _script_argument(argv: Sequence[str]) -> int | None:
     for index, text in enumerate(argv):
         if text.rsplit("/", 1)[-1] in SHELLS:
             shell = True
-        elif shell and re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", text):
+        elif shell and has_short_option(text, "c"):
             following = index + 1
             while following < len(argv) and argv[following].startswith("-"):
                 following += 1

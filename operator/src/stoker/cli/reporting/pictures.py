@@ -200,11 +200,17 @@ def svg_of(figure: Figure, salt: str) -> str:
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     svg = text.getvalue()
     svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = _without(_without(svg, "<metadata>", "</metadata>"), "<!--", "-->")
     svg = re.sub(r'<(g|svg|text) id="[^"]*"', r"<\1", svg)
-    svg = re.sub(r'<svg [^>]*?viewBox="([^"]+)"[^>]*>', r'<svg viewBox="\1" aria-hidden="true">', svg, count=1)
+    svg = re.sub(r'<svg [^<>]*?viewBox="([^"<>]+)"[^<>]*>', r'<svg viewBox="\1" aria-hidden="true">', svg, count=1)
     svg = re.sub(r"font: ([\d.]+)px [^;\"]+", r"font-size: \1px", svg)
     return _COLOUR.sub(lambda found: f"{found[1]}: {_PROPERTIES[found[2]]}", svg)
+
+
+def _without(svg: str, begin: str, end: str) -> str:
+    """The drawing without what stands between two marks."""
+    first, *others = svg.split(begin)
+    return first + "".join(other.partition(end)[2] for other in others)
 
 
 __all__ = [

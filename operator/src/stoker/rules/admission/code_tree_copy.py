@@ -38,6 +38,7 @@ from stoker.subjects.launch_plan import Command, Role
 from stoker.subjects.pod import Mount, VolumeKind
 from stoker.subjects.reading import Timeline
 from stoker.subjects.shell_model import Word
+from stoker.subjects.short_options import has_short_option
 from stoker.subjects.submission import Submission
 
 ENVIRONMENT = re.compile(
@@ -127,11 +128,10 @@ def _sources(command: Command) -> list[Word]:
         else:
             operands.append(word)
     if command.tool == "tar":
-        packs = any(re.fullmatch(r"-?[a-zA-Z]*c[a-zA-Z]*", word.text or "") for word in words[:1])
-        old_style = (
-            operands[1:2] if re.fullmatch(r"[a-z]*x[a-z]*f", (operands[0].text or "") if operands else "") else []
-        )
-        return [] if packs else archive or old_style
+        packs = any(has_short_option(f"-{(word.text or '').removeprefix('-')}", "c") for word in words[:1])
+        first = (operands[0].text or "") if operands else ""
+        old_style = first.endswith("f") and has_short_option(f"-{first}", "x")
+        return [] if packs else archive or (operands[1:2] if old_style else [])
     if command.tool in {"unzip", "unrar", "7z"}:
         return operands[:1]
     return operands[:-1]

@@ -128,7 +128,7 @@ _KINDS: tuple[tuple[MarkKind, re.Pattern[str]], ...] = (
     (
         MarkKind.EVALUATION,
         _any(
-            r"\*{3,} ?running (?:evaluation|prediction|validation|test)",
+            r"\*{3} ?running (?:evaluation|prediction|validation|test)",
             r"^(?:evaluating|evaluation|validating|validation|testing)\b[^|]{0,40}:?\s+\d{1,3}%",
             r"\bvalidation loss at iteration\b",
             r"['\"]eval_\w+['\"]:",
