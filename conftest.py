@@ -6,7 +6,11 @@ from collections.abc import Generator
 from typing import TypeVar
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
+"""How long an example takes says how busy the machine is, and nothing of the code."""
 ON_CI = bool(os.environ.get("CI"))
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 

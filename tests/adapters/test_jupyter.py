@@ -34,7 +34,13 @@ STATES = ("starting", "busy", "restarting")
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """jupyter_server under a base URL, on loopback; started as in a pod."""
+    """jupyter_server under a base URL, on loopback; started as in a pod. It may take its time: the machine is busy."""
+    with pytest.MonkeyPatch.context() as patience:
+        patience.setattr(adapter, "TIMEOUT", 60.0)
+        yield from _started(tmp_path_factory)
+
+
+def _started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("jupyter")
     started = datetime.now(UTC)
     ports = PortReservations()
@@ -53,18 +59,18 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     log.close()
     server = Server(address=LOOPBACK, port=port, base="/user/ann", token=TOKEN, started=started)
     try:
-        wait_for("jupyter_server", lambda: _ask(server, "GET", "/api/status"), timeout=60)
+        wait_for("jupyter_server", lambda: _ask(server, "GET", "/api/status"), timeout=120)
         yield server
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
         ports.release()
 
 
 def _ask(server: Server, method: str, path: str) -> Any:
     url = f"http://127.0.0.1:{server.port}{server.base}{path}"
     request = Request(url, method=method, headers={"Authorization": f"token {server.token}"})
-    with urlopen(request, timeout=5) as response:
+    with urlopen(request, timeout=60) as response:
         content = response.read()
     return json.loads(content) if content else None
 
@@ -76,7 +82,7 @@ async def used(server: Server, now: datetime | None = None) -> Use:
 
 async def until(server: Server, probe: Callable[[Use], bool]) -> Use:
     """Ask until it says this."""
-    async with asyncio.timeout(30), Jupyter() as jupyter:
+    async with asyncio.timeout(120), Jupyter() as jupyter:
         while True:
             use = await jupyter.use(server, datetime.now(UTC))
             if probe(use):

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+from e2e.cluster.waiting import slowness
 from hack.uv import environment
 
 ROOT = Path(__file__).parents[2]
@@ -138,3 +140,21 @@ user.index-url='https://mine.example.com/simple'
 def test_what_is_set_for_uv_counts_before_what_is_set_for_pip() -> None:
     own = {"UV_DEFAULT_INDEX": "https://own.example.com/simple", "PATH": "/bin"}
     assert environment("global.index-url='https://index.example.com/simple'\n", own) == own
+
+
+# ------------------------------------------------------------------------------------------------------- busy machines
+
+
+def test_no_property_fails_because_the_machine_is_busy() -> None:
+    assert settings.default is not None
+    assert settings.default.deadline is None
+    assert HealthCheck.too_slow in settings.default.suppress_health_check
+
+
+def test_who_waits_on_a_busy_machine_waits_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    factors = []
+    for load in (0.0, 2.0, 20.0):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
+        factors.append(slowness())
+    assert factors == [1.0, 1.0, 10.0]

@@ -86,7 +86,7 @@ def start(script: str, path: str, wrap: list[str]) -> Iterator[subprocess.Popen[
 
 def run(script: str, path: str) -> subprocess.CompletedProcess[str]:
     with start(script, path, []) as process:
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=120)
     return subprocess.CompletedProcess(script, process.returncode, out, err)
 
 
@@ -147,7 +147,7 @@ def test_sigterm_reaches_the_training_and_the_container_waits_for_its_checkpoint
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         terminate(process, wrap)
-        out, _ = process.communicate(timeout=20)
+        out, _ = process.communicate(timeout=120)
         assert out == "saving\nsaved\n"
         assert process.returncode in {0, 143}
 
@@ -158,7 +158,7 @@ def test_a_program_that_ignores_sigterm_is_waited_for(path: str, wrap: list[str]
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         terminate(process, wrap)
-        out, _ = process.communicate(timeout=20)
+        out, _ = process.communicate(timeout=120)
         assert out == "still\n"
         assert process.returncode == 5
 
@@ -170,7 +170,7 @@ def test_other_signals_are_passed_on_as_they_are(path: str, wrap: list[str]) -> 
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         terminate(process, wrap, signal.SIGUSR1)
-        out, _ = process.communicate(timeout=20)
+        out, _ = process.communicate(timeout=120)
         assert "got" in out
         assert process.returncode == 7
 
@@ -180,7 +180,7 @@ def test_a_signal_right_after_the_start_is_not_lost(path: str, wrap: list[str]) 
     script = "trap 'exit 7' USR1; kill -USR1 $PPID; for second in 1 2 3 4 5 6 7 8 9; do sleep 1 & wait; done; exit 1"
     for _ in range(15):
         with start(script, path, wrap) as process:
-            assert process.wait(timeout=20) == 7
+            assert process.wait(timeout=120) == 7
 
 
 # ------------------------------------------------------------------------------------------ a training's process tree
@@ -256,7 +256,7 @@ def stop_trainings(scripts: Sequence[str], path: str, wrap: list[str], folder: P
         for training in trainings:
             terminate(training.process, wrap)
         for training in trainings:
-            training.process.communicate(timeout=30)
+            training.process.communicate(timeout=120)
         return {
             training.script: training.process.returncode if training.saved() == NAMES else training.saved()
             for training in trainings
@@ -302,6 +302,6 @@ def test_a_training_that_is_piped_to_tee_can_still_write(path: str, tmp_path: Pa
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         terminate(process, wrap)
-        out, _ = process.communicate(timeout=20)
+        out, _ = process.communicate(timeout=120)
         assert out == "saving\nsaved\n"
         assert log.read_text() == "ready\nsaving\nsaved\n"

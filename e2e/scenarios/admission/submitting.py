@@ -3,7 +3,6 @@
 import json
 import socket
 import ssl
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from subprocess import CompletedProcess
 from typing import Any, ClassVar
 
 from e2e.cluster.provider import Cluster
+from e2e.cluster.waiting import wait_for
 
 IMAGE = "registry.example.com/nlp/bert:2026.11"
 GOOD = "torchrun train.py --batch-size 32\n"
@@ -69,10 +69,7 @@ class Submitter:
 
 def eventually(holds: Callable[[], bool], *, within: float = 10.0) -> None:
     """Wait until something holds; at once if it does already."""
-    deadline = time.monotonic() + within
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {within} s"
-        time.sleep(0.05)
+    wait_for("what should hold", holds, timeout=within)
 
 
 @dataclass(frozen=True, slots=True)
