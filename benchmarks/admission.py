@@ -28,11 +28,11 @@ from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from stoker.handlers.admission import warm_up
+from stoker.adapters.workers import Workers
+from stoker.handlers import judgement
 from stoker.handlers.admission_review import ALLOWED, AdmissionRequest, Answer
 from stoker.handlers.cluster_view import ClusterView
 from stoker.handlers.job_review import JobReviewer
-from stoker.handlers.review_pool import ReviewPool
 from stoker.handlers.server import AdmissionServer, Reviewer, Route, ServerSettings
 from tests.handlers.certificates import Authority
 from tests.handlers.malformed_reviews import OBJECT, review
@@ -65,14 +65,14 @@ async def allow(_: AdmissionRequest) -> Answer:
     return ALLOWED
 
 
-async def serve(folder: Path, threads: int, ready: Connection) -> None:
+async def serve(folder: Path, workers: int, ready: Connection) -> None:
     """Serve both kinds of answer on two ports until killed."""
     view = ClusterView()
     view.namespaces.watched(None, {"metadata": {"name": "team", "resourceVersion": "1"}})
-    warm_up()
-    async with serving(folder, allow) as trivial:
-        reviewer = JobReviewer(view, ReviewPool(threads), lambda: datetime.now(UTC))
-        async with serving(folder, reviewer) as real:
+    async with Workers(workers, warm_up=judgement.warm_up, modules=[judgement.__name__]) as pool:
+        reviewer = JobReviewer(view, pool, lambda: datetime.now(UTC))
+        async with serving(folder, allow) as trivial, serving(folder, reviewer) as real:
+            await pool.ready()
             ready.send((trivial.port, real.port))
             await asyncio.Event().wait()
 
@@ -87,12 +87,10 @@ async def serving(folder: Path, reviewer: Reviewer) -> AsyncIterator[AdmissionSe
 
 
 @contextmanager
-def stoker(folder: Path, threads: int) -> Iterator[dict[str, int]]:
+def stoker(folder: Path, workers: int) -> Iterator[dict[str, int]]:
     """Stoker's servers, in a process of their own; their ports."""
     here, there = multiprocessing.Pipe()
-    server = multiprocessing.get_context("fork").Process(
-        target=lambda: asyncio.run(serve(folder, threads, there)), daemon=True
-    )
+    server = multiprocessing.get_context("fork").Process(target=lambda: asyncio.run(serve(folder, workers, there)))
     server.start()
     try:
         there.close()
@@ -178,7 +176,7 @@ def main() -> None:
     parser.add_argument(
         "--seconds", type=float, default=6.0, help="of each load on each server; the lowest rate longer"
     )
-    parser.add_argument("--threads", type=int, default=1, help="that review")
+    parser.add_argument("--workers", type=int, default=2, help="processes that review")
     options = parser.parse_args()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -188,7 +186,7 @@ def main() -> None:
         (folder / "ca.crt").write_text(authority.pem)
         ports = {
             "Go": stack.enter_context(go(folder / "serve", folder)),
-            **stack.enter_context(stoker(folder, options.threads)),
+            **stack.enter_context(stoker(folder, options.workers)),
         }
         bench = Bench(folder, ports)
         # Once a second disturbs nobody: these run side by side.

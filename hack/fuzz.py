@@ -29,7 +29,7 @@ with atheris.instrument_imports(include=["stoker", "yaml"]):
     from stoker.catalogue import admission_rules
     from stoker.cli.manifests import InputError, parse
     from stoker.handlers.admission_review import AdmissionRequest, NotAReviewError
-    from stoker.handlers.job_review import judge
+    from stoker.handlers.judgement import judge
     from stoker.models.dljob import DLJob
     from stoker.models.policy import BUILT_IN
 
@@ -74,7 +74,8 @@ def admission_review(data: bytes) -> None:
     except NotAReviewError:
         return
     if request.new_object is not None:
-        answer = json.loads(judge(request, BUILT_IN, NOW).write(request))
+        *_, last = judge(request, BUILT_IN, NOW)
+        answer = json.loads(last.write(request))
         assert answer["response"]["uid"] == request.uid
 
 

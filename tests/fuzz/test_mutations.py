@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from stoker.admission import review
 from stoker.cli.manifests import InputError, parse
 from stoker.handlers.admission_review import AdmissionRequest, NotAReviewError
-from stoker.handlers.job_review import judge
+from stoker.handlers.judgement import judge
 from stoker.models.dljob import DLJob
 from stoker.models.policy import BUILT_IN
 from tests.fuzz.shell_grammar import broken_scripts
@@ -162,7 +162,8 @@ def answered(document: dict[str, Any]) -> None:
         return
     if request.new_object is None:
         return
-    response = json.loads(judge(request, BUILT_IN, NOW).write(request))["response"]
+    *_, last = judge(request, BUILT_IN, NOW)
+    response = json.loads(last.write(request))["response"]
     assert response["uid"] == request.uid
     assert response["allowed"] or response["status"]["message"]
 

@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,16 +11,17 @@ from stoker.handlers.admission_review import AdmissionRequest, Answer, Operation
 from stoker.handlers.cluster_view import ClusterView
 from stoker.handlers.job_review import JobReviewer
 from stoker.handlers.metrics_server import MetricsServer, MetricsSettings
-from stoker.handlers.review_pool import ReviewPool
 from stoker.handlers.server import Reviewer
+from tests.adapters import misbehaving
 from tests.controller.cluster import FakeApi
+from tests.handlers.inline import InlineWorkers
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TOO_FEW = "torchrun --nproc_per_node=4 train.py\n"
 
 
 class World:
-    def __init__(self, pool: ReviewPool) -> None:
+    def __init__(self, pool: InlineWorkers) -> None:
         self.view = ClusterView()
         self.view.namespaces.put({"metadata": {"name": "team", "resourceVersion": "1"}})
         self.metrics = AdmissionMetrics(self.view.in_force)
@@ -60,10 +61,8 @@ def request(body: dict[str, Any]) -> AdmissionRequest:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    pool = ReviewPool(1)
-    yield World(pool)
-    pool.close()
+def world() -> World:
+    return World(InlineWorkers())
 
 
 async def test_reviews_are_counted_by_how_they_ended_and_timed(world: World) -> None:
@@ -94,11 +93,7 @@ async def test_what_could_not_be_analysed_is_counted_by_its_reason(
 ) -> None:
     await world.submit("f(){ f|f& };f")
     assert world.value("stoker_admission_not_analysed_total", reason="OverBudget") == 1
-
-    def broken(*_: object, **__: object) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr("stoker.handlers.job_review.review", broken)
+    monkeypatch.setattr("stoker.handlers.job_review.judge", misbehaving.fails)
     answer = await world.submit("torchrun train.py")
     assert answer.allowed
     assert world.value("stoker_admission_not_analysed_total", reason="Fault") == 1

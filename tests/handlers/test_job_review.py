@@ -1,22 +1,23 @@
 import logging
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from stoker.adapters.workers import End
 from stoker.admission.messages import not_analysed
-from stoker.handlers import job_review
+from stoker.handlers import judgement
 from stoker.handlers.admission_review import ALLOWED, AdmissionRequest, Answer, Operation
 from stoker.handlers.cluster_view import ClusterView
 from stoker.handlers.job_review import JobReviewer
-from stoker.handlers.review_pool import ReviewPool
 from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, Location
 from stoker.models.policy import EffectivePolicy
 from stoker.models.verdict import Suppressed, Verdict
 from stoker.models.vocabulary import Category, Confidence, Severity, Shortfall, Source
+from tests.handlers.inline import InlineWorkers
 from tests.handlers.malformed_reviews import OBJECT
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -46,10 +47,13 @@ def view() -> ClusterView:
 
 
 @pytest.fixture
-def reviewer(view: ClusterView) -> Iterator[JobReviewer]:
-    pool = ReviewPool(2)
-    yield JobReviewer(view, pool, lambda: NOW)
-    pool.close()
+def workers() -> InlineWorkers:
+    return InlineWorkers()
+
+
+@pytest.fixture
+def reviewer(view: ClusterView, workers: InlineWorkers) -> JobReviewer:
+    return JobReviewer(view, workers, lambda: NOW)
 
 
 @pytest.fixture
@@ -61,7 +65,8 @@ def verdicts(monkeypatch: pytest.MonkeyPatch) -> Callable[[Judge], None]:
             assert now == NOW
             return judge(job)
 
-        monkeypatch.setattr(job_review, "review", review)
+        monkeypatch.setattr(judgement, "review", review)
+        monkeypatch.setattr(judgement, "outline", review)
 
     return use
 
@@ -203,23 +208,65 @@ async def test_a_name_that_is_still_to_be_generated_is_no_fault(
 
     verdicts(judge)
     await reviewer(request(new=OBJECT | {"metadata": {"generateName": "bert-"}}, name=""))
-    assert seen == [("bert-", "team")]
+    assert set(seen) == {("bert-", "team")}
 
 
-async def test_a_review_that_exceeds_its_budget_lets_the_job_pass_with_a_warning(
-    reviewer: JobReviewer, verdicts: Callable[[Judge], None], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "end, shortfall",
+    [
+        (End.TIME, Shortfall.OVER_BUDGET),
+        (End.MEMORY, Shortfall.OVER_BUDGET),
+        (End.LATE, Shortfall.BUSY),
+        (End.BUSY, Shortfall.BUSY),
+        (End.DIED, Shortfall.FAULT),
+    ],
+)
+async def test_a_review_that_was_stopped_leaves_what_the_manifest_says(
+    end: End, shortfall: Shortfall, workers: InlineWorkers, reviewer: JobReviewer
 ) -> None:
-    release = threading.Event()
+    workers.end, workers.results = end, 1
+    wrong = {"spec": OBJECT["spec"] | {"script": "torchrun --nproc_per_node=3 t.py", "image": "bert:latest"}}
+    answer = await reviewer(request(new=OBJECT | wrong))
+    assert answer.allowed
+    assert [warning.partition(":")[0] for warning in answer.warnings[:-1]] == ["image-unpinned"]
+    assert answer.warnings[-1] == not_analysed(shortfall)
+    assert answer.verdict is not None
+    assert answer.verdict.shortfall is shortfall
 
-    def judge(_: DLJob) -> Verdict:
-        release.wait(20)
-        return Verdict(denied=(finding("late"),))
 
-    verdicts(judge)
-    monkeypatch.setattr(job_review, "OVERTIME", -0.99 * EffectivePolicy().analysis.review_budget)
+async def test_without_any_result_the_job_passes_with_a_warning(workers: InlineWorkers, reviewer: JobReviewer) -> None:
+    workers.end = End.BUSY
     answer = await reviewer(request())
-    release.set()
-    assert answer == Answer(allowed=True, warnings=(not_analysed(Shortfall.OVER_BUDGET),))
+    assert (answer.allowed, answer.warnings) == (True, (not_analysed(Shortfall.BUSY),))
+
+
+async def test_a_manifest_that_is_denied_stays_so_where_the_review_was_stopped(
+    workers: InlineWorkers, reviewer: JobReviewer
+) -> None:
+    workers.end, workers.results = End.TIME, 1
+    answer = await reviewer(request(new=OBJECT | {"spec": OBJECT["spec"] | {"image": "not an image"}}))
+    assert not answer.allowed
+    assert "image-invalid" in answer.message
+
+
+async def test_a_job_that_is_there_can_be_suspended_though_it_is_over_the_budget(
+    view: ClusterView, workers: InlineWorkers, reviewer: JobReviewer
+) -> None:
+    metadata = {"name": "default", "resourceVersion": "2"}
+    view.policies.watched("ADDED", {"metadata": metadata, "spec": {"analysis": {"onOverBudget": "Deny"}}})
+    workers.end, workers.results = End.TIME, 1
+    assert not (await reviewer(request())).allowed
+    assert (await reviewer(request(Operation.UPDATE, OBJECT, OBJECT))).allowed
+
+
+async def test_a_review_has_the_time_of_its_asker_and_an_update_twice_the_processor_time(
+    workers: InlineWorkers, reviewer: JobReviewer
+) -> None:
+    await reviewer(replace(request(), deadline=1000.0))
+    await reviewer(replace(request(Operation.UPDATE, OBJECT, OBJECT), deadline=1000.0))
+    first, second = workers.asked
+    assert first == {"owner": "team", "cpu": 1.25, "deadline": pytest.approx(999.7)}
+    assert second["cpu"] == 2.5
 
 
 @pytest.mark.parametrize(
@@ -266,7 +313,9 @@ async def test_a_fault_of_the_review_itself_is_logged_and_never_denies(
 
     verdicts(judge)
     assert await reviewer(request()) == Answer(allowed=True, warnings=(not_analysed(Shortfall.FAULT),))
-    assert [record.levelno for record in caplog.records if record.exc_info] == [logging.ERROR]
+    assert [(record.levelno, "RecursionError: too deep" in record.getMessage()) for record in caplog.records] == [
+        (logging.ERROR, True)
+    ]
 
 
 async def test_what_is_denied_stays_denied_when_another_rule_fails(

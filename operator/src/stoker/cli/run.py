@@ -204,6 +204,14 @@ def _refuse_short_grace(grace: timedelta) -> None:
     help="The controller's setting of that name, for policies to be warned by.",
 )
 @click.option(
+    "--review-workers",
+    type=click.IntRange(1, 64),
+    default=2,
+    show_default=True,
+    help="Processes that review jobs. Of several one at least is left to other namespaces than the one whose reviews"
+    " take long.",
+)
+@click.option(
     "--client-ca-file",
     type=click.Path(path_type=Path, dir_okay=False),
     help="PEM authorities: only clients with a certificate of theirs, such as the API server, are answered.",
@@ -235,6 +243,7 @@ def admission(
     health_port: int,
     scrape_interval: timedelta,
     minimum_warning_grace: timedelta,
+    review_workers: int,
     client_ca_file: Path | None,
     client_names: tuple[str, ...],
     note_sessions: bool,
@@ -268,6 +277,7 @@ def admission(
         ),
         surroundings=Surroundings(scrape_interval=scrape_interval, minimum_warning_grace=minimum_warning_grace),
         notes_sessions=note_sessions,
+        review_workers=review_workers,
         health_port=health_port,
         metrics=MetricsSettings(
             address=address,

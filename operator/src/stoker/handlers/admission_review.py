@@ -70,6 +70,8 @@ class AdmissionRequest:
     new_object: Mapping[str, Any] | None
     old_object: Mapping[str, Any] | None
     dry_run: bool
+    deadline: float | None = None
+    """The time of the running loop until which the answer is waited for, where the asker has said it."""
 
     @classmethod
     def read(cls, body: bytes | bytearray) -> Self:

@@ -20,9 +20,10 @@ lasts; then failurePolicy decides.
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
@@ -199,6 +200,7 @@ class AdmissionServer:
         return handle
 
     async def _review(self, route: Route, request: web.Request) -> web.Response:
+        deadline = _deadline(request, asyncio.get_running_loop().time())
         try:
             async with asyncio.timeout(self._settings.read_timeout):
                 body, is_whole = await self._read(request)
@@ -222,7 +224,7 @@ class AdmissionServer:
                     HTTPStatus.BAD_REQUEST,
                     f"request.resource: {route.path} reviews {route.resource}.{route.group} and nothing else",
                 )
-            answer = await route.reviewer(review)
+            answer = await route.reviewer(replace(review, deadline=deadline))
             return web.Response(body=answer.write(review), content_type="application/json")
 
     async def _room(self, length: int, held: AsyncExitStack) -> None:
@@ -319,6 +321,15 @@ def _denied_unread(start: bytes | bytearray, message: str, status: HTTPStatus, r
         return _refused(status, message)
     logger.warning("Denied a review: %s", message)
     return web.Response(body=denial, content_type="application/json")
+
+
+_TIMEOUT = re.compile(r"(\d{1,2})s")
+
+
+def _deadline(request: web.Request, arrived: float) -> float | None:
+    """Until when the answer is waited for: the API server says in the address what the webhook's timeoutSeconds are."""
+    told = _TIMEOUT.fullmatch(request.query.get("timeout", ""))
+    return None if told is None else arrived + int(told[1])
 
 
 def _refused(status: HTTPStatus, message: str) -> web.Response:
