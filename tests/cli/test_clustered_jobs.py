@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -19,8 +19,10 @@ from stoker.adapters.kubernetes import (
     Resource,
 )
 from stoker.cli.diagnosis.clustered import OWNED, Wanted, find
+from stoker.cli.diagnosis.look import NOT_LOOKED_AT, Looked, traits
 from stoker.cli.diagnosis.workload import Workload
 from stoker.models.vocabulary import Category, Framework, JobType
+from stoker.reclaim import idle_after
 from tests.workload.test_pod_groups import indexed, of_jobset, of_ray, pod
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -280,3 +282,20 @@ async def test_pods_of_a_former_self_are_listed_apart_and_say_so(api: Api) -> No
     old, new = await find(api, Wanted(namespace="nlp"), NOW)  # type: ignore[arg-type]  # it only reads
     assert ([one.name for one in old.facts.pods], [one.name for one in new.facts.pods]) == (["a"], ["b"])
     assert ("an earlier JobSet of this name" in old.notes[0], new.notes) == (True, ())
+
+
+async def test_a_class_by_priority_or_gpus_counts_as_for_the_controller(api: Api) -> None:
+    classes = [
+        {"name": "low", "priorityClasses": ["batch-low"], "idleAfter": "20m"},
+        {"name": "h100", "gpuProducts": ["NVIDIA-H100-80GB-HBM3"], "idleAfter": "30m"},
+    ]
+    policy = {"metadata": {"name": "default"}, "spec": {"reclaim": {"idleAfter": "2h", "classes": classes}}}
+    chosen = pod_of("gpt")
+    chosen["spec"]["nodeSelector"] = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+    low = dljob("bert", podTemplate={"spec": {"priorityClassName": "batch-low"}})
+    api.objects = {DLJOBS: [low, dljob("gpt")], PODS: [pod_of("bert"), chosen], POLICIES: [policy]}
+    windows = {}
+    for name, one in (await found(api)).items():
+        looked = Looked(workload=one, facts=one.facts, eligibility=NOT_LOOKED_AT)
+        windows[name] = idle_after(None, traits(looked), one.policy)
+    assert windows == {"bert": timedelta(minutes=20), "gpt": timedelta(minutes=30)}

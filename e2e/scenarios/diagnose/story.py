@@ -30,6 +30,9 @@ INSTALLS = """
     - {util: 93, memory: 70%, cpu: 6}
 """
 """What says nothing of what is installed: that is in the log."""
+BUSY, IDLE = "phases: [{util: 91, memory: 70%, cpu: 6}]", "phases: [{for: 30m, util: 80, cpu: 6}, {util: 0, cpu: 0.02}]"
+ROLES = {"leader": (1, BUSY), "worker": (2, IDLE)}
+"""The replicated jobs of a JobSet, with their pods and what these do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,8 @@ class Story:
     dljobs: DLJobs
     logged: DLJobs
     """Those of a namespace whose policy lets the controller read logs."""
+    sets: Jobs
+    """The child Jobs of a JobSet called `js`."""
     started: datetime
 
     @property
@@ -73,18 +78,38 @@ def begin(operator: Operator) -> Story:
     dljobs.create("left", play={"scenario": LEFT, "started_at": at}, script="torchrun train.py\nsleep 1d\n")
     logged.create("installs", play={"scenario": INSTALLS, "started_at": at}, script="bash run.sh")
     Jobs(cluster, dljobs.namespace).create("few", gpus=8, scenario=FEW, started_at=at)
+    sets = Jobs(cluster, cluster.create_namespace("sets"))
+    for number, (role, (pods, scenario)) in enumerate(ROLES.items()):
+        labels = _jobset_labels(role, number)
+        sets.create(f"js-{role}-0", pods=pods, labels=labels, scenario=scenario, started_at=at)
+    for role, (pods, _) in ROLES.items():
+        sets.running(f"js-{role}-0", pods)
     for jobs, name in ((dljobs, "left"), (logged, "installs"), (dljobs, "few")):
         wait_for(f"{name} to run", partial(_run, jobs, name))
     cluster.backfill()
-    held = f'count(DCGM_FI_DEV_GPU_UTIL{{namespace=~"{dljobs.namespace}|{logged.namespace}"}})'
+    held = f'count(DCGM_FI_DEV_GPU_UTIL{{namespace=~"{dljobs.namespace}|{logged.namespace}|{sets.namespace}"}})'
 
     def sampled() -> bool:
         rows = cluster.query(held)
-        assert [float(row["value"][1]) for row in rows] == [24.0], rows
+        assert [float(row["value"][1]) for row in rows] == [27.0], rows
         return True
 
     wait_for("live samples", sampled)
-    return Story(operator=operator, dljobs=dljobs, logged=logged, started=started)
+    return Story(operator=operator, dljobs=dljobs, logged=logged, sets=sets, started=started)
+
+
+def _jobset_labels(role: str, number: int) -> dict[str, str]:
+    """What JobSet's controller (0.12) writes into the pod templates of its child Jobs."""
+    labels = {
+        "jobset-name": "js",
+        "jobset-uid": "00000000-0000-4000-8000-000000000001",
+        "replicatedjob-name": role,
+        "replicatedjob-replicas": "1",
+        "job-index": "0",
+        "job-global-index": str(number),
+        "restart-attempt": "0",
+    }
+    return {f"jobset.sigs.k8s.io/{key}": value for key, value in labels.items()}
 
 
 def _run(jobs: DLJobs, name: str) -> bool:

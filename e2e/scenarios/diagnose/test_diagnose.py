@@ -52,6 +52,18 @@ def test_pods_that_no_dljob_owns_are_a_job_by_their_owner(story: Story) -> None:
     assert few["reclaim"]["eligible"] is False
 
 
+def test_the_busy_leader_of_a_jobset_is_not_taken_for_the_former_self_of_its_idle_workers(story: Story) -> None:
+    """Each child Job numbers its pods from 0."""
+    for chosen in ("js", "js-worker-0"):
+        found = story.in_cluster(story.sets.namespace, chosen)
+        assert list(found) == ["js"]
+        job = found["js"]
+        assert (job["kind"], job["gpus"], job["error"]) == ("JobSet", 3, None)
+        use = {gpu["rank"]: gpu["averagePercent"] for gpu in job["utilization"]["gpus"]}
+        assert (sorted(use), use[0] > 80, max(use[1], use[2]) < 20) == ([0, 1, 2], True, True)
+        assert (job["idle"]["allGPUs"], job["reclaim"]["eligible"]) == (False, False)
+
+
 def test_a_window_cuts_the_life(story: Story) -> None:
     left = story.in_cluster(story.dljobs.namespace, "--job=left", "--from=-3h", "--to=-2h30m")["left"]
     assert left["utilization"]["averagePercent"] == pytest.approx(91, abs=2)

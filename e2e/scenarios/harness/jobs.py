@@ -1,5 +1,6 @@
 """Jobs of plain Kubernetes on simulated nodes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,9 +22,17 @@ class Jobs:
     namespace: str
 
     def create(
-        self, name: str, *, pods: int = 1, gpus: int = 1, grace: int = 2, init: bool = False, **play: str
+        self,
+        name: str,
+        *,
+        pods: int = 1,
+        gpus: int = 1,
+        grace: int = 2,
+        init: bool = False,
+        labels: Mapping[str, str] | None = None,
+        **play: str,
     ) -> None:
-        """Create an Indexed Job; `play` are the annotations e2e.stoker.dev/..., with _ for -."""
+        """Create an Indexed Job; `labels` are its pods', `play` the annotations e2e.stoker.dev/..., with _ for -."""
         spec: dict[str, Any] = {
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": grace,
@@ -51,7 +60,7 @@ class Jobs:
                 "parallelism": pods,
                 "backoffLimit": 0,
                 "podReplacementPolicy": "Failed",
-                "template": {"metadata": {"annotations": annotations}, "spec": spec},
+                "template": {"metadata": {"labels": dict(labels or {}), "annotations": annotations}, "spec": spec},
             },
         }
         self.cluster.api("POST", f"/apis/batch/v1/namespaces/{self.namespace}/jobs", body)

@@ -33,7 +33,7 @@ from stoker.reclaim import Obstruction
 from stoker.subjects.pod import listed, mapping
 from stoker.subjects.pod_submission import ManifestError, submissions
 from stoker.subjects.submission import Submission
-from stoker.workload import ProgramFacts, job_facts, program_facts, submission_facts
+from stoker.workload import ProgramFacts, job_facts, job_traits, program_facts, submission_facts
 from stoker.workload.manifest import DLJOB_LABEL
 from stoker.workload.pod_groups import PodGroup, group_facts, groups
 
@@ -47,6 +47,10 @@ OWNED = {
     "RayCluster": Resource("ray.io", "v1", "rayclusters"),
 }
 """Owners of pods that another object may have made, which the pods' labels don't tell: a TrainJob, a RayJob."""
+
+
+WRITTEN = frozenset({"name", "namespace", "labels", "annotations"})
+"""What the rules read of an object's metadata."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +138,7 @@ async def _dljob(
         policy=policy,
         static_findings=review(job, policy, now=now).findings,
         labels=job.metadata.labels,
+        priority_class=job_traits(job, own).priority_class,
         snooze=job.metadata.annotations.get(SNOOZE_ANNOTATION),
         idle_after=job.idle_after,
         untouchable="it is being deleted" if "deletionTimestamp" in metadata else None,
@@ -183,7 +188,8 @@ async def _manifest(api: KubernetesApi, group: PodGroup) -> Object | None:
 
 def _submissions(group: PodGroup, document: Object | None, policy: EffectivePolicy) -> list[Submission]:
     """What the rules look at: the owner's manifest, or a pod of each role, as many times as it has pods."""
-    documents = [(document, 1)] if document is not None else [(_pod(pod), number) for pod, number in group.roles()]
+    sources: Iterable[tuple[Mapping[str, Any], int]] = [(document, 1)] if document is not None else group.roles()
+    documents = [(_written(one), number) for one, number in sources]
     read: list[Submission] = []
     for one, copies in documents:
         try:
@@ -194,9 +200,13 @@ def _submissions(group: PodGroup, document: Object | None, policy: EffectivePoli
     return read
 
 
-def _pod(pod: Mapping[str, Any]) -> Object:
-    """A pod as it stands in a manifest: an answer that lists pods leaves their kind out."""
-    return {**pod, "apiVersion": "v1", "kind": "Pod"}
+def _written(found: Mapping[str, Any]) -> Object:
+    """An object as its manifest could stand in a file: without what the server adds. A list of pods leaves out their
+    kind.
+    """
+    metadata = {key: value for key, value in found["metadata"].items() if key in WRITTEN}
+    kind = {"apiVersion": found.get("apiVersion", "v1"), "kind": found.get("kind", "Pod")}
+    return {**kind, "metadata": metadata, "spec": found.get("spec")}
 
 
 class ClusterPolicies:

@@ -220,7 +220,7 @@ class Looker:
     async def _idleness(self, looked: Sequence[Looked]) -> list[Idleness]:
         """Whether these jobs are idle, by a screen."""
         at = self.period.at
-        windows = [idle_after(one.workload.idle_after, _traits(one), one.workload.policy) for one in looked]
+        windows = [idle_after(one.workload.idle_after, traits(one), one.workload.policy) for one in looked]
         thresholds = [one.workload.policy.thresholds for one in looked]
         questions = [
             question(one.facts, window=window, idle_percent=threshold.idle_percent, now=at)
@@ -259,7 +259,13 @@ class Looker:
 def _candidate(one: Looked, diagnosis: Diagnosis) -> Candidate:
     workload = one.workload
     known = candidate(one.facts, diagnosis, untouchable=workload.untouchable)
-    return replace(known, labels=workload.labels, snooze=workload.snooze, idle_after=workload.idle_after)
+    return replace(
+        known,
+        labels=workload.labels,
+        priority_class=workload.priority_class,
+        snooze=workload.snooze,
+        idle_after=workload.idle_after,
+    )
 
 
 def _held_back(answer: Eligibility, one: Looked, diagnosis: Diagnosis) -> Eligibility:
@@ -272,8 +278,14 @@ def _held_back(answer: Eligibility, one: Looked, diagnosis: Diagnosis) -> Eligib
     return answer
 
 
-def _traits(one: Looked) -> JobTraits:
-    return JobTraits(job_type=one.facts.job_type, gpu_product=one.facts.gpu_product, labels=one.workload.labels)
+def traits(one: Looked) -> JobTraits:
+    """What decides about its class of reclaim settings."""
+    return JobTraits(
+        job_type=one.facts.job_type,
+        priority_class=one.workload.priority_class,
+        gpu_product=one.facts.gpu_product,
+        labels=one.workload.labels,
+    )
 
 
 def _hangs_on_screen(one: Looked, job: Candidate, now: datetime) -> bool:
@@ -292,4 +304,4 @@ def _off(policy: EffectivePolicy) -> frozenset[str]:
     return frozenset(name for name, setting in policy.rules.items() if setting.action is Action.OFF)
 
 
-__all__ = ["CONCURRENCY", "Looked", "Looker", "Period"]
+__all__ = ["CONCURRENCY", "NOT_LOOKED_AT", "Looked", "Looker", "Period", "traits"]

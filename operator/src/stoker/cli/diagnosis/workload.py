@@ -16,8 +16,8 @@ class Workload:
 
     `start_known` and `end_known`: whether the facts say when its pods ran; what they don't say is sought in the
     samples. `owner`: the kind of the object that its pods belong to, empty for a recorded job. `container`: the name of
-    the one that holds the GPUs. `labels`, `snooze` and `idle_after` are the DLJob's, for whoever asks whether it may be
-    reclaimed. `notes` are for the reader; `error` says why it can't be looked at.
+    the one that holds the GPUs. `labels`, `priority_class`, `snooze` and `idle_after` are the DLJob's, for whoever asks
+    whether it may be reclaimed. `notes` are for the reader; `error` says why it can't be looked at.
     """
 
     facts: JobFacts
@@ -28,6 +28,7 @@ class Workload:
     start_known: bool = True
     end_known: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
+    priority_class: str | None = None
     snooze: str | None = None
     idle_after: timedelta | None = None
     untouchable: str | None = None
