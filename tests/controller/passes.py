@@ -15,7 +15,8 @@ from stoker.controller.meter import UNMETERED, Meter
 from stoker.controller.policies import Policies
 from stoker.controller.presence import Presences
 from stoker.controller.publishing import Publisher
-from stoker.controller.queue import Answer
+from stoker.controller.queue import Answer, WorkQueue
+from stoker.controller.queued import QueuedJobs
 from stoker.controller.reclaiming import Reclaimer
 from stoker.controller.reconcile import Reconciler
 from stoker.controller.store import Key, Store
@@ -71,8 +72,18 @@ class World:
                 minimum_warning_grace=timedelta(minutes=5),
             ),
         )
+        self.queued = QueuedJobs(self.store, WorkQueue(), children.suspension, self.clock)
         return Reconciler(
-            self.api, self.store, self.looks, children, policies, manifests, publisher, reclaimer, self.clock
+            self.api,
+            self.store,
+            self.looks,
+            children,
+            policies,
+            manifests,
+            publisher,
+            reclaimer,
+            self.queued,
+            self.clock,
         )
 
     async def reconcile(self) -> Answer:

@@ -55,6 +55,21 @@ def test_on_the_way_to_running(pods: list[dict[str, Any]], phase: Phase, ready: 
     assert (seen.phase, seen.ready, pods_ready(seen)[1]) == (phase, ready, reason)
 
 
+def test_a_job_that_has_run_does_not_start_again_because_its_node_is_not_ready_for_a_moment() -> None:
+    lost = pod(1, ready=False)
+    lost["status"]["conditions"][0]["lastTransitionTime"] = "2026-11-21T06:00:00Z"
+    seen = observe(dljob(nodes=2), job(nodes=2), [pod(0), lost])
+    assert (seen.phase, seen.ready, pods_ready(seen)) == (Phase.RUNNING, "1/2", ("False", "PodsNotReady"))
+    assert "bert-1-abcde no longer is" in fact(seen, ConditionType.PODS_READY).message
+    assert "node gpu-0 is not ready" in fact(seen, ConditionType.PODS_READY).message
+
+
+def test_a_pod_that_was_never_ready_starts() -> None:
+    slow = pod(0, ready=False)
+    slow["status"]["conditions"][0]["lastTransitionTime"] = "2026-11-21T04:59:00Z"
+    assert observe(dljob(), job(), [slow]).phase is Phase.STARTING
+
+
 def test_who_waits_for_the_others_is_told_why_they_do_not_come() -> None:
     pods = [pod(0), pod(1, node=None, ready=False, started=None, conditions=UNSCHEDULABLE)]
     message = fact(observe(dljob(nodes=2), job(nodes=2), pods), ConditionType.PODS_READY).message

@@ -116,7 +116,8 @@ def test_an_idle_job_is_reclaimed_by_its_workload_and_comes_back_through_its_que
         text=True,
         check=True,
     )
-    assert answer.stdout.count("resumes") == 2
+    assert "dljob labelled goes back to its queue gpus" in answer.stdout
+    assert "dljob unlabelled resumes" in answer.stdout
     for name in idle:
         warned.wait_phase(name, "Running")
         assert workload(kueue, warned, name) == (True, None)

@@ -34,6 +34,7 @@ from stoker.controller.manifests import Manifests
 from stoker.controller.policies import Policies
 from stoker.controller.publishing import Publisher
 from stoker.controller.queue import Answer, Backoff, Transient
+from stoker.controller.queued import QueuedJobs
 from stoker.controller.reclaiming import Reclaimer, deed_notice, freed, is_taken, owners_word
 from stoker.controller.refusals import not_changed
 from stoker.controller.steadiness import lasting
@@ -188,8 +189,10 @@ class Reconciler:
         manifests: Manifests,
         publisher: Publisher,
         reclaimer: Reclaimer,
+        queued: QueuedJobs,
         clock: Clock,
     ) -> None:
+        self._queued = queued
         self._api = api
         self._store = store
         self._looks = looks
@@ -399,6 +402,7 @@ class Reconciler:
             held=this.is_held,
             unsuspendable=this.unsuspendable,
             unwritten=this.unwritten,
+            queued=self._queued.why(child) if child is not None else None,
         )
         decision = Decision(record=this.record)
         if this.unsuspendable is not None and this.record.state is ReclaimState.RECLAIMING:

@@ -56,7 +56,7 @@ def not_changed(error: ApiError, what: str) -> str:
 def unanswered(error: ApiError) -> str:
     """What kept the API server from an answer: the webhook that did not answer it, or its code."""
     if (webhook := WEBHOOK_FAILURE.search(error.answer)) is not None:
-        return f"the admission webhook {_line(webhook[1])} does not answer"
+        return f"the admission webhook {bounded(webhook[1])} does not answer"
     if error.code is None:
         return f"the API server did not answer ({error.reason})"
     return f"the API server answered {error.code} {error.reason}"
@@ -90,9 +90,9 @@ def _forbidden(error: ApiError, manifest: Mapping[str, Any]) -> str:
 def _refuser(answer: str) -> str | None:
     """The webhook or admission policy that refused a request."""
     if (webhook := WEBHOOK_REFUSAL.search(answer)) is not None:
-        return f"the admission webhook {_line(webhook[1])} refuses it"
+        return f"the admission webhook {bounded(webhook[1])} refuses it"
     if (policy := POLICY_REFUSAL.search(answer)) is not None:
-        return f"the ValidatingAdmissionPolicy {_line(policy[1])} refuses it"
+        return f"the ValidatingAdmissionPolicy {bounded(policy[1])} refuses it"
     return None
 
 
@@ -114,7 +114,7 @@ def _words(text: str, manifest: Mapping[str, Any]) -> str:
         place = int(found[2])
         return f"{found[1]}[{entries[place]['name']}]" if place < len(entries) else found[0]
 
-    line = _line(text)
+    line = bounded(text)
     if manifest["kind"] != "Job":
         return line
     spec = manifest["spec"]["template"]["spec"]
@@ -124,7 +124,7 @@ def _words(text: str, manifest: Mapping[str, Any]) -> str:
     return line
 
 
-def _line(text: str) -> str:
+def bounded(text: str) -> str:
     """One line of at most MAX_WORDS characters, cut in the middle: what is wrong stands at the end."""
     line = single_line(text[: 64 * MAX_WORDS])
     if len(line) <= MAX_WORDS:

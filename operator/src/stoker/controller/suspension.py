@@ -10,7 +10,7 @@ Every suspension is marked on the Job, before the Workload is touched: the Job i
 found again. What counts is the mark on the object that takes the pods away, written in one patch with that.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,13 +87,16 @@ class Suspension:
         if found is None:
             return Switch(resource=JOBS, target=child)
         resource, workloads = found
-        # Of a Job that was scaled by slices the replaced ones are finished.
-        # A label is easily copied; whose it is, its owner says.
-        live = [one for one in workloads if is_of(one, child) and not _is_over(one)]
+        live = _live(workloads, child)
         if len(live) != 1:
             msg = f"Kueue manages it with {len(live)} Workloads, where one is expected"
             raise NoSwitchError(msg)
         return Switch(resource=resource, target=live[0])
+
+    async def workloads(self, child: Object) -> list[Object]:
+        """The Workloads of the Job that are not over; none where Kueue does not manage it. Raises NoSwitchError."""
+        found = await self._workloads(child, afresh=False)
+        return [] if found is None else _live(found[1], child)
 
     async def suspend(self, child: Object, switch: Switch, by: str) -> tuple[Object, Switch]:
         """Take the Job's pods away; the Job and its switch as they are then."""
@@ -146,6 +149,13 @@ class Suspension:
             return (resource, found) if found else None
         self._served, self._absent_until = None, self._clock.monotonic() + ABSENT_FOR
         return None
+
+
+def _live(workloads: Iterable[Object], child: Object) -> list[Object]:
+    """The Job's own Workloads, without those that are over: of a Job that was scaled by slices the replaced ones. A
+    label is easily copied; whose a Workload is, its owner says.
+    """
+    return [one for one in workloads if is_of(one, child) and not _is_over(one)]
 
 
 def _is_over(workload: Mapping[str, Any]) -> bool:

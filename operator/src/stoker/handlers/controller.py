@@ -36,6 +36,7 @@ from stoker.controller.policy_status import PolicyReporter
 from stoker.controller.presence import Presences
 from stoker.controller.publishing import Publisher
 from stoker.controller.queue import WorkQueue
+from stoker.controller.queued import QueuedJobs
 from stoker.controller.reclaiming import Reclaimer
 from stoker.controller.reconcile import Reconciler
 from stoker.controller.scan import Scanner
@@ -121,7 +122,8 @@ async def serve(settings: ControllerSettings) -> None:
         reclaimer = Reclaimer(
             api, children, publisher, policies, manifests, metrics, clock, presences=presences, surroundings=around
         )
-        reconciler = Reconciler(api, store, looks, children, policies, manifests, publisher, reclaimer, clock)
+        queued = QueuedJobs(store, queue, children.suspension, clock, faults)
+        reconciler = Reconciler(api, store, looks, children, policies, manifests, publisher, reclaimer, queued, clock)
         scanner = Scanner(
             store,
             queue,
@@ -165,6 +167,7 @@ async def serve(settings: ControllerSettings) -> None:
             async with asyncio.TaskGroup() as group:
                 group.create_task(queue.run(reconciler.reconcile, workers=WORKERS))
                 group.create_task(scanner.run())
+                group.create_task(queued.run())
                 group.create_task(reporter.run())
                 group.create_task(notifier.run())
                 group.create_task(digests.run())

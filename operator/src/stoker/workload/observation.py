@@ -10,6 +10,7 @@ from typing import Any
 from stoker.models.dljob import DLJob
 from stoker.models.quantity import small_number
 from stoker.models.vocabulary import ConditionType, Phase
+from stoker.subjects.wording import count
 from stoker.workload import pods as pod_status
 from stoker.workload.conditions import FALSE, TRUE, Fact
 from stoker.workload.pods import Obstacle
@@ -43,10 +44,12 @@ def observe(
     held: bool = False,
     unsuspendable: str | None = None,
     unwritten: str | None = None,
+    queued: Obstacle | None = None,
 ) -> Observation:
     """`child` is the DLJob's own Job, None before it is created; `pods` are the Job's. `obstacle` is why pods could not
     be made. `reclaimed`: reclaim asked for the suspension. `held`: Stoker keeps the Job's pods away, though its manager
-    may not have suspended it yet; `unsuspendable` is why it can't, `unwritten` why it could not be changed just now.
+    may not have suspended it yet; `unsuspendable` is why it can't, `unwritten` why it could not be changed just now;
+    `queued` is what its queue says of a Job that it holds back.
     """
     nodes = job.spec.nodes
     live = [pod for pod in pods if not pod_status.is_finished(pod)]
@@ -66,6 +69,7 @@ def observe(
         held=held,
         unsuspendable=unsuspendable,
         unwritten=unwritten,
+        queued=queued,
     )
     return Observation(
         phase=phase,
@@ -89,6 +93,7 @@ def _state(
     held: bool,
     unsuspendable: str | None,
     unwritten: str | None,
+    queued: Obstacle | None,
 ) -> tuple[Phase, tuple[Fact, ...], datetime | None]:
     wanted_away = bool(job.spec.suspend) or reclaimed
     if child is None:
@@ -109,8 +114,11 @@ def _state(
         return phase, (*_running(), *_suspended(left, reclaimed=reclaimed, obeyed=obeyed)), None
     if child["spec"].get("suspend"):
         # Not our doing: Kueue, or whoever else manages the Job, will start it.
-        queued = _waiting("Queued", "the Job is suspended by its queue or another manager, which starts it")
-        return Phase.QUEUED, (*_running(), _not_suspended(), queued), None
+        why = queued or Obstacle(reason="Queued", message="the Job is suspended by its queue or another manager")
+        left = still_ending(child, pods)
+        ending = f"; {count(left, 'pod')} of its last run still ending and holding GPUs" if left else ""
+        fact = _waiting(why.reason, f"{why.message}{ending}")
+        return Phase.QUEUED, (*_running(), _not_suspended(), fact), None
     suspension = _not_suspended() if unsuspendable is None else _unsuspendable(unsuspendable)
     if unwritten is not None:
         message = f"spec.suspend is true, but {unwritten}" if job.spec.suspend else unwritten
@@ -123,6 +131,11 @@ def _state(
         return Phase.RUNNING, (*_running(), suspension, *facts), None
     reason = obstacle or next((found for pod in live if (found := pod_status.obstacle(pod)) is not None), None)
     phase = Phase.STARTING if any(pod_status.is_scheduled(pod) for pod in live) else Phase.PENDING
+    running = [pod for pod in live if pod_status.was_ready(pod)]
+    if reason is None and len(running) + succeeded >= nodes:
+        # It does not start again because a probe or a node fails for a while.
+        fact = _waiting("PodsNotReady", f"{ready} of {nodes} pods are ready: {_not_ready_words(running)}")
+        return Phase.RUNNING, (*_running(), suspension, fact), None
     if ready:
         # Some run and wait for the others: nobody works.
         missing = f": {reason.reason}: {reason.message}" if reason is not None else ""
@@ -269,6 +282,13 @@ def _not_suspended() -> Fact:
 def _unsuspendable(why: str) -> Fact:
     message = f"its Job can't be suspended or resumed: {why}"
     return Fact(type=ConditionType.SUSPENDED, status=FALSE, reason="NotSuspendable", message=message)
+
+
+def _not_ready_words(running: Sequence[Mapping[str, Any]]) -> str:
+    """Which pod is not ready though its trainer runs, and where."""
+    late = next(pod for pod in running if not pod_status.is_ready(pod))
+    node = late["spec"].get("nodeName", "?")
+    return f"pod {pod_status.name(late)} no longer is: its readiness probe fails, or node {node} is not ready"
 
 
 def _not_ready(obstacle: Obstacle) -> Fact:

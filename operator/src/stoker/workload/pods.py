@@ -99,6 +99,14 @@ def is_ready(pod: Mapping[str, Any]) -> bool:
     )
 
 
+def was_ready(pod: Mapping[str, Any]) -> bool:
+    """Whether it is ready, or was since its trainer started, which still runs as far as its node has told."""
+    if is_terminating(pod) or "running" not in trainer_status(pod).get("state", {}):
+        return False
+    started, lost = started_at(pod), _transition(pod, "Ready", "False")
+    return is_ready(pod) or (started is not None and lost is not None and lost > started)
+
+
 def is_scheduled(pod: Mapping[str, Any]) -> bool:
     """Whether it has a node, and thereby GPUs."""
     return bool(pod["spec"].get("nodeName"))
