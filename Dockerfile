@@ -1,14 +1,29 @@
-# One image for both processes: `stoker run admission` and `stoker run controller`; `stoker lint` works in it, too.
-FROM python:3.13-slim AS build
+# One image for all processes: `stoker run admission`, `controller` and `certificates`; `stoker lint` works in it, too.
+#
+# PYTHON_IMAGE is an image of Python 3.13 by its digest; it has no default, because a tag is another image next week:
+#
+#     make image-pin     asks the registry for today's digest of the tag and writes it to requirements/image.txt
+#     make image         builds with it, with SBOM and provenance
+ARG PYTHON_IMAGE
+
+FROM ${PYTHON_IMAGE} AS build
 WORKDIR /src
-COPY requirements/runtime.txt requirements/
-RUN python -m venv /opt/stoker \
-    && /opt/stoker/bin/pip install --no-cache-dir --require-hashes --requirement requirements/runtime.txt
+COPY requirements/runtime.txt requirements/build.txt requirements/
+# Whatever is installed or runs here has a hash in requirements/: the build backend as well, so nothing is fetched by a build step.
+RUN python -m venv /opt/build \
+    && /opt/build/bin/python -m pip install --no-cache-dir --only-binary=:all: --require-hashes --requirement requirements/build.txt \
+    && python -m venv --without-pip /opt/stoker \
+    && python -m pip --python /opt/stoker/bin/python install --no-cache-dir --only-binary=:all: --require-hashes \
+        --requirement requirements/runtime.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY operator/src operator/src
-RUN /opt/stoker/bin/pip install --no-cache-dir --no-deps .
+RUN /opt/build/bin/python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --no-index --wheel-dir /wheels . \
+    && python -m pip --python /opt/stoker/bin/python install --no-cache-dir --no-deps --no-index /wheels/*.whl
 
-FROM python:3.13-slim
+FROM ${PYTHON_IMAGE}
+# Nothing that runs needs an installer.
+RUN python -m pip uninstall --yes --quiet pip setuptools wheel \
+    && rm -rf /usr/local/lib/python3*/ensurepip /usr/local/bin/pip* /root/.cache
 COPY --from=build /opt/stoker /opt/stoker
 ENV PATH=/opt/stoker/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532

@@ -62,6 +62,21 @@ binaries: $(STAMP) ## Find, download or build the control plane's programs (once
 packages: ## Find what the tests take from the system (Chromium, libfaketime), or install Debian's as root
 	@hack/packages.sh
 
+##@ Image
+
+IMAGE ?= stoker:$(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' operator/src/stoker/__init__.py)
+
+.PHONY: image
+image: ## Build the image IMAGE=registry/stoker:tag for PLATFORMS, with SBOM and provenance, and push it
+	@test -f requirements/image.txt || { echo "no base image is pinned: run make image-pin, commit what it writes" >&2; exit 1; }
+	docker buildx build --build-arg PYTHON_IMAGE="$$(cat requirements/image.txt)" --platform $(or $(PLATFORMS),linux/amd64) \
+		--sbom=true --provenance=mode=max --tag $(IMAGE) --push .
+
+.PHONY: image-pin
+image-pin: ## Pin the base image of today: ask the registry for its digest and write requirements/image.txt
+	@hack/pin_image.sh python:3.13-slim > requirements/image.txt.new && mv requirements/image.txt.new requirements/image.txt
+	@cat requirements/image.txt
+
 ##@ Develop
 
 .PHONY: venv
@@ -97,8 +112,9 @@ verify: $(STAMP) ## Check that everything generated is up to date
 lock: $(STAMP) ## Pin the dependencies of pyproject.toml anew (LOCK_FLAGS=--upgrade takes newer ones)
 	$(UV_COMPILE) --output-file requirements/runtime.txt pyproject.toml
 	$(UV_COMPILE) --output-file requirements/test.txt --constraints requirements/runtime.txt \
-		--extra dev --extra e2e --extra build --extra report pyproject.toml
+		--extra dev --extra build --extra report pyproject.toml
 	$(UV_COMPILE) --output-file requirements/fuzz.txt --group fuzz
+	$(UV_COMPILE) --output-file requirements/build.txt --constraints requirements/test.txt --group image
 
 .PHONY: clean
 clean: ## Remove the environment, caches and build output (the programs' cache stays: it took long to build)

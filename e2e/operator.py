@@ -71,8 +71,8 @@ class Operator:
         self.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         self.cluster.expose_webhook(NAMESPACE, SERVICE, self._port)
 
-    def start_admission(self, *, scrape_interval: str = "30s") -> None:
-        """Start the admission process; return when it is ready to review."""
+    def start_admission(self, *options: str, scrape_interval: str = "30s") -> None:
+        """Start the admission process, with further options if any; return when it is ready to review."""
         names = (f"{SERVICE}.{NAMESPACE}.svc", "localhost", "127.0.0.1")
         self.cluster.issue_certificate(*names, folder=self._certificates)
         self._start(
@@ -83,6 +83,7 @@ class Operator:
             f"--certificate-folder={self._certificates}",
             f"--scrape-interval={scrape_interval}",
             *(["--note-sessions", "--trust-network"] if self._notes_sessions else []),
+            *options,
         )
 
     def start_controller(
@@ -157,8 +158,9 @@ class Operator:
         self.cluster.start_process(
             name,
             [
-                *(sys.executable, "-m", "stoker", "run", role, *options),
+                *(sys.executable, "-m", "stoker", "run", role),
                 *(f"--health-port={health}", f"--metrics-port={metrics}", "--no-metrics-authentication"),
+                *options,
             ],
             env={"KUBECONFIG": str(kubeconfig), **(environment or {})},
             ready=lambda: answers(f"http://127.0.0.1:{health}/readyz"),

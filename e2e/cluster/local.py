@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from e2e.cluster import binaries
 from e2e.cluster.api import kubeconfig_text
 from e2e.cluster.base import SupervisedCluster
@@ -12,6 +14,10 @@ from e2e.cluster.pki import service_account_keys, write_private
 
 # What needs a cloud or an overlay network has nothing to do here.
 _CONTROLLERS = "*,-node-ipam-controller,-node-route-controller,-service-lb-controller,-cloud-node-lifecycle-controller"
+
+
+WEBHOOK_CLIENT = "kube-apiserver-webhooks"
+"""Whom the API server is to webhooks: the common name of its certificate."""
 
 
 class LocalCluster(SupervisedCluster):
@@ -110,6 +116,7 @@ class LocalCluster(SupervisedCluster):
         write_private(self._pki / "apiserver.key", key)
         port = self.reserve_port()
         server = f"https://127.0.0.1:{port}"
+        shown = self._webhook_identity()
         self._write_kubeconfig("admin", server, "e2e-admin", "system:masters")
         self.start_process(
             "kube-apiserver",
@@ -124,6 +131,7 @@ class LocalCluster(SupervisedCluster):
                 f"--tls-cert-file={self._pki / 'apiserver.crt'}",
                 f"--tls-private-key-file={self._pki / 'apiserver.key'}",
                 f"--client-ca-file={self._pki / 'ca.crt'}",
+                f"--admission-control-config-file={shown}",
                 f"--service-account-key-file={self._pki / 'sa.pub'}",
                 f"--service-account-signing-key-file={self._pki / 'sa.key'}",
                 "--service-account-issuer=https://kubernetes.default.svc",
@@ -139,6 +147,30 @@ class LocalCluster(SupervisedCluster):
             timeout=60,
         )
         return server
+
+    def _webhook_identity(self) -> Path:
+        """What the API server shows to webhooks that ask for a client's certificate, as its option wants it."""
+        certificate, key = self._authority.issue_client(WEBHOOK_CLIENT)
+        user = {
+            "client-certificate": str(write_private(self._pki / "webhook-client.crt", certificate)),
+            "client-key": str(write_private(self._pki / "webhook-client.key", key)),
+        }
+        kubeconfig = {"apiVersion": "v1", "kind": "Config", "users": [{"name": "*", "user": user}]}
+        path = write_private(self._pki / "webhooks.kubeconfig", yaml.safe_dump(kubeconfig))
+        plugin = {
+            "name": "ValidatingAdmissionWebhook",
+            "configuration": {
+                "apiVersion": "apiserver.config.k8s.io/v1",
+                "kind": "WebhookAdmissionConfiguration",
+                "kubeConfigFile": str(path),
+            },
+        }
+        configuration = {
+            "apiVersion": "apiserver.config.k8s.io/v1",
+            "kind": "AdmissionConfiguration",
+            "plugins": [plugin],
+        }
+        return write_private(self._pki / "admission.yaml", yaml.safe_dump(configuration))
 
     def _write_kubeconfig(self, name: str, server: str, user: str, *groups: str) -> Path:
         certificate, key = self._authority.issue_client(user, groups)

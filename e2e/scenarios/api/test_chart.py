@@ -2,6 +2,8 @@
 
 import base64
 import json
+import re
+import subprocess
 import sys
 from collections.abc import Mapping
 from datetime import timedelta
@@ -16,9 +18,16 @@ from cryptography.x509.oid import ExtensionOID
 from e2e.cluster.provider import Cluster, CommandError
 from e2e.operator import CHART, NAMESPACE, RELEASE, Operator, answers
 from e2e.scenarios.api.applying import Applier, dljob
+from stoker.adapters.clock import SystemClock
 from stoker.cli.run import admission as admission_command
 from stoker.cli.run import certificates as certificates_command
 from stoker.cli.run import controller as controller_command
+from stoker.controller.looks import Looks
+from stoker.controller.store import Store
+from stoker.handlers.admission_metrics import AdmissionMetrics
+from stoker.handlers.certificate import Certificate
+from stoker.handlers.cluster_view import ClusterView
+from stoker.handlers.controller_metrics import ControllerMetrics
 
 pytestmark = pytest.mark.e2e
 
@@ -318,6 +327,30 @@ def test_only_what_is_named_comes_in_through_the_network_policies(installed: Clu
     assert (closed["spec"]["policyTypes"], closed["spec"]["egress"]) == (["Ingress", "Egress"], egress)
     without = rendered(installed, {"networkPolicy": {"enabled": False}})
     assert [one for one in without if one["kind"] == "NetworkPolicy"] == []
+
+
+def test_the_alerts_are_rules_that_prometheus_takes(installed: Cluster) -> None:
+    assert [one for one in rendered(installed) if one["kind"] == "PrometheusRule"] == []
+    values = {"metrics": {"prometheusRule": {"enabled": True, "labels": {"release": "monitoring"}}}}
+    rule = only(rendered(installed, values), "PrometheusRule")
+    assert rule["metadata"]["labels"]["release"] == "monitoring"
+    path = installed.folder / "alerts.yaml"
+    path.write_text(yaml.safe_dump(rule["spec"]))
+    checked = subprocess.run(
+        [installed.programs["promtool"], "check", "rules", str(path)], capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert f"SUCCESS: {len(rule['spec']['groups'][0]['rules'])} rules found" in checked.stdout
+    asked = set(re.findall(r"stoker_[a-z_]+", " ".join(one["expr"] for one in rule["spec"]["groups"][0]["rules"])))
+    assert {name.removesuffix("_total") for name in asked} <= served_metrics(installed.folder)
+
+
+def served_metrics(folder: Path) -> set[str]:
+    """The names of what the two processes serve, without the suffix of counters."""
+    controller, admission = ControllerMetrics(), AdmissionMetrics(ClusterView().in_force)
+    controller.lead(Store(), Looks(), lambda: 0, SystemClock())
+    admission.follow(Certificate(folder))
+    return {metric.name for registry in (controller.registry, admission.registry) for metric in registry.collect()}
 
 
 def test_replicas_are_spread_and_the_leader_has_a_stand_in(installed: Cluster) -> None:

@@ -1,0 +1,122 @@
+"""Who is answered at the admission process' ports, with the API server's own certificate, tokens and roles."""
+
+import http.client
+import json
+import ssl
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cluster.local import WEBHOOK_CLIENT
+from e2e.cluster.provider import Cluster
+from e2e.conftest import StartCluster
+from e2e.operator import ADMISSION, NAMESPACE, Operator
+from e2e.scenarios.admission.submitting import TOO_FEW, Submitter, Webhook, dljob
+from tests.handlers.malformed_reviews import review
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def guarded(start_cluster: StartCluster) -> Iterator[Operator]:
+    """The admission process asks for client certificates, and for tokens at /metrics."""
+    cluster = start_cluster("callers")
+    readers = [{"kind": "ServiceAccount", "name": "prometheus", "namespace": "default"}]
+    operator = Operator(cluster, values={"metrics": {"readers": readers}})
+    operator.install()
+    authority = cluster.folder / "pki" / "ca.crt"
+    operator.start_admission(
+        f"--client-ca-file={authority}", f"--client-name={WEBHOOK_CLIENT}", "--metrics-authentication"
+    )
+    yield operator
+    cluster.stop()
+
+
+def asked(cluster: Cluster, shown: str | None) -> int:
+    """The status of a review that is asked past the API server, with one of the cluster's client certificates."""
+    context = ssl.create_default_context(cadata=cluster.ca_pem)
+    if shown is not None:
+        pki = cluster.folder / "pki"
+        context.load_cert_chain(pki / f"{shown}.crt", pki / f"{shown}.key")
+    connection = http.client.HTTPSConnection("localhost", Webhook.of(cluster).port, timeout=30, context=context)
+    try:
+        body = json.dumps(review())
+        connection.request("POST", "/validate/dljobs", body, {"Content-Type": "application/json"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_the_api_servers_reviews_are_answered(guarded: Operator) -> None:
+    submitter = Submitter(guarded.cluster, guarded.cluster.create_namespace("callers"))
+    assert submitter.create(dljob("bert"), "--dry-run=server").returncode == 0
+    refused = submitter.create(dljob("bert", TOO_FEW), "--dry-run=server")
+    assert "launcher-too-few" in refused.stderr
+
+
+def test_whoever_has_no_certificate_is_not_answered(guarded: Operator) -> None:
+    with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
+        asked(guarded.cluster, None)
+
+
+def test_another_client_of_the_same_authority_is_refused(guarded: Operator) -> None:
+    assert asked(guarded.cluster, "webhook-client") == 200
+    assert asked(guarded.cluster, "admin") == 403
+
+
+# ------------------------------------------------------------------------------------------------------------ metrics
+
+
+def scraped(operator: Operator, token: str | None) -> tuple[int, str]:
+    """What a scrape with that token gets."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    host, _, port = operator.metrics_address(ADMISSION).partition(":")
+    connection = http.client.HTTPSConnection(host, int(port), timeout=30, context=context)
+    try:
+        connection.request("GET", "/metrics", headers={} if token is None else {"Authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def token_of(cluster: Cluster, namespace: str, account: str) -> str:
+    return cluster.kubectl("create", "token", account, f"--namespace={namespace}").strip()
+
+
+def test_metrics_are_for_accounts_that_may_get_them(guarded: Operator) -> None:
+    cluster = guarded.cluster
+    for account in ("prometheus", "somebody"):
+        cluster.kubectl("create", "serviceaccount", account, "--namespace=default")
+    status, page = scraped(guarded, token_of(cluster, "default", "prometheus"))
+    assert status == 200
+    assert "stoker_admission_reviews_total" in page
+    assert "stoker_certificate_expiry_timestamp_seconds" in page
+    assert scraped(guarded, token_of(cluster, "default", "somebody"))[0] == 403
+    assert scraped(guarded, "made-up")[0] == 401
+    assert scraped(guarded, None)[0] == 401
+    assert scraped(guarded, token_of(cluster, NAMESPACE, "stoker-controller"))[0] == 403
+
+
+def test_a_bound_role_is_needed_that_the_chart_brings(guarded: Operator) -> None:
+    """The role <fullname>-metrics-reader, for bindings of one's own."""
+    cluster = guarded.cluster
+    cluster.kubectl("create", "serviceaccount", "own", "--namespace=default")
+    cluster.kubectl(
+        "create", "clusterrolebinding", "own", "--clusterrole=stoker-metrics-reader", "--serviceaccount=default:own"
+    )
+    assert scraped(guarded, token_of(cluster, "default", "own"))[0] == 200
+
+
+def test_the_other_ports_name_nobody(guarded: Operator) -> None:
+    """The probes' port has no metrics."""
+    log = guarded.cluster.log(ADMISSION)
+    [line] = [line for line in log.splitlines() if "Answering probes at" in line]
+    port = int(line.partition("://")[2].partition("/")[0].rpartition(":")[2])
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request("GET", "/metrics")
+        assert connection.getresponse().status == 404
+    finally:
+        connection.close()
