@@ -4,17 +4,20 @@
 #
 #     make image-pin     asks the registry for today's digest of the tag and writes it to requirements/image.txt
 #     make image         builds with it, with SBOM and provenance
+#
+# REQUIREMENTS=report makes the image of `stoker report` and `stoker replay`, with what their pages are drawn with.
 ARG PYTHON_IMAGE
 
 FROM ${PYTHON_IMAGE} AS build
+ARG REQUIREMENTS=runtime
 WORKDIR /src
-COPY requirements/runtime.txt requirements/build.txt requirements/
+COPY requirements/${REQUIREMENTS}.txt requirements/build.txt requirements/
 # Whatever is installed or runs here has a hash in requirements/: the build backend as well, so nothing is fetched by a build step.
 RUN python -m venv /opt/build \
     && /opt/build/bin/python -m pip install --no-cache-dir --only-binary=:all: --require-hashes --requirement requirements/build.txt \
     && python -m venv --without-pip /opt/stoker \
     && python -m pip --python /opt/stoker/bin/python install --no-cache-dir --only-binary=:all: --require-hashes \
-        --requirement requirements/runtime.txt
+        --requirement requirements/${REQUIREMENTS}.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY operator/src operator/src
 RUN /opt/build/bin/python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --no-index --wheel-dir /wheels . \

@@ -66,10 +66,13 @@ packages: ## Find what the tests take from the system (Chromium, libfaketime), o
 
 IMAGE ?= stoker:$(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' operator/src/stoker/__init__.py)
 
+REQUIREMENTS ?= runtime
+
 .PHONY: image
 image: ## Build the image IMAGE=registry/stoker:tag for PLATFORMS, with SBOM and provenance, and push it
 	@test -f requirements/image.txt || { echo "no base image is pinned: run make image-pin, commit what it writes" >&2; exit 1; }
-	docker buildx build --build-arg PYTHON_IMAGE="$$(cat requirements/image.txt)" --platform $(or $(PLATFORMS),linux/amd64) \
+	docker buildx build --build-arg PYTHON_IMAGE="$$(cat requirements/image.txt)" \
+		--build-arg REQUIREMENTS=$(REQUIREMENTS) --platform $(or $(PLATFORMS),linux/amd64) \
 		--sbom=true --provenance=mode=max --tag $(IMAGE) --push .
 
 .PHONY: image-pin
@@ -114,6 +117,7 @@ lock: $(STAMP) ## Pin the dependencies of pyproject.toml anew (LOCK_FLAGS=--upgr
 	$(UV_COMPILE) --output-file requirements/test.txt --constraints requirements/runtime.txt \
 		--extra dev --extra build --extra report pyproject.toml
 	$(UV_COMPILE) --output-file requirements/fuzz.txt --group fuzz
+	$(UV_COMPILE) --output-file requirements/report.txt --constraints requirements/test.txt --extra report pyproject.toml
 	$(UV_COMPILE) --output-file requirements/build.txt --constraints requirements/test.txt --group image
 
 .PHONY: clean

@@ -57,7 +57,7 @@ def test_whatever_is_installed_has_a_hash_or_is_the_wheel_that_was_just_built() 
     assert "--no-build-isolation" in building
 
 
-@pytest.mark.parametrize("name", ["runtime", "build"])
+@pytest.mark.parametrize("name", ["runtime", "report", "build"])
 def test_every_pin_of_the_image_has_a_version_and_a_hash(name: str) -> None:
     pins = re.split(r"\n(?=\S)", (REQUIREMENTS / f"{name}.txt").read_text().strip())
     assert pins

@@ -29,7 +29,11 @@ app.kubernetes.io/component: {{ . }}
 {{- end -}}
 
 {{- define "stoker.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
 {{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- end -}}
 {{- end -}}
 
 {{- /* The user name of the controller's ServiceAccount. */ -}}

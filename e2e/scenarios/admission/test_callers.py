@@ -1,9 +1,13 @@
 """Who is answered at the admission process' ports, with the API server's own certificate, tokens and roles."""
 
+import base64
 import http.client
 import json
 import ssl
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import pytest
 
@@ -11,7 +15,7 @@ from e2e.cluster.local import WEBHOOK_CLIENT
 from e2e.cluster.provider import Cluster
 from e2e.conftest import StartCluster
 from e2e.operator import ADMISSION, NAMESPACE, Operator
-from e2e.scenarios.admission.submitting import TOO_FEW, Submitter, Webhook, dljob
+from e2e.scenarios.admission.submitting import TOO_FEW, Submitter, Webhook, dljob, eventually
 from tests.handlers.malformed_reviews import review
 
 pytestmark = pytest.mark.e2e
@@ -120,3 +124,73 @@ def test_the_other_ports_name_nobody(guarded: Operator) -> None:
         assert connection.getresponse().status == 404
     finally:
         connection.close()
+
+
+# -------------------------------------------------------------------------------------------------- what 503 leads to
+
+
+class Busy(BaseHTTPRequestHandler):
+    """Has no room for the first `busy` reviews, and allows what comes then."""
+
+    busy: ClassVar[int] = 1
+    asked: ClassVar[list[int]] = []
+
+    def do_POST(self) -> None:
+        review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        status = 503 if len(self.asked) < self.busy else 200
+        self.asked.append(status)
+        answer = {"uid": review["request"]["uid"], "allowed": True}
+        body = json.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": answer}).encode()
+        self.send_response(status)
+        if status == 503:
+            self.send_header("Retry-After", "1")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def test_the_api_server_asks_again_when_it_is_told_when(guarded: Operator) -> None:
+    """Why the server answers 503 with Retry-After when it has no room: a short crowd is nobody's failure."""
+    cluster = guarded.cluster
+    issued = cluster.issue_certificate("localhost", "127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(issued.certificate, issued.key)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Busy)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    serving = threading.Thread(target=server.serve_forever, daemon=True)
+    serving.start()
+    namespace = cluster.create_namespace("busy")
+    webhook = {
+        "name": "busy.example.com",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "timeoutSeconds": 10,
+        "failurePolicy": "Fail",
+        "clientConfig": {
+            "url": f"https://localhost:{server.server_port}/",
+            "caBundle": base64.b64encode(cluster.ca_pem.encode()).decode(),
+        },
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+    }
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+    cluster.apply({**kind, "metadata": {"name": "busy"}, "webhooks": [webhook]})
+    try:
+        eventually(lambda: bool(Busy.asked) or not made(cluster, namespace, "probe"), within=30)
+        Busy.asked.clear()
+        assert made(cluster, namespace, "after-a-crowd")
+        assert Busy.asked == [503, 200]
+    finally:
+        cluster.kubectl("delete", "validatingwebhookconfiguration", "busy")
+        server.shutdown()
+        serving.join()
+        server.server_close()
+
+
+def made(cluster: Cluster, namespace: str, name: str) -> bool:
+    command = ("create", "configmap", name, "--dry-run=server", f"--namespace={namespace}")
+    return cluster.run_kubectl(*command).returncode == 0
