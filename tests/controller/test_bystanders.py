@@ -1,5 +1,6 @@
 """No single object, however odd, changes what is said of another job, or keeps it from being looked at."""
 
+import asyncio
 from copy import deepcopy
 from typing import Any
 
@@ -7,10 +8,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from stoker.adapters.kubernetes import DLJOBS
+from stoker.controller.queue import Answer, WorkQueue
 from stoker.controller.scan import FAILING, NOT_READY_AFTER, RESTART_AFTER
+from stoker.controller.store import Key
 from stoker.models.diagnosis import IdlenessState
 from stoker.models.vocabulary import UnknownReason
+from tests.controller.passes import KEY
+from tests.controller.passes import World as Passes
 from tests.controller.test_scan import World
+from tests.workload.building import JOB_UID, pod
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 BYSTANDERS = ("resting", "busy", "starting")
@@ -254,3 +261,41 @@ async def test_a_tick_that_fails_shows_in_the_jobs_and_in_the_probes(monkeypatch
     assert {name: look[0].state for name, look in (await said(made)).items()} == {
         name: look[0].state for name, look in (await said(world())).items()
     }
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(changes=st.lists(CHANGES, min_size=1, max_size=3))
+async def test_a_pass_over_an_odd_job_ends_in_an_answer_or_in_a_fault_that_its_status_tells(
+    changes: list[tuple[Any, ...]],
+) -> None:
+    """On the real reconciler: whatever it is, it is this key's alone, and the queue goes on with the next."""
+    guilty = Passes(status={"jobUID": JOB_UID, "phase": "Running"})
+    guilty.put_job()
+    guilty.put_pods(pod(0))
+    for collection, path, value in changes:
+        (known,) = getattr(guilty.store, collection)
+        odd = deepcopy(known)
+        try:
+            set_in(odd, path, value)
+        except (TypeError, AttributeError, IndexError, KeyError):
+            continue
+        odd["metadata"]["resourceVersion"] = str(int(odd["metadata"]["resourceVersion"]) + 1)
+        getattr(guilty.store, collection).put(odd)
+        if collection == "dljobs":
+            guilty.api.objects[DLJOBS, "team", "bert"] = odd
+    queue: WorkQueue[Key] = WorkQueue()
+    done = asyncio.Event()
+
+    async def handle(key: Key) -> Answer:
+        if key.name == "bystander":
+            done.set()
+            return None
+        return await guilty.reconciler.reconcile(key)
+
+    queue.add(KEY)
+    queue.add(Key("other", "bystander"))
+    task = asyncio.create_task(queue.run(handle, workers=1))
+    await done.wait()
+    assert not task.done()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -1,15 +1,19 @@
 """Nodes and pending pods as the API server has them, read for what the scheduler would make of them."""
 
+from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from stoker.controller.capacity import demand_of, is_everywhere, node_of, requests_of, waiting_of
+from stoker.adapters.kubernetes import PODS
+from stoker.controller.capacity import Capacity, demand_of, is_everywhere, node_of, requests_of, waiting_of
 from stoker.models.quantity import exact_quantity
-from stoker.reclaim.pressure import NAME_FIELD
+from stoker.reclaim.pressure import NAME_FIELD, Node
+from tests.controller.cluster import FakeApi, HeldClock
 
 GPU = "nvidia.com/gpu"
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 UNSCHEDULABLE = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
 
 
@@ -163,3 +167,16 @@ def test_only_a_shared_volume_without_a_place_keeps_a_pod_from_no_node(
     claim: dict[str, Any], volume: dict[str, Any], everywhere: bool
 ) -> None:
     assert is_everywhere(claim, volume) is everywhere
+
+
+async def test_a_pod_that_is_not_understood_concerns_itself_alone() -> None:
+    """Whoever waits beside it still waits, and of the nodes only its own has no known room."""
+    api = FakeApi()
+    for name, node in (("odd", "gpu-0"), ("fine", "gpu-1")):
+        limits = {GPU: "many" if name == "odd" else "8"}
+        running = {"nodeName": node, "containers": [{"resources": {"limits": limits}}]}
+        api.store(PODS, None, {"metadata": {"name": name, "namespace": "team"}, "spec": running, "status": {}})
+    capacity = Capacity(api, HeldClock(NOW))
+    nodes = [Node(name=name, labels={}, taints=(), room={GPU: Fraction(8)}) for name in ("gpu-0", "gpu-1")]
+    (roomy,) = await capacity.with_room(nodes, leaving=frozenset())
+    assert (roomy.name, roomy.room[GPU]) == ("gpu-1", Fraction(0))

@@ -3,7 +3,7 @@ from typing import Any
 
 from stoker.adapters.kubernetes import DLJOBS, JOBS, NAMESPACES, PODS, Object
 from stoker.controller.store import Collection, Key, Store, concerned, owner_key, version_of
-from tests.workload.building import JOB_UID, pod
+from tests.workload.building import JOB_UID, job, pod
 
 
 def obj(name: str, version: int, **fields: Any) -> dict[str, Any]:
@@ -162,6 +162,69 @@ def test_managed_fields_are_not_kept() -> None:
     collection.put(given)
     assert "managedFields" not in collection.objects[KEY]["metadata"]
     assert "managedFields" in given["metadata"], "the caller's object is not changed"
+
+
+def test_what_nobody_reads_is_not_kept() -> None:
+    """A flood of large objects: the copies that kubectl keeps, and the script in each pod and in the Job's template."""
+    store = Store()
+    large = "x" * 100_000
+    big = pod(0)
+    big["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = large
+    big["spec"]["containers"][0] |= {"command": ["sh", "-c", large], "args": [large]}
+    store.pods.put(big)
+    made = job()
+    made["spec"]["template"] = {"spec": {"containers": [{"command": [large]}]}}
+    store.jobs.put(made)
+    for collection in (store.pods, store.jobs):
+        (kept,) = collection
+        assert len(str(kept)) < 5_000
+    (kept,) = store.pods_of(Key("team", "bert"), JOB_UID)
+    assert kept["spec"]["containers"][0]["resources"] == big["spec"]["containers"][0]["resources"]
+    assert kept["metadata"]["annotations"] == {"batch.kubernetes.io/job-completion-index": "0"}
+    assert len(str(big)) > 300_000, "the caller's object is not changed"
+
+
+def test_of_a_pod_that_no_job_made_only_its_name_is_kept() -> None:
+    """Anybody may make pods with the label."""
+    store = Store()
+    fake = pod(0)
+    fake["metadata"]["ownerReferences"] = [{"uid": JOB_UID, "controller": False}]
+    store.pods.put(fake)
+    (kept,) = store.pods
+    assert kept.keys() == {"metadata"}
+    assert store.pods_of(Key("team", "bert"), JOB_UID) == []
+    assert store.pods.compare([fake], version=20) == [], "it is known"
+
+
+def test_where_versions_go_back_the_list_counts() -> None:
+    """As after a restore of etcd from a backup: nothing that is known can be compared with what there is."""
+    collection = Collection()
+    told: list[tuple[str, bool]] = []
+    collection.compare([obj("a", 90, n=90), obj("gone", 95)], version=100)
+    collection.watched("DELETED", obj("back", 97))
+    collection.follow(lambda key, one: told.append((key.name, one is not None)))
+    told.clear()
+    changed = collection.compare([obj("a", 40, n=40), obj("back", 30)], version=50)
+    assert {key.name: one.get("n") for key, one in collection.objects.items()} == {"a": 40, "back": None}
+    assert told == [("gone", False), ("a", True), ("back", True)]
+    assert {one["metadata"]["name"] for one in changed} == {"a", "gone", "back"}
+    assert collection.watched("MODIFIED", obj("a", 51, n=51)), "events count as ever"
+    collection.compare([obj("a", 51, n=51), obj("back", 30)], version=52)
+    assert (collection.overdue, collection.objects[KEY]["n"]) == (0, 51)
+
+
+def test_a_follower_that_fails_on_an_object_keeps_nobody_from_being_told() -> None:
+    collection = Collection()
+    told: list[str] = []
+
+    def fails(key: Key, _: Object | None) -> None:
+        if key.name == "odd":
+            raise ValueError(key.name)
+
+    collection.follow(fails)
+    collection.follow(lambda key, _: told.append(key.name))
+    collection.compare([obj("odd", 1), obj("a", 2)], version=3)
+    assert told == ["odd", "a"]
 
 
 def test_pods_are_those_of_the_job_and_not_of_an_earlier_one() -> None:

@@ -72,7 +72,7 @@ class Capacity:
         """
         pods = await self._pods("status.phase=Pending")
         with _understood():
-            pods = [pod for pod in pods if _is_understood(pod)]
+            pods = [pod for pod in pods if is_understood(pod)]
             claims = sorted(
                 {claim for pod in pods if requests_of(pod).keys() & set(resources) for claim in claims_of(pod)}
             )
@@ -105,7 +105,7 @@ class Capacity:
                 pods = await self._pods(f"spec.nodeName={node.name}")
             held: Amounts = {}
             for pod in pods:
-                if not _is_understood(pod):
+                if not is_understood(pod):
                     return None  # what it holds is not known, so neither is what is free beside it
                 if not _is_leaving(pod, leaving):
                     held = added(held, requests_of(pod))
@@ -149,7 +149,7 @@ def _understood() -> Iterator[None]:
         raise Unreadable(f"an object that is not understood ({error})") from error
 
 
-def _is_understood(pod: Object) -> bool:
+def is_understood(pod: Object) -> bool:
     """Whether it can be said what a pod asks for, and for how long. One that can't be read concerns itself alone."""
     try:
         requests_of(pod)

@@ -16,7 +16,8 @@ from pydantic import ValidationError
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes import NAMESPACES, POLICIES, ConflictError, KubernetesApi, Object
 from stoker.controller.braking import Brakes
-from stoker.controller.capacity import Capacity, Unreadable, requests_of
+from stoker.controller.capacity import Capacity, Unreadable, is_understood, requests_of
+from stoker.controller.faults import Faults
 from stoker.controller.policies import Policies
 from stoker.controller.store import Key, Store
 from stoker.models.dljob import DLJob
@@ -94,7 +95,9 @@ class ClusterSurroundings:
         clock: Clock,
         *,
         minimum_warning_grace: timedelta,
+        faults: Faults | None = None,
     ) -> None:
+        self._faults = faults if faults is not None else Faults()
         self._api = api
         self._store = store
         self._policies = policies
@@ -274,7 +277,8 @@ class ClusterSurroundings:
         job_uid = (job.status.job_uid if job.status is not None else None) or ""
         for pod in self._store.pods_of(Key(job.namespace, job.name), job_uid):
             node = pod["spec"].get("nodeName")
-            if node and not pod_status.is_finished(pod) and not pod_status.is_terminating(pod):
+            is_there = node and not pod_status.is_finished(pod) and not pod_status.is_terminating(pod)
+            if is_there and is_understood(pod):
                 by_node[node] = added(by_node.get(node, {}), requests_of(pod))
         return Gain(job_uid=job.uid, by_node=by_node)
 
@@ -321,17 +325,28 @@ class ClusterSurroundings:
             return self._due_lately[1]
         found: list[Due] = []
         for key, warned in self._warned.items():
-            job, policy = warned.job, self._policies.of(key.namespace)
-            traits = self._traits(job)
-            settings, claim = policy.reclaim_of(traits), self._claim(job, warned.record, policy, traits)
-            name = policy.counts_in
-            if claim is None or name is None or warned.record.state is not ReclaimState.WARNED:
+            try:
+                due = self._due_of(warned, self._policies.of(key.namespace), now)
+            except Exception as error:
+                # It stands in nobody's way, and its own passes fail for the same reason.
+                self._faults.caught("order", str(key), error)
                 continue
-            open_now = settings.open_at(now, policy.trusted(job.job_type))
-            if settings.mode is not ReclaimMode.OBSERVE and open_now:
-                found.append(Due(job=job, claim=claim, policy=name, on_pressure_only=settings.on_pressure_only))
+            if due is not None:
+                found.append(due)
         self._due_lately = now, found
         return found
+
+    def _due_of(self, warned: Warned, policy: EffectivePolicy, now: datetime) -> Due | None:
+        job = warned.job
+        traits = self._traits(job)
+        settings, claim = policy.reclaim_of(traits), self._claim(job, warned.record, policy, traits)
+        name = policy.counts_in
+        if claim is None or name is None or warned.record.state is not ReclaimState.WARNED:
+            return None
+        open_now = settings.open_at(now, policy.trusted(job.job_type))
+        if settings.mode is ReclaimMode.OBSERVE or not open_now:
+            return None
+        return Due(job=job, claim=claim, policy=name, on_pressure_only=settings.on_pressure_only)
 
     def _traits(self, job: DLJob) -> JobTraits:
         job_uid = (job.status.job_uid if job.status is not None else None) or ""

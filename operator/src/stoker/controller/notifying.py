@@ -82,6 +82,7 @@ class Notifier:
         meter: Meter = UNMETERED,
         faults: Faults | None = None,
     ) -> None:
+        self._faults = faults if faults is not None else Faults(meter)
         self._api = api
         self._store = store
         self._policies = policies
@@ -89,7 +90,7 @@ class Notifier:
         self._post = post
         self._clock = clock
         self._meter = meter
-        self._queue: WorkQueue[Key] = WorkQueue(group=namespace_of, place="notification", faults=faults)
+        self._queue: WorkQueue[Key] = WorkQueue(group=namespace_of, place="notification", faults=self._faults)
         self._attempts: dict[Key, Attempt] = {}
         self._sent: defaultdict[str, deque[datetime]] = defaultdict(deque)
         """When messages were sent within the last hour, by policy."""
@@ -106,10 +107,14 @@ class Notifier:
         now = self._clock.now()
         times: defaultdict[str, list[datetime]] = defaultdict(list)
         for key, raw in self._store.dljobs.objects.items():
-            for entry in raw.get("status", {}).get("reclaim", {}).get("notified", ()):
-                note = Note.read(entry)
-                if note is not None and note.became == SENT and now - note.at < HOUR:
-                    times[counting(self._policies.of(key.namespace))].append(note.at)
+            try:
+                notes = [Note.read(entry) for entry in raw.get("status", {}).get("reclaim", {}).get("notified", ())]
+                sent = [note.at for note in notes if note is not None and note.became == SENT and now - note.at < HOUR]
+            except Exception as error:
+                self._faults.caught("notification", str(key), error)
+                continue
+            if sent:
+                times[counting(self._policies.of(key.namespace))] += sent
         self._sent = defaultdict(deque, {name: deque(sorted(found)) for name, found in times.items()})
 
     def _changed(self, key: Key, raw: Object | None) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pydantic import ValidationError
 
 from stoker.adapters.kubernetes import Object
+from stoker.controller.faults import described
 from stoker.controller.store import Collection, Key
 from stoker.models.policy import EffectivePolicy, UtilizationPolicy, resolve
 from stoker.models.schema import Violation, explain
@@ -98,8 +99,11 @@ class Policies:
             return before
         try:
             standing = Standing(read=UtilizationPolicy.model_validate(obj), spec_of=spec_of)
-        except ValidationError as error:
-            last, faults = before.read if before is not None else None, tuple(explain(error))
+        except Exception as error:
+            # Whatever keeps it from being read: what it protects stays protected.
+            own = (Violation(field_path="", message=f"Stoker fails to read it ({described(error)})"),)
+            faults = tuple(explain(error)) if isinstance(error, ValidationError) else own
+            last = before.read if before is not None else None
             follows = "it is ignored, and nothing is reclaimed" if last is None else "the last valid one stays in force"
             said = "; ".join(map(str, faults))
             logger.error("UtilizationPolicy %s is invalid, %s: %s", metadata["name"], follows, said)  # noqa: TRY400 -- not our fault

@@ -1,12 +1,17 @@
 """The cluster's objects as last seen: fed by watches and checked against lists; read by reconcile and by reviews."""
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from stoker.adapters.kubernetes import DLJOBS, JOBS, NAMESPACES, PODS, POLICIES, Object, Resource
+from stoker.controller.faults import Faults
+from stoker.subjects.pod import mapping
 from stoker.workload.manifest import DLJOB_LABEL, controller_uid
+
+logger = logging.getLogger(__name__)
 
 
 class Key(NamedTuple):
@@ -37,6 +42,48 @@ def owner_key(obj: Mapping[str, Any]) -> Key | None:
 
 Follower = Callable[[Key, Object | None], None]
 """Is told of an object that came or changed, or with None that it went."""
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+TEMPLATE_FIELDS = frozenset({"command", "args", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"})
+"""Of a container: what makes up most of a pod, whose script it holds, and is never read of a pod."""
+
+
+def slim(obj: Object) -> Object:
+    """An object without what nobody reads and makes up most of it: managedFields, and the copy that `kubectl apply`
+    keeps of it. A write of the status takes neither away: the API server leaves all but the status as it is.
+    """
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+    annotations = mapping(metadata.get("annotations"))
+    if LAST_APPLIED in annotations:
+        metadata["annotations"] = {name: value for name, value in annotations.items() if name != LAST_APPLIED}
+    return {**obj, "metadata": metadata}
+
+
+def slim_pod(pod: Object) -> Object:
+    """The same of a pod, and without its containers' programs. Of one whose controller is no Job, which counts nowhere,
+    only who it is.
+    """
+    if controller_uid(pod) is None:
+        kept = ("name", "namespace", "uid", "resourceVersion", "labels")
+        return {"metadata": {name: pod["metadata"][name] for name in kept if name in pod["metadata"]}}
+    spec = mapping(pod.get("spec"))
+    programs = {
+        kind: [_without_program(container) for container in spec[kind]]
+        for kind in ("containers", "initContainers")
+        if isinstance(spec.get(kind), list)
+    }
+    return {**slim(pod), "spec": {**spec, **programs}}
+
+
+def slim_job(job: Object) -> Object:
+    """The same of a Job, without its pods' template, which is the DLJob's."""
+    spec = mapping(job.get("spec"))
+    return {**slim(job), "spec": {name: value for name, value in spec.items() if name != "template"}}
+
+
+def _without_program(container: Any) -> Any:
+    if not isinstance(container, dict):
+        return container
+    return {name: value for name, value in container.items() if name not in TEMPLATE_FIELDS}
 
 
 @dataclass(slots=True)
@@ -54,9 +101,14 @@ class Collection:
     """Versions that a list has brought and the watch has not told of yet."""
     overdue: int = 0
     """Of these, the ones that the watch had not told of until the next list: it has fallen silent."""
+    listed_at: int = 0
+    """The resource version of the last list."""
     is_listed: bool = False
     """Whether a list has been compared: before that, objects may be missing."""
     followers: list[Follower] = field(default_factory=list)
+    slim: Callable[[Object], Object] = slim
+    """What is kept of an object."""
+    faults: Faults = field(default_factory=Faults)
 
     def __iter__(self) -> Iterator[Object]:
         return iter(self.objects.values())
@@ -93,9 +145,7 @@ class Collection:
             return False
         self.deleted.pop(key, None)
         self._forget(key)
-        # Nobody reads managedFields, and they are half of every object.
-        metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
-        kept = self.objects[key] = {**obj, "metadata": metadata}
+        kept = self.objects[key] = self.slim(obj)
         if self.group is not None and (group := self.group(kept)) is not None:
             self.groups[group][key] = kept
         self._tell(key, kept)
@@ -113,19 +163,48 @@ class Collection:
         return True
 
     def compare(self, objects: Iterable[Object], version: int) -> list[Object]:
-        """Take a complete list as of resource version `version`; what differed from it, which no event had told of."""
+        """Take a complete list as of resource version `version`; what differed from it, which no event had told of.
+
+        Versions only grow. A list that is older than the list before is of an API server whose store was set back, as
+        from a backup: whatever is known is of a time that no longer was, and the list counts.
+        """
         listed = {key_of(obj): obj for obj in objects}
+        if version < self.listed_at:
+            return self._begin_anew(listed, version)
+        self.listed_at = version
         self.overdue = sum(key in self.objects for key in self.untold)
         gone = [known for key, known in self.objects.items() if key not in listed and version_of(known) <= version]
         for known in gone:
             self._forget(key_of(known))
             self._tell(key_of(known), None)
-        changed = [obj for obj in listed.values() if self.put(obj)]
+        changed = [obj for key, obj in listed.items() if self._take(key, obj)]
         still = {key: at for key, at in self.untold.items() if key in self.objects}
         self.untold = still | {key_of(obj): version_of(obj) for obj in changed}
         self.deleted = {key: at for key, at in self.deleted.items() if at > version}
         self.is_listed = True
         return gone + changed
+
+    def _begin_anew(self, listed: Mapping[Key, Object], version: int) -> list[Object]:
+        logger.warning(
+            "resource versions have gone back from %d to %d: known objects are dropped", self.listed_at, version
+        )
+        known = list(self.objects.values())
+        for key in list(self.objects):
+            self._forget(key)
+            if key not in listed:
+                self._tell(key, None)
+        self.deleted, self.untold, self.overdue, self.listed_at = {}, {}, 0, version
+        for key, obj in listed.items():
+            self._take(key, obj)
+        return known + list(listed.values())
+
+    def _take(self, key: Key, obj: Object) -> bool:
+        """Put an object of a list; one that can't be taken does not keep the others out."""
+        try:
+            return self.put(obj)
+        except Exception as error:
+            self.faults.caught("watch", str(key), error)
+            return False
 
     def _forget(self, key: Key) -> None:
         known = self.objects.pop(key, None)
@@ -136,18 +215,23 @@ class Collection:
 
     def _tell(self, key: Key, obj: Object | None) -> None:
         for follower in self.followers:
-            follower(key, obj)
+            try:
+                follower(key, obj)
+            except Exception as error:
+                # What an object makes one follower raise keeps neither the others nor the watch from going on.
+                self.faults.caught("watch", str(key), error)
 
 
 class Store:
     """All collections that the controller reads."""
 
-    def __init__(self) -> None:
-        self.dljobs = Collection()
-        self.jobs = Collection()
-        self.pods = Collection(group=owner_key)
-        self.policies = Collection()
-        self.namespaces = Collection()
+    def __init__(self, faults: Faults | None = None) -> None:
+        faults = faults if faults is not None else Faults()
+        self.dljobs = Collection(faults=faults)
+        self.jobs = Collection(slim=slim_job, faults=faults)
+        self.pods = Collection(group=owner_key, slim=slim_pod, faults=faults)
+        self.policies = Collection(faults=faults)
+        self.namespaces = Collection(faults=faults)
         self._by_resource = {
             DLJOBS: self.dljobs,
             JOBS: self.jobs,

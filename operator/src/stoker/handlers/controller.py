@@ -92,10 +92,10 @@ async def serve(settings: ControllerSettings) -> None:
     """The whole process; see `run`."""
     clock = SystemClock()
     identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
-    store, looks = Store(), Looks()
     leading = asyncio.Event()
     told = ControllerMetrics()
     faults = Faults(told)
+    store, looks = Store(faults), Looks()
     queue: WorkQueue[Key] = WorkQueue(group=namespace_of, faults=faults)
     async with AsyncExitStack() as stack:
         kubernetes = await stack.enter_async_context(await Kubernetes.connect())
@@ -115,7 +115,7 @@ async def serve(settings: ControllerSettings) -> None:
         publisher = Publisher(api, store, events, told, audit)
         brakes = Brakes(api, store, events, audit, clock, faults)
         around = ClusterSurroundings(
-            api, store, policies, brakes, clock, minimum_warning_grace=settings.minimum_warning_grace
+            api, store, policies, brakes, clock, minimum_warning_grace=settings.minimum_warning_grace, faults=faults
         )
         jupyter = await stack.enter_async_context(Jupyter()) if settings.asks_jupyter else None
         presences = Presences(clock, manifests, jupyter=jupyter, metrics=metrics)
