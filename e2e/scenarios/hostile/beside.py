@@ -17,7 +17,7 @@ from e2e.cluster.api import ApiClient, ApiError
 from e2e.cluster.provider import Cluster, Taint
 from e2e.cluster.waiting import wait_for
 from e2e.hostile.objects import OWNER, Hostile, Kind, hostile_objects
-from e2e.operator import Operator
+from e2e.operator import CONTROLLER, Operator
 from e2e.scenarios.reclaim.idling import BUSY, IDLE, PAST, RESTS, TRAINS, Idling, past, scenario
 from e2e.witness import Witness
 
@@ -119,6 +119,7 @@ class Trial:
 
     def _round(self, name: str) -> Round:
         home, tenant = self.homes[name], self.tenants[name]
+        before = self._ticks()
         refusal, warnings, submitted = self._submit_beside(home, tenant)
         seconds = {"submitted (median)": _median(submitted), "submitted (slowest)": max(submitted)}
         self._begin(home, "fresh", BUSY, since=timedelta(0))
@@ -134,6 +135,8 @@ class Trial:
         seconds["reclaimed after the deadline"] = (datetime.now(UTC) - deadline).total_seconds()
         home.annotate("idle", resume=name)
         seconds["resumed"] = self._seconds(lambda: self._wait_resumed(home))
+        after = self._ticks()
+        seconds["mean tick"] = (after[0] - before[0]) / max(after[1] - before[1], 1)
         states = self.witness.states(home.namespace, "idle")
         said = Said(
             refusal=refusal,
@@ -172,6 +175,12 @@ class Trial:
     def _wait_resumed(self, home: Idling) -> None:
         wait_for("the bystander's Job to run again", lambda: not home.is_suspended("idle"), timeout=PATIENCE)
         home.wait_phase("idle", "Running", timeout=PATIENCE)
+
+    def _ticks(self) -> tuple[float, float]:
+        """The seconds of all looks at the metrics so far, and how many there were."""
+        of = self.operator.metric
+        name = "stoker_scan_tick_seconds"
+        return of(f"{name}_sum", process=CONTROLLER), of(f"{name}_count", process=CONTROLLER)
 
     @staticmethod
     def _seconds(wait: Callable[[], object]) -> float:
