@@ -148,6 +148,71 @@ def test_the_deadline_is_the_controllers_whatever_floor_it_keeps_under_warnings(
     assert document()["nextDeadline"] == ago(-62)
 
 
+def test_it_says_when_the_controller_last_looked(cluster: Cluster) -> None:
+    cluster.put(**WARNED)
+    cluster.objects[DLJOBS, "team", "bert"]["status"]["lookedAt"] = ago(7)
+    answer = document()
+    assert (answer["lookedAt"], answer["outOfDate"], answer["decisive"]) == (ago(7), False, "grace-over")
+    assert f"looked at       {ago(7)} (7m" in run().stdout
+
+
+def test_what_stands_in_a_status_that_nobody_renews_is_not_taken_for_the_present(cluster: Cluster) -> None:
+    down = {**BUSY, "status": "Unknown", "reason": "PrometheusUnavailable", "message": "connection refused"}
+    for idle in (IDLE, down):
+        cluster.put(idle=idle, **WARNED)
+        cluster.objects[DLJOBS, "team", "bert"]["status"]["lookedAt"] = ago(25)
+        answer = document()
+        assert answer["outOfDate"] is True
+        assert answer["decisive"] == ("look-fresh" if idle is IDLE else "metrics-known")
+        shown = " ".join(run().stdout.split())
+        assert "no controller has looked since, and what stands here may be out of date" in shown
+
+
+def test_a_suspended_job_is_not_said_to_hold_gpus(cluster: Cluster) -> None:
+    cluster.put(idle={**BUSY, "reason": "NotRunning", "message": "the job holds no GPUs"}, state="Active")
+    cluster.objects[DLJOBS, "team", "bert"]["status"]["phase"] = "Suspended"
+    cluster.objects[JOBS, "team", "bert"]["spec"]["suspend"] = True
+    shown = run().stdout
+    assert "requested, none held now" in shown
+    assert "[ ] running: it is suspended" in shown
+    assert "it holds GPUs" not in shown
+
+
+def test_it_says_why_pods_are_not_there(cluster: Cluster) -> None:
+    cluster.put()
+    conditions = cluster.objects[DLJOBS, "team", "bert"]["status"]["conditions"]
+    at = {"lastTransitionTime": ago(3)}
+    conditions += [
+        {"type": "PodsReady", "status": "False", "reason": "Queued", "message": "Kueue waits for quota", **at},
+        {
+            "type": "CreatedWithWarnings",
+            "status": "True",
+            "reason": "APIServerWarned",
+            "message": "unknown field",
+            **at,
+        },
+        {"type": "Analysed", "status": "False", "reason": "Budget", "message": "spec.script was not read", **at},
+    ]
+    shown = run().stdout
+    for line in (
+        "pods            Queued: Kueue waits for quota",
+        "warnings        APIServerWarned: unknown field",
+        "analysis        Budget: spec.script was not read",
+    ):
+        assert line in shown
+
+
+def test_no_line_of_a_condition_denies_itself(cluster: Cluster) -> None:
+    """A ticked box and an empty one stand before the same words, and a reason only behind an empty one."""
+    cluster.put(**WARNED)
+    lines = [line.strip() for line in run().stdout.splitlines()]
+    assert "[x] owner warned" in lines
+    assert any(line.startswith("[ ] grace of the warning over: idle; will be reclaimed at") for line in lines)
+    cluster.put(idle=BUSY, finding=False)
+    lines = [line.strip() for line in run().stdout.splitlines()]
+    assert "[ ] owner warned: not yet" in lines
+
+
 def test_a_job_that_is_over_is_not_called_active(cluster: Cluster) -> None:
     cluster.put(state="Active", reason="its Job has ended")
     cluster.objects[DLJOBS, "team", "bert"]["status"]["phase"] = "Succeeded"

@@ -322,6 +322,18 @@ async def test_what_the_last_look_saw_is_not_forgotten_for_what_an_older_one_did
     assert "deadline" not in world.status["reclaim"]
 
 
+async def test_a_reclaim_that_waits_for_samples_says_for_which() -> None:
+    world, idle = due_for(timedelta(minutes=30))
+    gap = (NOW - timedelta(minutes=9), NOW - timedelta(minutes=6))
+    partly = Diagnosis(utilization=used(NOW, 50.0), unknown=UnknownReason.PARTIAL, gap=gap, findings=(MEASURED,))
+    world.looks.put(world.uid, Look(idleness=idle, diagnosis=partly))
+    await world.reconcile()
+    assert world.status["reclaim"]["reason"] == (
+        "idle and warned; it waits until the samples of the last ten minutes are complete"
+        " (a gap from 11:51 to 11:54 UTC)"
+    )
+
+
 @pytest.mark.parametrize("age, examined", [(4, True), (6, False), (None, False)])
 async def test_a_reclaim_rests_on_a_late_examination_by_this_process(age: int | None, examined: bool) -> None:
     """What the status says was found is no ground for a deed: since then nobody may have looked."""
@@ -335,7 +347,7 @@ async def test_a_reclaim_rests_on_a_late_examination_by_this_process(age: int | 
             await world.reconcile()
     else:
         await world.reconcile()
-        assert "waits for the next examination" in world.status["reclaim"]["reason"]
+        assert "waits until its metrics are examined once more" in world.status["reclaim"]["reason"]
         assert world.looks.is_wanted(world.uid)
         again = Diagnosis(utilization=used(NOW, 50.0), findings=(MEASURED,))
         world.looks.put(world.uid, Look(idleness=idle, diagnosis=again))

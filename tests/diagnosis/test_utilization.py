@@ -106,6 +106,14 @@ def test_samples_that_lack_lately_leave_the_present_unknown(util: str, reason: U
     assert examine({"gpus": [{"util": util}]}).unknown is reason
 
 
+def test_a_gap_of_late_has_its_beginning_and_its_end() -> None:
+    found = examine({"gpus": [{"util": "90x40 0x10 _x3 0x7"}]})
+    assert found.gap is not None
+    start, end = found.gap
+    assert end - start == timedelta(minutes=1.5)
+    assert examine({"gpus": [{"util": "90x20 _x40 90x60 0x80"}]}).gap is None
+
+
 def test_a_partial_answer_is_no_ground_for_a_finding() -> None:
     recording = from_dict({"gpus": [{"util": "90x40 0x60"}], "pods": [{"cpu": "0x100"}]})
     facts, series, now = recording.at(100)

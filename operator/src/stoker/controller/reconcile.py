@@ -7,7 +7,7 @@ anywhere; the next one goes on from what stands in the cluster.
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from pydantic import ValidationError
 
@@ -412,8 +412,7 @@ class Reconciler:
             idle = this.look.idleness if this.look is not None else None
             decision = await self._reclaimer.decide(job, child, this.pods, this.told, idle, this.record)
             if decision.step is Step.RECLAIM and not this.is_examined:
-                reason = "idle and warned; it waits for the next examination of its metrics to confirm the cause"
-                decision = _put_off(decision, reason)
+                decision = _put_off(decision, f"idle and warned; {_awaited(this.look)}")
                 self._looks.want(job.uid)
         grace_left = 0.0
         if decision.step is Step.RECLAIM and (grace_left := self._reclaimer.grace_left(job.uid, decision.record)) > 0:
@@ -558,6 +557,18 @@ class Reconciler:
         )
         await self._publish(this, seen, is_over=True)
         return left
+
+
+def _awaited(look: Look | None) -> str:
+    """What a reclaim that is due waits for until an examination may confirm its cause."""
+    diagnosis = look.diagnosis if look is not None else None
+    if diagnosis is None or diagnosis.unknown is None:
+        return "it waits until its metrics are examined once more, at the next look, which must confirm the cause"
+    gap = ""
+    if diagnosis.gap is not None:
+        start, end = (time.astimezone(UTC) for time in diagnosis.gap)
+        gap = f" (a gap from {start:%H:%M} to {end:%H:%M} UTC)"
+    return f"it waits until the samples of the last ten minutes are complete{gap}"
 
 
 def _put_off(decision: Decision, reason: str) -> Decision:

@@ -4,6 +4,8 @@ import logging
 from collections.abc import Container, Iterable, Sequence
 from datetime import datetime
 
+import numpy as np
+
 from stoker.catalogue import diagnosis_rules
 from stoker.diagnosis.merge import Claimed, merge
 from stoker.diagnosis.rest import idle_since
@@ -43,6 +45,7 @@ def diagnose(
     return Diagnosis(
         utilization=utilization(exam),
         unknown=_unknown(exam),
+        gap=_gap(exam),
         findings=merge(exam, causes, static_findings),
         advice=tuple(_advice(hint.finding) for hint in hints)[:MAX_ADVICE],
         idle_since=idle_since(exam) if told else None,
@@ -67,6 +70,11 @@ def _unknown(exam: Examination) -> UnknownReason | None:
     if not any((device.known & lately).any() for device in exam.devices):
         return UnknownReason.STALE
     return UnknownReason.PARTIAL if exam.every_gpu_seen else UnknownReason.NO_SAMPLES
+
+
+def _gap(exam: Examination) -> tuple[datetime, datetime] | None:
+    missing = np.flatnonzero((exam.alive & ~(exam.busy | exam.idle) & exam.lately).any(axis=0))
+    return (exam.time(int(missing[0])), exam.time(int(missing[-1]) + 1)) if len(missing) else None
 
 
 def _claims(exam: Examination, rules: Iterable[Rule[Examination]]) -> list[Claimed]:

@@ -118,6 +118,8 @@ class Diagnosis:
     findings: tuple[Finding, ...] = ()
     advice: tuple[Advice, ...] = ()
     """At most MAX_ADVICE, the most promising first."""
+    gap: tuple[datetime, datetime] | None = None
+    """From when to when samples are missing in the last ten minutes of a job that runs; None where none are."""
     idle_since: datetime | None = None
     """Since when every GPU of the job that still runs has been sampled and idle; None where one works or is unknown."""
 

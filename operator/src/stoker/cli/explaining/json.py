@@ -23,6 +23,8 @@ def render(one: Standing) -> str:
         "namespace": one.job.namespace,
         "name": one.job.name,
         "asOf": rfc3339(case.now),
+        "lookedAt": _time(one.looked_at),
+        "outOfDate": one.is_out_of_date,
         "phase": None if status is None or status.phase is None else status.phase.value,
         "gpus": one.job.gpus,
         "state": None if record.state is None else record.state.value,

@@ -23,6 +23,9 @@ UNSEEN = frozenset({"unattended", "suspendable", "pressure", "bounds"})
 """Gates that rest on what only the controller reads, beyond what the objects of the job say against the job."""
 POLICYS = frozenset({"not-exempt", "idle-long-enough", "cooled-down", "brake-off", "schedule-open"})
 """Gates that rest on a policy, beside those that ask what it does."""
+HOLDS_GPUS = frozenset({Phase.STARTING, Phase.RUNNING})
+OUT_OF_DATE = timedelta(minutes=20)
+"""A controller that runs writes more often than this when it has looked at a job that holds GPUs."""
 NO_JOB: Object = {"metadata": {"uid": ""}, "spec": {}}
 
 
@@ -39,6 +42,17 @@ class Standing:
     idle: Condition | None
     is_policy_seen: bool = True
     notes: tuple[str, ...] = ()
+
+    @property
+    def looked_at(self) -> datetime | None:
+        """When the controller last looked at its GPUs, as far as it has written that; None where it holds none."""
+        return looked_at(self.job)
+
+    @property
+    def is_out_of_date(self) -> bool:
+        """Whether no controller seems to look any more."""
+        at = self.looked_at
+        return at is not None and self.case.now - at >= OUT_OF_DATE
 
     @property
     def decisive(self) -> Answer | None:
@@ -79,7 +93,7 @@ def standing(
     idle = next((one for one in conditions if one.type == ConditionType.IDLE), None)
     case = Case(
         job=known,
-        idleness=said(idle, record.idle_since, known.pod_uids, now),
+        idleness=said(idle, record.idle_since, known.pod_uids, _seen_at(job, now)),
         policy=policy or _presumed(record),
         record=record,
         now=now,
@@ -97,9 +111,21 @@ def standing(
     )
 
 
-def said(idle: Condition | None, since: datetime | None, pods: frozenset[str], now: datetime) -> Idleness:
-    """What the condition Idle says, as if it were seen now: the controller keeps it up to date while it runs."""
-    answer = Idleness(state=IdlenessState.UNKNOWN, observed_at=now, pod_uids=pods)
+def looked_at(job: DLJob) -> datetime | None:
+    """See Standing.looked_at."""
+    status = job.status
+    return status.looked_at if status is not None and status.phase in HOLDS_GPUS and job.gpus else None
+
+
+def _seen_at(job: DLJob, now: datetime) -> datetime:
+    """When what the status says of the GPUs was seen: just now while the controller runs, which keeps it up to date."""
+    at = looked_at(job)
+    return now if at is None or now - at < OUT_OF_DATE else at
+
+
+def said(idle: Condition | None, since: datetime | None, pods: frozenset[str], seen_at: datetime) -> Idleness:
+    """What the condition Idle says."""
+    answer = Idleness(state=IdlenessState.UNKNOWN, observed_at=seen_at, pod_uids=pods)
     if idle is None:
         return replace(answer, reason=UnknownReason.NO_SAMPLES, message="the controller has not looked at it yet")
     answer = replace(answer, message=idle.message)

@@ -2,19 +2,30 @@
 
 import textwrap
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 
 import click
 
 from stoker.cli.explaining.standing import Standing
 from stoker.cli.terminal import Screen, clean
+from stoker.controller.looks import NOT_RUNNING
 from stoker.models.duration import format_duration
 from stoker.models.finding import rfc3339
-from stoker.models.vocabulary import Phase, ReclaimMode, ReclaimState
+from stoker.models.vocabulary import ConditionType, Phase, ReclaimMode, ReclaimState
 from stoker.reclaim import Answer
 from stoker.subjects.wording import count
 
+TOLD = {
+    (ConditionType.PODS_READY, "False"): "pods",
+    (ConditionType.PODS_READY, "Unknown"): "pods",
+    (ConditionType.SUSPENDED, "False"): "suspension",
+    (ConditionType.CREATED_WITH_WARNINGS, "True"): "warnings",
+    ("Analysed", "False"): "analysis",
+}
+"""Labels of the conditions that are told, by type and status."""
+EXPECTED = frozenset({"Suspended", "Succeeded", "Failed"})
+"""Reasons that the phase says, too."""
 MIN_WIDTH = 60
 LABEL = 16
 TELLING = frozenset({Phase.SUSPENDED, Phase.SUCCEEDED, Phase.FAILED})
@@ -81,8 +92,17 @@ def _facts(one: Standing) -> Iterator[tuple[str, str]]:
     """The numbers that it rests on, and what follows."""
     case, record, settings = one.case, one.record, one.case.settings
     cause, found = case.cause, case.policy.class_of(case.job.traits)
-    yield "gpus", f"{count(one.job.gpus, 'GPU')}; {case.idleness.message or case.idleness.state.value}"
-    if one.idle is not None:
+    gpus = count(one.job.gpus, "GPU")
+    if one.idle is not None and one.idle.reason == NOT_RUNNING:
+        yield "gpus", f"{gpus} requested, none held now"
+    else:
+        yield "gpus", f"{gpus}; {case.idleness.message or case.idleness.state.value}"
+    if (at := one.looked_at) is not None:
+        ago = format_duration(max(case.now - at, timedelta(0)))
+        late = ": no controller has looked since, and what stands here may be out of date"
+        yield "looked at", f"{rfc3339(at)} ({ago} ago){late if one.is_out_of_date else ''}"
+    yield from _told(one)
+    if one.idle is not None and one.idle.reason != NOT_RUNNING:
         yield "since", f"{rfc3339(one.idle.last_transition_time)} (condition Idle)"
     if cause is not None:
         yield "cause", f"{cause.category}, {cause.confidence.lower()}: {cause.detail}"
@@ -108,6 +128,15 @@ def _facts(one: Standing) -> Iterator[tuple[str, str]]:
         )
     if one.decisive is not None and one.decisive.change:
         yield "what changes it", one.decisive.change
+
+
+def _told(one: Standing) -> Iterator[tuple[str, str]]:
+    """What the conditions of the job say beside its idleness, where something is not as it should be."""
+    conditions = one.job.status.conditions if one.job.status is not None else ()
+    for condition in conditions:
+        label = TOLD.get((condition.type, condition.status.value))
+        if label is not None and condition.message and condition.reason not in EXPECTED:
+            yield label, f"{condition.reason}: {condition.message}"
 
 
 def _may_return(one: Standing) -> bool:
