@@ -132,17 +132,20 @@ class World:
         pods: int = 1,
         started: str | None = "2026-11-21T05:00:00Z",
         ready: bool = True,
+        namespace: str = "team",
         **options: Any,
     ) -> None:
         """A DLJob with pods that have run for seven hours; `status` and fields of the spec as options."""
         status = {"phase": phase, "jobUID": f"{JOB_UID}-{name}", **options.pop("status", {})}
         raw = dljob_object(name, status=status, **options)
-        raw["metadata"] |= {"uid": f"uid-{name}", "resourceVersion": str(next(self._versions))}
+        version = str(next(self._versions))
+        raw["metadata"] |= {"namespace": namespace, "uid": f"uid-{name}", "resourceVersion": version}
         self.store.dljobs.put(raw)
         for rank in range(pods):
             one = pod(rank, started=started, ready=ready)
             one["metadata"] |= {
                 "name": f"{name}-{rank}",
+                "namespace": namespace,
                 "labels": {"stoker.dev/dljob": name},
                 "resourceVersion": str(next(self._versions)),
                 "ownerReferences": [{"controller": True, "uid": f"{JOB_UID}-{name}"}],
@@ -210,6 +213,17 @@ async def test_a_tick_asks_one_screen_and_the_series_of_a_bounded_number_of_jobs
         await world.tick()
     assert len(world.metrics.screens) == 3
     assert len(world.metrics.examined) == 3 * EXAMINED
+
+
+async def test_a_crowd_of_one_namespace_is_not_asked_for_before_another() -> None:
+    """A screen looks closely at the first few hundred pods that rest."""
+    world = World()
+    for number in range(50):
+        world.add(f"crowd-{number}", status={"reclaim": {"state": "Warned", "deadline": rfc3339(NOW)}})
+    world.add("alone", namespace="other")
+    await world.tick()
+    (questions,) = world.metrics.screens
+    assert questions[1].pods[0] == ("other", "alone-0")
 
 
 async def test_only_jobs_of_which_there_is_news_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -288,8 +288,10 @@ class Screening:
             pod = (identity.namespace, identity.pod)
             what, _, rest = row["metric"][ORIGIN].partition("/")
             value = number(row["value"][1])
+            at = _time(value) if what == LAST else None
             if what == LAST:
-                at = datetime.fromtimestamp(value, tz=UTC)
+                if at is None:
+                    continue
                 held = holders[identity.gpu]
                 held[pod] = max(at, held.get(pod, at))
             elif own.get(pod) != rest.partition("/")[0]:
@@ -299,7 +301,7 @@ class Screening:
             device = devices.setdefault((*pod, identity.gpu), _Device(identity))
             if identity.shared and not device.identity.shared:
                 device.identity = identity
-            if what == LAST:
+            if at is not None:
                 # Of a part of a device the whole one's samples don't say that its own still come.
                 if self._profile.attributable(self._metrics[rest].signal, partition=identity.partition, shared=False):
                     device.last_sample_at = max(at, device.last_sample_at or at)
@@ -508,6 +510,14 @@ def _chosen(wanted: Counter[timedelta]) -> list[timedelta]:
     chosen = {ordered[-1], *(window for window, number in wanted.items() if number * WINDOWS > wanted.total())}
     left = WINDOWS - len(chosen)
     return sorted(chosen | {ordered[-1 - (place * len(ordered)) // (left + 1)] for place in range(1, left + 1)})
+
+
+def _time(seconds: float) -> datetime | None:
+    """A sample's time; None for what is none: whoever may write into the Prometheus may write any number."""
+    try:
+        return datetime.fromtimestamp(seconds, tz=UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _is_shared(times: Iterable[datetime]) -> bool:

@@ -33,7 +33,7 @@ from stoker.controller.reclaiming import unknown
 from stoker.controller.reconcile import FINAL
 from stoker.controller.steadiness import is_look_due
 from stoker.controller.store import Key, Store
-from stoker.controller.turns import Standing, Turns
+from stoker.controller.turns import Standing, Turns, by_turns
 from stoker.diagnosis import diagnose, has_worked, idleness, question, works
 from stoker.diagnosis.idle import STALE_AFTER
 from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
@@ -354,11 +354,13 @@ class Scanner:
     async def _screen(self, subjects: Sequence[Subject]) -> list[tuple[Subject, Seen]]:
         """Whether each job is idle, and whether it looks low."""
         now, steady = self._clock.now(), self._clock.monotonic()
-        # Where not all that rest can be looked at closely, the warned ones are, and those that waited longest.
-        asked = sorted(
+        # Where not all that rest can be looked at closely, the warned ones are, and those that waited longest; by
+        # turns, so that thousands of one namespace are in nobody else's way.
+        waiting = sorted(
             (subject for subject in subjects if not subject.is_final),
             key=lambda subject: (not subject.is_warned, self._looked_at.get(subject.uid, -math.inf)),
         )
+        asked = by_turns(waiting, lambda subject: subject.key.namespace)
         questions = await self._each("screen", _by_job(asked), lambda subject: subject.question(now))
         screens: Mapping[str, Screen] = {}
         failure: MetricsUnavailable | None = None

@@ -1,9 +1,13 @@
 """Whose turn it is to be examined in full: where it matters often, everybody once in a while."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import itemgetter
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Standing(StrEnum):
@@ -88,7 +92,7 @@ class Turns:
         alike: defaultdict[Standing, list[str]] = defaultdict(list)
         for uid in ordered:
             alike[self._turns[uid].standing].append(uid)
-        queues = {standing: iter(by_turns(uids, namespaces)) for standing, uids in alike.items()}
+        queues = {standing: iter(by_turns(uids, namespaces.__getitem__)) for standing, uids in alike.items()}
         fair = [next(queues[self._turns[uid].standing]) for uid in ordered]
         taken: Counter[str] = Counter()
         rounds: dict[str, int] = {}
@@ -104,11 +108,11 @@ class Turns:
         turn.misses = 0 if fruitful else min(turn.misses + 1, MAX_MISSES)
 
 
-def by_turns(uids: Sequence[str], namespaces: Mapping[str, str]) -> list[str]:
+def by_turns(items: Sequence[T], namespace: Callable[[T], str]) -> list[T]:
     """The first of each namespace, in the order given, then the second of each, and so on."""
     seen: Counter[str] = Counter()
-    places: dict[str, int] = {}
-    for uid in uids:
-        places[uid] = seen[namespaces[uid]]
-        seen[namespaces[uid]] += 1
-    return sorted(uids, key=places.__getitem__)
+    placed: list[tuple[int, T]] = []
+    for item in items:
+        placed.append((seen[namespace(item)], item))
+        seen[namespace(item)] += 1
+    return [item for _, item in sorted(placed, key=itemgetter(0))]

@@ -81,16 +81,16 @@ class JobMetrics:
             uid = raw["metadata"]["uid"]
             look, known = self._looks.get(uid), before.get(uid)
             diagnosis = look.diagnosis if look is not None else None
-            pods = self._pods(raw)
-            # The store replaces an object that has changed, and an examination makes another diagnosis.
-            if known is None or not known.is_of(raw, diagnosis, pods):
-                try:
+            try:
+                pods = self._pods(raw)
+                # The store replaces an object that has changed, and an examination makes another diagnosis.
+                if known is None or not known.is_of(raw, diagnosis, pods):
                     known = _write(raw, diagnosis, pods)
-                except Exception as error:
-                    # Its lines are missing, not the page.
-                    self._faults.caught("metrics", str(key), error)
-                    known = _Written(raw, diagnosis, pods, None, {})
-            self._written[uid] = known
+            except Exception as error:
+                # Its lines are missing, not the page.
+                self._faults.caught("metrics", str(key), error)
+            else:
+                self._written[uid] = known
         shown = [one for one in self._written.values() if one.ended is None or now - one.ended < SHOWN_AFTER_END]
         parts: list[str] = []
         for metric, explanation in HELP.items():
