@@ -95,10 +95,28 @@ def test_line_breaks_and_tabs_which_hide_a_warning_in_kubectl_are_gone() -> None
     assert line == "r: spec.image: a b c. Mend it."
 
 
-def test_a_long_warning_is_cut_to_what_the_server_lets_pass() -> None:
+def test_a_long_warning_says_what_is_wrong_and_what_to_do_before_the_reasons() -> None:
+    (line,) = warnings(Verdict(warned=(finding("r", "4 of 8 GPUs idle. " + "Many reasons. " * 50),)))
+    assert line == "r: spec.image: 4 of 8 GPUs idle. Mend it. (stoker lint says why)"
+
+
+def test_where_the_fault_itself_is_long_the_fix_is_told() -> None:
     (line,) = warnings(Verdict(warned=(finding("r", "very " * 100 + "long."),)))
-    assert MAX_WARNING_LENGTH - 5 <= len(line) <= MAX_WARNING_LENGTH
-    assert line.endswith("...")
+    assert line == "r: spec.image: Mend it. (stoker lint says why)"
+
+
+@pytest.mark.parametrize("word", ["mend ", "x", "\u00fc"])
+def test_a_fix_that_is_too_long_is_cut_after_a_word(word: str) -> None:
+    (line,) = warnings(Verdict(warned=(finding("r", "Wrong.", fix=word * 300),)))
+    assert line.startswith(f"r: spec.image: {word * 5}")
+    assert line.endswith(f"{word.strip()}... (stoker lint says why)")
+    assert len(line.encode()) <= MAX_WARNING_LENGTH
+
+
+def test_a_line_of_a_policy_is_cut_after_a_word() -> None:
+    line = warning_line("spec.rules: " + "many words " * 50)
+    assert line.endswith(("many...", "words..."))
+    assert len(line.encode()) <= MAX_WARNING_LENGTH
 
 
 def test_the_cut_counts_bytes_where_letters_have_more_than_one() -> None:

@@ -175,8 +175,8 @@ def test_an_unknown_rule_in_a_policy_is_warned_of(submitter: Submitter) -> None:
     created = submitter.kubectl("apply", "-f", "-", manifest=policy(**action("launcher-to-few", "Warn")))
     assert created.returncode == 0
     assert (
-        "Warning: spec.rules[launcher-to-few]: there is no rule launcher-to-few; did you mean launcher-too-few?"
-        in created.stderr.splitlines()
+        "Warning: spec.rules[launcher-to-few]: there is no rule launcher-to-few, so its Warn has no effect;"
+        " did you mean launcher-too-few?" in created.stderr.splitlines()
     )
 
 

@@ -1,5 +1,6 @@
 """What a verdict says at `kubectl apply`: the refusal with its causes, and the warnings."""
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +14,8 @@ MAX_WARNINGS = 3
 """People read three warnings; the rest is in the status and in `stoker lint`."""
 MAX_WARNING_LENGTH = 240
 """The API server cuts warnings to 256 bytes when they are many (k8s.io/apiserver, pkg/endpoints/filters/warning.go)."""
+ELSEWHERE = " (stoker lint says why)"
+_SENTENCE_END = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 
 Reason = Literal["FieldValueInvalid", "FieldValueRequired"]
 
@@ -70,8 +73,14 @@ def _cause(finding: Finding, verdict: Verdict) -> Cause:
 
 
 def _warning(finding: Finding) -> str:
+    """The finding whole where it fits, else what is wrong and what to do: the reasons are in `stoker lint`."""
     where = f"{finding.location}: " if finding.location is not None else ""
-    return warning_line(f"{finding.rule}: {where}{finding.detail} {finding.fix}")
+    start, detail, fix = f"{finding.rule}: {where}", single_line(finding.detail), single_line(finding.fix)
+    what = _SENTENCE_END.split(detail, maxsplit=1)[0]
+    candidates = (f"{detail} {fix}", f"{what} {fix}{ELSEWHERE}", f"{fix}{ELSEWHERE}")
+    return next(
+        (line for one in candidates if _fits(line := single_line(start + one))), f"{_cut(f'{start}{fix}')}{ELSEWHERE}"
+    )
 
 
 def not_analysed(shortfall: Shortfall) -> str:
@@ -92,12 +101,23 @@ _NOT_ANALYSED = {
 
 
 def warning_line(text: str) -> str:
-    """A text as a single line of at most 240 bytes, cut where it is longer."""
+    """A text as a single line of at most 240 bytes, cut after a word where it is longer."""
     line = single_line(text)
-    if len(line.encode()) <= MAX_WARNING_LENGTH:
+    return line if _fits(line) else _cut(line)
+
+
+def _fits(line: str) -> bool:
+    return len(line.encode()) <= MAX_WARNING_LENGTH
+
+
+def _cut(line: str) -> str:
+    """The words that fit before an ellipsis and the words about where the rest is; a long word is cut."""
+    room = MAX_WARNING_LENGTH - len(f"...{ELSEWHERE}")
+    if len(line.encode()) <= room:
         return line
-    cut = line.encode()[: MAX_WARNING_LENGTH - 3].decode(errors="ignore")
-    return f"{cut.rstrip()}..."
+    cut = line.encode()[: room + 1].decode(errors="ignore")
+    words = cut.rpartition(" ")[0]
+    return f"{words if len(words.encode()) > room // 2 else cut[:-1]}..."
 
 
 __all__ = [
