@@ -166,10 +166,11 @@ _CIRCUMSTANCES = tuple(each.name for each in fields(Circumstances))
 
 @dataclass(frozen=True, slots=True)
 class SyntaxIssue:
-    """A place that the shell grammar does not accept."""
+    """A place that the shell grammar does not accept; `certain` where no shell does."""
 
     span: Span
     message: str
+    certain: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
 
 from stoker.subjects.shell_text import Text
 
-_LANGUAGE = Language(tree_sitter_bash.language())
+LANGUAGE = Language(tree_sitter_bash.language())
 
 Offsets = tuple[int, int]
 NOWHERE: Offsets = (-1, -1)
@@ -76,7 +76,7 @@ class Source:
         """Where the comments begin."""
         if self.tree is None:
             return []
-        nodes = QueryCursor(Query(_LANGUAGE, "(comment) @comment")).captures(self.tree.root_node)
+        nodes = QueryCursor(Query(LANGUAGE, "(comment) @comment")).captures(self.tree.root_node)
         return [self.start(node) for node in nodes.get("comment", ())]
 
     def is_coprocess(self, node: Node) -> bool:
@@ -127,7 +127,7 @@ def _parsed(data: bytes) -> Tree:
     The grammar lets some commands run on into the next line: after a continued line, a number, a redirection. Such a
     line's end is parsed as the `;` that it is.
     """
-    tree = Parser(_LANGUAGE).parse(data)
+    tree = Parser(LANGUAGE).parse(data)
     for _ in range(MAX_RUN_ONS if tree.root_node.descendant_count < MAX_NODES else 0):
         ends = [end for node in _captured(tree) if (end := _run_on(node, data)) is not None]
         if not ends:
@@ -136,7 +136,7 @@ def _parsed(data: bytes) -> Tree:
         for end in ends:
             mended[end] = ord(";")
         data = bytes(mended)
-        tree = Parser(_LANGUAGE).parse(data)
+        tree = Parser(LANGUAGE).parse(data)
     return tree
 
 
@@ -164,7 +164,7 @@ def _run_on(command: Node, data: bytes) -> int | None:
 MAX_RUN_ONS = 8
 MAX_NODES = 50_000
 """Of a tree that is searched for commands that run on: that takes quadratic time where the grammar gave up."""
-_COMMANDS = Query(_LANGUAGE, "[(command) (file_redirect)] @command")
+_COMMANDS = Query(LANGUAGE, "[(command) (file_redirect)] @command")
 _COPROCESS = re.compile(
     r"((?:^|[;&|])[ \t]*+)coproc[ \t]++(?:(?!(?:while|until|for|if|case)\b)\w++[ \t]++)?"
     r"(?=[{(]|(?:while|until|for|if|case)[ \t])",

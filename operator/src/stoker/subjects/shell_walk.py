@@ -16,6 +16,7 @@ from stoker.subjects.shell_expansion import Expander, Field
 from stoker.subjects.shell_model import Branch, Invocation, ShellScript, Span, SyntaxIssue, Word
 from stoker.subjects.shell_source import NOWHERE, Offsets, Source
 from stoker.subjects.shell_state import FAILURE, SUCCESS, UNDECIDED, Outcome, State, Variable, join
+from stoker.subjects.shell_syntax import stray, unended
 from stoker.subjects.shell_text import EMPTY, ExhaustedError, Piece, Text, Value
 
 MAX_STEPS = 20_000
@@ -241,6 +242,7 @@ class Walk(ABC):
         root = source.tree.root_node
         if source.blanked:
             self._cut(Shortfall.UNREADABLE)
+        self._note_certain(root, source)
         if root.has_error:
             self._note_errors(root, source)
         previous, self._source = self._source, source
@@ -262,6 +264,20 @@ class Walk(ABC):
                     self._issues.append(SyntaxIssue(self._script.span_of(start, end), message))
             elif node.has_error:
                 stack.extend(reversed(node.children))
+
+    def _note_certain(self, root: Node, source: Source) -> None:
+        """What no shell accepts of the script itself; of the texts within it nobody knows whether they are run."""
+        if source.text != self._script.source:
+            return
+        if not root.has_error:
+            node = stray(root)
+            message = "" if node is None else f'"{source.slice(node)}" stands where no compound command was begun'
+        else:
+            found = unended(root)
+            node = None if found is None else found.node
+            message = "" if found is None else f'"{found.word}" has no "{found.missing}" after it'
+        if node is not None and (site := source.outer(source.start(node), source.end(node)))[0] >= 0:
+            self._issues.append(SyntaxIssue(self._script.span_of(*site), message, certain=True))
 
     def _subshell(self, state: State, run: Run) -> Outcome:
         """Run in a copy: assignments don't come back; `exit` ends only the copy."""

@@ -135,18 +135,23 @@ class Submission:
         """Where some words of a command stand; the whole command without words."""
         span = self._underlined(words) or invocation.span
         if self.script is not None and self.script_field and span is not None:
-            excerpt = self.script.excerpt(span)
-            return Location(
-                field_path=self.script_field,
-                line=span.line,
-                column=span.column,
-                end_column=span.end_column if span.end_line == span.line else None,
-                excerpt=f"{excerpt.text}\n{excerpt.marker}",
-            )
+            return self.locate_span(span)
         places = [word.argument for word in words or invocation.argv[:1] if word.argument is not None]
         if places or self.argv:
             return Location(field_path=self.argv[min(places, default=0)][0])
         return Location(field_path=self.paths.command)
+
+    def locate_span(self, span: Span) -> Location:
+        """Where a stretch of the script stands."""
+        assert self.script is not None
+        excerpt = self.script.excerpt(span)
+        return Location(
+            field_path=self.script_field,
+            line=span.line,
+            column=span.column,
+            end_column=span.end_column if span.end_line == span.line else None,
+            excerpt=f"{excerpt.text}\n{excerpt.marker}",
+        )
 
     def _underlined(self, words: Sequence[Word]) -> Span | None:
         """Where some words of a command were written, if side by side; else where the first of them stand in it."""
