@@ -87,7 +87,9 @@ def check(submission: Submission) -> Iterator[Problem]:
             or (launch.devices is not None and launch.devices.count == 0)
             or _shares_or_needs_none(launch)
             or (launch.launcher in {Launcher.MPIRUN, Launcher.HOROVODRUN} and submission.nodes > 1)
-            or (launch.launcher is Launcher.ACCELERATE and launch.nodes.possible is None)
+            or (
+                launch.launcher is Launcher.ACCELERATE and launch.nodes.possible is None and _may_have_peers(submission)
+            )
             or (not submission.environment_known and rests_on_unset(plan.script, given_count(launch)))
         ):
             continue
@@ -119,6 +121,11 @@ def check(submission: Submission) -> Iterator[Problem]:
             sources=(Source.SCRIPT, Source.MANIFEST),
             change=_change(submission, launch, given, submission.gpus_per_node * shared),
         )
+
+
+def _may_have_peers(submission: Submission) -> bool:
+    """Whether the processes that are counted in all may be shared with other pods."""
+    return submission.nodes > 1 or not submission.nodes_known
 
 
 def _exceeds_slots(launch: Launch, submission: Submission) -> bool:
