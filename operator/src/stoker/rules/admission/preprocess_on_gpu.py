@@ -6,6 +6,8 @@ A program that prepares data on CPUs, in the foreground, before the training of 
 `preprocess_data.py`, `prepare_dataset.py`, `tokenize_corpus.py`, `extract_frames.py` and the like, shell scripts of
 such names, Spark without GPUs, and ffmpeg in a loop. In an init container, too: the pod's GPUs are bound while it runs.
 
+And a job that does nothing else: only such programs, in an image without a framework (`python:3.11`, `ubuntu`).
+
 ## Why it costs GPU time
 
 All GPUs of all pods are bound and idle until the data are ready, and again at every restart. The same work on CPU nodes
@@ -18,7 +20,8 @@ costs a hundredth, and its result serves every later training.
 - a GPU in its arguments or name (`--device cuda`, `embed`, `gpu`), a launcher of several processes: it may compute on
   the GPUs;
 - in the background, beside another program, or in a branch, such as after a test whether the result is there;
-- some ranks only; no training after it; interactive jobs and jobs without GPUs.
+- some ranks only; interactive jobs and jobs without GPUs;
+- no training after it, and an image that may hold a framework, an installation, or another program: they may use GPUs.
 
 ## Change
 
@@ -35,8 +38,9 @@ from collections.abc import Iterator
 from stoker.models.finding import Problem
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
+from stoker.subjects.image_reference import ImageKind
 from stoker.subjects.launch_plan import Command, Launch, Launcher, LaunchPlan, Role
-from stoker.subjects.reading import Timeline
+from stoker.subjects.reading import Timeline, counted, working
 from stoker.subjects.shell_model import Word
 from stoker.subjects.submission import Submission
 
@@ -74,6 +78,7 @@ ON_GPUS = re.compile(
 )
 """Words that say that GPUs may be used after all."""
 
+WITHOUT_FRAMEWORK = frozenset({ImageKind.GENERIC, ImageKind.NON_DL})
 EXAMINED = 16
 """A script has a few such steps; a script of thousands shall not cost seconds."""
 
@@ -86,6 +91,9 @@ def check(submission: Submission) -> Iterator[Problem]:
     timeline = Timeline(plan)
     steps = [command for command in plan.of(Role.LAUNCH, Role.OTHER, Role.OPAQUE, Role.NON_DL) if _prepares(command)]
     trainings = _trainings(plan, steps)
+    if not trainings and not submission.initial:
+        yield from _alone(submission, plan, steps)
+        return
     for step in steps[:EXAMINED]:
         parallel = _is_parallel(plan, timeline, step)
         if not _holds_up(step, parallel=parallel) or any(one.invocation.background for one in timeline.before(step)):
@@ -109,6 +117,30 @@ def check(submission: Submission) -> Iterator[Problem]:
             sources=(Source.SCRIPT,),
         )
         return
+
+
+def _alone(submission: Submission, plan: LaunchPlan, steps: list[Command]) -> Iterator[Problem]:
+    """Report the first step of a job that only prepares data, in an image that can't do more."""
+    known = {id(step) for step in steps}
+    if (
+        not steps
+        or not plan.readable
+        or any(step.role is Role.NON_DL for step in steps)  # what non-dl-command tells
+        or any(id(command) not in known for command in working(plan))
+        or plan.of(Role.INSTALL, Role.INTERACTIVE)
+        or submission.image.family.kind not in WITHOUT_FRAMEWORK
+    ):
+        return
+    step = steps[0]
+    yield Problem(
+        detail=f"{_subject(step)} prepares data on CPUs, and nothing else runs:"
+        f" {counted(submission.gpus, 'GPU')} will be idle.",
+        evidence=f"Its name says so, and {submission.image.text} holds no deep-learning framework.",
+        fix=f"Set {submission.paths.gpus_per_node}: 0 and submit it to a queue of CPU nodes.",
+        confidence=Confidence.LIKELY,
+        location=submission.locate(step.invocation, _words(step)),
+        sources=(Source.SCRIPT, Source.MANIFEST),
+    )
 
 
 def _prepares(command: Command) -> bool:
