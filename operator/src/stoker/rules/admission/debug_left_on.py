@@ -5,12 +5,13 @@
 Switches that make a program wait for the GPU, or check, at every step: `CUDA_LAUNCH_BLOCKING=1`,
 `HIP_LAUNCH_BLOCKING=1`, `AMD_SERIALIZE_KERNEL=3`, `PYTORCH_NO_CUDA_MEMORY_CACHING=1`, `JAX_DISABLE_JIT=1`,
 `JAX_DEBUG_NANS=1`, and `detect_anomaly` or `run_eagerly` among a program's arguments. Of
-`TORCH_DISTRIBUTED_DEBUG=DETAIL` it only advises.
+`TORCH_DISTRIBUTED_DEBUG=DETAIL`, and of `NCCL_P2P_DISABLE=1` with several GPUs to a node, it only advises.
 
 ## Why it costs GPU time
 
 With blocking launches the GPU is idle between any two kernels, while the program prepares the next one: 1.2 to 3 times
-the time for the same result. Such a switch finds a fault in a few steps and is then forgotten.
+the time for the same result. Without peer-to-peer copies the GPUs of a node exchange gradients by the host's memory,
+at a fraction of NVLink's bandwidth. Such a switch finds a fault in a few steps and is then forgotten.
 
 ## When it stays silent
 
@@ -28,6 +29,7 @@ Remove the switch.
 - PyTorch documentation, "CUDA semantics" (asynchronous execution) and "CUDA Environment Variables"
 - PyTorch documentation, "Automatic differentiation": anomaly detection "should be enabled only for debugging"
 - PyTorch documentation, "Distributed communication package": `TORCH_DISTRIBUTED_DEBUG`
+- NCCL documentation, "Environment Variables": `NCCL_P2P_DISABLE`
 - JAX documentation, "Configuration options": `jax_disable_jit`, `jax_debug_nans`
 - AMD ROCm documentation, "Debugging": `AMD_SERIALIZE_KERNEL`
 """
@@ -53,9 +55,13 @@ VARIABLES: Mapping[str, str] = {
     "PYTORCH_NO_CUDA_MEMORY_CACHING": "each tensor is allocated by the driver, which waits for the GPU",
     "JAX_DISABLE_JIT": "nothing is compiled, and each operation is started by itself",
     "JAX_DEBUG_NANS": "each result is copied from the GPU and looked at",
+    "NCCL_P2P_DISABLE": "the GPUs of a node exchange their data through the host's memory, not by NVLink or PCIe",
     "TORCH_DISTRIBUTED_DEBUG": "the ranks compare each collective call before they make it",
 }
 """Variables that cost time at every step when they are on, and why."""
+
+ADVISED = frozenset({"NCCL_P2P_DISABLE", "TORCH_DISTRIBUTED_DEBUG"})
+"""What some machines need, or what costs less."""
 
 ARGUMENTS: Mapping[str, str] = {
     "detect_anomaly": "each gradient is checked, and each operation's origin kept",
@@ -84,6 +90,8 @@ def check(submission: Submission) -> Iterator[Problem]:
         if not invocation.certain or invocation.captured or _is_deliberate(launch):
             continue
         for name, words in _switches(launch):
+            if name == "NCCL_P2P_DISABLE" and submission.gpus_per_node < 2:
+                continue
             if name not in told:
                 told.add(name)
                 yield _problem(submission, launch, name, words)
@@ -117,9 +125,10 @@ def _problem(submission: Submission, launch: Launch, name: str, words: tuple[Wor
         location = submission.locate(invocation, words)
     return Problem(
         detail=f"{text} slows {invocation.name or 'the program'} down: {cost}.",
-        evidence="It is a switch for debugging.",
+        evidence="It is a switch for debugging"
+        + (", or for machines whose GPUs can't reach one another." if name == "NCCL_P2P_DISABLE" else "."),
         fix=f"Remove {text}.",
-        severity=Severity.ADVICE if name == "TORCH_DISTRIBUTED_DEBUG" else None,
+        severity=Severity.ADVICE if name in ADVISED else None,
         confidence=submission.surely,
         location=location,
         sources=(Source.SCRIPT, Source.MANIFEST),

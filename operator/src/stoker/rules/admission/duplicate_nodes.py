@@ -183,8 +183,9 @@ def _fix(submission: Submission, launch: Launch) -> str:
         others = BY_VARIABLES[launch.launcher].replace("{rank}", submission.rank or "RANK")
         return f"Set NNODES={submission.nodes} {others} for it; or {submission.set_nodes(1)}."
     if launch.launcher is Launcher.ACCELERATE:
+        reads = _group(submission) if submission.injects_group else ""
         return (
-            f"Start it with torchrun, or add --num_machines {submission.nodes} --num_processes {submission.gpus}"
+            f"Start it with torchrun{reads}, or add --num_machines {submission.nodes} --num_processes {submission.gpus}"
             f" --machine_rank ${submission.rank or 'RANK'} --main_process_ip $MASTER_ADDR"
             " --main_process_port $MASTER_PORT."
         )
@@ -201,7 +202,7 @@ def _fix(submission: Submission, launch: Launch) -> str:
 def _group(submission: Submission) -> str:
     """How torchrun learns of the other nodes: by itself from its environment, else by options."""
     if submission.injects_group:
-        return ", which reads PET_NNODES"
+        return ", which reads PET_NNODES and PET_NPROC_PER_NODE as Stoker sets them"
     return (
         f" with --nnodes={submission.nodes} --node_rank=${submission.rank or 'RANK'}"
         " and the --master_addr of the first pod"

@@ -74,8 +74,8 @@ def check(submission: Submission) -> Iterator[Problem]:
 def _fix(submission: Submission, launch: Launch) -> str:
     """Another way to the other nodes: torchrun starts DeepSpeed's programs as they are, but not those of MPI."""
     if launch.launcher is Launcher.DEEPSPEED:
-        alone = "torchrun train.py" if submission.injects_group else "torchrun"
-        return f"Start the program with {alone}, which needs no ssh; DeepSpeed's programs run under it unchanged."
+        reads = " (it reads PET_NNODES and PET_NPROC_PER_NODE, which Stoker sets)" if submission.injects_group else ""
+        return f"Start the program with torchrun{reads}: it needs no ssh and runs DeepSpeed's programs unchanged."
     operator = "Submit it as an MPIJob, whose operator brings ssh and the list of hosts"
     return f"{operator}, or {submission.set_nodes(1)}."
 
