@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 300
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 PYTEST := $(BIN)/pytest -rs
-UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
+UV_COMPILE = $(BIN)/python hack/uv.py pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
 	--generate-hashes --no-header --no-annotate --no-emit-index-url $(LOCK_FLAGS)
 
 SHELL := /bin/bash

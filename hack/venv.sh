@@ -37,7 +37,7 @@ only_uv=$(mktemp)
 trap 'rm -f "$only_uv"' EXIT
 awk '/^[a-z0-9]/ { keep = /^uv==/ } keep' requirements/test.txt > "$only_uv"
 "$venv/bin/python" -m pip --disable-pip-version-check --quiet install --require-hashes --requirement "$only_uv"
-uv() { VIRTUAL_ENV=$(realpath "$venv") "$venv/bin/python" hack/uv.py pip "$@"; }
+uv() { VIRTUAL_ENV=$(cd "$venv" && pwd) "$venv/bin/python" hack/uv.py pip "$@"; }
 uv install --require-hashes --requirement requirements/test.txt
 uv install --quiet --no-deps --no-build-isolation --editable .
 uv check --quiet
