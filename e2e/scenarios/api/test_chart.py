@@ -5,7 +5,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,9 @@ from cryptography.x509.oid import ExtensionOID
 
 from e2e.cluster.provider import Cluster, CommandError
 from e2e.operator import CHART, NAMESPACE, RELEASE, Operator, answers
+from e2e.scenarios.admission.submitting import eventually
 from e2e.scenarios.api.applying import Applier, dljob
+from e2e.scenarios.kueue.queue import CRD, workload_kind
 from stoker.adapters.clock import SystemClock
 from stoker.cli.run import admission as admission_command
 from stoker.cli.run import certificates as certificates_command
@@ -703,6 +705,74 @@ def test_the_operators_account_may_neither_change_nor_delete_somebody_elses_job(
     adopt = json.dumps({"metadata": {"ownerReferences": [OWNER]}})
     done = applier.run("patch", "job", "bert", "--type=merge", f"--patch={adopt}", kubeconfig=controller)
     assert "only what a DLJob of the same name controls" in done.stderr
+
+
+@pytest.fixture
+def workloads(installed: Cluster) -> Iterator[None]:
+    """Kueue's kind is there."""
+    installed.apply(workload_kind())
+    installed.kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=30s")
+    yield
+    installed.kubectl("delete", "crd", CRD)
+
+
+@pytest.mark.usefixtures("workloads")
+def test_the_operators_account_may_switch_a_jobs_workload_and_change_nothing_else_of_it(
+    applier: Applier, controller: Path
+) -> None:
+    job_owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "bert", "uid": "made-up", "controller": True}
+    for name, owners in (("of-a-job", [job_owner]), ("of-nobody", [])):
+        workload = {
+            "apiVersion": "kueue.x-k8s.io/v1beta1",
+            "kind": "Workload",
+            "metadata": {"name": name, "ownerReferences": owners},
+            "spec": {"queueName": "gpus", "podSets": [{"name": "main", "count": 2}]},
+        }
+        applier.create(workload)
+
+    def patched(name: str, spec: Mapping[str, Any]) -> str:
+        patch = f"--patch={json.dumps({'spec': spec})}"
+        return applier.run("patch", "workload", name, "--type=merge", patch, kubeconfig=controller).stderr
+
+    assert patched("of-a-job", {"active": False}) == ""
+    assert patched("of-a-job", {"active": True}) == ""
+    for change in ({"queueName": "others"}, {"podSets": [{"name": "main", "count": 1}]}, {"queueName": None}):
+        assert "spec.active of a Job's Workload and nothing else" in patched("of-a-job", change)
+    assert "spec.active of a Job's Workload" in patched("of-nobody", {"active": False})
+
+
+def test_the_operators_account_keeps_out_of_namespaces_that_are_named(
+    installed: Cluster, applier: Applier, controller: Path
+) -> None:
+    """Of DLJobs there as well, which it may delete elsewhere where a policy says so."""
+    labelled = installed.create_namespace("labelled", {"example.com/gpu": "yes"})
+    values = {
+        "admissionPolicies": {
+            "protectedNamespaces": [applier.namespace],
+            "namespaceLabels": {"example.com/gpu": "yes"},
+        }
+    }
+    inside, elsewhere = Applier(installed, labelled), Applier(installed, installed.create_namespace("unlabelled"))
+    for one in (applier, inside, elsewhere):
+        one.create(dljob())
+    try:
+        Operator(installed, values=values).install()
+        installed.kubectl("delete", "validatingwebhookconfigurations", "--all")
+        delete = ["delete", "dljob", "bert", "--dry-run=server"]
+
+        def refused(where: Applier, said: str) -> bool:
+            return said in where.run(*delete, kubeconfig=controller).stderr
+
+        eventually(lambda: refused(applier, "admissionPolicies.protectedNamespaces"))
+        eventually(lambda: refused(elsewhere, "admissionPolicies.namespaceLabels"))
+        assert inside.run(*delete, kubeconfig=controller).returncode == 0
+        inside.create(job(OWNER), "--dry-run=server", kubeconfig=controller)
+    finally:
+        Operator(installed).install()
+        installed.kubectl("delete", "validatingwebhookconfigurations", "--all")
+        eventually(
+            lambda: applier.run("delete", "dljob", "bert", "--dry-run=server", kubeconfig=controller).returncode == 0
+        )
 
 
 def test_everybody_else_creates_jobs_as_before(applier: Applier) -> None:
