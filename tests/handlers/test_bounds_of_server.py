@@ -215,6 +215,23 @@ async def test_headers_without_end_are_refused(settings: ServerSettings, authori
         assert b" 400 " in await asyncio.wait_for(reader.readline(), 10)
 
 
+async def test_the_log_does_not_grow_with_what_is_refused(
+    settings: ServerSettings,
+    client: aiohttp.ClientSession,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("stoker.handlers.server.LOGGED_A_MINUTE", 5)
+    async with serving(settings) as server:
+        for _ in range(50):
+            async with client.post(f"https://localhost:{server.port}/elsewhere", data=b"") as response:
+                assert response.status == 404
+    lines = [record.getMessage() for record in caplog.records if record.name == "stoker.handlers.server"]
+    # A minute may end meanwhile, and the next one begin.
+    assert len([line for line in lines if line.startswith("Refused")]) <= 2 * 5
+    assert any("no more of them are logged" in line for line in lines)
+
+
 # ------------------------------------------------------------------------------------------------ clients' certificates
 
 

@@ -87,6 +87,8 @@ class ServerSettings:
 
 KEPT_OF_TOO_LARGE = 4096
 """Bytes; the review's uid stands within the first few hundred."""
+LOGGED_A_MINUTE = 1000
+"""Refused requests that the log tells of: whoever connects can cause any number."""
 RETRY_AFTER = 1
 """Seconds after which the API server asks again, if its timeout for the webhook allows."""
 
@@ -330,6 +332,28 @@ def _deadline(request: web.Request, arrived: float) -> float | None:
     """Until when the answer is waited for: the API server says in the address what the webhook's timeoutSeconds are."""
     told = _TIMEOUT.fullmatch(request.query.get("timeout", ""))
     return None if told is None else arrived + int(told[1])
+
+
+class _FewLines(logging.Filter):
+    """Lets warnings pass up to a number a minute, and says once when it stops."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._minute = 0
+        self._lines = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno != logging.WARNING:
+            return True
+        if (minute := int(record.created // 60)) != self._minute:
+            self._minute, self._lines = minute, 0
+        self._lines += 1
+        if self._lines == LOGGED_A_MINUTE:
+            record.msg, record.args = "Many requests are refused: no more of them are logged in this minute.", ()
+        return self._lines <= LOGGED_A_MINUTE
+
+
+logger.addFilter(_FewLines())
 
 
 def _refused(status: HTTPStatus, message: str) -> web.Response:
