@@ -66,6 +66,13 @@ def test_every_pin_of_the_image_has_a_version_and_a_hash(name: str) -> None:
         assert "--hash=sha256:" in pin, pin
 
 
+def test_the_image_of_the_report_has_all_that_the_operators_has() -> None:
+    def pins(name: str) -> set[str]:
+        return set(re.findall(r"^[\w.\[\]-]+==\S+", (REQUIREMENTS / f"{name}.txt").read_text(), re.MULTILINE))
+
+    assert pins("runtime") < pins("report")
+
+
 def test_the_build_backend_is_pinned_as_in_development() -> None:
     def version(name: str) -> str:
         found = re.search(r"^hatchling==(\S+)", (REQUIREMENTS / f"{name}.txt").read_text(), re.MULTILINE)
