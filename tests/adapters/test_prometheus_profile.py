@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from stoker.adapters.metric_profile import Metric, Unit, profiles
-from stoker.adapters.promql import any_of, duration, quote, selector, union
+from stoker.adapters.metric_profile import LOOKS_TO_CHANGE, Factors, Metric, Unit, profiles
+from stoker.adapters.promql import Selectors, any_of, duration, quote, union
 from stoker.models.series import GpuSignal
 from stoker.subjects.series.activity import ACTIVITY_SIGNALS
 
@@ -51,6 +51,67 @@ def test_one_percent_is_not_a_whole() -> None:
 
 def test_the_mean_of_whole_percents_is_not_a_ratio() -> None:
     assert metric("DCGM_FI_DEV_GPU_UTIL").factor([0, 0.5, 1], averaged=True) == 1
+
+
+UTIL, GRAPHICS = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+
+
+@pytest.mark.parametrize(
+    "name, values", [(GRAPHICS, [0.08, 35.0]), (GRAPHICS, [0, 0.9, 1.7]), (UTIL, [0.4, 87]), (UTIL, [0, 0.4, 2])]
+)
+def test_values_on_both_sides_of_the_units_border_are_a_doubt(name: str, values: list[float]) -> None:
+    factors, found = Factors(), metric(name)
+    factors.learn(found, [0.5] if name == GRAPHICS else [50])
+    unit = factors.of(found)
+    factors.learn(found, values)
+    assert factors.is_doubted(found)
+    assert factors.of(found) == unit
+
+
+@pytest.mark.parametrize("name, values", [(UTIL, [0, 1, 87]), (GRAPHICS, [0, 0.3, 1.0]), (UTIL, [0, 0.4, 1.0])])
+def test_values_of_one_unit_are_no_doubt(name: str, values: list[float]) -> None:
+    factors, found = Factors(), metric(name)
+    factors.learn(found, values)
+    assert not factors.is_doubted(found)
+    assert factors.learned(found) is not None
+
+
+def test_one_value_does_not_change_what_all_others_mean() -> None:
+    """One exporter that writes 35 where all others write ratios: 0.08 stays 8 %, and is in doubt meanwhile."""
+    factors, graphics = Factors(), metric(GRAPHICS)
+    factors.learn(graphics, [0.2, 0.9])
+    factors.learn(graphics, [35.0])
+    assert (factors.of(graphics), factors.is_doubted(graphics)) == (100, True)
+    factors.learn(graphics, [0.08])
+    assert (factors.of(graphics), factors.is_doubted(graphics)) == (100, False)
+
+
+def test_a_unit_that_all_values_of_many_looks_have_is_the_new_one() -> None:
+    factors, graphics = Factors(), metric(GRAPHICS)
+    factors.learn(graphics, [0.2, 0.9])
+    for _ in range(LOOKS_TO_CHANGE - 1):
+        factors.learn(graphics, [20.0, 90.0])
+        assert (factors.of(graphics), factors.is_doubted(graphics)) == (100, True)
+    factors.learn(graphics, [20.0, 90.0])
+    assert (factors.of(graphics), factors.is_doubted(graphics)) == (1, False)
+
+
+@pytest.mark.parametrize(
+    "model, watts",
+    [
+        ("NVIDIA H100 80GB HBM3", 122),
+        ("NVIDIA A100-SXM4-80GB", 80),
+        ("NVIDIA L40S", 102),
+        ("NVIDIA H200", None),
+        ("NVIDIA GH200 480GB", None),
+        ("NVIDIA A10", None),
+        ("NVIDIA L40", None),
+        ("NVIDIA L4", None),
+        (None, None),
+    ],
+)
+def test_a_models_figure_is_not_another_models(model: str | None, watts: float | None) -> None:
+    assert NVIDIA.resting_watts(model) == watts
 
 
 def test_blanks_are_no_values() -> None:
@@ -98,11 +159,11 @@ def test_amd_has_its_own_names() -> None:
 
 def test_values_can_not_leave_their_quotes() -> None:
     assert quote('a"b\\c\nd') == '"a\\"b\\\\c\\nd"'
-    assert selector("up", {"pod": 'x"} or vector(1) #'}) == 'up{pod="x\\"} or vector(1) #"}'
+    assert Selectors()("up", {"pod": 'x"} or vector(1) #'}) == 'up{pod="x\\"} or vector(1) #"}'
 
 
 def test_alternatives_are_literal() -> None:
-    assert selector("up", {"pod": any_of(["a.b", "c|d"])}) == 'up{pod=~"a\\\\.b|c\\\\|d"}'
+    assert Selectors()("up", {"pod": any_of(["a.b", "c|d"])}) == 'up{pod=~"a\\\\.b|c\\\\|d"}'
 
 
 def test_a_union_is_a_balanced_tree() -> None:

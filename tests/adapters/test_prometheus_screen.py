@@ -12,7 +12,7 @@ import pytest
 from stoker.adapters.metric_profile import Factors, profile_of
 from stoker.adapters.prometheus_screen import CLOSE_QUERIES, NAMED_PODS, WINDOWS, Screening, _chosen
 from stoker.adapters.prometheus_transport import Rows
-from stoker.adapters.promql import ORIGIN
+from stoker.adapters.promql import ORIGIN, Selectors
 from stoker.models.screen import GpuWindow, MetricsUnavailable, PodKey, Question, Screen
 from stoker.models.series import GpuSignal
 from stoker.models.vocabulary import UnknownReason
@@ -27,6 +27,8 @@ Row = dict[str, Any]
 
 class Scripted:
     """A Connection that gives prepared answers and remembers the questions."""
+
+    selector = Selectors()
 
     def __init__(self, *answers: Sequence[Row], back: Sequence[Row] = ()) -> None:
         self.answers = list(answers)
@@ -72,7 +74,7 @@ def glance(pod: str, value: str = "0", origin: str = UTIL) -> Row:
 
 def closely(pod: str, *told: tuple[str, str], seconds: int = 3600, **labels: str) -> list[Row]:
     """A device's rows of a close look; each has a label set of its own."""
-    rows = [(f"coverage/{seconds}", "100"), (f"last/{UTIL}", str(NOW.timestamp()))]
+    rows = [(f"coverage/{seconds}", "100"), (f"gapless/{seconds}", "60"), (f"last/{UTIL}", str(NOW.timestamp()))]
     rows += [(f"{origin}/{seconds}", value) for origin, value in told]
     return [row(origin, value, pod, gpu_id=str(number), **labels) for number, (origin, value) in enumerate(rows)]
 
@@ -128,6 +130,36 @@ async def test_samples_that_are_not_numbers_leave_a_doubt() -> None:
 
 async def test_memory_shows_no_activity_and_leaves_no_doubt() -> None:
     assert not (await screened((UTIL, "0"), (MEMORY, BLANK))).doubtful
+
+
+async def test_a_window_of_which_nothing_says_that_it_has_no_gap_has_one() -> None:
+    rows = [one for one in closely("bert-0", (UTIL, "0")) if not one["metric"][ORIGIN].startswith("gapless")]
+    (screen,) = await screening(Scripted([glance("bert-0")], rows)).read([question("bert-0")], NOW)
+    ((gpu,),) = screen.gpus.values()
+    assert gpu.has_gap
+    assert not (await screened((UTIL, "0"))).has_gap
+
+
+async def test_a_value_that_may_be_in_either_unit_is_a_doubt() -> None:
+    """Of a slice the graphics engine is the only proof: 0.08 is work as a ratio, and rest as a percentage."""
+    other = closely("other-0", (GRAPHICS, "35"), UUID="GPU-2")
+    connection = Scripted([glance("bert-0"), glance("other-0")], [*closely("bert-0", (GRAPHICS, "0.08")), *other])
+    (mine, _) = await screening(connection).read([question("bert-0"), question("other-0")], NOW)
+    ((gpu,),) = mine.gpus.values()
+    assert gpu.doubtful
+
+
+@pytest.mark.parametrize("least, most, watts", [("124", "130", 124), ("124", "400", 124), ("540", "545", 3 * 75)])
+async def test_what_a_model_without_a_figure_draws_at_rest_is_learned(least: str, most: str, watts: float) -> None:
+    """From its own least, as far as that is within reach of what another GPU of the model draws."""
+    others = [row("low/3600/" + POWER, "75", "idle-0", UUID="GPU-2", modelName="NVIDIA H200", gpu_id="x")]
+    own = closely("bert-0", (UTIL, "0"), (POWER, most), modelName="NVIDIA H200")
+    own.append(row("low/3600/" + POWER, least, modelName="NVIDIA H200", gpu_id="y"))
+    connection = Scripted([glance("bert-0"), glance("idle-0")], [*own, *others])
+    (screen, _) = await screening(connection).read([question("bert-0"), question("idle-0")], NOW)
+    ((gpu,),) = screen.gpus.values()
+    assert gpu.context_idle_watts == watts
+    assert gpu.peaks[GpuSignal.POWER] == float(most)
 
 
 # ------------------------------------------------------------------------------------------- who is looked at closely

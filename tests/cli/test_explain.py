@@ -20,7 +20,7 @@ from stoker.models.vocabulary import UnknownReason
 from stoker.reclaim import GATES, Stage
 from tests.cli.test_formats import strict
 from tests.controller.cluster import FakeApi
-from tests.workload.building import JOB_UID, dljob_object, job, pod
+from tests.workload.building import JOB_UID, WITH_VOLUME, dljob_object, job, pod
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/explain-v1.json").read_text())
@@ -65,7 +65,7 @@ class Cluster(FakeApi):
             "findings": [FINDING] if finding else [],
             **({"reclaim": record} if record else {}),
         }
-        self.store(DLJOBS, "team", dljob_object(status=status))
+        self.store(DLJOBS, "team", dljob_object(status=status, podTemplate=WITH_VOLUME))
         self.store(JOBS, "team", job())
         running = pod(started=ago(600))
         running["spec"]["terminationGracePeriodSeconds"] = 60

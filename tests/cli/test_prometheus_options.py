@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from stoker.adapters.metric_profile import profiles
 from stoker.cli.prometheus_options import PROFILES, prometheus_options
-from stoker.models.prometheus_access import QUERY_TIMEOUT, PrometheusAccess
+from stoker.models.prometheus_access import QUERY_TIMEOUT, LabelMatcher, PrometheusAccess
 
 URL = "https://mimir/prometheus"
 
@@ -42,6 +42,7 @@ def test_every_option_arrives(tmp_path: Path) -> None:
         *("--prometheus-ca-file", str(tmp_path / "ca"), "--prometheus-cert-file", str(tmp_path / "cert")),
         *("--prometheus-key-file", str(tmp_path / "key"), "--prometheus-timeout", "20s"),
         *("--prometheus-header", "X-Scope-OrgID: a|b", "--prometheus-header", "X-Other:c"),
+        *("--prometheus-matcher", 'job=~"dcgm|kubelet"', "--prometheus-matcher", "cluster=a"),
     )
     assert result.exit_code == 0, result.output
     assert seen[0][0] == PrometheusAccess(
@@ -54,6 +55,10 @@ def test_every_option_arrives(tmp_path: Path) -> None:
         cert_file=tmp_path / "cert",
         key_file=tmp_path / "key",
         headers={"X-Scope-OrgID": "a|b", "X-Other": "c"},
+        matchers=(
+            LabelMatcher(label="job", operator="=~", value="dcgm|kubelet"),
+            LabelMatcher(label="cluster", operator="=", value="a"),
+        ),
         timeout=timedelta(seconds=20),
     )
 

@@ -43,7 +43,7 @@ from stoker.models.vocabulary import ReclaimMode, ReclaimState, UnknownReason
 from stoker.reclaim import NOBODY, Presence, Record
 from stoker.workload import facts
 from tests.controller.cluster import FakeApi
-from tests.workload.building import JOB_UID, dljob_object, job, pod
+from tests.workload.building import JOB_UID, WITH_VOLUME, dljob_object, job, pod
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 FINDING = {
@@ -124,7 +124,7 @@ class World:
             "podUIDs": ["pod-0"],
         }
         status = {"phase": "Running", "jobUID": JOB_UID, "findings": [FINDING], "reclaim": self.record}
-        self.raw = self.api.store(DLJOBS, "team", dljob_object(status=status))
+        self.raw = self.api.store(DLJOBS, "team", dljob_object(status=status, podTemplate=WITH_VOLUME))
         self.api.store(JOBS, "team", {**job(), "spec": {"suspend": False}})
         self.api.store(PODS, "team", pod())
         policy = {

@@ -205,7 +205,7 @@ async def test_only_who_can_be_idle_by_its_age_is_looked_at_closely() -> None:
 
 
 async def test_a_tick_asks_one_screen_and_the_series_of_a_bounded_number_of_jobs() -> None:
-    """What a screen asks of the server is bounded by its own tests: five queries."""
+    """What a screen asks of the server is bounded by its own tests: six queries at most."""
     world = World()
     for number in range(10 * EXAMINED):
         world.add(f"job-{number}")

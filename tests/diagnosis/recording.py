@@ -178,6 +178,7 @@ def from_dict(raw: Mapping[str, Any]) -> Recording:
         interactive_entry=bool(job.get("interactiveEntry", False)),
         processes_per_node=job.get("processesPerNode"),
         batch_size=job.get("batchSize"),
+        mounts_storage=bool(job.get("mountsStorage", False)),
         pods=tuple(
             PodFacts(
                 name=f"bert-{rank}-x7k2p",

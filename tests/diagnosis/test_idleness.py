@@ -116,7 +116,7 @@ def test_power_up_to_fifteen_watts_over_context_idle_is_rest() -> None:
     )
 
 
-def test_power_of_an_unknown_model_says_nothing() -> None:
+def test_power_without_anything_to_compare_it_with_says_nothing() -> None:
     facts = job(nodes=1, gpus=1)
     seen = screen(facts, {(0, 0): gpu(0, peaks={**REST, GpuSignal.POWER: 300}, context_idle_watts=None)})
     assert judge(facts, seen).state is IdlenessState.IDLE
@@ -190,6 +190,7 @@ def test_a_close_look_is_asked_for_only_where_a_job_can_be_idle(facts: JobFacts,
         (gpu(13, coverage_percent=math.nan), UnknownReason.PARTIAL),
         (gpu(13, doubtful=True), UnknownReason.PARTIAL),
         (gpu(13, shared=True), UnknownReason.PARTIAL),
+        (gpu(13, has_gap=True), UnknownReason.PARTIAL),
         (gpu(13, partition=True, peaks={GpuSignal.UTIL: 0, GpuSignal.POWER: 95}), UnknownReason.NO_SAMPLES),
         (gpu(13, shared=True, peaks={**REST, GpuSignal.UTIL: 99}), UnknownReason.PARTIAL),
     ],
@@ -199,6 +200,18 @@ def test_one_gpu_that_can_not_be_judged_makes_the_job_unknown(changed: GpuWindow
     answer = judge(facts, screen(facts, {(1, 3): changed}))
     assert (answer.state, answer.reason) == (IdlenessState.UNKNOWN, reason)
     assert answer.message
+
+
+def test_gpus_that_are_not_counted_make_a_resting_job_unknown_and_a_working_one_active() -> None:
+    """A claim for four more GPUs: the one that is counted rests, and that is all that samples can say."""
+    facts = job()
+    claims = replace(facts, pods=(facts.pods[0], replace(facts.pods[1], uncounted_gpus="resource claim gpus")))
+    answer = judge(claims, screen(claims))
+    assert (answer.state, answer.reason) == (IdlenessState.UNKNOWN, UnknownReason.UNCOUNTED_GPUS)
+    assert "pod bert-1" in answer.message
+    assert "resource claim gpus" in answer.message
+    busy = screen(claims, {(0, 0): gpu(0, peaks={**REST, GpuSignal.UTIL: 99})})
+    assert judge(claims, busy).state is IdlenessState.ACTIVE
 
 
 def test_coverage_at_the_bound_is_enough() -> None:
@@ -281,7 +294,7 @@ values = st.one_of(
     st.floats(min_value=0, max_value=1e11), st.just(math.nan), st.just(math.inf), st.just(0.0), st.just(0.3)
 )
 windows = st.builds(
-    lambda index, peaks, coverage, age, watts, shared, doubtful: gpu(
+    lambda index, peaks, coverage, age, watts, shared, doubtful, has_gap: gpu(
         index,
         peaks=peaks,
         coverage_percent=coverage,
@@ -289,12 +302,14 @@ windows = st.builds(
         context_idle_watts=watts,
         shared=shared,
         doubtful=doubtful,
+        has_gap=has_gap,
     ),
     st.integers(0, 3),
     st.dictionaries(signals, values),
     st.one_of(st.floats(0, 100), st.just(math.nan), st.just(100.0)),
     st.one_of(st.none(), st.integers(0, 600)),
     st.one_of(st.none(), st.just(80.0)),
+    st.booleans(),
     st.booleans(),
     st.booleans(),
 )
@@ -322,6 +337,7 @@ def test_nothing_is_idle_unless_every_gpu_of_the_pod_speaks_lately_and_often(
             assert window.last_sample_at is not None
             assert not window.shared
             assert not window.doubtful
+            assert not window.has_gap
             primary = [window.peaks.get(GpuSignal.UTIL, math.nan), window.peaks.get(GpuSignal.GRAPHICS, math.nan)]
             assert any(math.isfinite(value) for value in primary)
 

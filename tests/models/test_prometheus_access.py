@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stoker.models.prometheus_access import PrometheusAccess
+from stoker.models.prometheus_access import MAX_MATCHER, LabelMatcher, PrometheusAccess
 
 FILE = Path("/etc/secret")
 HTTPS = "https://prometheus"
@@ -47,3 +47,31 @@ def test_what_can_not_work_is_refused_by_its_field(given: dict[str, Any], said: 
     with pytest.raises(ValueError, match=said) as refused:
         PrometheusAccess(**{"url": HTTPS} | given)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text, read",
+    [
+        ('job="dcgm-exporter"', ("job", "=", "dcgm-exporter")),
+        ("job=dcgm-exporter", ("job", "=", "dcgm-exporter")),
+        (' cluster=~"a|b" ', ("cluster", "=~", "a|b")),
+        ('job!=""', ("job", "!=", "")),
+        ("job!~tenant/.*", ("job", "!~", "tenant/.*")),
+        ('job="a=b"', ("job", "=", "a=b")),
+    ],
+)
+def test_a_label_matcher_is_written_as_in_promql(text: str, read: tuple[str, str, str]) -> None:
+    matcher = LabelMatcher.parse(text)
+    assert (matcher.label, matcher.operator, matcher.value) == read
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "job", "1job=a", 'job="a"b"', '{job="a"}', 'job="a",cluster="b"', '__name__="up"', "job=a\nb"),
+        "job=" + "a" * (MAX_MATCHER + 1),
+    ],
+)
+def test_what_is_no_label_matcher_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match=r"matcher|quotation|names|characters"):
+        LabelMatcher.parse(text)

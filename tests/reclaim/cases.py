@@ -45,6 +45,7 @@ CANDIDATE = Candidate(
     pod_uids=PODS,
     last_start=ago(600),
     findings=(finding(),),
+    has_persistent_volume=True,
     termination_grace=timedelta(seconds=30),
 )
 IDLE = Idleness(state=IdlenessState.IDLE, observed_at=NOW, since=ago(90), pod_uids=PODS)

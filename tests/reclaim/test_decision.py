@@ -191,10 +191,36 @@ def test_an_exemption_from_everything_counts_for_reclaim_until_it_ends() -> None
 
 
 def test_an_interactive_job_without_a_persistent_volume_is_only_observed() -> None:
-    job = replace(CANDIDATE, findings=(finding(Category.INTERACTIVE_JOB),))
+    job = replace(CANDIDATE, findings=(finding(Category.INTERACTIVE_JOB),), has_persistent_volume=False)
     assert look(job=job, record=WARNED).record.action is ReclaimMode.OBSERVE
     kept = replace(job, has_persistent_volume=True)
     assert look(job=kept).record.state is ReclaimState.WARNED
+    assert look(job=job, policy=with_reclaim(training_without_volume=True)).gate == "nothing-lost"
+
+
+def test_a_training_whose_results_are_only_in_its_containers_is_only_observed() -> None:
+    """A script that sleeps after the training may do so for its author to copy the result out."""
+    job = replace(CANDIDATE, has_persistent_volume=False)
+    held = look(job=job, record=WARNED)
+    assert (held.step, held.gate, held.record.action) == (Step.NONE, "nothing-lost", ReclaimMode.OBSERVE)
+    assert "its results may be lost" in held.record.reason
+    assert look(job=job, policy=with_reclaim(interactive_without_volume=True)).gate == "nothing-lost"
+
+
+def test_a_warning_says_what_would_be_lost() -> None:
+    job = replace(CANDIDATE, has_persistent_volume=False)
+    (lost,) = look(job=job, policy=with_reclaim(training_without_volume=True)).notices
+    assert "all files that its containers wrote are lost" in lost.message
+    (kept,) = look().notices
+    assert "Files outside its persistent volumes are lost" in kept.message
+
+
+def test_what_declares_a_port_is_a_service_unless_it_says_that_a_person_works_in_it() -> None:
+    job = replace(CANDIDATE, offers="port 8000")
+    held = look(job=job, record=WARNED)
+    assert (held.step, held.gate, held.record.state) == (Step.NONE, "no-service", ReclaimState.EXEMPT)
+    assert "port 8000" in held.record.reason
+    assert look(job=replace(job, job_type=JobType.INTERACTIVE)).record.state is ReclaimState.WARNED
 
 
 def test_a_job_that_was_resumed_is_left_alone_for_a_while() -> None:
@@ -405,10 +431,11 @@ def test_a_snooze_reaches_an_intent_whose_deed_is_not_done() -> None:
 
 def test_a_session_without_a_volume_is_kept_whatever_else_is_found_of_it() -> None:
     unreleased, interactive = finding(), finding(Category.INTERACTIVE_JOB, Confidence.POSSIBLE)
-    assert look(job=replace(CANDIDATE, findings=(unreleased, interactive))).gate == "nothing-lost"
-    assert look(job=replace(CANDIDATE, job_type=JobType.INTERACTIVE)).gate == "nothing-lost"
+    without = replace(CANDIDATE, has_persistent_volume=False)
+    assert look(job=replace(without, findings=(unreleased, interactive))).gate == "nothing-lost"
+    assert look(job=replace(without, job_type=JobType.INTERACTIVE)).gate == "nothing-lost"
     allowed = with_reclaim(interactive_without_volume=True)
-    assert look(job=replace(CANDIDATE, job_type=JobType.INTERACTIVE), policy=allowed).gate == "warned"
+    assert look(job=replace(without, job_type=JobType.INTERACTIVE), policy=allowed).gate == "warned"
 
 
 @pytest.mark.parametrize("grace", [None, timedelta(seconds=29)])

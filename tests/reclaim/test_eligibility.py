@@ -24,7 +24,9 @@ from stoker.reclaim import Record, candidate, decide, eligibility, presumed
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SUSPENDS = EffectivePolicy(reclaim=EffectiveReclaim(mode=ReclaimMode.SUSPEND))
 POD = PodFacts(name="bert-0", uid="u", rank=0, gpus=8, started_at=NOW - timedelta(hours=9), ready=True)
-JOB = JobFacts(namespace="nlp", name="bert", uid="job", nodes=1, gpus_per_node=8, pods=(POD,))
+JOB = JobFacts(
+    namespace="nlp", name="bert", uid="job", nodes=1, gpus_per_node=8, pods=(POD,), has_persistent_volume=True
+)
 UNRELEASED = Finding(
     rule="unreleased-job",
     category=Category.UNRELEASED_JOB,
@@ -81,6 +83,7 @@ def test_an_idle_job_that_nobody_needs_is_eligible_and_the_cause_is_said() -> No
         ),
         (JOB, replace(FOUND, findings=(replace(UNRELEASED, until=NOW),)), IDLE, "no finding says"),
         (JOB, replace(FOUND, findings=(replace(UNRELEASED, sources=(Source.SCRIPT,)),)), IDLE, "not its metrics"),
+        (replace(JOB, has_persistent_volume=False), FOUND, IDLE, "its results may be lost"),
         (replace(JOB, job_type=JobType.SERVING), FOUND, IDLE, "a service is never reclaimed"),
         (replace(JOB, pods=(replace(POD, finished_at=NOW),)), FOUND, IDLE, "it has ended"),
         (replace(JOB, pods=()), FOUND, IDLE, "it has no pods"),

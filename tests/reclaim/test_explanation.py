@@ -60,6 +60,7 @@ candidates = st.builds(
     snooze_reason=st.sampled_from([None, "a demo"]),
     has_persistent_volume=st.booleans(),
     serves=st.booleans(),
+    offers=st.sampled_from([None, "port 8000"]),
     termination_grace=st.none() | durations,
     presence=st.builds(Presence, last_seen=maybe_time, how=st.just("a session"), unknown=st.sampled_from([None, "?"])),
     unsuspendable=st.sampled_from([None, "nobody may"]),
@@ -105,6 +106,7 @@ policies = st.builds(
         on_pressure_only=st.booleans(),
         min_termination_grace=durations,
         interactive_without_volume=st.booleans(),
+        training_without_volume=st.booleans(),
         schedule=st.sampled_from([(), (ScheduleWindow(start="18:00", end="08:00"),)]),
         classes=st.sampled_from(
             [(), (ReclaimClass(name="low", priority_classes=("low",), mode=ReclaimMode.DELETE, idle_after="30m"),)]

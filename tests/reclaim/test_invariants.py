@@ -95,6 +95,9 @@ class Deed:
     around: Circumstances
     finding: Finding | None
     stalled: bool
+    uncounted: bool
+    keeps_results: bool
+    offers: str | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,10 +110,12 @@ class Metrics:
     covered: float = 100.0
     shared: bool = False
     doubtful: bool = False
+    has_gap: bool = False
 
     @property
     def tell_all(self) -> bool:
-        return not (self.silent or self.partial or self.missing_gpu or self.doubtful) and self.covered >= 90
+        broken = self.silent or self.partial or self.missing_gpu or self.doubtful or self.has_gap
+        return not broken and self.covered >= 90
 
 
 AT_FIRST = EffectiveReclaim(mode=ReclaimMode.SUSPEND, cooldown_after_resume=timedelta(hours=5), on_pressure_only=True)
@@ -127,6 +132,9 @@ class Cluster(RuleBasedStateMachine):
         self.metrics = Metrics()
         self.finding: Finding | None = finding()
         self.stalled = False
+        self.uncounted: str | None = None
+        self.keeps_results = True
+        self.offers: str | None = None
         self.policy = EffectivePolicy(reclaim=AT_FIRST, revision="default@1")
         self.edits = 1
         self.around = Circumstances()
@@ -157,6 +165,7 @@ class Cluster(RuleBasedStateMachine):
     def all_is_well_again(self) -> None:
         """What stood in the way is gone; the policy stays."""
         self.metrics, self.finding, self.stalled, self.snooze = Metrics(), finding(), False, None
+        self.uncounted, self.keeps_results, self.offers = None, True, None
         self.presence, self.around = replace(self.presence, unknown=None), Circumstances()
         self.pods[1].ready = True
         self.a_quiet_time_under_the_controllers_eyes(looks=10)
@@ -170,7 +179,7 @@ class Cluster(RuleBasedStateMachine):
         self.pods[0].worked[0], self.pods[0].signal = self.now, signal
 
     @rule(
-        fault=st.sampled_from(["silent", "partial", "missing_gpu", "shared", "doubtful"]),
+        fault=st.sampled_from(["silent", "partial", "missing_gpu", "shared", "doubtful", "has_gap"]),
         covered=st.sampled_from([100.0, 100.0, 89.0]),
     )
     def the_metrics_break(self, fault: str, covered: float) -> None:
@@ -180,6 +189,19 @@ class Cluster(RuleBasedStateMachine):
     @rule()
     def the_metrics_come_back(self) -> None:
         self.metrics = Metrics()
+
+    @rule(
+        uncounted=st.sampled_from([None, None, "resource claim gpus", "nvidia.com/mig-1g.5gb of container cache"]),
+        keeps_results=st.booleans(),
+        offers=st.sampled_from([None, None, "port 8000"]),
+        looks=LOOKS,
+    )
+    def the_manifest_is_another(
+        self, uncounted: str | None, keeps_results: bool, offers: str | None, looks: int
+    ) -> None:
+        """A job's spec does not change; what matters is that each may be so at any moment of the rest."""
+        self.uncounted, self.keeps_results, self.offers = uncounted, keeps_results, offers
+        self.a_quiet_time_under_the_controllers_eyes(looks)
 
     @rule(rank=st.integers(0, PODS - 1))
     def a_container_restarts(self, rank: int) -> None:
@@ -232,6 +254,7 @@ class Cluster(RuleBasedStateMachine):
         cooldown=st.sampled_from([0, 60, 300]),
         on_pressure_only=st.booleans(),
         schedule=st.sampled_from([(), (), (NIGHTS,)]),
+        without_volume=st.booleans(),
         looks=LOOKS,
     )
     def the_policy_is_edited(
@@ -243,6 +266,7 @@ class Cluster(RuleBasedStateMachine):
         cooldown: int,
         on_pressure_only: bool,
         schedule: tuple[ScheduleWindow, ...],
+        without_volume: bool,
         looks: int,
     ) -> None:
         self.edits += 1
@@ -257,6 +281,7 @@ class Cluster(RuleBasedStateMachine):
                 cooldown_after_resume=cooldown * MINUTE,
                 on_pressure_only=on_pressure_only,
                 schedule=schedule,
+                training_without_volume=without_volume,
             ),
         )
         self.a_quiet_time_under_the_controllers_eyes(looks)
@@ -378,6 +403,9 @@ class Cluster(RuleBasedStateMachine):
                 around=self.around,
                 finding=self.finding,
                 stalled=self.stalled,
+                uncounted=self.uncounted is not None,
+                keeps_results=self.keeps_results,
+                offers=self.offers,
             )
         )
 
@@ -393,13 +421,23 @@ class Cluster(RuleBasedStateMachine):
                 *((finding(Category.STALLED, Confidence.POSSIBLE),) if self.stalled else ()),
             ),
             snooze=self.snooze,
+            has_persistent_volume=self.keeps_results,
+            offers=self.offers,
             termination_grace=timedelta(seconds=30),
             presence=self.presence,
         )
 
     def _facts(self) -> JobFacts:
         pods = tuple(
-            PodFacts(name=f"bert-{rank}", uid=pod.uid, rank=rank, gpus=GPUS, started_at=pod.started, ready=pod.ready)
+            PodFacts(
+                name=f"bert-{rank}",
+                uid=pod.uid,
+                rank=rank,
+                gpus=GPUS,
+                started_at=pod.started,
+                ready=pod.ready,
+                uncounted_gpus=self.uncounted if rank else None,
+            )
             for rank, pod in enumerate(self.pods)
         )
         return JobFacts(namespace="nlp", name="bert", uid="dljob", nodes=PODS, gpus_per_node=GPUS, pods=pods)
@@ -434,6 +472,7 @@ class Cluster(RuleBasedStateMachine):
                 quiet_since=worked,
                 shared=self.metrics.shared,
                 doubtful=self.metrics.doubtful,
+                has_gap=self.metrics.has_gap and number == 0,
             )
             for number, worked in enumerate(speaking)
         )
@@ -443,12 +482,13 @@ class Cluster(RuleBasedStateMachine):
     @invariant()
     def invariant_01_missing_is_not_idle(self) -> None:
         assert all(deed.sampled and deed.visits_known for deed in self.deeds)
+        assert not any(deed.uncounted for deed in self.deeds)
 
     @invariant()
     def invariant_02_the_job_is_idle_not_a_part_of_it(self) -> None:
         """Every GPU of every pod, over the whole of the policy's time."""
         assert all(deed.at - deed.quiet_since >= deed.policy.reclaim.idle_after for deed in self.deeds)
-        assert all(deed.ready and not deed.stalled for deed in self.deeds)
+        assert all(deed.ready and not deed.stalled and deed.offers is None for deed in self.deeds)
 
     @invariant()
     def invariant_03_contradiction_means_active(self) -> None:
@@ -483,8 +523,11 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def invariant_07_as_gentle_as_can_be(self) -> None:
-        """The intent comes first, and nothing is deleted of which less was said."""
+        """The intent comes first, nothing is deleted of which less was said, and no results are lost for which the
+        policy does not allow it.
+        """
         for deed in self.deeds:
+            assert deed.keeps_results or deed.policy.reclaim.training_without_volume
             assert deed.intended is ReclaimState.RECLAIMING
             assert deed.action is deed.policy.reclaim.mode
             if deed.action is ReclaimMode.DELETE:

@@ -191,6 +191,9 @@ def outlines(stories: Sequence[Story], hours: float, *, cluster_gpus: int = 1000
     )
 
 
+VOLUMES = Assumed(has_persistent_volume=True)
+
+
 async def replayed(
     stories: Sequence[Story],
     policy: EffectivePolicy = SUSPEND,
@@ -199,7 +202,7 @@ async def replayed(
     cluster_gpus: int = 1000,
     needed: Sequence[str] = (),
     attended: Sequence[float] = (),
-    assumed: Assumed | None = None,
+    assumed: Assumed = VOLUMES,
 ) -> dict[str, JobOutcome]:
     """What would have become of them, by name."""
     seen = outlines(stories, hours, cluster_gpus=cluster_gpus)

@@ -144,9 +144,10 @@ async def test_a_job_without_a_cause_is_only_reported() -> None:
     assert outcome.held_back["cause"] == pytest.approx(13, abs=2 * A_STEP)
 
 
-async def test_an_interactive_job_is_held_back_unless_volumes_are_assumed() -> None:
-    story = Story(name="note", utilization=rests((6, 24)), end=20, job_type="Interactive")
-    held = (await replayed([story]))["note"]
+@pytest.mark.parametrize("job_type", ["Interactive", "Training"])
+async def test_a_job_is_held_back_unless_volumes_are_assumed(job_type: str) -> None:
+    story = Story(name="note", utilization=rests((6, 24)), end=20, job_type=job_type)
+    held = (await replayed([story], assumed=Assumed()))["note"]
     assert held.reclaims == ()
     assert held.held_back["nothing-lost"] == pytest.approx(13, abs=2 * A_STEP)
     assert len((await replayed([story], assumed=Assumed(has_persistent_volume=True)))["note"].reclaims) == 1

@@ -82,6 +82,7 @@ def stepped(story: Story, policy: EffectivePolicy) -> Events:
             pod_uids=frozenset(pod.uid for pod in facts.pods),
             last_start=max((pod.started_at for pod in facts.pods if pod.started_at is not None), default=None),
             findings=(UNRELEASED,),
+            has_persistent_volume=True,
             termination_grace=timedelta(hours=1),
             untouchable=None if past.held[place] else "it holds no GPUs",
         )

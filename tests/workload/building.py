@@ -6,6 +6,13 @@ from stoker.models.dljob import DLJob
 
 UID = "11111111-1111-1111-1111-111111111111"
 JOB_UID = "22222222-2222-2222-2222-222222222222"
+WITH_VOLUME: dict[str, Any] = {
+    "spec": {
+        "volumes": [{"name": "results", "persistentVolumeClaim": {"claimName": "results"}}],
+        "containers": [{"name": "trainer", "volumeMounts": [{"name": "results", "mountPath": "/results"}]}],
+    }
+}
+"""A podTemplate under which what the trainer writes outlives its pods."""
 
 
 def dljob(

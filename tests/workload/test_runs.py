@@ -8,7 +8,6 @@ import pytest
 from stoker.models.dljob import MAX_PODS
 from stoker.models.series import Attempt, JobFacts, PodFacts
 from stoker.workload import ProgramFacts, facts_of, job_facts, pod_facts, remembered, run_line
-from stoker.workload.facts import has_persistent_volume
 from tests.workload.building import dljob, job, pod
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -159,20 +158,6 @@ def test_the_gpus_of_all_containers_that_run_beside_one_another_are_the_pods() -
         {"name": "fetch", **held},
     ]
     assert pod_facts(several, "nvidia.com/gpu").gpus == 8 + 1 + 1
-
-
-@pytest.mark.parametrize(
-    "claim, mount, kept",
-    [({}, {}, True), ({"readOnly": True}, {}, False), ({}, {"readOnly": True}, False), ({}, {"name": "shm"}, False)],
-)
-def test_only_a_claim_that_is_written_to_keeps_what_was_typed(
-    claim: dict[str, Any], mount: dict[str, Any], *, kept: bool
-) -> None:
-    """A data set that is only read is a persistent volume, too."""
-    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data", **claim}}]
-    trainer = {"name": "trainer", "volumeMounts": [{"name": "data", "mountPath": "/data", **mount}]}
-    assert has_persistent_volume(dljob(podTemplate={"spec": {"volumes": volumes, "containers": [trainer]}})) is kept
-    assert not has_persistent_volume(dljob(podTemplate={"spec": {"volumes": volumes}}))
 
 
 def test_requests_of_cpu_and_the_product_are_read() -> None:

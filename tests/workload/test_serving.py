@@ -56,3 +56,27 @@ def test_an_image_that_is_a_server_is_one_as_it_stands() -> None:
     assert serves(image="vllm/vllm-openai:v0.11.0")
     assert serves(image="vllm/vllm-openai:v0.11.0", args=["--model", "m"])
     assert not serves(image="registry.corp/bert:1")
+
+
+@pytest.mark.parametrize(
+    "trainer, declared",
+    [
+        ({"ports": [{"containerPort": 8000}]}, "port 8000"),
+        ({"readinessProbe": {"httpGet": {"port": 8000}}}, "a readiness probe"),
+        ({"ports": []}, None),
+        ({"livenessProbe": {"exec": {"command": ["true"]}}}, None),
+        ({}, None),
+    ],
+)
+def test_a_port_or_a_readiness_probe_is_what_a_service_declares(trainer: dict[str, Any], declared: str | None) -> None:
+    raw = dljob_object(podTemplate={"spec": {"containers": [{"name": "trainer", **trainer}]}})
+    assert program_facts(DLJob.model_validate(raw)).offers == declared
+
+
+def test_the_ports_of_sidecars_and_of_notebooks_are_no_service() -> None:
+    port = {"ports": [{"containerPort": 9090}]}
+    beside = {"spec": {"containers": [{"name": "trainer"}, {"name": "metrics", "image": "a:1", **port}]}}
+    assert program_facts(DLJob.model_validate(dljob_object(podTemplate=beside))).offers is None
+    own = {"spec": {"containers": [{"name": "trainer", **port}]}}
+    raw = dljob_object(script="jupyter lab", podTemplate=own)
+    assert program_facts(DLJob.model_validate(raw)).offers is None

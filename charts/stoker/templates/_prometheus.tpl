@@ -39,6 +39,9 @@
 {{- with $prometheus.username }}
 - {{ printf "--prometheus-username=%s" . | quote }}
 {{- end }}
+{{- range $prometheus.matchers }}
+- {{ printf "--prometheus-matcher=%s" . | quote }}
+{{- end }}
 {{- range $name, $value := $prometheus.headers }}
 - {{ printf "--prometheus-header=%s: %s" $name $value | quote }}
 {{- end }}

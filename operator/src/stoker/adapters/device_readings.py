@@ -69,6 +69,14 @@ class DeviceReadings:
         """The metric's largest value, 0 without any."""
         return highest(row.samples for row in self._rows[metric.name])
 
+    def contradict(self, metric: Metric) -> bool:
+        """Whether some of the devices' largest values are ratios and others can only be percentages. Means of whole
+        percents are fractions as well: of those it can't be said.
+        """
+        return metric.unit is Unit.RATIO and metric.contradicts(
+            highest([row.samples]) for row in self._rows[metric.name]
+        )
+
     def traces(self, factors: Mapping[str, float], *, step: float, gap: float, shared: bool) -> Iterator[Trace]:
         """All that is known of each device, what is preferred first: the profile's order.
 

@@ -1,7 +1,9 @@
 """What an exporter calls its metrics and labels: the profiles beside this module, read into types."""
 
 import math
+import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -13,6 +15,8 @@ from stoker.models.series import GpuSignal
 
 RATIO_LIMIT = 1.5
 """A ratio is at most 1, rounding and a burst over the interval aside; a larger value is a percentage."""
+LOOKS_TO_CHANGE = 20
+"""Ten minutes of looks: an exporter that was replaced writes in its new unit in all of them."""
 
 
 class Unit(StrEnum):
@@ -88,8 +92,7 @@ class Metric:
     @property
     def largest_factor(self) -> float:
         """The largest that `factor` may answer."""
-        ambiguous = self.unit in (Unit.PERCENT, Unit.RATIO)
-        return max(FACTORS[Unit.PERCENT], FACTORS[Unit.RATIO]) if ambiguous else FACTORS[self.unit]
+        return max(FACTORS[Unit.PERCENT], FACTORS[Unit.RATIO]) if self.is_ambiguous else FACTORS[self.unit]
 
     def plausible(self, value: float) -> bool:
         """Whether the value is one, and not an exporter's way of saying that it has none."""
@@ -101,7 +104,7 @@ class Metric:
         `values` are as many as can be had, of all GPUs: a percentage that never exceeds 1 and has fractions is a ratio.
         Of `averaged` values that can't be said: exporters write whole percents, but the mean of 0 and 1 is a fraction.
         """
-        if self.unit not in (Unit.PERCENT, Unit.RATIO):
+        if not self.is_ambiguous:
             return FACTORS[self.unit]
         known = [value for value in values if self.plausible(value)]
         highest = max(known, default=0.0)
@@ -111,9 +114,22 @@ class Metric:
             return FACTORS[Unit.PERCENT]
         return FACTORS[Unit.RATIO]
 
+    @property
+    def is_ambiguous(self) -> bool:
+        """Its unit has to be told from its values."""
+        return self.unit in (Unit.PERCENT, Unit.RATIO)
+
+    def contradicts(self, values: Iterable[float]) -> bool:
+        """Whether single samples are on both sides of the border between the units: a fraction that is a ratio's, and a
+        value that only a percentage can have. Then two exporters write in two units, or one writes what it should not.
+        """
+        known = [value for value in values if self.plausible(value)]
+        fractions = any(value <= RATIO_LIMIT and value % 1 for value in known)
+        return self.is_ambiguous and fractions and any(value > RATIO_LIMIT for value in known)
+
     def telling(self, values: Iterable[float]) -> bool:
         """Whether single samples, as exporters write them, show if the metric is a ratio or a percentage."""
-        if self.unit not in (Unit.PERCENT, Unit.RATIO):
+        if not self.is_ambiguous:
             return True
         known = [value for value in values if self.plausible(value)]
         return any(value > RATIO_LIMIT or value % 1 for value in known)
@@ -159,6 +175,10 @@ class MetricProfile:
         """The metrics whose samples are values of these signals: totals are not."""
         return tuple(metric for metric in self.metrics if metric.signal in signals and metric.kind is not Kind.TOTAL)
 
+    def totals(self, signal: GpuSignal) -> tuple[Metric, ...]:
+        """The metrics whose rate is the signal."""
+        return tuple(metric for metric in self.metrics if metric.signal is signal and metric.kind is Kind.TOTAL)
+
     def attributable(self, signal: GpuSignal, *, partition: bool, shared: bool) -> bool:
         """Whether a signal of a device tells of one pod's doing."""
         if partition and signal not in self.of_partition:
@@ -168,19 +188,23 @@ class MetricProfile:
     def identity(self, labels: Mapping[str, str]) -> Identity | None:
         """Whose sample it is; None for a device that no pod holds or that has no identity."""
         pod, namespace = self._label(labels, "pod"), self._label(labels, "namespace")
-        device = self._label(labels, "device")
+        device = self.device(labels)
         if not pod or not namespace or not device:
             return None
-        instance = self._label(labels, "instance")
         return Identity(
             namespace=namespace,
             pod=pod,
-            gpu=f"{device}/{instance}" if instance else device,
+            gpu=device,
             index=self._label(labels, "index") or None,
             model=self._label(labels, "model") or None,
             shared=bool(self._label(labels, "shared")),
             partition=self._label(labels, "partitioning").lower() not in self.whole,
         )
+
+    def device(self, labels: Mapping[str, str]) -> str:
+        """The device, or the part of one, that it is a sample of, whoever holds it; empty without an identity."""
+        device, instance = self._label(labels, "device"), self._label(labels, "instance")
+        return f"{device}/{instance}" if device and instance else device
 
     def pod(self, labels: Mapping[str, str]) -> tuple[str, str] | None:
         """Namespace and name of the pod whose sample it is."""
@@ -201,9 +225,8 @@ class MetricProfile:
 
     def resting_watts(self, model: str | None) -> float | None:
         """What a model draws with a context and no work; None for one that isn't known."""
-        if model is None:
-            return None
-        return next((watts for part, watts in self.context_idle_watts.items() if part in model), None)
+        words = frozenset(re.split(r"[ _/-]", model)) if model is not None else frozenset()
+        return next((watts for name, watts in self.context_idle_watts.items() if name in words), None)
 
     def _label(self, labels: Mapping[str, str], role: str) -> str:
         # A loop, because a screen asks for tens of thousands: a generator takes twice as long.
@@ -218,12 +241,36 @@ class Factors:
 
     def __init__(self) -> None:
         self._known: dict[str, float] = {}
+        self._doubted: set[str] = set()
+        self._against: Counter[str] = Counter()
+        """By the metric's name, how many looks in a row have shown another unit than the known one."""
 
     def learn(self, metric: Metric, values: Iterable[float]) -> None:
-        """Take the unit from as many values as can be had; from values that fit two units, nothing is learned."""
+        """Take the unit from as many values as can be had; from values that fit two units, nothing is learned.
+
+        Values of two units in one look, or of another than the known one, are a doubt, not a unit: what one exporter
+        writes must not change what all others' values mean. The unit changes once LOOKS_TO_CHANGE in a row agree.
+        """
         seen = list(values)
-        if metric.telling(seen):
-            self._known[metric.name] = metric.factor(seen)
+        if not metric.telling(seen):
+            return
+        name, factor = metric.name, metric.factor(seen)
+        if metric.contradicts(seen):
+            self._against.pop(name, None)
+            self._doubted.add(name)
+            return
+        if factor != self._known.setdefault(name, factor):
+            self._against[name] += 1
+            if self._against[name] < LOOKS_TO_CHANGE:
+                self._doubted.add(name)
+                return
+        self._known[name] = factor
+        self._doubted.discard(name)
+        self._against.pop(name, None)
+
+    def is_doubted(self, metric: Metric) -> bool:
+        """Whether values that a ratio can have may be in either unit: work in one, and rest in the other."""
+        return metric.name in self._doubted
 
     def of(self, metric: Metric) -> float:
         """The metric's factor, its nominal one while nothing was learned."""

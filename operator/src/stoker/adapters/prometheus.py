@@ -59,7 +59,7 @@ class PrometheusSource:
         await self._connection.close()
 
     async def screen(self, questions: Sequence[Question], now: datetime) -> list[Screen]:
-        """Five queries at most, however many jobs and windows there are; see MetricsSource."""
+        """Six queries at most, however many jobs and windows there are; see MetricsSource."""
         return await self._screening.read(questions, now)
 
     async def series(self, facts: JobFacts, start: datetime, end: datetime, step: timedelta) -> JobSeries:

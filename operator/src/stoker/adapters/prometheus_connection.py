@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 from prometheus_api_client import PrometheusConnect
 
 from stoker.adapters.prometheus_transport import Rows, Transport
+from stoker.adapters.promql import Selectors
 from stoker.models.observer import QueryObserver
 from stoker.models.prometheus_access import PrometheusAccess
 from stoker.models.screen import MetricsUnavailable
@@ -37,6 +38,8 @@ class Connection:
         self._max_skew = max_skew
         self._observer = observer
         self._kind = "other"
+        self.selector = Selectors(access.matchers)
+        """Selects series, in every query."""
         self._transport = Transport(access)
         self._client = PrometheusConnect(
             url=access.url.rstrip("/"), session=self._transport, timeout=access.timeout.total_seconds(), method="POST"

@@ -16,13 +16,13 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from stoker.adapters.metric_profile import PLAUSIBLE, Factors, Identity, Metric, profile_of
+from stoker.adapters.metric_profile import PLAUSIBLE, RATIO_LIMIT, Factors, Identity, Metric, profile_of
 from stoker.adapters.prometheus_connection import Connection, aware, points
-from stoker.adapters.prometheus_screen import lowest_ceiling
+from stoker.adapters.prometheus_screen import ENERGY_STEP, lowest_ceiling
 from stoker.adapters.prometheus_series import SeriesReader
 from stoker.adapters.prometheus_transport import LimitExceeded, Rows
 from stoker.adapters.prometheus_usage import HOLDING, IDENTITY, job_identity, later
-from stoker.adapters.promql import ORIGIN, aggregate, any_of, duration, named, selector, union
+from stoker.adapters.promql import ORIGIN, Selectors, aggregate, any_of, duration, named, union
 from stoker.models.dljob import TRAINER
 from stoker.models.past import BoolArray, DevicePast, Grid, JobOutline, JobPast, Outlines, PastPod
 from stoker.models.prometheus_access import PrometheusAccess
@@ -50,6 +50,8 @@ POD = re.compile(r"(?P<job>.+)-(?P<rank>[0-9]{1,5})-[a-z0-9]{5}")
 """What the Job controller names the pods of an Indexed Job: the Job, the index, five characters."""
 SLACK = timedelta(minutes=15)
 """A pod's samples may begin before its job's phase says so, and outlast it: by a few scrapes of either."""
+LEARNED_STEPS = 20
+"""Steps without much utilization from which a GPU's own power at rest is learned (subjects.series.examination)."""
 ONE_SCRAPE = 0.5
 """Seconds. Samples of one scrape have one time (see prometheus_screen)."""
 
@@ -63,6 +65,7 @@ class PrometheusPast:
     def __init__(self, access: PrometheusAccess) -> None:
         """Raises KeyError for an unknown profile."""
         self._connection = Connection(access, max_skew=None)
+        self._select = self._connection.selector
         self._profile = profile_of(access.profile, access.metric_prefix)
         self._metrics = {metric.name: metric for metric in self._profile.metrics}
         self._factors = Factors()
@@ -92,10 +95,12 @@ class PrometheusPast:
         size = math.ceil((last - (start - BEFORE).timestamp()) / step) + 1
         grid = Grid(start=datetime.fromtimestamp(last - (size - 1) * step, tz=UTC), step=COARSE, size=size)
         who, jobs, gpus, starts = await asyncio.gather(
-            self._ask(_who_query(), Grid(start=grid.start, step=WHO, size=math.ceil(size * COARSE / WHO) + 1)),
-            self._ask(_held_query(COARSE), grid),
+            self._ask(
+                _who_query(self._select), Grid(start=grid.start, step=WHO, size=math.ceil(size * COARSE / WHO) + 1)
+            ),
+            self._ask(_held_query(self._select, COARSE), grid),
             self._ask(self._outline_query(), grid),
-            self._ask(_starts_query(), grid),
+            self._ask(_starts_query(self._select), grid),
         )
         return await self._connection.off_loop(
             self._outlines, Period(start=start, end=end), grid, (who, jobs, gpus, starts), frozenset(namespaces)
@@ -108,9 +113,10 @@ class PrometheusPast:
         device = (*self._profile.labels["device"], *self._profile.labels["instance"])
         terms: list[str] = []
         for metric in self._profile.of(*PRIMARY):
-            each = aggregate("max", self._profile.grouping, f"avg_over_time({metric.name}[{span}])")
+            every = self._select(metric.name)
+            each = aggregate("max", self._profile.grouping, f"avg_over_time({every}[{span}])")
             terms += [
-                named(f"peak/{metric.name}", aggregate("max", by, f"max_over_time({metric.name}[{span}])")),
+                named(f"peak/{metric.name}", aggregate("max", by, f"max_over_time({every}[{span}])")),
                 named(f"used/{metric.name}", aggregate("sum", by, each)),
                 named(f"sampled/{metric.name}", aggregate("count", by, each)),
                 named(f"all/{metric.name}", f"count({aggregate('group', device, each)})"),
@@ -189,7 +195,7 @@ class PrometheusPast:
         grid = Grid(start=datetime.fromtimestamp(first, tz=UTC), step=step, size=size)
         names = sorted({pod.name for pod in outline.pods})
         told, gpus, shared = await asyncio.gather(
-            self._ask(_job_query(outline.identity), grid, FINE_SLICE),
+            self._ask(_job_query(self._select, outline.identity), grid, FINE_SLICE),
             self._ask(self._device_query(outline.identity.namespace, names, step), grid, FINE_SLICE),
             self._ask(self._shared_query(outline.identity.namespace, names), grid, FINE_SLICE),
         )
@@ -208,7 +214,7 @@ class PrometheusPast:
         labels = self._profile.grouping
 
         def largest(metric: Metric) -> str:
-            chosen = " or ".join(f"max_over_time({selector(metric.name, one)}[{span}])" for one in matchers)
+            chosen = " or ".join(f"max_over_time({self._select(metric.name, one)}[{span}])" for one in matchers)
             return aggregate("max", labels, chosen)
 
         primary = self._profile.of(*PRIMARY)
@@ -216,12 +222,16 @@ class PrometheusPast:
         terms = [named(metric.name, largest(metric)) for metric in primary]
         for metric in primary:
             sums = " or ".join(
-                f"(clamp_max(sum_over_time({selector(metric.name, one)}[{span}]), 0) != bool 0) > 0" for one in matchers
+                f"(clamp_max(sum_over_time({self._select(metric.name, one)}[{span}]), 0) != bool 0) > 0"
+                for one in matchers
             )
             terms.append(named(f"doubt/{metric.name}", aggregate("max", labels, sums)))
         others: list[str] = []
         for metric in self._profile.of(*ACTIVITY_SIGNALS):
-            lowest = lowest_ceiling(self._profile, metric)
+            if metric.signal is GpuSignal.POWER:
+                others.append(named(metric.name, largest(metric)))
+                continue
+            lowest = lowest_ceiling(metric)
             if metric in primary or lowest is None:
                 continue
             # What rests by any unit is left out. A link's rate or counter is told from its change alone.
@@ -229,6 +239,9 @@ class PrometheusPast:
             if metric.signal is not GpuSignal.NVLINK:
                 over = f"clamp_min({over}, {lowest:g}) != {lowest:g}"
             others.append(named(metric.name, over))
+        for metric in self._profile.totals(GpuSignal.POWER):
+            chosen = (f"rate({self._select(metric.name, one)}[{duration(max(step, ENERGY_STEP))}])" for one in matchers)
+            others.append(named(metric.name, aggregate("max", labels, " or ".join(chosen))))
         terms.append(f"(({union(others)}) unless on ({', '.join(labels)}) ({proof}))")
         return union(terms)
 
@@ -237,8 +250,10 @@ class PrometheusPast:
         by = ", ".join(sorted({*self._profile.labels["device"], *self._profile.labels["instance"]}))
         terms: list[str] = []
         for metric in self._profile.of(*PRIMARY):
-            held = " or ".join(selector(metric.name, one) for one in self._profile.selecting(pods, namespace))
-            times = aggregate("max", self._profile.grouping, f"timestamp({metric.name}) and on ({by}) ({held})")
+            held = " or ".join(self._select(metric.name, one) for one in self._profile.selecting(pods, namespace))
+            times = aggregate(
+                "max", self._profile.grouping, f"timestamp({self._select(metric.name)}) and on ({by}) ({held})"
+            )
             latest = f"({times}) >= on ({by}) group_left () (max by ({by}) ({times}) - {ONE_SCRAPE:g})"
             terms.append(named("shared", f"count by ({by}) ({latest}) > 1"))
         return " or ".join(terms)
@@ -259,6 +274,9 @@ class PrometheusPast:
                     device.doubtful |= ~np.isnan(values)
                 else:
                     device.take(metric, values, self._factors.of(metric))
+                    if self._factors.is_doubted(metric):
+                        with np.errstate(invalid="ignore"):
+                            device.doubtful |= (values > 0) & (values <= RATIO_LIMIT)
         sharing = _shared_devices(shared, self._profile.labels["device"], self._profile.labels["instance"])
         ready = _only(told.rows("ready"), grid.size)
         return JobPast(
@@ -300,27 +318,28 @@ class PrometheusPast:
 # -------------------------------------------------------------------------------------------------------------- queries
 
 
-def _who_query() -> str:
-    return named("info", aggregate("max", IDENTITY, f"last_over_time(stoker_dljob_info[{duration(WHO)}])"))
+def _who_query(selector: Selectors) -> str:
+    info = f"last_over_time({selector('stoker_dljob_info')}[{duration(WHO)}])"
+    return named("info", aggregate("max", IDENTITY, info))
 
 
-def _held(matchers: Mapping[str, str], span: timedelta) -> str:
+def _held(selector: Selectors, matchers: Mapping[str, str], span: timedelta) -> str:
     phase = selector("stoker_dljob_phase", {**matchers, "phase": any_of(HOLDING.split("|"))})
     return named("held", aggregate("max", ("uid",), f"last_over_time({phase}[{duration(span)}])"))
 
 
-def _held_query(span: timedelta) -> str:
-    return _held({}, span)
+def _held_query(selector: Selectors, span: timedelta) -> str:
+    return _held(selector, {}, span)
 
 
-def _job_query(identity: JobIdentity) -> str:
+def _job_query(selector: Selectors, identity: JobIdentity) -> str:
     """Whether the job held its GPUs, and how many of its pods were ready."""
     uid = {"uid": identity.uid or ""}
     ready = f"last_over_time({selector('stoker_dljob_ready', uid)}[{duration(REACH)}])"
-    return union([_held(uid, REACH), named("ready", aggregate("max", ("uid",), ready))])
+    return union([_held(selector, uid, REACH), named("ready", aggregate("max", ("uid",), ready))])
 
 
-def _starts_query() -> str:
+def _starts_query(selector: Selectors) -> str:
     """When trainer containers started, as cAdvisor tells it."""
     chosen = selector("container_start_time_seconds", {"container": TRAINER})
     return named("start", aggregate("max", ("namespace", "pod"), f"max_over_time({chosen}[{duration(COARSE)}])"))
@@ -459,12 +478,18 @@ class _Device:
             gpu=identity.gpu,
             index=identity.index,
             model=identity.model,
-            context_idle_watts=resting_watts,
+            context_idle_watts=self._learned_watts() if resting_watts is None else resting_watts,
             peaks=self.peaks,
             sampled=self.sampled,
             doubtful=self.doubtful,
             shared=everywhere if shared is None else everywhere | shared,
         )
+
+    def _learned_watts(self) -> float | None:
+        """What the GPU draws without work: the lowest tenth of its steps; None where too few are known."""
+        power = self.peaks.get(GpuSignal.POWER)
+        known = np.empty(0) if power is None else power[np.isfinite(power)]
+        return float(np.percentile(known, 10)) if len(known) >= LEARNED_STEPS else None
 
 
 def _identities(who: _Answer, wanted: frozenset[str]) -> dict[str, JobIdentity]:

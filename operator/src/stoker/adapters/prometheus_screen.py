@@ -7,11 +7,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from stoker.adapters.metric_profile import RATIO_LIMIT, Factors, Identity, Metric, MetricProfile
+from stoker.adapters.metric_profile import RATIO_LIMIT, Factors, Identity, Kind, Metric, MetricProfile
 from stoker.adapters.prometheus_connection import Connection, aware, number
 from stoker.adapters.prometheus_transport import Rows
-from stoker.adapters.promql import ORIGIN, aggregate, duration, named, selector, union
-from stoker.models.screen import GpuWindow, MetricsUnavailable, PodGlance, PodKey, Question, Screen
+from stoker.adapters.promql import ORIGIN, aggregate, any_of, duration, named, union
+from stoker.models.screen import (
+    LONGEST_GAP,
+    GpuWindow,
+    MetricsUnavailable,
+    PodGlance,
+    PodKey,
+    Question,
+    Screen,
+)
 from stoker.models.series import GpuSignal
 from stoker.subjects.series.activity import ACTIVITY_SIGNALS, idle_ceiling
 
@@ -33,6 +41,10 @@ later, never earlier.
 """
 COVERAGE_STEPS = 240
 """Into so many steps a window is cut at most to see which share of it holds samples."""
+JOINED_DEVICES = 500
+"""Of so many devices that a second exporter tells of as well its values are read; the others are in doubt."""
+GAP_STEP = timedelta(minutes=2)
+"""At least so often a window is looked at for gaps: one of LONGEST_GAP less this may count as one already."""
 QUIET_LOOKBACK = timedelta(hours=24)
 QUIET_STEP = timedelta(minutes=5)
 """How far back, and how finely, the beginning of an idle stretch is looked for."""
@@ -42,9 +54,15 @@ PROVEN_PERCENT = 90.0
 """A window with less coverage does not carry an idle stretch on."""
 ONE_SCRAPE = timedelta(seconds=0.5)
 """Samples of one scrape have one time, and Prometheus does not scrape a target more than once a second."""
+ENERGY_STEP = timedelta(minutes=5)
+"""An energy counter tells the mean power of so long a time, and so of kernels between two samples of utilization."""
+CONTEXT_REACH = 3.0
+"""A context with no work draws up to three times what a GPU without one does (H100: 72 and 122 W, A100: 54 and 80 W,
+L40S: 36 and 102 W): what lies over that is work, however even it is.
+"""
 AHEAD = timedelta(minutes=10)
 """Prometheus takes no samples from further in the future (tsdb, out of bounds)."""
-SAMPLE, COVERAGE, LAST, DOUBT = "sample", "coverage", "last", "doubt"
+SAMPLE, COVERAGE, LAST, DOUBT, GAPLESS, LOW = "sample", "coverage", "last", "doubt", "gapless", "low"
 """What rows say that hold neither a mean nor a largest value: a part of their origin."""
 
 
@@ -59,7 +77,11 @@ class _Device:
     identity: Identity
     values: dict[str, float] = field(default_factory=dict)
     """The largest plausible one by the metric's name, unscaled."""
+    least_watts: float | None = None
+    """The least power within the window."""
     doubtful: bool = False
+    has_gap: bool = True
+    """Until every step of the window is known to have a sample near enough."""
     coverage_percent: float = 0.0
     last_sample_at: datetime | None = None
 
@@ -100,16 +122,20 @@ class Screening:
         Samples that lie further ahead than `max_skew` are another clock's; with None, the screen may be of the past.
         """
         self._connection = connection
+        self._select = connection.selector
         self._profile = profile
         self._factors = factors
         self._metrics = {metric.name: metric for metric in profile.metrics}
         self._resolution = resolution
         self._max_skew = max_skew
         self._stretches: dict[DeviceKey, _Stretch] = {}
+        self._least_watts: dict[str, float] = {}
+        """The least power that a GPU of the model was seen at."""
 
     async def read(self, questions: Sequence[Question], now: datetime) -> list[Screen]:
         """A glance at all pods, aggregated by Prometheus; a close look at those that may be idle, in up to
-        CLOSE_QUERIES queries; and for some that are, since when: five queries at most.
+        CLOSE_QUERIES queries; for some that are, since when; and one more where a second exporter tells of the same
+        GPUs: six queries at most.
 
         Raises MetricsUnavailable when Prometheus can't be asked or its clock is another.
         """
@@ -127,6 +153,7 @@ class Screening:
         asked = {key: over[place] for place in close for key in questions[place].pods}
         devices: dict[DeviceKey, _Device] = {}
         holders: dict[str, dict[PodKey, datetime]] = defaultdict(dict)
+        elsewhere: set[str] = set()
         ordered = sorted(asked, key=lambda key: (asked[key], key))
         # A single job may have more pods than a screen names: they share its queries all the same.
         size = max(NAMED_PODS, math.ceil(len(ordered) / CLOSE_QUERIES))
@@ -134,7 +161,8 @@ class Screening:
             chosen = {key: asked[key] for key in ordered[first : first + size]}
             rows = await self._connection.instant(self._close_query(chosen), now)
             warnings += rows.warnings
-            await off_loop(self._gather, rows, chosen, devices, holders)
+            await off_loop(self._gather, rows, chosen, devices, holders, elsewhere)
+        warnings += await self._join(devices, elsewhere, asked, now)
         gpus = await off_loop(self._windows, devices, holders)
         ceilings = {key: questions[place].idle_percent for place in close for key in questions[place].pods}
         gpus = await self._with_quiet_since(gpus, asked, ceilings, now)
@@ -166,12 +194,13 @@ class Screening:
         matchers = self._profile.selecting(names) if len(names) <= NAMED_PODS else [{}]
         terms: list[str] = []
         for metric in self._profile.of(*PRIMARY):
-            means = " or ".join(f"avg_over_time({selector(metric.name, matcher)}[{span}])" for matcher in matchers)
+            means = " or ".join(f"avg_over_time({self._select(metric.name, matcher)}[{span}])" for matcher in matchers)
             terms.append(named(metric.name, aggregate("avg", labels, means)))
             if self._factors.learned(metric) is None:
+                every = self._select(metric.name)
                 # Of means it can't be said whether they are ratios. Of samples it can: by those under 1, or well over.
-                terms += [named(f"{metric.name}/{SAMPLE}", f"max({metric.name})")]
-                terms += [named(f"{metric.name}/{SAMPLE}/1", f"max({metric.name} < 1)")]
+                terms += [named(f"{metric.name}/{SAMPLE}", f"max({every})")]
+                terms += [named(f"{metric.name}/{SAMPLE}/1", f"max({every} < 1)")]
         return union(terms)
 
     def _glances(self, rows: Rows) -> dict[PodKey, PodGlance]:
@@ -190,7 +219,7 @@ class Screening:
                 if metric.plausible(value):
                     means[name] = max(value, means.get(name, value))
                     if value > RATIO_LIMIT:
-                        samples[name] = [value]
+                        samples[name].append(value)
         for name, found in samples.items():
             self._factors.learn(origins[name], found)
         signals = {name: (metric.signal, self._factors.of(metric)) for name, metric in origins.items()}
@@ -211,48 +240,72 @@ class Screening:
         for (_, pod), window in windows.items():
             pods_of[window].append(pod)
         primary = self._profile.of(*PRIMARY)
-        others = self._profile.of(*(signal for signal in ACTIVITY_SIGNALS if signal not in PRIMARY))
+        apart = (*PRIMARY, GpuSignal.POWER)
+        others = self._profile.of(*(signal for signal in ACTIVITY_SIGNALS if signal not in apart))
         terms = [self._last(metric, [pod for _, pod in windows]) for metric in primary]
         for window, pods in pods_of.items():
             matchers = self._profile.selecting(sorted(set(pods)))
             seconds = f"{window.total_seconds():g}"
             terms.append(named(f"{COVERAGE}/{seconds}", self._coverage(matchers, window)))
+            terms.append(named(f"{GAPLESS}/{seconds}", self._gapless(matchers, window)))
             for metric in primary:
                 terms.append(named(f"{metric.name}/{seconds}", self._extents(metric, matchers, window)))
                 terms.append(named(f"{DOUBT}/{seconds}/{metric.name}", self._doubt(metric, matchers, window)))
+            terms += self._power(matchers, window, seconds)
             for metric in others:
-                if (lowest := lowest_ceiling(self._profile, metric)) is not None:
+                if (lowest := lowest_ceiling(metric)) is not None:
                     # What rests by any unit is left out; a value that is none (NaN, a blank) is neither lifted to the
                     # ceiling nor equal to it.
                     extents = f"clamp_min({self._extents(metric, matchers, window)}, {lowest:g}) != {lowest:g}"
                     terms.append(named(f"{metric.name}/{seconds}", extents))
         return union(terms)
 
+    def _power(self, matchers: Sequence[Mapping[str, str]], window: timedelta, seconds: str) -> Iterator[str]:
+        """The most and the least power of each device: what rest draws is known of some models only, and learned of the
+        others.
+        """
+        step, inner = duration(ENERGY_STEP), duration(max(window - ENERGY_STEP, ENERGY_STEP))
+        for metric in (*self._profile.of(GpuSignal.POWER), *self._profile.totals(GpuSignal.POWER)):
+            chosen = [self._select(metric.name, matcher) for matcher in matchers]
+            if metric.kind is Kind.TOTAL:
+                spans = [f"rate({one}[{step}])[{inner}:{step}]" for one in chosen]
+            else:
+                spans = [f"{one}[{duration(window)}]" for one in chosen]
+            for function, origin in (("max", f"{metric.name}/{seconds}"), ("min", f"{LOW}/{seconds}/{metric.name}")):
+                extents = " or ".join(f"{function}_over_time({span})" for span in spans)
+                yield named(origin, aggregate(function, self._profile.grouping, extents))
+
     def _last(self, metric: Metric, pods: Iterable[str]) -> str:
         """When each device of these pods was sampled last: by all who hold it, as it may be shared with any pod."""
         devices = ", ".join(sorted({*self._profile.labels["device"], *self._profile.labels["instance"]}))
-        held = " or ".join(selector(metric.name, matcher) for matcher in self._profile.selecting(sorted(set(pods))))
-        times = f"timestamp({metric.name}) and on ({devices}) ({held})"
+        held = " or ".join(self._select(metric.name, matcher) for matcher in self._profile.selecting(sorted(set(pods))))
+        times = f"timestamp({self._select(metric.name)}) and on ({devices}) ({held})"
         return named(f"{LAST}/{metric.name}", aggregate("max", self._profile.grouping, times))
 
     def _coverage(self, matchers: Sequence[Mapping[str, str]], window: timedelta) -> str:
         """Percent of the window's steps at which a sample was at most one and a half resolutions old."""
-        present = self._present(matchers)
+        present = self._present(matchers, 1.5 * self._resolution)
         step = max(self._resolution, window / COVERAGE_STEPS)
         steps = max(math.floor(window / step), 1)
         return f"100 / {steps} * count_over_time(({present})[{duration(window)}:{duration(step)}])"
 
-    def _present(self, matchers: Sequence[Mapping[str, str]]) -> str:
-        reach = duration(1.5 * self._resolution)
-        return " or ".join(
-            aggregate("max", self._profile.grouping, f"present_over_time({selector(metric.name, matcher)}[{reach}])")
-            for metric in self._profile.of(*PRIMARY)
-            for matcher in matchers
-        )
+    def _gapless(self, matchers: Sequence[Mapping[str, str]], window: timedelta) -> str:
+        """A row for each device of whose window every step has a sample near enough that no gap is longer than
+        LONGEST_GAP.
+        """
+        step = min(max(self._resolution, window / COVERAGE_STEPS), GAP_STEP)
+        present = self._present(matchers, LONGEST_GAP - step)
+        return f"count_over_time(({present})[{duration(window)}:{duration(step)}]) >= {math.floor(window / step)}"
+
+    def _present(self, matchers: Sequence[Mapping[str, str]], reach: timedelta) -> str:
+        """The devices that have a sample which is at most so old."""
+        chosen = (self._select(metric.name, one) for metric in self._profile.of(*PRIMARY) for one in matchers)
+        spans = (f"present_over_time({one}[{duration(reach)}])" for one in chosen)
+        return " or ".join(aggregate("max", self._profile.grouping, span) for span in spans)
 
     def _extents(self, metric: Metric, matchers: Sequence[Mapping[str, str]], window: timedelta) -> str:
         chosen = " or ".join(
-            self._extent(selector(metric.name, matcher), metric, duration(window)) for matcher in matchers
+            self._extent(self._select(metric.name, matcher), metric, duration(window)) for matcher in matchers
         )
         return aggregate("max", self._profile.grouping, chosen)
 
@@ -264,12 +317,12 @@ class Screening:
 
     def _doubt(self, metric: Metric, matchers: Sequence[Mapping[str, str]], window: timedelta) -> str:
         # max_over_time skips NaN and coverage counts it; a sum is NaN as soon as one sample is, and that is not 0.
-        chosen = (f"{selector(metric.name, matcher)}[{duration(window)}]" for matcher in matchers)
+        chosen = (f"{self._select(metric.name, matcher)}[{duration(window)}]" for matcher in matchers)
         doubt = " or ".join(f"clamp_max(sum_over_time({one}), 0) != 0" for one in chosen)
         if self._max_skew is not None:
             # An agent whose clock is ahead stamps the latest samples with times that nobody asks for yet.
             ahead = f"[{duration(AHEAD - self._max_skew)}] offset -{duration(AHEAD)}"
-            doubt += "".join(f" or present_over_time({selector(metric.name, one)}{ahead})" for one in matchers)
+            doubt += "".join(f" or present_over_time({self._select(metric.name, one)}{ahead})" for one in matchers)
         return aggregate("max", self._profile.grouping, doubt)
 
     def _gather(
@@ -278,15 +331,18 @@ class Screening:
         windows: Mapping[PodKey, timedelta],
         devices: dict[DeviceKey, _Device],
         holders: dict[str, dict[PodKey, datetime]],
+        elsewhere: set[str],
     ) -> None:
-        """Add the pods' devices, and who holds them."""
+        """Add the pods' devices, who holds them, and which of them are told of under other names as well."""
         own = {key: f"{window.total_seconds():g}" for key, window in windows.items()}
         for row in rows:
             identity = self._profile.identity(row["metric"])
+            what, _, rest = row["metric"][ORIGIN].partition("/")
+            if what == LAST and (identity is None or (identity.namespace, identity.pod) not in own):
+                elsewhere.add(self._profile.device(row["metric"]))
             if identity is None:
                 continue
             pod = (identity.namespace, identity.pod)
-            what, _, rest = row["metric"][ORIGIN].partition("/")
             value = number(row["value"][1])
             at = _time(value) if what == LAST else None
             if what == LAST:
@@ -307,15 +363,65 @@ class Screening:
                     device.last_sample_at = max(at, device.last_sample_at or at)
             elif what == COVERAGE:
                 device.coverage_percent = max(device.coverage_percent, min(value, 100.0))
+            elif what == LOW:
+                metric = self._metrics[rest.partition("/")[2]]
+                if metric.plausible(value):
+                    watts = value * self._factors.of(metric)
+                    device.least_watts = min(watts, device.least_watts if device.least_watts is not None else watts)
+            elif what == GAPLESS:
+                device.has_gap = False
             elif what == DOUBT:
                 device.doubtful = True
             else:
                 device.take(self._metrics[what], value)
 
+    async def _join(
+        self,
+        devices: Mapping[DeviceKey, _Device],
+        elsewhere: set[str],
+        windows: Mapping[PodKey, timedelta],
+        now: datetime,
+    ) -> tuple[str, ...]:
+        """Take what other series say of devices that are told of under the pods' names and under others, or none: by a
+        second exporter that knows no pods, when the first one's values are stuck. Returns the answer's warnings.
+        """
+        twice = [key for key in devices if key[2] in elsewhere]
+        for key in twice[JOINED_DEVICES:]:
+            devices[key].doubtful = True
+        if not twice:
+            return ()
+        by_window: dict[timedelta, list[str]] = defaultdict(list)
+        for namespace, pod, gpu in twice[:JOINED_DEVICES]:
+            by_window[windows[namespace, pod]].append(gpu)
+        rows = await self._connection.instant(self._elsewhere_query(by_window), now)
+        for row in rows:
+            name, _, seconds = row["metric"][ORIGIN].partition("/")
+            told = self._profile.device(row["metric"])
+            for namespace, pod, gpu in twice:
+                if gpu == told and f"{windows[namespace, pod].total_seconds():g}" == seconds:
+                    devices[namespace, pod, gpu].take(self._metrics[name], number(row["value"][1]))
+        return rows.warnings
+
+    def _elsewhere_query(self, windows: Mapping[timedelta, Sequence[str]]) -> str:
+        """The largest value of each signal of these devices, whoever tells it."""
+        apart = (GpuSignal.POWER, GpuSignal.NVLINK)
+        labels = sorted({*self._profile.labels["device"], *self._profile.labels["instance"]})
+        terms: list[str] = []
+        for window, gpus in windows.items():
+            devices = any_of(sorted({gpu.partition("/")[0] for gpu in gpus}))
+            for metric in self._profile.of(*(signal for signal in ACTIVITY_SIGNALS if signal not in apart)):
+                chosen = (self._select(metric.name, {label: devices}) for label in self._profile.labels["device"])
+                extents = " or ".join(f"max_over_time({one}[{duration(window)}])" for one in chosen)
+                terms.append(named(f"{metric.name}/{window.total_seconds():g}", aggregate("max", labels, extents)))
+        return union(terms)
+
     def _windows(
         self, devices: Mapping[DeviceKey, _Device], holders: Mapping[str, Mapping[PodKey, datetime]]
     ) -> dict[PodKey, tuple[GpuWindow, ...]]:
         self._learn(device.values for device in devices.values())
+        for device in devices.values():
+            if device.least_watts is not None and (model := device.identity.model):
+                self._least_watts[model] = min(device.least_watts, self._least_watts.get(model, device.least_watts))
         pods: dict[PodKey, list[GpuWindow]] = defaultdict(list)
         for (namespace, pod, gpu), device in devices.items():
             pods[namespace, pod].append(self._window(device, _is_shared(holders.get(gpu, {}).values())))
@@ -335,8 +441,10 @@ class Screening:
 
     def _window(self, device: _Device, shared: bool) -> GpuWindow:
         peaks: dict[GpuSignal, float] = {}
+        doubtful = device.doubtful
         for name, value in device.values.items():
             metric = self._metrics[name]
+            doubtful |= self._factors.is_doubted(metric) and 0 < value <= RATIO_LIMIT
             peaks[metric.signal] = max(value * self._factors.of(metric), peaks.get(metric.signal, 0.0))
         return GpuWindow(
             gpu=device.identity.gpu,
@@ -345,11 +453,23 @@ class Screening:
             peaks=peaks,
             coverage_percent=device.coverage_percent,
             last_sample_at=device.last_sample_at,
-            context_idle_watts=self._profile.resting_watts(device.identity.model),
+            context_idle_watts=self._resting_watts(device),
             shared=shared or device.identity.shared,
             partition=device.identity.partition,
-            doubtful=device.doubtful,
+            doubtful=doubtful,
+            has_gap=device.has_gap,
         )
+
+    def _resting_watts(self, device: _Device) -> float | None:
+        """What it draws without work: its model's figure where there is one, else its own least, as far as that is
+        within reach of what other GPUs of its model draw at least; None where its power is not known.
+        """
+        model, least = device.identity.model, device.least_watts
+        known = self._profile.resting_watts(model)
+        if known is not None or least is None:
+            return known
+        # Power that is high throughout must not teach that work is rest.
+        return min(least, CONTEXT_REACH * self._least_watts.get(model or "", least))
 
     # --------------------------------------------------------------------------------------------- idle since when
 
@@ -368,6 +488,10 @@ class Screening:
         self._stretches = {
             key: stretch for key, stretch in self._stretches.items() if now - stretch.proven_at <= QUIET_LOOKBACK
         }
+        for pod_key, found in gpus.items():
+            for gpu in found:
+                if gpu.has_gap:
+                    self._stretches.pop((*pod_key, gpu.gpu), None)
         quiet = {
             key: found for key, found in gpus.items() if found and all(_quiet(gpu, idle_percents[key]) for gpu in found)
         }
@@ -428,41 +552,40 @@ class Screening:
         labels = self._profile.grouping
         span = duration(QUIET_STEP)
         matchers = self._profile.selecting(sorted({pod for _, pod in pods}))
-        models = {gpu.model for gpus in pods.values() for gpu in gpus}
+        models: dict[str, float] = {}
+        for gpu in (gpu for gpus in pods.values() for gpu in gpus):
+            if gpu.model is not None and gpu.context_idle_watts is not None:
+                models[gpu.model] = max(gpu.context_idle_watts, models.get(gpu.model, 0.0))
         terms: list[str] = []
         for metric in self._profile.of(*ACTIVITY_SIGNALS):
             for place, matcher in enumerate(matchers):
                 for label, model, ceiling in self._ceilings(metric, models):
-                    chosen = selector(metric.name, {**matcher, label: model} if label else matcher)
+                    chosen = self._select(metric.name, {**matcher, label: model} if label else matcher)
                     rests = f"({self._extent(chosen, metric, span)} <= bool {ceiling:g})"
                     # Neither a largest value nor a comparison shows that some samples are NaN; a sum does.
                     worked = f"1 - {rests} * (sum_over_time({chosen}[{span}]) >= bool 0)"
                     terms.append(named(f"{metric.name}/{place}/{model}", aggregate("max", labels, worked)))
         steps = math.floor(QUIET_STEP / self._resolution)
-        covered = f"count_over_time(({self._present(matchers)})[{span}:{duration(self._resolution)}]) >= {steps}"
+        present = self._present(matchers, 1.5 * self._resolution)
+        covered = f"count_over_time(({present})[{span}:{duration(self._resolution)}]) >= {steps}"
         return f"{aggregate('max', labels, union(terms))} and ({covered})"
 
-    def _ceilings(self, metric: Metric, models: Iterable[str | None]) -> Iterator[tuple[str, str, float]]:
+    def _ceilings(self, metric: Metric, models: Mapping[str, float]) -> Iterator[tuple[str, str, float]]:
         """What idles under what, in the metric's own unit: of power one ceiling for each known model."""
         if metric.signal is not GpuSignal.POWER:
             ceiling = idle_ceiling(metric.signal, 0.0, None)
             if ceiling is not None:
                 yield "", "", ceiling / self._factors.of(metric)
             return
-        for model in sorted(model for model in models if model is not None):
-            watts = self._profile.resting_watts(model)
+        for model, watts in sorted(models.items()):
             ceiling = idle_ceiling(metric.signal, 0.0, watts)
             if ceiling is not None:
                 for label in self._profile.labels["model"]:
                     yield label, model, ceiling
 
 
-def lowest_ceiling(profile: MetricProfile, metric: Metric) -> float | None:
-    """What is idle whichever unit the metric comes in and whichever model it is; None where it can't tell."""
-    if metric.signal is GpuSignal.POWER:
-        models = profile.context_idle_watts.values()
-        ceilings = [idle_ceiling(GpuSignal.POWER, 0.0, watts) for watts in models]
-        return min((ceiling for ceiling in ceilings if ceiling is not None), default=None)
+def lowest_ceiling(metric: Metric) -> float | None:
+    """What is idle whichever unit the metric comes in; None where that hangs on more, as with power."""
     ceiling = idle_ceiling(metric.signal, 0.0, None)
     return None if ceiling is None else ceiling / metric.largest_factor
 
@@ -531,7 +654,7 @@ def _is_shared(times: Iterable[datetime]) -> bool:
 
 def _quiet(gpu: GpuWindow, idle_percent: float) -> bool:
     """No signal stands over its idle level, and neither a gap nor a value that is none may hide that one did."""
-    if gpu.doubtful or not gpu.coverage_percent >= PROVEN_PERCENT:
+    if gpu.doubtful or gpu.has_gap or not gpu.coverage_percent >= PROVEN_PERCENT:
         return False
     for signal, peak in gpu.peaks.items():
         ceiling = idle_ceiling(signal, idle_percent, gpu.context_idle_watts)

@@ -11,7 +11,7 @@ from stoker.adapters.device_readings import TAKEN, DeviceReadings
 from stoker.adapters.metric_profile import RATIO_LIMIT, Factors, Kind, Metric, MetricProfile, Unit
 from stoker.adapters.prometheus_connection import Connection, aware, number
 from stoker.adapters.prometheus_transport import LimitExceeded, Rows
-from stoker.adapters.promql import ORIGIN, Not, aggregate, any_of, duration, named, selector, union
+from stoker.adapters.promql import ORIGIN, Not, aggregate, any_of, duration, named, union
 from stoker.models.screen import MetricsUnavailable
 from stoker.models.series import JobFacts, JobSeries, PodFacts, PodSignal
 from stoker.models.vocabulary import UnknownReason
@@ -51,6 +51,7 @@ class SeriesReader:
     ) -> None:
         """`resolution` is at least the scrape interval."""
         self._connection = connection
+        self._select = connection.selector
         self._profile = profile
         self._factors = factors
         self._resolution = resolution
@@ -144,7 +145,7 @@ class SeriesReader:
         matchers = self._profile.selecting(pods, namespace)
         terms: list[str] = []
         for metric in self._profile.metrics:
-            chosen = [selector(metric.name, matcher) for matcher in matchers]
+            chosen = [self._select(metric.name, matcher) for matcher in matchers]
             # A target that two replicas of Prometheus scrape is one exporter, whose samples lie a little apart.
             operator = "avg" if metric.kind is Kind.MEAN else "max"
             held = [aggregate(operator, labels, self._held(metric.kind, one, step)) for one in chosen]
@@ -167,8 +168,7 @@ class SeriesReader:
         own = f"{function}({chosen}[{duration(timedelta(seconds=step))}])"
         return own if step >= reach else f"{own} or {last}"
 
-    @staticmethod
-    def _pod_query(namespace: str, names: Sequence[str], step: int) -> str:
+    def _pod_query(self, namespace: str, names: Sequence[str], step: int) -> str:
         """CAdvisor's series as the kubelet serves them. `max` first: a series scraped by two jobs counts once."""
         pods = {"namespace": namespace, "pod": any_of(names)}
         containers = {**pods, "container": Not("")}
@@ -177,7 +177,7 @@ class SeriesReader:
         pod, container = ("namespace", "pod"), ("namespace", "pod", "container")
 
         def each(metric: str, matchers: Mapping[str, str], labels: tuple[str, ...]) -> str:
-            chosen = selector(metric, matchers)
+            chosen = self._select(metric, matchers)
             return aggregate("max", labels, f"rate({chosen}[{duration(short)}]) or rate({chosen}[{duration(long)}])")
 
         def rate(metric: str, matchers: Mapping[str, str], *parts: str) -> str:
@@ -188,7 +188,7 @@ class SeriesReader:
             waiting = each(f"container_pressure_{resource}_waiting_seconds_total", containers, container)
             return aggregate("max", pod, f"100 * {waiting}")
 
-        used = selector("container_memory_working_set_bytes", containers)
+        used = self._select("container_memory_working_set_bytes", containers)
         memory = aggregate("max", container, f"avg_over_time({used}[{duration(own)}])")
         throttled = each("container_cpu_cfs_throttled_periods_total", containers, container)
         periods = each("container_cpu_cfs_periods_total", containers, container)
@@ -223,7 +223,9 @@ class SeriesReader:
         undecided: dict[str, Metric] = {}
         for metric in self._profile.metrics:
             top, learned = devices.highest(metric), self._factors.learned(metric)
-            if learned is not None and top <= RATIO_LIMIT:
+            if (self._factors.is_doubted(metric) and 0 < top <= RATIO_LIMIT) or devices.contradict(metric):
+                LOG.info("%s in %s: its values are in two units, and are left out", metric.name, namespace)
+            elif learned is not None and top <= RATIO_LIMIT:
                 factors[metric.name] = learned
             elif metric.unit is Unit.PERCENT and 0 < top <= RATIO_LIMIT:
                 undecided[metric.name] = metric
@@ -236,7 +238,7 @@ class SeriesReader:
         matcher = {self._profile.labels["namespace"][-1]: namespace}
         terms: list[str] = []
         for name in undecided:
-            chosen = selector(name, matcher)
+            chosen = self._select(name, matcher)
             whole = f"max_over_time({chosen}[{duration(timedelta(seconds=every))}])"
             terms += [named(f"{name}/whole", f"max({whole})"), named(f"{name}/part", f"max({chosen} % 1)")]
         seen: dict[str, list[float]] = defaultdict(list)

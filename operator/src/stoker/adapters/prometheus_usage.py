@@ -14,7 +14,7 @@ from typing import Self
 from stoker.adapters.metric_profile import FACTORS, PLAUSIBLE, Factors, Metric, MetricProfile, Unit, profile_of
 from stoker.adapters.prometheus_connection import Connection, aware, points
 from stoker.adapters.prometheus_transport import LimitExceeded, Rows
-from stoker.adapters.promql import ORIGIN, Not, aggregate, any_of, duration, named, quote, selector, union
+from stoker.adapters.promql import ORIGIN, Not, Selectors, aggregate, any_of, duration, named, quote, union
 from stoker.models.prometheus_access import PrometheusAccess
 from stoker.models.series import GpuSignal
 from stoker.models.usage import SETTLES, Cause, JobIdentity, JobRecord, Period, UsageRecord
@@ -69,6 +69,7 @@ class PrometheusUsage:
     def __init__(self, access: PrometheusAccess) -> None:
         """Raises KeyError for an unknown profile."""
         self._connection = Connection(access, max_skew=None)
+        self._select = self._connection.selector
         self._profile = profile_of(access.profile, access.metric_prefix)
 
     async def __aenter__(self) -> Self:
@@ -94,18 +95,18 @@ class PrometheusUsage:
         probed = await self._ask(self._probe(), cut, slice_parts=len(cut.parts))
         scheme = _scheme(self._profile, probed)
         jobs, gpus, held = await asyncio.gather(
-            self._ask(_jobs_query(cut), cut, slice_parts=len(cut.parts) + 1, from_start=True),
-            self._ask(_gpu_query(self._profile, scheme, namespaces, cut), cut),
-            self._ask(_held_query(cut), cut, slice_parts=max(JOB_SLICE // cut.steps, 1)),
+            self._ask(_jobs_query(self._select, cut), cut, slice_parts=len(cut.parts) + 1, from_start=True),
+            self._ask(_gpu_query(self._select, self._profile, scheme, namespaces, cut), cut),
+            self._ask(_held_query(self._select, cut), cut, slice_parts=max(JOB_SLICE // cut.steps, 1)),
         )
         return await self._connection.off_loop(_record, cut, scheme, (jobs, gpus, held), frozenset(namespaces))
 
     def _probe(self) -> str:
         """The largest value of each metric, for its unit; and whether pods stand under the exporter's own labels."""
-        terms = [named(metric.name, f"max({metric.name})") for metric in _utilizations(self._profile)]
+        terms = [named(metric.name, f"max({self._select(metric.name)})") for metric in _utilizations(self._profile)]
         pod = self._profile.labels["pod"][0]
         exported = " or ".join(
-            f"count({selector(metric.name, {pod: Not('')})})" for metric in _utilizations(self._profile)
+            f"count({self._select(metric.name, {pod: Not('')})})" for metric in _utilizations(self._profile)
         )
         return union([*terms, named("exported", f"max({exported})")])
 
@@ -218,7 +219,9 @@ def _scheme(profile: MetricProfile, probed: "_Answer") -> _Scheme:
     return _Scheme(namespace=profile.labels["namespace"][place], pod=profile.labels["pod"][place], shares=shares)
 
 
-def _gpu_query(profile: MetricProfile, scheme: _Scheme, namespaces: Sequence[str], cut: _Cut) -> str:
+def _gpu_query(
+    selector: Selectors, profile: MetricProfile, scheme: _Scheme, namespaces: Sequence[str], cut: _Cut
+) -> str:
     """Steps with a sample, summed utilization, by namespace and job; and the steps in which any GPU was sampled."""
     if not scheme.shares:
         return "vector(0) < 0"
@@ -227,13 +230,13 @@ def _gpu_query(profile: MetricProfile, scheme: _Scheme, namespaces: Sequence[str
     if namespaces:
         matchers[scheme.namespace] = any_of(namespaces)
     devices = " or ".join(
-        f"clamp_max({aggregate('max', profile.grouping, _mean(metric, matchers, reach))} * {share:g}, 1) "
-        f"and {aggregate('group', profile.grouping, _ahead(metric, matchers))}"
+        f"clamp_max({aggregate('max', profile.grouping, _mean(selector, metric, matchers, reach))} * {share:g}, 1) "
+        f"and {aggregate('group', profile.grouping, _ahead(selector, metric, matchers))}"
         for metric, share in scheme.shares.items()
     )
     owned = f"label_replace({devices}, {quote(DLJOB)}, {quote('$1')}, {quote(scheme.pod)}, {quote(JOB_POD)})"
     by = (scheme.namespace, DLJOB)
-    anything = " or ".join(f"group(present_over_time({metric.name}[{reach}]))" for metric in scheme.shares)
+    anything = " or ".join(f"group(present_over_time({selector(metric.name)}[{reach}]))" for metric in scheme.shares)
     return union(
         [
             named("used", f"sum_over_time(({aggregate('sum', by, owned)})[{window}])"),
@@ -243,24 +246,24 @@ def _gpu_query(profile: MetricProfile, scheme: _Scheme, namespaces: Sequence[str
     )
 
 
-def _mean(metric: Metric, matchers: Mapping[str, str], reach: str) -> str:
+def _mean(selector: Selectors, metric: Metric, matchers: Mapping[str, str], reach: str) -> str:
     """The mean of a step; none where an exporter's way of saying that it has no value is in it."""
     return f"avg_over_time({selector(metric.name, matchers)}[{reach}]) <= {PLAUSIBLE[metric.unit]:g}"
 
 
-def _ahead(metric: Metric, matchers: Mapping[str, str]) -> str:
+def _ahead(selector: Selectors, metric: Metric, matchers: Mapping[str, str]) -> str:
     """Whether there is a sample soon after a step."""
     reach = duration(REACH)
     return f"present_over_time({selector(metric.name, matchers)}[{reach}] offset -{reach})"
 
 
-def _held_query(cut: _Cut) -> str:
+def _held_query(selector: Selectors, cut: _Cut) -> str:
     """The GPUs that each job's pods held, by its uid, summed over the steps; and the steps in which an operator told of
     jobs: it said that it led, or there are jobs. A Prometheus may have been given the jobs' metrics alone.
     """
     window = f"{duration(cut.width)}:{duration(cut.resolution)}"
-    holding = aggregate("max", ("uid",), "stoker_dljob_gpus_held")
-    told = "group(stoker_controller_leading == 1 or stoker_dljob_gpus_held)"
+    holding = aggregate("max", ("uid",), selector("stoker_dljob_gpus_held"))
+    told = f"group({selector('stoker_controller_leading')} == 1 or {selector('stoker_dljob_gpus_held')})"
     return union(
         [
             named("held", f"sum_over_time(({holding})[{window}])"),
@@ -269,11 +272,11 @@ def _held_query(cut: _Cut) -> str:
     )
 
 
-def _jobs_query(cut: _Cut) -> str:
+def _jobs_query(selector: Selectors, cut: _Cut) -> str:
     """Who each job was, and its running sums, as last seen in each part."""
 
     def last(metric: str, labels: Iterable[str]) -> str:
-        return aggregate("max", labels, f"last_over_time({metric}[{duration(cut.width)}])")
+        return aggregate("max", labels, f"last_over_time({selector(metric)}[{duration(cut.width)}])")
 
     return union(
         [

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
+from stoker.models.prometheus_access import LabelMatcher
+
 ORIGIN = "stoker_origin"
 """The label by which the rows of a combined query say which of its terms they answer."""
 
@@ -13,13 +15,20 @@ def quote(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
-def selector(metric: str, matchers: Mapping[str, str] | None = None) -> str:
-    """`metric{label="value",...}`; a value from `any_of` is a regular expression."""
-    parts = []
-    for label, value in (matchers or {}).items():
-        operator = "=~" if isinstance(value, AnyOf) else "!=" if isinstance(value, Not) else "="
-        parts.append(f"{label}{operator}{quote(value)}")
-    return f"{metric}{{{','.join(parts)}}}" if parts else metric
+class Selectors:
+    """Makes selectors, of none but the series that are believed. Every series of every query is selected by this."""
+
+    def __init__(self, believed: Iterable[LabelMatcher] = ()) -> None:
+        self._believed = [f"{one.label}{one.operator}{quote(one.value)}" for one in believed]
+
+    def __call__(self, metric: str, matchers: Mapping[str, str] | None = None) -> str:
+        """`metric{label="value",...}`; a value from `any_of` is a regular expression."""
+        parts = []
+        for label, value in (matchers or {}).items():
+            operator = "=~" if isinstance(value, AnyOf) else "!=" if isinstance(value, Not) else "="
+            parts.append(f"{label}{operator}{quote(value)}")
+        parts += self._believed
+        return f"{metric}{{{','.join(parts)}}}" if parts else metric
 
 
 class AnyOf(str):

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from stoker.cli.duration import DURATION
-from stoker.models.prometheus_access import QUERY_TIMEOUT, PrometheusAccess
+from stoker.models.prometheus_access import QUERY_TIMEOUT, LabelMatcher, PrometheusAccess
 
 PROFILES = ("nvidia", "amd")
 _FIELD = re.compile(r"\b(?:token|password|ca|cert|key)_file\b|^username\b|(?<=and )username\b")
@@ -32,6 +32,24 @@ class Header(click.ParamType[tuple[str, str]]):
 
     def split_envvar_value(self, rv: str) -> list[str]:
         """One header a line."""
+        return [line for line in rv.splitlines() if line.strip()]
+
+
+class Matcher(click.ParamType[LabelMatcher]):
+    """`label="value"`."""
+
+    name = "matcher"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LabelMatcher:
+        if isinstance(value, LabelMatcher):
+            return value
+        try:
+            return LabelMatcher.parse(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        """One matcher a line."""
         return [line for line in rv.splitlines() if line.strip()]
 
 
@@ -61,6 +79,14 @@ OPTIONS = (
         show_default=True,
     ),
     _option("--prometheus-metric-prefix", "What the exporter puts before every metric's name.", default=""),
+    _option(
+        "--prometheus-matcher",
+        "A label matcher for the series of every query, such as 'job=~\"dcgm-exporter|kubelet|stoker\"' or "
+        "'cluster=\"a\"': no other series are believed. May be repeated; one a line in the variable.",
+        type=Matcher(),
+        multiple=True,
+        metavar="'LABEL=\"VALUE\"'",
+    ),
     _option("--prometheus-token-file", "File with a bearer token.", type=_FILE),
     _option("--prometheus-username", "User for basic authentication."),
     _option("--prometheus-password-file", "File with this user's password.", type=_FILE),
@@ -101,10 +127,12 @@ def prometheus_options(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-def _access(*, prometheus_header: tuple[tuple[str, str], ...], **given: Any) -> PrometheusAccess:
+def _access(
+    *, prometheus_header: tuple[tuple[str, str], ...], prometheus_matcher: tuple[LabelMatcher, ...], **given: Any
+) -> PrometheusAccess:
     fields = {name.removeprefix("prometheus_"): value for name, value in given.items()}
     try:
-        return PrometheusAccess(headers=dict(prometheus_header), **fields)
+        return PrometheusAccess(headers=dict(prometheus_header), matchers=prometheus_matcher, **fields)
     except ValueError as error:
         said = _FIELD.sub(lambda match: f"--prometheus-{match[0].replace('_', '-')}", str(error))
         raise click.UsageError(f"--prometheus: {said}") from None

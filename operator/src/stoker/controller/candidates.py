@@ -39,6 +39,7 @@ def candidate(
         snooze_reason=snooze_words(job.metadata.annotations.get(SNOOZE_REASON_ANNOTATION)),
         has_persistent_volume=program.has_persistent_volume,
         serves=program.serves,
+        offers=program.offers,
         termination_grace=min(map(pod_status.termination_grace, live), default=None),
         untouchable=_untouchable(job, child, program),
     )

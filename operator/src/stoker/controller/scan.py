@@ -414,7 +414,8 @@ class Scanner:
     def _is_service(self, subject: Subject) -> bool:
         """Whether it serves: at night that is idle, and never reclaimed."""
         declared = subject.job.job_type is JobType.SERVING and subject.policy.trusted_job_types
-        return declared or self._manifests.program(subject.job).serves
+        program = self._manifests.program(subject.job)
+        return declared or program.serves or program.offers is not None
 
     def _idleness(self, subject: Subject, screen: Screen) -> Idleness:
         now = self._clock.now()

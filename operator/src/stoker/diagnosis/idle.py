@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from stoker.models.diagnosis import Idleness, IdlenessState
-from stoker.models.screen import GpuWindow, Question, Screen
+from stoker.models.screen import LONGEST_GAP, GpuWindow, Question, Screen
 from stoker.models.series import GpuSignal, JobFacts, PodFacts
 from stoker.models.vocabulary import UnknownReason
 from stoker.subjects.series.activity import ACTIVITY_SIGNALS, idle_ceiling
@@ -74,6 +74,10 @@ def idleness(
         if glance is not None and (activity := _activity(glance.averages, None, idle_percent)):
             return replace(answer, state=IdlenessState.ACTIVE, message=f"GPUs of pod {pod.name}: {activity}{lately}")
 
+    for pod in facts.pods:
+        if pod.uncounted_gpus is not None:
+            message = f"pod {pod.name} holds GPUs that no samples can be asked of: {pod.uncounted_gpus}"
+            return replace(answer, reason=UnknownReason.UNCOUNTED_GPUS, message=message)
     if fault := _screen_fault(screen, window, now):
         reason, message = fault
         return replace(answer, reason=reason, message=message)
@@ -100,6 +104,15 @@ def idleness(
             f"{min_coverage_percent:.0f} % are needed"
         )
         return replace(answer, reason=UnknownReason.PARTIAL, message=message)
+
+    for pod, gpu in held:
+        if gpu.has_gap:
+            # A share of a long window is long enough for much work.
+            message = (
+                f"no samples of {_name(pod, gpu)} for more than {minutes(LONGEST_GAP.total_seconds())} "
+                f"within the last {minutes(screen.window.total_seconds())}"
+            )
+            return replace(answer, reason=UnknownReason.PARTIAL, message=message)
 
     opened = screen.at - screen.window
     since = max(started, *(min(gpu.quiet_since or opened, opened) for _, gpu in held))
@@ -155,7 +168,8 @@ def _sample_fault(facts: JobFacts, screen: Screen) -> Fault | None:
                 last = "is too old" if gpu.last_sample_at is None else f"was at {clock(gpu.last_sample_at)}"
                 return UnknownReason.STALE, f"the last sample of {_name(pod, gpu)} {last}"
             if gpu.doubtful:
-                return UnknownReason.PARTIAL, f"some samples of {_name(pod, gpu)} are no values or from another clock"
+                doubt = "are no values, from another clock, or in a unit that can't be told"
+                return UnknownReason.PARTIAL, f"some samples of {_name(pod, gpu)} {doubt}"
     return None
 
 
@@ -192,7 +206,7 @@ def _activity(values: Mapping[GpuSignal, float], context_idle_watts: float | Non
 
 def _quantity(signal: GpuSignal, value: float) -> str:
     if signal is GpuSignal.POWER:
-        return f"{value:.0f} W"
+        return f"{round(value, -1):.0f} W"
     if signal in (GpuSignal.PCIE_RX, GpuSignal.PCIE_TX, GpuSignal.NVLINK):
         return f"{value / 1e6:.0f} MB/s"
     return percent(value)

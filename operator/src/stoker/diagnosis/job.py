@@ -64,6 +64,8 @@ def _unknown(exam: Examination) -> UnknownReason | None:
         return UnknownReason.PARTIAL
     if not exam.known_at_all:
         return UnknownReason.NO_SAMPLES
+    if any(pod.uncounted_gpus is not None for pod in exam.facts.pods):
+        return UnknownReason.UNCOUNTED_GPUS
     lately = exam.lately
     if not lately.any() or exam.sampled(lately):
         return None

@@ -348,6 +348,11 @@ class Reclaim(ApiModel):
     """Whether an interactive job without a persistent volume is reclaimed, though what was made in it is then lost.
     Default: false, it is only observed.
     """
+    training_without_volume: Boolean | None = None
+    """Whether any other job is reclaimed whose trainer writes to no volume that outlives its pods, though results that
+    are only in its containers are then lost. Set it where results go to an object store while the job trains. Default:
+    false, it is only observed.
+    """
     schedule: Annotated[tuple[ScheduleWindow, ...], Field(max_length=32)] | None = None
     """Windows outside which the job types they name are not reclaimed. Default: none, so that reclaim may happen at any
     time.
@@ -637,6 +642,7 @@ class EffectiveReclaim:
     on_pressure_only: bool = False
     min_termination_grace: timedelta = timedelta(seconds=30)
     interactive_without_volume: bool = False
+    training_without_volume: bool = False
     schedule: tuple[ScheduleWindow, ...] = ()
     classes: tuple[ReclaimClass, ...] = ()
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Self
 from urllib.parse import urlsplit
 
 QUERY_TIMEOUT = timedelta(seconds=6)
@@ -12,7 +13,39 @@ QUERY_TIMEOUT = timedelta(seconds=6)
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """A header's name (RFC 9110, "token")."""
+_MATCHER = re.compile(r"(?P<label>[a-zA-Z_][a-zA-Z0-9_]*)(?P<operator>=~|!~|!=|=)(?P<value>.*)", re.DOTALL)
+MAX_MATCHER = 1024
+"""Characters: each query has the matchers once for each of some twenty metrics."""
 _OURS = frozenset({"accept", "accept-encoding", "authorization", "content-length", "content-type", "host"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelMatcher:
+    """What a label of every series that is read must be, as PromQL has it: `operator` is =, !=, =~ or !~."""
+
+    label: str
+    operator: str
+    value: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `job="dcgm-exporter"` or `job=dcgm-exporter`; within the quotes nothing is escaped.
+
+        Raises ValueError.
+        """
+        found = _MATCHER.fullmatch(text.strip())
+        if found is None:
+            raise ValueError(f'{text!r} is not a label matcher such as job="dcgm-exporter" or cluster=~"a|b"')
+        label, operator, value = found["label"], found["operator"], found["value"]
+        if label == "__name__":
+            raise ValueError(f"{text!r}: the metrics' names are Stoker's to choose")
+        if len(value) > 1 and value[0] == value[-1] == '"':
+            value = value[1:-1]
+        if '"' in value or not value.isprintable():
+            raise ValueError(f"{text!r}: the value has a quotation mark or a character that can't be printed")
+        if len(value) > MAX_MATCHER:
+            raise ValueError(f"{text!r:.80}...: the value is longer than {MAX_MATCHER} characters")
+        return cls(label=label, operator=operator, value=value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +62,10 @@ class PrometheusAccess:
     """Names and units of the GPU metrics: a name in metric_profiles.toml."""
     metric_prefix: str = ""
     """What the exporter was configured to put before every metric's name."""
+    matchers: tuple[LabelMatcher, ...] = ()
+    """Of every series in every query. Whoever can have something scraped can publish samples under any job's name: only
+    these series are believed.
+    """
     token_file: Path | None = None
     username: str | None = None
     password_file: Path | None = None

@@ -10,6 +10,10 @@ from stoker.models.vocabulary import UnknownReason
 
 PodKey = tuple[str, str]
 """A pod's namespace and name."""
+LONGEST_GAP = timedelta(minutes=10)
+"""For so long samples may be missing within a window that counts, whatever share of it they cover: a GPU that works
+for less is hardly a job's work, and exporters restart within minutes.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +77,11 @@ class GpuWindow:
     engine's alone is its own.
     """
     doubtful: bool = False
-    """Some samples of its activity are no values (NaN, an exporter's blank), or lie in the future: the peaks may hide
-    work.
+    """Some samples of its activity are no values (NaN, an exporter's blank), lie in the future, or may be in either of
+    two units: the peaks may hide work.
     """
+    has_gap: bool = False
+    """No sample for longer than LONGEST_GAP within the window: nobody knows what it did then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,6 +103,8 @@ class PodFacts:
     """Cores; None without a request."""
     host_network: bool = False
     """Its network series would be the node's."""
+    uncounted_gpus: str | None = None
+    """How it holds GPUs, or may, beside those that `gpus` counts: of these no samples are asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +132,11 @@ class JobFacts:
     batch_size: str | None = None
     """The batch size argument as written (`--batch-size 32 at spec.script:2`), where one was seen."""
     has_persistent_volume: bool = False
+    """The container that computes writes to a volume that outlives the pod."""
+    mounts_storage: bool = False
+    """Some container mounts storage whose traffic the pods' own metrics need not show: a network file system's, for
+    one, is the node's.
+    """
     gpus_of_pods: int | None = None
     """What the pods request together, where they need not be alike; None: `gpus_per_node` each."""
 

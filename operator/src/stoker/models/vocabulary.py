@@ -183,6 +183,8 @@ class UnknownReason(StrEnum):
     """A fault of Stoker's, brought about by this job's objects alone."""
     SCAN_FAILED = "ScanFailed"
     """The look at all metrics fails, by a fault of Stoker's."""
+    UNCOUNTED_GPUS = "UncountedGPUs"
+    """Its pods hold GPUs, or may, that no samples are asked for: of a resource claim, or of another resource."""
 
 
 class ReclaimMode(StrEnum):

@@ -50,8 +50,11 @@ class Candidate:
     snooze: str | None = None
     snooze_reason: str | None = None
     has_persistent_volume: bool = False
+    """The container that computes writes to a volume that outlives its pods."""
     serves: bool = False
     """Its program is a server of models, whatever type it says it is."""
+    offers: str | None = None
+    """What its container declares that only a server needs, such as a port."""
     termination_grace: timedelta | None = None
     presence: Presence = NOBODY
     unsuspendable: str | None = None

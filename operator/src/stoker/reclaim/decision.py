@@ -183,10 +183,17 @@ def _warn(case: Case) -> Decision:
     message = (
         f"{all_gpus(job.gpus)} been idle since {rfc3339(since)} ({cause.category})."
         f" Unless a GPU works again it will be {does} at {rfc3339(deadline)}."
-        " To put that off: stoker snooze."
+        f" {_lost(job)} To put that off: stoker snooze."
     )
     notice = _notice(case, NoticeReason.WARNED, message, rfc3339(warned_at), deadline=rfc3339(deadline))
     return Decision(record=record, notices=(notice,))
+
+
+def _lost(job: Candidate) -> str:
+    """What goes with the pods, in the words of a warning."""
+    if job.has_persistent_volume:
+        return "Files outside its persistent volumes are lost then."
+    return "It writes to no volume that outlives its pods: all files that its containers wrote are lost then."
 
 
 def _under_policy(case: Case, record: Record) -> Record:

@@ -17,6 +17,10 @@ DEFAULT_TERMINATION_GRACE = timedelta(seconds=30)
 """What a pod gets between SIGTERM and SIGKILL that asks for nothing else (PodSpec.terminationGracePeriodSeconds)."""
 
 
+SEEN_IN_THE_JOB = frozenset({"nothing-lost"})
+"""Gates beside those of FACTS that what is seen of the job alone answers, under whichever mode."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eligibility:
     """Whether the controller may reclaim a job, by what is seen of it alone; `why` says the reason either way, in one
@@ -47,7 +51,7 @@ def candidate(facts: JobFacts, diagnosis: Diagnosis, *, untouchable: str | None 
 def eligibility(job: Candidate, idleness: Idleness, policy: EffectivePolicy, now: datetime) -> Eligibility:
     """What `decide` would make of a job that nobody has warned, put off or resumed, whatever the policy's mode."""
     case = Case(job=job, idleness=idleness, policy=policy, record=Record(), now=now)
-    asked = (gate.check(case) for gate in GATES if gate.stage in FACTS)
+    asked = (gate.check(case) for gate in GATES if gate.stage in FACTS or gate.name in SEEN_IN_THE_JOB)
     hold = next((hold for hold in asked if hold is not None), None)
     if hold is None:
         assert case.cause is not None  # gates have asked

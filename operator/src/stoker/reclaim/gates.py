@@ -50,6 +50,12 @@ class Case:
         return self.policy.trusted(self.job.job_type)
 
     @property
+    def is_interactive(self) -> bool:
+        """A person works in it: it says so, or it was found to be so."""
+        found = any(one.category is Category.INTERACTIVE_JOB and one.is_open for one in self.job.findings)
+        return found or self.job_type is JobType.INTERACTIVE
+
+    @property
     def idle_after(self) -> timedelta:
         """How long the job must be idle."""
         return idle_after(self.job.idle_after, self.job.traits, self.policy)
@@ -212,6 +218,9 @@ def _service(case: Case) -> Hold | None:
         return Hold(outcome=Outcome.EXEMPT, reason="a service is never reclaimed (spec.jobType is Serving)")
     if case.job.serves:
         return Hold(outcome=Outcome.EXEMPT, reason="a service is never reclaimed (its program serves a model)")
+    if case.job.offers is not None and case.job_type is not JobType.INTERACTIVE:
+        reason = f"a service is never reclaimed (its container declares {case.job.offers})"
+        return Hold(outcome=Outcome.EXEMPT, reason=reason)
     return None
 
 
@@ -372,15 +381,23 @@ def _graceful(case: Case) -> Hold | None:
     return _observed(case, reason, "raise spec.podTemplate.spec.terminationGracePeriodSeconds of the job")
 
 
-@_gate("nothing-lost", Stage.CONSENT, "a persistent volume, if it is interactive")
+@_gate("nothing-lost", Stage.CONSENT, "results in a volume that outlives the pods")
 def _nothing_lost(case: Case) -> Hold | None:
-    found = any(one.category is Category.INTERACTIVE_JOB and one.is_open for one in case.job.findings)
-    interactive = case.job_type is JobType.INTERACTIVE or found
-    if not interactive or case.job.has_persistent_volume or case.settings.interactive_without_volume:
+    if case.job.has_persistent_volume:
         return None
-    # What was typed in a session without a persistent volume would be lost, whatever else is wrong with it.
-    reason = "an interactive job without a persistent volume is only observed"
-    return _observed(case, reason, "set reclaim.interactiveWithoutVolume of the policy, or give the job a volume")
+    # What was typed in a session would be lost, whatever else is wrong with it; and a training that has ended and
+    # sleeps may do so for its author to copy the result out of the container.
+    if case.is_interactive:
+        accepted, setting = case.settings.interactive_without_volume, "interactiveWithoutVolume"
+    else:
+        accepted, setting = case.settings.training_without_volume, "trainingWithoutVolume"
+    if accepted:
+        return None
+    kind = "an interactive job" if case.is_interactive else "a job"
+    reason = f"{kind} that writes to no volume which outlives its pods is only observed: its results may be lost"
+    return _observed(
+        case, reason, f"mount a persistent volume in the job's trainer, or set reclaim.{setting} of the policy"
+    )
 
 
 @_gate("suspendable", Stage.CONSENT, "Job can be suspended")

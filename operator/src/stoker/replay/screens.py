@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.models.past import BoolArray, DevicePast, JobPast, PastPod
-from stoker.models.screen import GpuWindow, PodKey, Screen
+from stoker.models.screen import LONGEST_GAP, GpuWindow, PodKey, Screen
 from stoker.models.series import Attempt, FloatArray, GpuSignal, JobFacts, PodFacts
 from stoker.models.vocabulary import JobType
 from stoker.subjects.series.activity import ACTIVITY_SIGNALS, idle_ceiling
@@ -67,6 +67,8 @@ class Screens:
             gpu_product=identity.product or None,
             pods=tuple(self._pod(pod, place, ready=ready) for pod in present),
             former_pods=tuple(self._pod(pod, place, ready=False, ended=pod.last_seen) for pod in former),
+            # Not recorded. What nobody can rule out may have hidden an upload.
+            mounts_storage=True,
         )
 
     def _pod(self, pod: PastPod, place: int, *, ready: bool, ended: datetime | None = None) -> PodFacts:
@@ -211,7 +213,15 @@ class _Rest:
             context_idle_watts=device.context_idle_watts,
             shared=bool(device.shared[place]),
             doubtful=bool(place - self._last_doubt[place] < steps),
+            has_gap=self._has_gap(place, steps),
         )
+
+    def _has_gap(self, place: int, steps: int) -> bool:
+        """Whether no sample was taken for longer than LONGEST_GAP within so many steps up to this one."""
+        chosen = np.arange(max(place - steps + 1, 0), place + 1)
+        # Since the last sample, or since the window began where that is later.
+        missing = np.minimum(chosen - self._last_sample[chosen], chosen - chosen[0] + 1)
+        return bool(missing.max() * self._grid.step > LONGEST_GAP)
 
 
 def job_type(word: str) -> JobType:

@@ -48,6 +48,7 @@ class Assumed:
     """What was not recorded, and is taken to have been so."""
 
     has_persistent_volume: bool = False
+    """Each job writes to a volume that outlives its pods."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

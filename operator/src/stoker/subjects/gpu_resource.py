@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.models.quantity import quantity
-from stoker.subjects.pod import mapping
+from stoker.subjects.pod import listed, mapping
 
 WHOLE_GPU_RESOURCES = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 """Extended resources of which one unit is one whole device. Slices (MIG, time-sliced) can't be counted as devices."""
@@ -53,4 +53,23 @@ def gpu_request(container: Mapping[str, Any], at: str) -> GpuRequest | None:
     return None
 
 
-__all__ = ["WHOLE_GPU_RESOURCES", "GpuRequest", "gpu_request"]
+def uncounted_gpus(spec: Mapping[str, Any], resource: str) -> str | None:
+    """How a pod holds GPUs, or may, that are not units of this resource; None where it does not.
+
+    Claims of dynamic resource allocation don't tell in the pod what they are for. A container that ends before the
+    others start gives back what it held.
+    """
+    claims = [str(mapping(claim).get("name")) for claim in listed(spec.get("resourceClaims"))]
+    if claims:
+        return f"resource claim {claims[0]}" if len(claims) == 1 else f"{len(claims)} resource claims"
+    sidecars = (one for one in listed(spec.get("initContainers")) if mapping(one).get("restartPolicy") == "Always")
+    for container in map(mapping, (*listed(spec.get("containers")), *sidecars)):
+        resources = mapping(container.get("resources"))
+        for asked in (mapping(resources.get("limits")), mapping(resources.get("requests"))):
+            for name in sorted(map(str, asked)):
+                if name != resource and _GPU.fullmatch(name) and str(asked[name]) != "0":
+                    return f"{name} of container {container.get('name')}"
+    return None
+
+
+__all__ = ["WHOLE_GPU_RESOURCES", "GpuRequest", "gpu_request", "uncounted_gpus"]

@@ -12,13 +12,15 @@ from stoker.models.quantity import quantity, whole_quantity
 from stoker.models.series import Attempt, JobFacts, PodFacts
 from stoker.models.vocabulary import Framework
 from stoker.subjects.dljob_submission import read_dljob
+from stoker.subjects.gpu_resource import uncounted_gpus
 from stoker.subjects.launch_model import Launch, Role
 from stoker.subjects.pod import listed, mapping
 from stoker.subjects.submission import Submission
 from stoker.workload import pods as pod_status
 from stoker.workload.notebooks import Notebook, notebooks
 from stoker.workload.runs import remembered
-from stoker.workload.serving import serves
+from stoker.workload.serving import offers, serves
+from stoker.workload.volumes import keeps_results, mounts_storage
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +46,13 @@ class ProgramFacts:
     processes_per_node: int | None = None
     batch_size: str | None = None
     has_persistent_volume: bool = False
+    """The container that computes writes to a volume that outlives the pod."""
+    mounts_storage: bool = False
+    """Some container mounts storage whose traffic the pod's own metrics need not show."""
     serves: bool = False
     """It is a server of models."""
+    offers: str | None = None
+    """What its container declares that only a server needs: a port, or a readiness probe."""
     notebooks: tuple[Notebook, ...] = ()
     """The Jupyter servers that it starts."""
     is_unread: bool = False
@@ -56,26 +63,37 @@ def program_facts(job: DLJob) -> ProgramFacts:
     """Read the job's script or command. A fault of ours is logged: it costs one job's diagnosis some detail, not the
     others their look; and it no GPU, since what can't be read may be a service.
     """
+    spec = mapping(job.spec.pod_template).get("spec")
     try:
-        return submission_facts(read_dljob(job), has_persistent_volume=has_persistent_volume(job))
+        return submission_facts(read_dljob(job), spec)
     except Exception:
         logger.exception("%s/%s: the program can't be read", job.namespace, job.name)
-        return ProgramFacts(has_persistent_volume=has_persistent_volume(job), is_unread=True)
+        return replace(_pod_facts(spec), is_unread=True)
 
 
-def submission_facts(submission: Submission, *, has_persistent_volume: bool = False) -> ProgramFacts:
-    """What a submission, of whatever kind, says of its program."""
+def submission_facts(submission: Submission, spec: object = None) -> ProgramFacts:
+    """What a submission, of whatever kind, says of its program; `spec` is its pods', as far as that is known."""
     plan = submission.plan
     launches = plan.launches if plan is not None else ()
     final = plan.commands[-1] if plan is not None and plan.commands else None
-    return ProgramFacts(
+    known, is_interactive = _pod_facts(spec), final is not None and final.role is Role.INTERACTIVE
+    return replace(
+        known,
         framework=submission.framework,
-        interactive_entry=final is not None and final.role is Role.INTERACTIVE,
+        interactive_entry=is_interactive,
         processes_per_node=launches[0].processes_per_node.value if len(launches) == 1 else None,
         batch_size=next((found for launch in launches if (found := _batch_size(submission, launch))), None),
-        has_persistent_volume=has_persistent_volume,
         serves=serves(submission),
+        # A notebook's port is for its owner, who leaves traces in it.
+        offers=None if is_interactive else known.offers,
         notebooks=notebooks(plan),
+    )
+
+
+def _pod_facts(spec: object) -> ProgramFacts:
+    """What the pods' spec says, whatever the program."""
+    return ProgramFacts(
+        has_persistent_volume=keeps_results(spec), mounts_storage=mounts_storage(spec), offers=offers(spec)
     )
 
 
@@ -114,27 +132,8 @@ def job_facts(
         processes_per_node=program.processes_per_node,
         batch_size=program.batch_size,
         has_persistent_volume=program.has_persistent_volume,
+        mounts_storage=program.mounts_storage,
     )
-
-
-def has_persistent_volume(job: DLJob) -> bool:
-    """Whether what is written in the job's pods may outlive them."""
-    return writes_to_claim(mapping(job.spec.pod_template).get("spec"))
-
-
-def writes_to_claim(spec: object) -> bool:
-    """Whether some container of a pod's spec may write to a persistent volume claim: one that is only read, such as a
-    data set's, keeps nothing.
-    """
-    volumes = [mapping(volume) for volume in listed(mapping(spec).get("volumes"))]
-    claims = [
-        volume.get("name")
-        for volume in volumes
-        if "persistentVolumeClaim" in volume and not mapping(volume["persistentVolumeClaim"]).get("readOnly")
-    ]
-    containers = (mapping(container) for container in listed(mapping(spec).get("containers")))
-    mounts = (mapping(mount) for container in containers for mount in listed(container.get("volumeMounts")))
-    return any(mount.get("name") in claims and not mount.get("readOnly") for mount in mounts)
 
 
 def facts_of(pods: Sequence[Mapping[str, Any]], gpu_resource: str) -> list[PodFacts]:
@@ -169,6 +168,7 @@ def pod_facts(pod: Mapping[str, Any], gpu_resource: str, *, rank: int = 0) -> Po
         # The API server sets a request to the limit where only a limit is given.
         cpu_request=quantity(resources.get("requests", {}).get("cpu")),
         host_network=bool(pod["spec"].get("hostNetwork")),
+        uncounted_gpus=uncounted_gpus(pod["spec"], gpu_resource),
     )
 
 

@@ -13,8 +13,9 @@ from stoker.models.vocabulary import JobType
 from stoker.subjects.gpu_resource import GpuRequest, gpu_request
 from stoker.subjects.pod import listed, mapping
 from stoker.workload import pods as pod_status
-from stoker.workload.facts import ProgramFacts, pod_facts, selected_product, writes_to_claim
+from stoker.workload.facts import ProgramFacts, pod_facts, selected_product
 from stoker.workload.manifest import DLJOB_LABEL
+from stoker.workload.volumes import keeps_results, mounts_storage
 
 GROUP_LABELS = (
     ("training.kubeflow.org/job-name", ""),
@@ -133,7 +134,8 @@ def group_facts(group: PodGroup, program: ProgramFacts) -> JobFacts:
         interactive_entry=program.interactive_entry,
         processes_per_node=program.processes_per_node,
         batch_size=program.batch_size,
-        has_persistent_volume=writes_to_claim(group.pods[-1]["spec"]),
+        has_persistent_volume=all(keeps_results(pod["spec"]) for pod in group.pods),
+        mounts_storage=any(mounts_storage(pod["spec"]) for pod in group.pods),
     )
 
 

@@ -4,8 +4,10 @@ the worst of a mistake is that its job is only reported.
 
 from collections.abc import Iterator
 
+from stoker.models.dljob import TRAINER
 from stoker.models.image import ImageKind
 from stoker.subjects.launch_model import Command, Launcher
+from stoker.subjects.pod import listed, mapping
 from stoker.subjects.submission import Submission
 
 LAUNCHERS = frozenset({Launcher.VLLM, Launcher.SGLANG, Launcher.LMDEPLOY, Launcher.TGI, Launcher.TRITON})
@@ -36,6 +38,18 @@ def serves(submission: Submission) -> bool:
     if plan is None:
         return submission.image.family.kind is ImageKind.SERVING
     return any(launch.launcher in LAUNCHERS for launch in plan.launches) or any(map(_is_server, plan.commands))
+
+
+def offers(spec: object) -> str | None:
+    """What the trainer of a pod's spec declares that only a server needs: a port that others connect to, or a readiness
+    probe, which says when they may. None for one that declares nothing.
+    """
+    containers = map(mapping, listed(mapping(spec).get("containers")))
+    trainer = next((one for one in containers if one.get("name") == TRAINER), {})
+    if trainer.get("readinessProbe"):
+        return "a readiness probe"
+    ports = [mapping(port).get("containerPort") for port in listed(trainer.get("ports"))]
+    return f"port {ports[0]}" if ports else None
 
 
 def _is_server(command: Command) -> bool:

@@ -24,7 +24,9 @@ GPUs for 251.8 minutes and used less than 1 % of them.
 - where any GPU has too few samples, and for serving jobs;
 - fewer than three bursts without an interactive entry point: too little to call irregular.
 
-Without series of the pods' CPUs and without an interactive entry point it is only possible.
+Without series of the pods' CPUs and without an interactive entry point it is only possible; so it is while a pod waits
+for its disks or mounts, and where its traffic can't be seen (`hostNetwork`, no network samples, mounted storage) unless
+its CPUs have stayed at 0.02 cores or less for the last hour without work.
 
 ## Change
 
@@ -38,13 +40,20 @@ notebook became.
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from stoker.models.rule import Rule
 from stoker.models.series import PodSignal
 from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
 from stoker.subjects.series.examination import Claim, Examination
 from stoker.subjects.series.person import INTERACTIVE_USE_PERCENT, irregular_bursts
+from stoker.subjects.series.unseen_traffic import cpus_rest, is_hidden, waits_for_io
 from stoker.subjects.wording import count, gpu_hours, interval, minutes, percent
 
+SETTLING_SECONDS = 120.0
+"""The pods' rates reach back over a minute or two: so long after the work they still show it."""
+TRANSFER_SECONDS = 3600.0
+"""What a person's session sent or wrote longer ago is through."""
 LEAST_LIFE_SECONDS = 1800.0
 """Half an hour, the policy's own default for the start-up grace: installing and loading look the same before."""
 
@@ -62,6 +71,7 @@ def check(exam: Examination) -> Iterator[Claim]:
     span = [boundary for stage in exam.stages for boundary in (stage.first, stage.last)]
     since, until = exam.time(span[0]), exam.until(span[-1])
     use = exam.bounds[0] if exam.average is None else exam.average
+    unseen = "; a slow upload can't be ruled out" if _may_transfer(exam) else ""
     pattern = (
         f"{count(bursts, 'burst')} of work at irregular times"
         if bursts
@@ -74,14 +84,23 @@ def check(exam: Examination) -> Iterator[Claim]:
             f"{percent(use)} of {count(exam.facts.gpus, 'GPU')} used over {minutes(exam.life_seconds)}; "
             f"{gpu_hours(exam.idle_hours(explains))} idle."
         ),
-        evidence=f"{interval(since, until)}; {pattern}",
+        evidence=f"{interval(since, until)}; {pattern}{unseen}",
         severity=Severity.ADVICE if exam.facts.job_type is JobType.INTERACTIVE else None,
-        confidence=Confidence.LIKELY if seen else Confidence.POSSIBLE,
+        confidence=Confidence.LIKELY if seen and not unseen else Confidence.POSSIBLE,
         sources=(Source.METRICS, Source.MANIFEST) if declared else (Source.METRICS,),
         since=since,
         until=until,
         explains=explains,
     )
+
+
+def _may_transfer(exam: Examination) -> bool:
+    """Whether something may have been sent or written lately that no series shows, while no GPU worked."""
+    last = np.flatnonzero(exam.life)[-1] + 1
+    worked = np.flatnonzero(exam.any_busy)
+    settled = int(worked[-1]) + 1 + int(SETTLING_SECONDS / exam.step) if len(worked) else 0
+    pause = exam.steps(max(settled, last - int(TRANSFER_SECONDS / exam.step)), last)
+    return bool(pause.any()) and (waits_for_io(exam, pause) or (is_hidden(exam, pause) and not cpus_rest(exam, pause)))
 
 
 RULE = Rule(

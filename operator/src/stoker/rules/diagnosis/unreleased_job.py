@@ -15,15 +15,21 @@ script waits for.
 
 - while any GPU works, or any GPU of any pod has no samples, and for ten minutes after that: what is missing is not
   idle;
-- while a pod computes, sends, receives or writes, and for ten minutes after that: a final evaluation on the CPUs or an
-  upload is work;
+- while a pod computes, sends, receives, writes, or waits for its disks or mounts, and for ten minutes after that: a
+  final evaluation on the CPUs or an upload is work;
 - after a restart, until the new run has worked for ten minutes: it may wait for its peers or its data;
-- in a running job, while the rest is not twice as long as the longest from which it has come back;
+- in a running job, while the rest is not twice as long as the longest from which it has come back, before a restart as
+  well;
 - for interactive and serving jobs, whose rest is not their end;
 - a rest of less than ten minutes.
 
-Without series of the pods' CPUs it can't be told from work on the CPUs, and without those of their network only after
-an hour from a slow upload; the finding is only possible then.
+The finding is only possible where a slow upload or a checkpoint can't be ruled out:
+
+- without series of the pods' CPUs;
+- where the traffic can't be seen, since a pod's network is the node's (`hostNetwork`) or has no samples, or since it
+  mounts storage (a persistent volume, NFS, CSI), whose traffic is the node's: unless the CPUs of all its pods stay at
+  0.02 cores or less throughout the rest;
+- without series of the pods' network, for the first hour.
 
 ## Change
 
@@ -39,16 +45,17 @@ itself: run it in the foreground, or `wait` for its process.
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from stoker.models.finding import Recoverable
 from stoker.models.rule import Rule
+from stoker.models.screen import LONGEST_GAP
 from stoker.models.series import PodSignal
 from stoker.models.vocabulary import Category, Confidence, JobType, Severity, Source
 from stoker.subjects.series.examination import Claim, Examination
 from stoker.subjects.series.gaps import long_gaps
 from stoker.subjects.series.grid import BoolArray
 from stoker.subjects.series.person import looks_interactive
+from stoker.subjects.series.unseen_traffic import cpus_rest, is_hidden, waits_for_io
 from stoker.subjects.wording import clock, count, gpu_hours, interval, minutes
 
 TRAFFIC = (PodSignal.NET_RX, PodSignal.NET_TX, PodSignal.DISK_READ, PodSignal.DISK_WRITE)
@@ -62,13 +69,14 @@ QUIET_CORES = 0.1
 """A sleeping shell with its exporters and log shippers; a process that computes takes a core."""
 QUIET_BYTES = 100e3
 """bytes/s a pod: probes, metrics and log lines stay below, an upload does not."""
-ACTIVE_CORES = 0.5
-ACTIVE_BYTES = 1e6
-"""In a single step, which may hold a probe's or a log shipper's spike: from here on it is work."""
+ACTIVE = {PodSignal.CPU: 0.5, PodSignal.IO_PRESSURE: 5.0, **dict.fromkeys(TRAFFIC, 1e6)}
+"""Cores, percent and bytes/s in a single step, which may hold a probe's or a log shipper's spike: from here on it is
+work.
+"""
 SETTLING_SECONDS = 120.0
 """The pods' rates reach back over a minute or two: so long after the work they still show it."""
 UNSEEN_UPLOAD_SECONDS = 3600.0
-"""Without the pods' network: an upload of an hour would take more of the CPUs than a sleeping shell."""
+"""Without the pods' network: most uploads are through by then."""
 
 
 def check(exam: Examination) -> Iterator[Claim]:
@@ -81,14 +89,17 @@ def check(exam: Examination) -> Iterator[Claim]:
     last = int(np.flatnonzero(exam.life)[-1]) + 1
     settled = int(worked[-1]) + 1 + int(SETTLING_SECONDS / exam.step)
     first = _rest(exam, int(worked[-1]) + 1, settled, last)
-    if not exam.covered_idle(exam.steps(first, last)):
-        first = max([first, *(stop for _, stop in long_gaps(exam, first, last))])
+    gaps = long_gaps(exam, first, last)
+    if not exam.covered_idle(exam.steps(first, last)) or any(
+        (stop - start) * exam.step > LONGEST_GAP.total_seconds() for start, stop in gaps
+    ):
+        first = max([first, *(stop for _, stop in gaps)])
     tail, quiet = exam.steps(first, last), exam.steps(max(first, settled), last)
-    least = max(LEAST_TAIL_SECONDS, PAUSE_FACTOR * _longest_pause(exam, worked) if exam.running else 0.0)
+    least = max(LEAST_TAIL_SECONDS, PAUSE_FACTOR * _longest_pause(exam) if exam.running else 0.0)
     if (last - first) * exam.step < least or not exam.covered_idle(tail):
         return
     cpu, sent = exam.pod_peak(PodSignal.CPU, quiet), exam.pod_peak(PodSignal.NET_TX, quiet)
-    if (cpu is not None and cpu >= QUIET_CORES) or _traffic(exam, quiet):
+    if (cpu is not None and cpu >= QUIET_CORES) or _traffic(exam, quiet) or waits_for_io(exam, quiet):
         return
     explains = exam.explains(tail)
     hours = exam.idle_hours(explains)
@@ -100,14 +111,16 @@ def check(exam: Examination) -> Iterator[Claim]:
         rest = f"{minutes(tail.sum() * exam.step)} until the end"
     meanwhile = "no CPU samples" if cpu is None else f"at most {cpu:.2f} CPU cores a pod"
     traffic = ", no network samples" if sent is None else ", no traffic"
-    seen = cpu is not None and (sent is not None or (last - first) * exam.step >= UNSEEN_UPLOAD_SECONDS)
+    long_enough = sent is not None or (last - first) * exam.step >= UNSEEN_UPLOAD_SECONDS
+    ruled_out = cpu is not None and long_enough and (not is_hidden(exam, quiet) or cpus_rest(exam, quiet))
+    unseen = "" if ruled_out or cpu is None else ", but a slow upload can't be ruled out"
     yield Claim(
         detail=(f"{whole} been idle since {clock(since)} ({rest}); {gpu_hours(hours)} lost."),
         evidence=(
             f"{minutes(len(worked) * exam.step)} of work before; idle {interval(since, until)}, "
-            f"{count(number, 'GPU')}, {meanwhile}{traffic}"
+            f"{count(number, 'GPU')}, {meanwhile}{traffic}{unseen}"
         ),
-        confidence=Confidence.LIKELY if seen else Confidence.POSSIBLE,
+        confidence=Confidence.LIKELY if ruled_out else Confidence.POSSIBLE,
         sources=(Source.METRICS,),
         since=since,
         until=until,
@@ -123,19 +136,22 @@ def _rest(exam: Examination, first: int, settled: int, last: int) -> int:
     active = np.zeros(len(exam.series.times), dtype=np.bool_)
     hosts = {pod.name for pod in exam.pods if pod.host_network}
     for pod in exam.series.pods:
-        for signal in (PodSignal.CPU, *TRAFFIC):
+        for signal, least in ACTIVE.items():
             values = pod.signals.get(signal)
             if values is None or (pod.pod in hosts and signal in (PodSignal.NET_RX, PodSignal.NET_TX)):
                 continue
             with np.errstate(invalid="ignore"):
-                active |= values >= (ACTIVE_CORES if signal is PodSignal.CPU else ACTIVE_BYTES)
+                active |= values >= least
     found = np.flatnonzero(active[settled:last])
     return settled + int(found[-1]) + 1 if len(found) else first
 
 
-def _longest_pause(exam: Examination, worked: npt.NDArray[np.int_]) -> float:
-    """Seconds of the longest stretch without work between two with work."""
-    return float(np.diff(worked).max(initial=1) - 1) * exam.step
+def _longest_pause(exam: Examination) -> float:
+    """Seconds of the longest stretch without work between two with work, of the job's earlier attempts as well: a job
+    that was taken for ended, and worked again once it was brought back, may pause as long again.
+    """
+    worked = (np.flatnonzero(exam.any_busy & attempt) for attempt in exam.attempts)
+    return max(float(np.diff(steps).max(initial=1) - 1) * exam.step for steps in worked)
 
 
 def _traffic(exam: Examination, quiet: BoolArray) -> bool:

@@ -232,7 +232,8 @@ class Examination:
         """Each GPU that the job requested, and each that a former pod had, has samples."""
         seen = Counter(device.pod.name for device in self.devices)
         former = all(seen[pod.name] >= pod.gpus for pod in self.facts.former_pods if self.lives[pod.name].any())
-        return 0 < self.facts.gpus <= len(self.present) and former
+        uncounted = any(pod.uncounted_gpus is not None for pod in self.facts.pods)
+        return 0 < self.facts.gpus <= len(self.present) and former and not uncounted
 
     @property
     def whole_gpus(self) -> bool:
