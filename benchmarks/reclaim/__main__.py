@@ -74,6 +74,8 @@ def report(result: Result, taken: float) -> bool:
         ("reclaimable GPU-hours", f"{result.returned + result.held:,.0f}"),
         ("  returned", f"{result.returned:,.0f}"),
         ("  held by a fault or a rule", f"{result.excused:,.0f}"),
+        ("left to caution", f"{result.forgone:,.0f}"),
+        ("  of all reclaimable", f"{result.forgone_percent:.2f} %"),
         ("returned in time", f"{result.returned_percent:.2f} %"),
         ("  of all, faults and rules included", f"{result.returned_of_all_percent:.2f} %"),
         ("faults that the controller logged", f"{len(result.errors):,}"),

@@ -17,6 +17,8 @@ class Rest:
     limit: float
     planned: float
     freed: float = math.inf
+    is_forgone: bool = False
+    """Caution leaves it alone."""
 
 
 @dataclass(slots=True)
@@ -26,6 +28,8 @@ class Account:
     held: float = 0.0
     excused: float = 0.0
     returned: float = 0.0
+    forgone: float = 0.0
+    """What caution left to jobs of which it can't be known what their owners need."""
     late: list[tuple[float, Rest]] = field(default_factory=list)
     """The stretches that were held the longest without an excuse, for whoever looks for the reason."""
     _open: dict[str, Rest] = field(default_factory=dict)
@@ -37,9 +41,9 @@ class Account:
         spans = self._excuses if job is None else self._own_excuses.setdefault(job, [])
         spans.append((start, end))
 
-    def begins(self, job: str, gpus: int, limit: float, planned: float) -> None:
+    def begins(self, job: str, gpus: int, limit: float, planned: float, *, is_forgone: bool = False) -> None:
         """A job begins to rest."""
-        self._open[job] = Rest(job=job, gpus=gpus, limit=limit, planned=planned)
+        self._open[job] = Rest(job=job, gpus=gpus, limit=limit, planned=planned, is_forgone=is_forgone)
 
     def freed(self, job: str, at: float) -> None:
         """A resting job's pods are gone, by reclaim."""
@@ -54,6 +58,9 @@ class Account:
             return
         end = min(rest.planned, at)
         if end <= rest.limit:
+            return
+        if rest.is_forgone:
+            self.forgone += rest.gpus * (end - rest.limit)
             return
         until = max(min(rest.freed, end), rest.limit)
         self.returned += rest.gpus * (end - until)

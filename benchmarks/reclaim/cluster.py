@@ -31,6 +31,8 @@ QUIET = 4 * HOUR
 """Where nothing changes the controller looks so often."""
 RULES = {"UnreleasedJob": "unreleased-job", "InteractiveJob": "interactive-job", "Stalled": "stalled"}
 POLICY = "default"
+AT_REST = HOUR
+"""So long after an upload that no metric shows its CPUs have shown that it is through (rule unreleased-job)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,8 @@ class Result:
     """Of these, while something rightly held the reclaim back."""
     returned: float = 0.0
     """GPU-hours beyond the limit that were free instead."""
+    forgone: float = 0.0
+    """GPU-hours beyond the limit that caution left to jobs whose results may be in their containers alone."""
     late: list[str] = field(default_factory=list)
     """The longest stretches that nothing excuses."""
 
@@ -81,7 +85,7 @@ class Result:
         self.wrong += other.wrong
         self.errors += other.errors
         self.late += other.late
-        for name in ("job_hours", "deeds", "races", "held", "excused", "returned"):
+        for name in ("job_hours", "deeds", "races", "held", "excused", "returned", "forgone"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     @property
@@ -89,6 +93,12 @@ class Result:
         """Of the reclaimable GPU-hours beyond the limit, without those that were rightly held."""
         rest = self.held - self.excused
         return 100 * self.returned / (self.returned + rest) if self.returned + rest else 100.0
+
+    @property
+    def forgone_percent(self) -> float:
+        """Of all reclaimable GPU-hours, these among them, those that caution left."""
+        all_of_them = self.returned + self.held + self.forgone
+        return 100 * self.forgone / all_of_them if all_of_them else 0.0
 
     @property
     def returned_of_all_percent(self) -> float:
@@ -273,7 +283,7 @@ class Cluster:
             nodes=nodes,
             gpus_per_node=chance.choice([1, 1, 2, 4]),
             activity=Activity(phase=chance.uniform(0, SCRAPE)),
-            own_idle_after=chance.choice([1200.0, 1800.0, 7200.0]) if chance.random() < 0.2 else None,
+            own_idle_after=chance.choice([1200.0, 1800.0, 7200.0, 21600.0]) if chance.random() < 0.2 else None,
         )
         job.found_after = chance.uniform(0.05, 0.7) * (job.own_idle_after or HOUR)
         if chance.random() < 0.2:
@@ -462,11 +472,17 @@ class Cluster:
         if job is not None and may_find:
             rested = now - self._seen_to_work(job)
             if job.kind.finding is not None and rested > job.found_after:
-                findings.append(_finding(Category(job.kind.finding)))
-            elif job.lies[0] <= now < job.lies[1] or (
-                (self.prometheus.faults.zeros or job.zeros.has(now))
-                and rested > job.found_after
-                and now - rested > job.began
+                sure = now > job.uploads_until + AT_REST
+                findings.append(
+                    _finding(Category(job.kind.finding), Confidence.LIKELY if sure else Confidence.POSSIBLE)
+                )
+            elif not job.kind.uploads and (
+                job.lies[0] <= now < job.lies[1]
+                or (
+                    (self.prometheus.faults.zeros or job.zeros.has(now))
+                    and rested > job.found_after
+                    and now - rested > job.began
+                )
             ):
                 findings.append(_finding(Category.UNRELEASED_JOB))
         last = self._diagnosed.get(uid)
@@ -541,9 +557,13 @@ class Cluster:
         if planned > start + idle_after and (job.kind.finding is not None or job.lies[1] > self.loop.at):
             for at in (self.loop.at + job.found_after, start + idle_after, start + idle_after + TICK):
                 self.want_look(at + SCRAPE + 2)
-        if job.kind.is_held:
+        if job.kind.is_held or job.kind.is_forgone:
             limit = start + idle_after + self._span("warningGrace", 900.0) + 2 * TICK
-            self.account.begins(job.uid, job.gpus, limit, planned)
+            if job.kind.uploads:
+                through = job.uploads_until + AT_REST
+                limit = max(limit, through + self._span("warningGrace", 900.0) + 2 * TICK)
+                self.want_look(through + SCRAPE + 2)
+            self.account.begins(job.uid, job.gpus, limit, planned, is_forgone=job.kind.is_forgone)
 
     def excuse(self, job: SimulatedJob, duration: float) -> None:
         """Reclaim of the job is rightly held for so long, and until it is warned anew."""
@@ -764,7 +784,7 @@ class Cluster:
         result.wrong, result.races, result.deeds = self.judge.wrong, self.judge.races, self.judge.deeds
         result.hidden = self.judge.hidden
         result.held, result.excused = self.account.held / HOUR, self.account.excused / HOUR
-        result.returned = self.account.returned / HOUR
+        result.returned, result.forgone = self.account.returned / HOUR, self.account.forgone / HOUR
         result.late = [
             f"{late / HOUR:.1f} h  {rest.job}, {rest.gpus} GPUs, cluster {self.scenario.seed}"
             for late, rest in self.account.late
@@ -794,12 +814,12 @@ FAULTS: dict[str, Fault] = {
 }
 
 
-def _finding(category: Category) -> Finding:
+def _finding(category: Category, confidence: Confidence = Confidence.LIKELY) -> Finding:
     return Finding(
         rule=RULES[category.value],
         category=category,
         severity=Severity.WARNING,
-        confidence=Confidence.LIKELY,
+        confidence=confidence,
         detail="the GPUs have nothing to do",
         evidence="",
         fix="end the job",

@@ -73,7 +73,15 @@ class Kind:
     job_type: str = "Training"
     finding: str | None = None
     never: str | None = None
-    has_volume: bool = False
+    has_volume: bool = True
+    """What it writes is in a volume that outlives its pods."""
+    has_claim: bool = False
+    """It holds GPUs of a resource claim as well, and works on these while those that are counted rest."""
+    port: int | None = None
+    uploads: bool = False
+    """It sends its results, over a network that no metric shows, for some time after its work."""
+    is_forgone: bool = False
+    """Its GPUs could be taken, for whoever knew what its owner needs; caution leaves them."""
     is_shared: bool = False
     is_held: bool = False
     """Whoever knows all would take its GPUs while they rest."""
@@ -105,6 +113,8 @@ class SimulatedJob:
     is_over: bool = False
     planned: float = 0.0
     """When its owner would come back to it."""
+    uploads_until: float = 0.0
+    """Until then it sends its results."""
     back: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the owner comes back before that."""
     disturbed_at: float = 0.0
@@ -122,6 +132,11 @@ class SimulatedJob:
     def is_shared(self) -> bool:
         """Whether several pods share its GPUs."""
         return self.kind.is_shared
+
+    @property
+    def keeps_results(self) -> bool:
+        """Whether what it writes outlives its pods."""
+        return self.kind.has_volume
 
     @property
     def never(self) -> str | None:
@@ -146,10 +161,14 @@ class SimulatedJob:
         }
         if self.own_idle_after is not None:
             spec["reclaim"] = {"idleAfter": f"{int(self.own_idle_after // 60)}m"}
+        trainer: dict[str, Any] = {"name": "trainer"}
+        template: dict[str, Any] = {"containers": [trainer]}
         if self.kind.has_volume:
-            volume = {"name": "home", "persistentVolumeClaim": {"claimName": "home"}}
-            trainer = {"name": "trainer", "volumeMounts": [{"name": "home", "mountPath": "/home/me"}]}
-            spec["podTemplate"] = {"spec": {"volumes": [volume], "containers": [trainer]}}
+            template["volumes"] = [{"name": "home", "persistentVolumeClaim": {"claimName": "home"}}]
+            trainer["volumeMounts"] = [{"name": "home", "mountPath": "/home/me"}]
+        if self.kind.port is not None:
+            trainer["ports"] = [{"containerPort": self.kind.port}]
+        spec["podTemplate"] = {"spec": template}
         body = {
             "apiVersion": API_VERSION,
             "kind": "DLJob",
@@ -334,6 +353,7 @@ class SimulatedJob:
             },
             "spec": {
                 "terminationGracePeriodSeconds": 120,
+                **({"resourceClaims": [{"name": "more-gpus"}]} if self.kind.has_claim else {}),
                 "containers": [{"name": "trainer", "resources": {"limits": {GPU: str(self.gpus_per_node)}}}],
             },
             "status": {"phase": "Pending"},
@@ -440,6 +460,13 @@ async def _is_held(job: SimulatedJob) -> None:
         await job.work(job.world.random.uniform(1, 10) * HOUR)
 
 
+async def _uploads(job: SimulatedJob) -> None:
+    """Ends its work, sends what came of it, and does not end."""
+    await job.work(job.world.random.uniform(1, 30) * HOUR)
+    job.uploads_until = job.world.loop.at + job.world.random.uniform(0.2, 8) * HOUR
+    await job.rest(job.world.random.uniform(10, 60) * HOUR)
+
+
 async def _is_typed_in(job: SimulatedJob) -> None:
     """Somebody comes and goes."""
     for _ in range(job.world.random.randint(5, 40)):
@@ -460,17 +487,41 @@ async def _serves(job: SimulatedJob) -> None:
 
 
 KINDS = (
-    Kind(name="training", weight=46, program=_trains),
+    Kind(name="training", weight=42, program=_trains),
     Kind(name="long evaluations", weight=10, program=_evaluates),
     Kind(name="one GPU of many", weight=8, program=_uses_one),
-    Kind(name="finished, held", weight=14, program=_is_held, finding="UnreleasedJob", is_held=True),
+    Kind(name="finished, held", weight=9, program=_is_held, finding="UnreleasedJob", is_held=True),
+    Kind(
+        name="finished, results in its container",
+        weight=4,
+        program=_is_held,
+        finding="UnreleasedJob",
+        has_volume=False,
+        is_forgone=True,
+    ),
+    Kind(name="uploads unseen", weight=3, program=_uploads, finding="UnreleasedJob", uploads=True, is_held=True),
+    Kind(
+        name="GPUs of a claim",
+        weight=2,
+        program=_is_held,
+        finding="UnreleasedJob",
+        has_claim=True,
+        never="it works on GPUs that are not counted",
+    ),
+    Kind(
+        name="service of its own",
+        weight=2,
+        program=_serves,
+        finding="UnreleasedJob",
+        port=8000,
+        never="it serves, as its port says",
+    ),
     Kind(
         name="notebook",
         weight=10,
         program=_is_typed_in,
         job_type="Interactive",
         finding="InteractiveJob",
-        has_volume=True,
         is_held=True,
     ),
     Kind(
@@ -479,10 +530,10 @@ KINDS = (
         program=_is_typed_in,
         job_type="Interactive",
         finding="InteractiveJob",
-        never="an interactive job without a persistent volume",
+        has_volume=False,
     ),
     Kind(name="hanging", weight=3, program=_hangs, finding="Stalled", never="it hangs"),
-    Kind(name="service", weight=3, program=_serves, job_type="Serving", finding="UnreleasedJob", never="a service"),
-    Kind(name="shared GPUs", weight=3, program=_is_held, finding="UnreleasedJob", is_shared=True),
+    Kind(name="service", weight=2, program=_serves, job_type="Serving", finding="UnreleasedJob", never="a service"),
+    Kind(name="shared GPUs", weight=2, program=_is_held, finding="UnreleasedJob", is_shared=True),
 )
 """What runs in a cluster, and how often of a hundred."""

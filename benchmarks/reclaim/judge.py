@@ -24,6 +24,8 @@ FRESH = 180.0
 CLOCKS = 180.0
 """By so much two clocks that count a window may differ: twice the adapter's tolerance, and a slow request."""
 COVERAGE = 0.90
+LONGEST_GAP = 600.0 + 30.0
+"""Seconds without samples that end a window, and a scrape."""
 UNNOTICED = 720.0
 """Seconds for which an outage that writes zeros cannot be told from work that ends: the brake goes by averages over ten
 minutes, and is asked at each tick.
@@ -55,6 +57,13 @@ class Suspect(Protocol):
     own_idle_after: float | None
     disturbed_at: float
     """When its pods have changed last."""
+    uploads_until: float
+    """Until then it sends its results, which no metric shows."""
+
+    @property
+    def keeps_results(self) -> bool:
+        """Whether what it writes outlives its pods."""
+        ...
 
     @property
     def gpus(self) -> int:
@@ -272,6 +281,10 @@ class Judge:
         faults = []
         if job.never is not None:
             faults.append(f"never to be reclaimed: {job.never}")
+        if not job.keeps_results:
+            faults.append("its results were only in its containers")
+        if sent < job.uploads_until:
+            faults.append("it was uploading its results")
         if job.is_shared:
             faults.append("its GPUs are shared")
         said, until = self._snoozed.get(job.uid, (intent, 0.0))
@@ -324,6 +337,9 @@ class Judge:
         missing = gaps.within(look - idle_after, look) + job.gaps.within(look - idle_after, look)
         if missing > (1 - COVERAGE) * idle_after + CLOCKS:
             faults.append(f"{missing:.0f} s of {idle_after:.0f} s have no samples")
+        longest = max(one.longest(look - idle_after + CLOCKS, look) for one in (gaps, job.gaps))
+        if longest > LONGEST_GAP:
+            faults.append(f"of {idle_after:.0f} s {longest:.0f} s in a row have no samples")
         last = max(gaps.last(look), job.gaps.last(look))
         silent = look if gaps.has(look) or job.gaps.has(look) else 0.0
         if silent and gaps.within(look - FRESH - SCRAPE, look) + job.gaps.within(look - FRESH - SCRAPE, look) > FRESH:

@@ -32,6 +32,8 @@ AT_WORK: Mapping[GpuSignal, float] = {
 """What a signal says of a GPU that works."""
 AT_FULL_WORK = PodGlance(averages={GpuSignal.UTIL: 87.0, GpuSignal.GRAPHICS: 80.0})
 CONTEXT_WATTS = 70.0
+GAP = 540.0
+"""The shortest gap that adapters.prometheus_screen may call one (LONGEST_GAP, less a step)."""
 
 
 @dataclass(slots=True)
@@ -159,6 +161,7 @@ class Source:
             context_idle_watts=CONTEXT_WATTS,
             shared=job.is_shared,
             doubtful=server.nans.within(start, end) > 0,
+            has_gap=max(one.longest(began, end) for one in (server.gaps, job.gaps)) > GAP,
         )
 
     def _blind(self, job: "SimulatedJob", at: float) -> bool:

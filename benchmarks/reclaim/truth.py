@@ -64,6 +64,10 @@ class Gaps:
         """How many seconds of a time they take."""
         return sum(max(min(stop, end) - max(begin, start), 0.0) for begin, stop in self.spans) if self.spans else 0.0
 
+    def longest(self, start: float, end: float) -> float:
+        """How many seconds the longest of them takes of a time."""
+        return max((min(stop, end) - max(begin, start) for begin, stop in self.spans), default=0.0)
+
     def last(self, at: float) -> float:
         """When the latest one that began by a time has ended, or that time while it lasts."""
         ends = [min(end, at) for start, end in self.spans if start <= at]

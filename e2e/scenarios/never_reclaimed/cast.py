@@ -64,7 +64,7 @@ class Cast:
     def judge(self) -> None:
         """Reclaim what may be, once all rest; return when that has been done."""
         for mode in ("Observe", "Suspend"):
-            self.main.policy(mode)
+            self.main.policy(mode, trainingWithoutVolume=False)
             self.main.policy(mode, name="typing", selector=TYPING, interactiveWithoutVolume=True)
             for name in RECLAIMED:
                 self.of(name).wait_condition(name, "Idle", "True", timeout=60)
@@ -171,8 +171,27 @@ def _beside(**container: Any) -> dict[str, Any]:
     return {"containers": [{"name": "logs", "image": "registry.example.com/ship:1", **container}]}
 
 
+def _trainer(**fields: Any) -> dict[str, Any]:
+    """A pod template that says this of the trainer."""
+    return {"containers": [{"name": "trainer", **fields}]}
+
+
+KEEPS: dict[str, Any] = {
+    "volumes": [{"name": "results", "hostPath": {"path": "/data/results"}}],
+    **_trainer(volumeMounts=[{"name": "results", "mountPath": "/results"}]),
+}
+"""A pod template under which results outlive the pods."""
+SCRATCH: dict[str, Any] = {
+    "volumes": [{"name": "results", "emptyDir": {}}],
+    **_trainer(volumeMounts=[{"name": "results", "mountPath": "/results"}]),
+}
+
 OTHERS: dict[str, dict[str, Any]] = {
-    "twin": {},
+    "twin": {"pod_template": KEEPS},
+    "without-volume": {},
+    "scratch-only": {"pod_template": SCRATCH},
+    "listening": {"pod_template": _trainer(ports=[{"containerPort": 8000}])},
+    "slow-upload": {"phases": (TRAINS, {**RESTS, "cpu": 0.08}), "pod_template": KEEPS},
     "serving": {"jobType": "Serving"},
     "vllm": {"script": "vllm serve /models/llama"},
     "triton": {"script": "tritonserver --model-repository=/models"},

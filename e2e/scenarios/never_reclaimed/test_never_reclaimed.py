@@ -16,8 +16,12 @@ from e2e.scenarios.never_reclaimed.cast import OTHERS, RECLAIMED, SESSIONS, TYPI
 
 SPARED = {
     "serving": "^Exempt: a service is never reclaimed",
-    "vllm": "^Exempt: its program serves a model",
-    "triton": "^Exempt: its program serves a model",
+    "vllm": r"^Exempt: a service is never reclaimed \(its program serves a model\)",
+    "triton": r"^Exempt: a service is never reclaimed \(its program serves a model\)",
+    "listening": r"^Exempt: a service is never reclaimed \(its container declares port 8000\)",
+    "without-volume": "^Idle: would be reclaimed .* only observed: its results may be lost",
+    "scratch-only": "^Idle: would be reclaimed .* only observed: its results may be lost",
+    "slow-upload": "^Idle: idle, and only reported: UnreleasedJob is only possible",
     "stalled": "^Active: its GPUs work",
     "shared": r"^Unknown: .*Idle=Unknown Partial: GPU \d of pod shared-0-\w+ is shared by several pods",
     "partitioned": r"^Unknown: .*Idle=Unknown NoSamples: utilization samples for 0 of 1 GPU of pod partitioned",
@@ -31,7 +35,7 @@ SPARED = {
     "succeeding": "^Active: its Job has ended",
     "failing": "^Active: its Job has ended",
     "sidecar": r"Idle=False WaitingForPods: the trainer of pod sidecar-0-\w+ has ended",
-    "interactive": "^Idle: would be reclaimed .* without a persistent volume is only observed",
+    "interactive": "^Idle: would be reclaimed .* an interactive job that writes to no volume .* only observed",
     "attended": "^Active: somebody works in it: a session was opened at ",
     "typing": "^Active: somebody works in it: its CPUs worked at ",
     "notebook": r"^Unknown: it is not known whether somebody works in it: its Jupyter in pod notebook-0-\w+: ",

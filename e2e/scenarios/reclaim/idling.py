@@ -101,7 +101,7 @@ class Idling(DLJobs):
         **reclaim: Any,
     ) -> None:
         """Make a policy, by default the cluster's: idle after half an hour, warned a minute before, whatever time pods
-        get to end. `reclaim` are other settings, `spec` what stands beside them.
+        get to end and wherever their results are. `reclaim` are other settings, `spec` what stands beside them.
         """
         settings = {
             "mode": mode,
@@ -109,6 +109,7 @@ class Idling(DLJobs):
             "startupGrace": "10m",
             "warningGrace": "1m",
             "minTerminationGrace": "0s",
+            "trainingWithoutVolume": True,
             **UNBOUNDED,
             **reclaim,
         }

@@ -223,7 +223,7 @@ def test_invariant_11_observe_by_default(play: Play) -> None:
         "metadata": {"name": UNRULED},
         "spec": {
             "namespaceSelector": {"matchLabels": {SCENE: UNRULED}},
-            "reclaim": {"mode": "Suspend", "minTerminationGrace": "0s"},
+            "reclaim": {"mode": "Suspend", "minTerminationGrace": "0s", "trainingWithoutVolume": True},
         },
     }
     play.cluster.apply(body)

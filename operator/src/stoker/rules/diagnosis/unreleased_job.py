@@ -28,7 +28,7 @@ The finding is only possible where a slow upload or a checkpoint can't be ruled 
 - without series of the pods' CPUs;
 - where the traffic can't be seen, since a pod's network is the node's (`hostNetwork`) or has no samples, or since it
   mounts storage (a persistent volume, NFS, CSI), whose traffic is the node's: unless the CPUs of all its pods stay at
-  0.02 cores or less throughout the rest;
+  0.02 cores or less throughout the rest, or for its last hour;
 - without series of the pods' network, for the first hour.
 
 ## Change
@@ -76,7 +76,7 @@ work.
 SETTLING_SECONDS = 120.0
 """The pods' rates reach back over a minute or two: so long after the work they still show it."""
 UNSEEN_UPLOAD_SECONDS = 3600.0
-"""Without the pods' network: most uploads are through by then."""
+"""So long after the work an upload that can't be seen counts as through, if the CPUs have been at rest since."""
 
 
 def check(exam: Examination) -> Iterator[Claim]:
@@ -112,7 +112,9 @@ def check(exam: Examination) -> Iterator[Claim]:
     meanwhile = "no CPU samples" if cpu is None else f"at most {cpu:.2f} CPU cores a pod"
     traffic = ", no network samples" if sent is None else ", no traffic"
     long_enough = sent is not None or (last - first) * exam.step >= UNSEEN_UPLOAD_SECONDS
-    ruled_out = cpu is not None and long_enough and (not is_hidden(exam, quiet) or cpus_rest(exam, quiet))
+    lately = exam.steps(max(first, last - int(UNSEEN_UPLOAD_SECONDS / exam.step)), last)
+    through = cpus_rest(exam, quiet) or ((tail & ~lately).any() and cpus_rest(exam, lately))
+    ruled_out = cpu is not None and long_enough and (not is_hidden(exam, quiet) or through)
     unseen = "" if ruled_out or cpu is None else ", but a slow upload can't be ruled out"
     yield Claim(
         detail=(f"{whole} been idle since {clock(since)} ({rest}); {gpu_hours(hours)} lost."),
