@@ -23,6 +23,7 @@ from stoker.controller.policies import Policies
 from stoker.controller.presence import Presences
 from stoker.controller.publishing import Publisher
 from stoker.controller.queue import WorkQueue
+from stoker.controller.queued import QueuedJobs
 from stoker.controller.reclaiming import Reclaimer
 from stoker.controller.reconcile import Reconciler
 from stoker.controller.scan import Scanner, Subject
@@ -251,8 +252,10 @@ class Process:
                 api, self.store, policies, brakes, clock, minimum_warning_grace=MINIMUM_WARNING_GRACE
             ),
         )
+        # Of no job a queue holds back: nobody looks at Kueue here.
+        queued = QueuedJobs(self.store, self.queue, children.suspension, clock)
         self._reconciler = Reconciler(
-            api, self.store, looks, children, policies, manifests, publisher, reclaimer, clock
+            api, self.store, looks, children, policies, manifests, publisher, reclaimer, queued, clock
         )
         self._scanner = SimulatedScanner(
             self.store,
