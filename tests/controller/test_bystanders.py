@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stoker.adapters.kubernetes import DLJOBS
+from stoker.controller import scan
 from stoker.controller.queue import Answer, WorkQueue
 from stoker.controller.scan import FAILING, NOT_READY_AFTER, RESTART_AFTER
 from stoker.controller.store import Key
@@ -212,9 +213,7 @@ async def test_a_job_that_can_not_be_read_is_unknown_says_why_and_is_logged_once
     assert look is not None
     assert (look.idleness.state, look.idleness.reason) == (IdlenessState.UNKNOWN, UnknownReason.INTERNAL_ERROR)
     assert "is no number of GPUs" in look.idleness.message
-    assert [
-        record.message.count("left out of the scan") for record in caplog.records if "guilty" in record.message
-    ] == [1]
+    assert [record.message.count("left out (scan)") for record in caplog.records if "guilty" in record.message] == [1]
     mended = newer(made, "pods", GUILTY)
     mended["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "8"
     made.store.pods.put(mended)
@@ -222,6 +221,30 @@ async def test_a_job_that_can_not_be_read_is_unknown_says_why_and_is_logged_once
     look = made.looks.get(f"uid-{GUILTY}")
     assert look is not None
     assert look.idleness.state is IdlenessState.IDLE
+
+
+@pytest.mark.parametrize("name", ["question", "works", "_sighting", "_looks_low", "diagnose"])
+async def test_a_fault_at_any_step_of_the_scan_concerns_one_job_and_is_logged_once(
+    name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real = getattr(scan, name)
+
+    def fails(subject: Any, *args: Any, **options: Any) -> Any:
+        facts = getattr(subject, "facts", subject)
+        if facts.name == GUILTY:
+            raise ArithmeticError(name)
+        return real(subject, *args, **options)
+
+    alone, beside = world(), world()
+    expected = await said(alone)
+    with monkeypatch.context() as patched:
+        patched.setattr(scan, name, fails)
+        assert await said(beside) == expected
+        for _ in range(3):
+            await beside.tick()
+    messages = [record.message for record in caplog.records if "by a fault of Stoker's" in record.message]
+    assert len(messages) <= 1
+    assert all(GUILTY in message for message in messages)
 
 
 async def test_a_pod_that_only_names_the_job_as_its_owner_is_not_its_pod() -> None:

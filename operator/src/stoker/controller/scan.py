@@ -255,7 +255,8 @@ class Scanner:
     async def _each(self, place: str, items: Iterable[tuple[Key, str, T]], work: Callable[[T], R]) -> list[tuple[T, R]]:
         """What `work` makes of each item, with the item; of one that raises, its job is Unknown, and it is left out.
 
-        `items` are with their DLJob's key and uid. The event loop serves others in between.
+        `items` are with their DLJob's key and uid; `place` is this loop's alone, since who passes is forgotten there. The
+        event loop serves others in between.
         """
         made: list[tuple[T, R]] = []
         breath = Breath()
@@ -361,7 +362,7 @@ class Scanner:
             key=lambda subject: (not subject.is_warned, self._looked_at.get(subject.uid, -math.inf)),
         )
         asked = by_turns(waiting, lambda subject: subject.key.namespace)
-        questions = await self._each("screen", _by_job(asked), lambda subject: subject.question(now))
+        questions = await self._each("question", _by_job(asked), lambda subject: subject.question(now))
         screens: Mapping[str, Screen] = {}
         failure: MetricsUnavailable | None = None
         try:
@@ -441,7 +442,7 @@ class Scanner:
             if subject.facts.pods and _has_started(subject.facts)
         }
         items = ((subject.key, uid, (subject, answer)) for uid, (subject, answer) in by_uid.items())
-        stand = await self._each("examination", items, lambda one: self._standing(*one))
+        stand = await self._each("turn", items, lambda one: self._standing(*one))
         standings = {subject.uid: standing for (subject, _), standing in stand}
         namespaces = {uid: subject.key.namespace for uid, (subject, _) in by_uid.items()}
         started = self._clock.monotonic()

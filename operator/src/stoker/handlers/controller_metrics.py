@@ -50,8 +50,8 @@ class ControllerMetrics:
         )
         self._faults = Counter(
             "stoker_object_faults",
-            "Objects left out by a fault of Stoker's that they bring about, by where: scan, screen, examination, brake,"
-            " reconcile, watch, notification, digest, order, policy, metrics.",
+            "Objects left out by a fault of Stoker's that they bring about, by where: scan, question, screen, turn,"
+            " examination, brake, reconcile, watch, notification, digest, order, policy, metrics.",
             ["place"],
             registry=self.registry,
         )
