@@ -255,8 +255,8 @@ class Scanner:
     async def _each(self, place: str, items: Iterable[tuple[Key, str, T]], work: Callable[[T], R]) -> list[tuple[T, R]]:
         """What `work` makes of each item, with the item; of one that raises, its job is Unknown, and it is left out.
 
-        `items` are with their DLJob's key and uid; `place` is this loop's alone, since who passes is forgotten there. The
-        event loop serves others in between.
+        `items` are with their DLJob's key and uid; `place` is this loop's alone, since who passes is forgotten there.
+        The event loop serves others in between.
         """
         made: list[tuple[T, R]] = []
         breath = Breath()
