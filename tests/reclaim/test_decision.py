@@ -555,3 +555,9 @@ def test_rest_counts_from_when_metrics_are_to_be_trusted_again() -> None:
     assert look(around=ended, record=WARNED).record.state is ReclaimState.IDLE, "a warning rested on those metrics"
     older = Circumstances(doubted_until=NOW - timedelta(minutes=60))
     assert look(around=older).record.state is ReclaimState.WARNED
+
+
+def test_a_warned_stretch_keeps_the_beginning_that_was_told() -> None:
+    told = replace(WARNED, idle_since=ago(95))
+    assert look(record=told, idle=replace(IDLE, since=ago(80))).record.idle_since == ago(95)
+    assert look(record=told, idle=replace(IDLE, since=ago(99))).record.idle_since == ago(99)

@@ -8,6 +8,7 @@ from stoker.controller.steadiness import Showings
 from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
 from stoker.models.policy import EffectiveThresholds
 from stoker.models.vocabulary import ConditionType, UnknownReason
+from stoker.subjects.wording import clock
 from stoker.workload.conditions import FALSE, TRUE, UNKNOWN, Fact
 
 NOT_RUNNING = "NotRunning"
@@ -45,7 +46,7 @@ class Looks:
             showings = showings.after(diagnosis.findings, diagnosis.utilization.as_of)
         if is_new:
             self._wanted.discard(uid)
-        self._looks[uid] = replace(look, showings=showings)
+        self._looks[uid] = replace(look, idleness=_as_examined(look), showings=showings)
 
     def want(self, uid: str) -> None:
         """Ask for an examination: all that a job's reclaim waits for is to have its cause confirmed."""
@@ -60,6 +61,22 @@ class Looks:
         kept = set(uids)
         self._looks = {uid: look for uid, look in self._looks.items() if uid in kept}
         self._wanted &= kept
+
+
+def _as_examined(look: Look) -> Idleness:
+    """The idleness with its beginning as the examination has it, so that findings, the record of a reclaim and what is
+    told name one time. A screen looks for it in steps of minutes, and no further back than it must.
+
+    Only an examination that reaches into the stretch which the screen has found says when that began: what has worked
+    since is in between.
+    """
+    idleness, diagnosis = look.idleness, look.diagnosis
+    used = diagnosis.utilization if diagnosis is not None else None
+    if idleness.state is not IdlenessState.IDLE or diagnosis is None or used is None:
+        return idleness
+    if diagnosis.idle_since is None or idleness.since is None or used.as_of < idleness.since:
+        return idleness
+    return replace(idleness, since=min(idleness.since, diagnosis.idle_since))
 
 
 def not_running() -> Fact:
@@ -80,9 +97,9 @@ def idle_fact(idleness: Idleness) -> Fact:
     match idleness.state:
         case IdlenessState.IDLE:
             # Since when is known ever better while the same stretch lasts: no news by itself.
-            return Fact(
-                type=ConditionType.IDLE, status=TRUE, reason="AllGPUsIdle", message=idleness.message, is_snapshot=True
-            )
+            since = f" since {clock(idleness.since)}" if idleness.since is not None else ""
+            message = f"{idleness.message}{since}"
+            return Fact(type=ConditionType.IDLE, status=TRUE, reason="AllGPUsIdle", message=message, is_snapshot=True)
         case IdlenessState.ACTIVE:
             return Fact(
                 type=ConditionType.IDLE, status=FALSE, reason="Active", message=idleness.message, is_snapshot=True

@@ -116,8 +116,7 @@ def idleness(
 
     opened = screen.at - screen.window
     since = max(started, *(min(gpu.quiet_since or opened, opened) for _, gpu in held))
-    message = f"{count(facts.gpus, 'GPU')} idle since {clock(since)}"
-    return replace(answer, state=IdlenessState.IDLE, message=message, since=since)
+    return replace(answer, state=IdlenessState.IDLE, message=f"{count(facts.gpus, 'GPU')} idle", since=since)
 
 
 def works(facts: JobFacts, screen: Screen, *, idle_percent: float = 0.0) -> bool | None:

@@ -106,13 +106,16 @@ def _held(case: Case, hold: Hold) -> Decision:
 
 
 def _standing(case: Case) -> Record:
-    """The record of a warning that stands."""
+    """The record of a warning that stands. It is about one stretch of idleness, whose beginning it keeps: of two looks
+    the one that knows less of the past says later.
+    """
     cause = case.cause
+    known = [since for since in (case.record.idle_since, case.idle_since) if since is not None]
     return replace(
         case.record,
         state=after(case.record.state, Outcome.HELD),
         rule=cause.rule if cause is not None else case.record.rule,
-        idle_since=case.idle_since or case.record.idle_since,
+        idle_since=min(known, default=None),
         deadline=case.deadline,
         action=case.settings.mode,
     )
