@@ -15,6 +15,7 @@ import yaml
 from cryptography import x509
 from cryptography.x509.oid import ExtensionOID
 
+from e2e.cluster.api import ApiError
 from e2e.cluster.provider import Cluster, CommandError
 from e2e.operator import CHART, NAMESPACE, RELEASE, Operator, answers
 from e2e.scenarios.admission.submitting import eventually
@@ -77,7 +78,7 @@ def test_the_webhook_is_narrow(installed: Cluster) -> None:
     webhooks = {webhook["name"]: webhook for webhook in configuration["webhooks"]}
     assert set(webhooks) == {"dljobs.stoker.dev", "utilizationpolicies.stoker.dev"}
     for webhook in webhooks.values():
-        assert (webhook["failurePolicy"], webhook["timeoutSeconds"], webhook["sideEffects"]) == ("Fail", 3, "None")
+        assert (webhook["failurePolicy"], webhook["timeoutSeconds"], webhook["sideEffects"]) == ("Fail", 5, "None")
         assert {condition["name"] for condition in webhook["matchConditions"]} == {
             "spec-changed",
             "not-being-deleted",
@@ -731,8 +732,12 @@ def test_the_operators_account_may_switch_a_jobs_workload_and_change_nothing_els
         applier.create(workload)
 
     def patched(name: str, spec: Mapping[str, Any]) -> str:
-        patch = f"--patch={json.dumps({'spec': spec})}"
-        return applier.run("patch", "workload", name, "--type=merge", patch, kubeconfig=controller).stderr
+        path = f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{applier.namespace}/workloads/{name}"
+        try:
+            applier.cluster.api("PATCH", path, {"spec": spec}, "application/merge-patch+json", kubeconfig=controller)
+        except ApiError as error:
+            return str(error)
+        return ""
 
     assert patched("of-a-job", {"active": False}) == ""
     assert patched("of-a-job", {"active": True}) == ""
