@@ -157,7 +157,7 @@ def test_a_snooze_is_written_with_its_reason_in_one_line(cluster: Cluster) -> No
     until = datetime.fromisoformat(cluster.annotations()[SNOOZE])
     assert timedelta(hours=2) <= until - before <= timedelta(hours=2, minutes=1)
     assert cluster.annotations()[REASON] == "a talk on [31m Monday"
-    assert answer.output == f"dljob bert is not reclaimed before {rfc3339(until)}.\n"
+    assert answer.output == f"dljob bert will not be reclaimed before {rfc3339(until)}.\n"
 
 
 def test_the_policys_bound_is_told_as_the_controller_says_it(cluster: Cluster) -> None:
@@ -193,9 +193,9 @@ def test_a_later_snooze_replaces_the_earlier_with_its_reason(cluster: Cluster) -
 def test_a_snooze_is_cancelled_once(cluster: Cluster) -> None:
     cluster.add(state="Idle")
     run("snooze", "bert", "--for", "2h", "--reason", "a talk")
-    assert "not put off any more" in run("snooze", "bert", "--cancel").output
+    assert "is no longer snoozed" in run("snooze", "bert", "--cancel").output
     assert not cluster.annotations()
-    assert "was not put off" in run("snooze", "bert", "--cancel").output
+    assert "was not snoozed" in run("snooze", "bert", "--cancel").output
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,12 @@ def test_the_start_is_the_first_containers_and_stays() -> None:
          "PodSecurity", "restricted:latest"),
         ('Error creating: admission webhook denied: {"env":[{"name":"TOKEN","value":"s3cr3t"}]}',
          "PodsNotCreated", "kubectl describe job bert"),
+        ('Error creating: admission webhook "mpod.kb.io" denied the request: {"env":[{"value":"s3cr3t"}]}',
+         "PodsNotCreated", "the admission webhook mpod.kb.io refuses them"),
+        ('Error creating: Internal error occurred: failed calling webhook "mpod.kb.io": failed to call webhook: Post',
+         "PodsNotCreated", "the admission webhook mpod.kb.io does not answer"),
+        ('Error creating: pods "x" is forbidden: error looking up service account t/me: serviceaccount "me" not found',
+         "PodsNotCreated", 'serviceaccount "me" not found'),
     ],
 )  # fmt: skip
 def test_what_kept_pods_from_being_made_is_quoted_only_in_known_forms(message: str, reason: str, quoted: str) -> None:

@@ -59,10 +59,10 @@ def reason(jobs: DLJobs, name: str, kind: str, reason: str) -> str:
 def test_why_a_job_is_invalid_is_said_in_the_api_servers_words(jobs: DLJobs) -> None:
     mounts = [{"name": "data", "mountPath": "/data"}]
     jobs.create("typo", pod_template={"containers": [{"name": "trainer", "volumeMounts": mounts}]})
-    message = reason(jobs, "typo", "PodsReady", "JobInvalid")
+    message = reason(jobs, "typo", "Failed", "JobInvalid")
     assert "spec.podTemplate.spec.containers[trainer].volumeMounts[" in message
     assert 'Not found: "data"' in message
-    wait_for("the event", lambda: jobs.events("typo", "JobInvalid"))
+    wait_for("the event", lambda: jobs.events("typo", "Failed"))
     assert jobs.status("typo")["observedGeneration"] == 1
 
 

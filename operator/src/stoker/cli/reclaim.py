@@ -184,21 +184,21 @@ async def _snooze(api: "KubernetesApi", namespace: str, name: str, until: dateti
     if heard is None and record.get("state") == "Reclaiming":
         return f"is being reclaimed: if this came too late, stoker resume {name} -n {namespace} brings it back"
     if heard is None:
-        return f"is not reclaimed before {asked}, or the bound of its policy {_silent(namespace, name)}"
+        return f"will not be reclaimed before {asked}, or the bound of its policy {_silent(namespace, name)}"
     granted = _record(heard).get("snoozedUntil", asked)
     if granted != asked and datetime.fromisoformat(granted) <= datetime.now(UTC):
         raise RefusedError("its policy does not let owners put a reclaim off (reclaim.maxSnooze)")
     if granted != asked:
-        return f"is not reclaimed before {granted}; you asked for {asked}, and its policy allows no more at a time"
-    return f"is not reclaimed before {granted}"
+        return f"will not be reclaimed before {granted}; you asked for {asked}, and its policy allows no more at a time"
+    return f"will not be reclaimed before {granted}"
 
 
 async def _cancel(api: "KubernetesApi", namespace: str, name: str) -> str:
     raw = await _get(api, namespace, name)
     if not {SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION} & raw["metadata"].get("annotations", {}).keys():
-        return "was not put off"
+        return "was not snoozed"
     await _annotate(api, namespace, name, {SNOOZE_ANNOTATION: None, SNOOZE_REASON_ANNOTATION: None})
-    return "is not put off any more: it may be warned once it has been idle for long enough"
+    return "is no longer snoozed: it may be warned once it has been idle for long enough"
 
 
 # ---------------------------------------------------------------------------------------------------------- the jobs

@@ -125,9 +125,8 @@ def low_fact(look: Look, thresholds: EffectiveThresholds, written: Mapping[str, 
         bound, said = thresholds.low_percent, _said(written)
         low = _is_low(utilization, bound, was_low)
         if low is not None:
-            reason, limit = ("LowUtilization", "at most") if low else ("NotLow", "more than")
-            than = f"{limit} {bound} %{' is low' if low else ''}"
-            return _low_fact(TRUE if low else FALSE, reason, f"{said} over its life, {than}")
+            message = f"mean utilization {said} over its life (low: {bound} % or less)"
+            return _low_fact(TRUE if low else FALSE, "LowUtilization" if low else "NotLow", message)
     unknown = look.diagnosis.unknown if look.diagnosis is not None and not away else None
     gaps = UnknownReason.NO_SAMPLES if utilization is None else UnknownReason.PARTIAL
     why = unknown or look.idleness.reason or gaps

@@ -227,13 +227,20 @@ def creation_obstacle(message: str, job_name: str) -> Obstacle:
     """Why the Job controller could not make pods, from the message of its FailedCreate event.
 
     The message is the API server's and may hold anything that a pod's spec holds, so only the parts with a known form
-    are quoted.
+    are quoted, and who refused it.
     """
     if (quota := re.search(r"(exceeded quota: [^\n]{1,600})", message)) is not None:
         return Obstacle(reason="QuotaExceeded", message=quota[1])
     if (security := re.search(r"(violates PodSecurity [^\n]{1,600})", message)) is not None:
         return Obstacle(reason="PodSecurity", message=security[1])
-    return Obstacle(reason="PodsNotCreated", message=f"the pods can't be created: see kubectl describe job {job_name}")
+    what = "the pods can't be created"
+    if (webhook := re.search(r'failed calling webhook "([^"]{1,253})"', message)) is not None:
+        what = f"{what}: the admission webhook {webhook[1]} does not answer"
+    elif (webhook := re.search(r'admission webhook "([^"]{1,253})" denied the request', message)) is not None:
+        what = f"{what}: the admission webhook {webhook[1]} refuses them"
+    elif (account := re.search(r'(serviceaccount "[^"]{1,253}" not found)', message)) is not None:
+        what = f"{what}: {account[1]}"
+    return Obstacle(reason="PodsNotCreated", message=f"{what} (see kubectl describe job {job_name})")
 
 
 def _running() -> tuple[Fact, ...]:
