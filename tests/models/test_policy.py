@@ -372,3 +372,12 @@ def test_what_a_job_says_of_itself_decides_about_its_class_only_where_it_is_trus
     says = JobTraits(job_type=JobType.INTERACTIVE)
     assert effective.reclaim_of(says).idle_after == timedelta(hours=12)
     assert replace(effective, trusted_job_types=False).reclaim_of(says).idle_after == timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    "until", ["8", "1e9", "2026-11-22", 8, 1.5, "2026-11-22 12:00", "tomorrow", "2026-13-01T00:00:00Z"]
+)
+def test_a_time_is_written_with_its_zone_as_the_api_server_has_it(until: Any) -> None:
+    exemption = {"jobSelector": {}, "reason": "r", "until": until}
+    document = {"metadata": {"name": "default"}, "spec": {"exemptions": [exemption]}}
+    assert "spec.exemptions[0].until" in [one.field_path for one in violations(UtilizationPolicy, document)]

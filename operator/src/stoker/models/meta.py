@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, ConfigDict, Field, PlainSerializer, Strict, WithJsonSchema
+from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, PlainSerializer, Strict, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from stoker.models.finding import rfc3339
-from stoker.models.schema import LIST_MAP_KEYS, LIST_TYPE, MAP_TYPE, PRESERVE_UNKNOWN, ApiModel, Violation
+from stoker.models.schema import A_TIME, LIST_MAP_KEYS, LIST_TYPE, MAP_TYPE, PRESERVE_UNKNOWN, ApiModel, Violation
+from stoker.models.structural import is_time
 
 GROUP = "stoker.dev"
 VERSION = "v1alpha1"
@@ -31,8 +33,19 @@ RELEASE_BRAKE_ANNOTATION = f"{GROUP}/release-brake"
 CHANNEL_ANNOTATION = f"{GROUP}/notification-channel"
 """On a Namespace: the key of the notification Secret with the channels of its jobs."""
 
+
+def _written_time(value: object) -> object:
+    """A time as the API writes it; pydantic takes "8" for eight seconds after 1970."""
+    if isinstance(value, str) and not is_time(value):
+        raise PydanticCustomError("datetime_parsing", A_TIME)
+    if isinstance(value, int | float):
+        raise PydanticCustomError("datetime_type", A_TIME)
+    return value
+
+
 Time = Annotated[
     AwareDatetime,
+    BeforeValidator(_written_time),
     PlainSerializer(rfc3339, return_type=str),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]

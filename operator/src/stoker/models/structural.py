@@ -47,6 +47,11 @@ def is_quantity(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def is_time(text: str) -> bool:
+    """Whether a text is a time as the API writes it (RFC 3339)."""
+    return _TIME.fullmatch(text) is not None
+
+
 def faults(schema: Schema, value: Any, path: Path = ()) -> Iterator[Fault]:
     """Everything in which a value breaks its schema. Unknown fields are let pass, see `unknown_fields`."""
     if value is None:
@@ -184,7 +189,7 @@ def _text_fault(schema: Schema, value: Any) -> str | None:
         return f"has {len(value)} characters, at most {most} are allowed"
     if "enum" in schema and value not in schema["enum"]:
         return f"must be one of {', '.join(schema['enum'])}"
-    if schema.get("format") == "date-time" and _TIME.fullmatch(value) is None:
+    if schema.get("format") == "date-time" and not is_time(value):
         return "must be a time with its zone, such as 2026-11-21T18:00:00Z"
     return None
 
