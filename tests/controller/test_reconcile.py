@@ -18,7 +18,7 @@ from stoker.models.vocabulary import Category, Confidence, Severity, Source, Unk
 from stoker.workload.observation import SUSPENDED_BY
 from tests.controller.cluster import failing
 from tests.controller.passes import NOW, World
-from tests.workload.building import JOB_UID, dljob_object, job, pod
+from tests.workload.building import JOB_UID, WITH_VOLUME, dljob_object, job, pod
 
 
 async def test_a_second_pass_over_what_has_not_changed_writes_nothing() -> None:
@@ -284,7 +284,8 @@ def due_for(since: timedelta) -> tuple[World, Idleness]:
     record = {"state": "Warned", "action": "Suspend", "jobUID": JOB_UID, "podUIDs": ["pod-0"], **pending}
     finding = {**MEASURED.to_status(), "since": rfc3339(old)}
     status = {"jobUID": JOB_UID, "phase": "Running", "findings": [finding], "reclaim": record}
-    world = World(status=status, podTemplate={"spec": {"terminationGracePeriodSeconds": 600}})
+    template = {"spec": {**WITH_VOLUME["spec"], "terminationGracePeriodSeconds": 600}}
+    world = World(status=status, podTemplate=template)
     metadata = {"name": "default", "uid": "u", "generation": 1, "resourceVersion": "200"}
     world.store.policies.put({"metadata": metadata, "spec": {"reclaim": {"mode": "Suspend"}}})
     world.put_job()
