@@ -20,6 +20,7 @@ from stoker.controller.queue import WorkQueue
 from stoker.controller.scan import Scanner
 from stoker.controller.store import Key
 from stoker.models.prometheus_access import PrometheusAccess
+from tests.inline_workers import InlineWorkers
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ async def tick(url: str, jobs: int, end: datetime, ticks: int, timeout: timedelt
     async with PrometheusSource(PrometheusAccess(url=url, timeout=timeout), max_skew=None) as source:
         queue: WorkQueue[Key] = WorkQueue()
         interval = timedelta(seconds=30)
-        manifests = Manifests(policies, clock)
+        manifests = Manifests(policies, clock, InlineWorkers())
         scanner = CountingScanner(held, queue, looks, source, policies, manifests, clock, interval=interval)
         for _ in range(ticks):
             asked = served(url)

@@ -21,6 +21,7 @@ from stoker.controller.reclaiming import Reclaimer
 from stoker.controller.reconcile import Reconciler
 from stoker.controller.store import Key, Store
 from tests.controller.cluster import FakeApi, HeldClock
+from tests.inline_workers import InlineWorkers
 from tests.workload.building import dljob_object, job
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -50,7 +51,7 @@ class World:
 
     def _reconciler(self) -> Reconciler:
         policies = Policies(self.store.policies, self.store.namespaces)
-        manifests = Manifests(policies, self.clock)
+        manifests = Manifests(policies, self.clock, InlineWorkers())
         self.children = children = Children(self.api, self.store, self.clock)
         events = EventWriter(self.api, self.clock, instance="test")
         self.publisher = publisher = Publisher(self.api, self.store, events, self._meter)

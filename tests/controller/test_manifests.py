@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
-from stoker.admission import review
+from stoker.adapters.workers import End
 from stoker.controller.manifests import Manifests
 from stoker.controller.policies import Policies
+from stoker.controller.queue import Transient
 from stoker.controller.store import Store
 from stoker.models.dljob import DLJob
 from stoker.models.finding import rfc3339
-from stoker.models.policy import EffectivePolicy
-from stoker.models.verdict import Verdict
+from stoker.models.vocabulary import Shortfall
 from tests.controller.cluster import HeldClock
+from tests.inline_workers import InlineWorkers
 from tests.workload.building import dljob_object
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -25,7 +26,8 @@ class World:
     def __init__(self) -> None:
         self.store, self.clock = Store(), HeldClock(NOW)
         self.store.namespaces.put({"metadata": {"name": "team", "resourceVersion": "1"}})
-        self.manifests = Manifests(Policies(self.store.policies, self.store.namespaces), self.clock)
+        self.workers = InlineWorkers()
+        self.manifests = Manifests(Policies(self.store.policies, self.store.namespaces), self.clock, self.workers)
         self.version = 0
 
     def policy(self, **spec: Any) -> None:
@@ -71,34 +73,76 @@ async def test_a_label_that_an_exemption_selects_by_counts_at_once(world: World)
     assert await world.rules(**{"stoker.dev/team": "vision"}) == []
 
 
-@pytest.fixture
-def reviews(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the jobs that were judged."""
-    judged: list[str] = []
-
-    def counting(job: DLJob, policy: EffectivePolicy, *, now: datetime) -> Verdict:
-        judged.append(job.name)
-        return review(job, policy, now=now)
-
-    monkeypatch.setattr("stoker.controller.manifests.review", counting)
-    return judged
-
-
-async def test_what_has_not_changed_is_not_judged_again(world: World, reviews: list[str]) -> None:
+async def test_what_has_not_changed_is_not_read_again(world: World) -> None:
     world.policy(rules={RULE: {"action": "Warn"}})
     assert await world.rules() == [RULE]
     world.policy(rules={RULE: {"action": "Warn"}})
     assert await world.rules() == [RULE]
-    assert reviews == ["bert"]
+    assert len(world.workers.asked) == 1
 
 
-async def test_a_review_that_ran_out_of_time_is_tried_again_later(
-    world: World, monkeypatch: pytest.MonkeyPatch
+async def test_a_review_that_did_not_end_leaves_what_the_manifest_says_and_is_tried_again_ever_later(
+    world: World,
 ) -> None:
-    monkeypatch.setattr("stoker.controller.manifests.review", lambda *_, **__: Verdict(unfinished=(RULE,)))
-    assert (await world.manifests.review(job())).unfinished == (RULE,)
-    monkeypatch.undo()
-    world.clock.time = NOW + timedelta(minutes=9)
-    assert await world.rules() == []
-    world.clock.time = NOW + timedelta(minutes=10)
+    world.workers.end, world.workers.results = End.TIME, 1
+    late = await world.manifests.review(job())
+    assert (late.findings, late.shortfall) == ((), Shortfall.OVER_BUDGET)
+    asked = []
+    for minute in range(0, 24 * 60 * 4, 10):
+        world.clock.time = NOW + timedelta(minutes=minute)
+        before = len(world.workers.asked)
+        await world.manifests.review(job())
+        if len(world.workers.asked) > before:
+            asked.append(minute)
+    assert asked[:7] == [10, 30, 70, 150, 310, 630, 1270]
+    assert asked[8] - asked[7] == 24 * 60
+    world.workers.end = None
+    world.clock.time = NOW + timedelta(days=9)
     assert await world.rules() == [RULE]
+
+
+@pytest.mark.parametrize("end", [End.DIED, End.RAISED])
+async def test_a_worker_that_failed_is_a_fault_of_ours(
+    end: End, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.workers.end = end
+    assert (await world.manifests.review(job())).not_analysed is Shortfall.FAULT
+    assert "rule review failed" in caplog.text
+
+
+@pytest.mark.parametrize("end", [End.BUSY, End.LATE])
+async def test_where_others_were_in_the_way_it_is_tried_again(end: End, world: World) -> None:
+    """Nothing is concluded from it, and nothing remembered."""
+    world.workers.end = end
+    with pytest.raises(Transient, match="others were in the way"):
+        await world.manifests.review(job())
+    world.workers.end = None
+    assert await world.rules() == [RULE]
+
+
+async def test_a_program_is_unread_until_a_worker_has_read_it(world: World) -> None:
+    serving = DLJob.model_validate(dljob_object(script="vllm serve model"))
+    assert world.manifests.program(serving).is_unread
+    assert world.manifests.known_program(serving.uid) is None
+    assert await world.manifests.settle()
+    assert not await world.manifests.settle()
+    program = world.manifests.program(serving)
+    assert (program.serves, program.is_unread) == (True, False)
+    assert world.manifests.known_program(serving.uid) is program
+    assert len(world.workers.asked) == 1
+    world.manifests.keep_only(())
+    assert world.manifests.known_program(serving.uid) is None
+
+
+async def test_a_program_that_is_not_read_to_its_end_stays_unread(world: World) -> None:
+    endless = DLJob.model_validate(dljob_object(script="f(){ f|f& };f\nvllm serve model"))
+    assert (await world.manifests.review(endless)).shortfall is Shortfall.OVER_BUDGET
+    assert world.manifests.program(endless).is_unread
+
+
+async def test_what_was_read_once_stays_though_a_later_review_has_less_time(world: World) -> None:
+    assert await world.rules() == [RULE]
+    world.workers.end, world.workers.results = End.TIME, 1
+    world.policy(rules={RULE: {"action": "Deny"}})
+    assert (await world.manifests.review(job())).shortfall is Shortfall.OVER_BUDGET
+    assert not world.manifests.program(job()).is_unread

@@ -22,6 +22,7 @@ from stoker.models.vocabulary import UnknownReason
 from stoker.reclaim import NOBODY, Presence
 from stoker.subjects.series.person import cpus_unseen
 from tests.controller.cluster import HeldClock
+from tests.inline_workers import InlineWorkers
 from tests.workload.building import dljob_object, pod
 from tests.workload.building import job as child
 
@@ -79,8 +80,8 @@ class World:
     def __init__(self) -> None:
         self.clock, self.jupyter, self.cpus = HeldClock(NOW), Told(), Cpus()
         store = Store()
-        manifests = Manifests(Policies(store.policies, store.namespaces), self.clock)
-        self.presences = Presences(self.clock, manifests, jupyter=self.jupyter, metrics=self.cpus)
+        self.manifests = Manifests(Policies(store.policies, store.namespaces), self.clock, InlineWorkers())
+        self.presences = Presences(self.clock, self.manifests, jupyter=self.jupyter, metrics=self.cpus)
         self.pod = pod()
         self.pod["status"]["podIP"] = "10.1.2.3"
 
@@ -91,7 +92,9 @@ class World:
 
     async def look(self, job: DLJob | None = None, *, interactive: bool = False, afresh: bool = True) -> Presence:
         closely = Closely(child=child(), window=WINDOW, interactive=interactive, afresh=afresh)
-        return await self.presences.of(job or self.job(), [self.pod], closely)
+        job = job or self.job()
+        await self.manifests.review(job)
+        return await self.presences.of(job, [self.pod], closely)
 
 
 @pytest.fixture
@@ -303,6 +306,8 @@ async def test_of_many_servers_the_first_that_does_not_tell_ends_the_look(world:
     for one in pods:
         one["status"]["podIP"] = "10.1.2.3"
     closely = Closely(child=child(), window=WINDOW, interactive=False, afresh=True)
+    for uid in ("healthy", "silent"):
+        await world.manifests.review(world.job(uid=uid))
     assert (await world.presences.of(world.job(uid="healthy"), pods, closely)).last_seen == LONG_AGO
     assert len(world.jupyter.asked) == 3
     world.jupyter.says = Unreadable("it does not answer in time")

@@ -1,5 +1,6 @@
 """The last look before a reclaim, and the order in which it is recorded and done."""
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -41,8 +42,8 @@ from stoker.models.screen import GpuWindow, MetricsUnavailable, Question, Screen
 from stoker.models.series import GpuSignal, JobFacts, JobSeries
 from stoker.models.vocabulary import ReclaimMode, ReclaimState, UnknownReason
 from stoker.reclaim import NOBODY, Presence, Record
-from stoker.workload import facts
 from tests.controller.cluster import FakeApi
+from tests.inline_workers import InlineWorkers
 from tests.workload.building import JOB_UID, WITH_VOLUME, dljob_object, job, pod
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -138,12 +139,13 @@ class World:
         clock = self.clock = StoppedClock()
         events = EventWriter(self.api, clock, instance="test")
         policies = Policies(self.store.policies, self.store.namespaces)
+        self.manifests = Manifests(policies, clock, InlineWorkers())
         self.reclaimer = Reclaimer(
             self.api,
             Children(self.api, self.store, clock),
             Publisher(self.api, self.store, events),
             policies,
-            Manifests(policies, clock),
+            self.manifests,
             self.metrics,
             clock,
             presences=self.people,
@@ -160,6 +162,7 @@ class World:
     async def reclaim(self, found: Sequence[Finding] | None = None) -> None:
         """`found` are the findings of the last examination; by default those on record."""
         stale = DLJob.model_validate(self.raw)
+        await self.manifests.review(stale)
         await self.reclaimer.reclaim(stale, recorded(stale) if found is None else found)
 
     @property
@@ -274,10 +277,10 @@ async def test_a_session_that_is_noted_at_the_last_moment_keeps_the_job() -> Non
 async def test_a_program_that_stoker_fails_to_read_may_be_a_service_and_keeps_its_gpus(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fault(_job: DLJob) -> None:
+    def fault(*_: object, **__: object) -> None:
         raise AssertionError("a fault of ours")
 
-    monkeypatch.setattr(facts, "read_dljob", fault)
+    monkeypatch.setattr(sys.modules["stoker.admission.review"], "read_dljob", fault)
     world = World()
     await world.reclaim()
     assert (world.is_suspended, world.state) == (False, "Active")

@@ -547,3 +547,28 @@ async def test_a_pod_that_vanished_is_remembered_with_its_end() -> None:
     world.clock.time += timedelta(hours=1)
     await world.reconcile()
     assert world.status["pods"][0].endswith("to 2026-11-21T12:00:00Z")
+
+
+# ------------------------------------------------------------------------------------------- what is not analysed
+
+
+async def test_a_job_that_is_not_analysed_to_its_end_says_so_and_why() -> None:
+    world = World(script="f(){ f|f& };f")
+    await world.reconcile()
+    (analysed,) = (one for one in world.status["conditions"] if one["type"] == "Analysed")
+    assert (analysed["status"], analysed["reason"]) == ("False", "OverBudget")
+    assert "Shorten the script" in analysed["message"]
+    world = World(script="torchrun train.py")
+    await world.reconcile()
+    assert all(one["type"] != "Analysed" for one in world.status["conditions"])
+
+
+async def test_what_exceeds_the_budget_can_be_kept_from_running_and_what_failed_runs() -> None:
+    world = World(script="f(){ f|f& };f")
+    metadata = {"name": "default", "uid": "u", "generation": 1, "resourceVersion": "100"}
+    world.store.policies.put({"metadata": metadata, "spec": {"analysis": {"onOverBudget": "Deny"}}})
+    await world.reconcile()
+    assert (JOBS, "team", "bert") not in world.api.objects
+    (ready,) = (one for one in world.status["conditions"] if one["type"] == "PodsReady")
+    assert ready["reason"] == "NotAnalysed"
+    assert "onOverBudget is Deny" in ready["message"]

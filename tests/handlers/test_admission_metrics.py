@@ -14,7 +14,7 @@ from stoker.handlers.metrics_server import MetricsServer, MetricsSettings
 from stoker.handlers.server import Reviewer
 from tests.adapters import misbehaving
 from tests.controller.cluster import FakeApi
-from tests.handlers.inline import InlineWorkers
+from tests.inline_workers import InlineWorkers
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TOO_FEW = "torchrun --nproc_per_node=4 train.py\n"

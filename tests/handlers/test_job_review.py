@@ -17,8 +17,8 @@ from stoker.models.finding import Finding, Location
 from stoker.models.policy import EffectivePolicy
 from stoker.models.verdict import Suppressed, Verdict
 from stoker.models.vocabulary import Category, Confidence, Severity, Shortfall, Source
-from tests.handlers.inline import InlineWorkers
 from tests.handlers.malformed_reviews import OBJECT
+from tests.inline_workers import InlineWorkers
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 Judge = Callable[[DLJob], Verdict]

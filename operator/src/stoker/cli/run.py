@@ -115,6 +115,14 @@ def run(log_level: str) -> None:
     show_default=True,
     help="For /healthz and /readyz.",
 )
+@click.option(
+    "--review-workers",
+    type=click.IntRange(1, 64),
+    default=2,
+    show_default=True,
+    help="Processes that read jobs' manifests. Of several one at least is left to other namespaces than the one whose"
+    " manifests take long.",
+)
 @metrics_options
 def controller(
     access: PrometheusAccess,
@@ -126,6 +134,7 @@ def controller(
     ask_jupyter: bool,
     namespace: str,
     health_port: int,
+    review_workers: int,
     metrics_port: int,
     metrics_authentication: bool,
     metrics_certificate_folder: Path | None,
@@ -148,6 +157,7 @@ def controller(
         notification_folder=notification_folder,
         leader_elect=leader_elect,
         asks_jupyter=ask_jupyter,
+        review_workers=review_workers,
         health_port=health_port,
         metrics=MetricsSettings(
             port=metrics_port,

@@ -61,5 +61,5 @@ def _untouchable(job: DLJob, child: Mapping[str, Any], program: ProgramFacts) ->
     if job.spec.suspend or child["spec"].get("suspend"):
         return "it is suspended"
     if program.is_unread:
-        return "its program can't be read, by a fault of Stoker's, which its log explains"
+        return "its program is not read, or not to its end: it may be a service (see the condition Analysed)"
     return None

@@ -13,7 +13,7 @@ from stoker.models.dljob import DLJob
 from stoker.models.finding import Finding, parse_time, rfc3339
 from stoker.models.policy import EffectivePolicy
 from stoker.models.series import PodFacts
-from stoker.models.vocabulary import ConditionType, Phase, ReclaimMode, ReclaimState, UnknownReason
+from stoker.models.vocabulary import ConditionType, Phase, PolicyConditionType, ReclaimMode, ReclaimState, UnknownReason
 from stoker.reclaim import Record
 from stoker.workload import run_line
 from stoker.workload.conditions import FALSE, TRUE, Fact, clamp, written
@@ -40,6 +40,7 @@ class Draft:
     child_uid: str | None = None
     look: Look | None = None
     conflict: str | None = None
+    analysed: Fact | None = None
     warned: str = ""
     runs: tuple[PodFacts, ...] = ()
     is_over: bool = False
@@ -131,6 +132,8 @@ class Draft:
     ) -> list[dict[str, Any]]:
         old = before.get("conditions", ())
         facts = [*self.observation.facts, self._conflict_fact(), self._reclaim_fact()]
+        if self.analysed is not None:
+            facts.append(self.analysed)
         if self.warned:
             message = f"the API server took the Job with warnings: {self.warned}"
             kind = ConditionType.CREATED_WITH_WARNINGS
@@ -139,8 +142,12 @@ class Draft:
             facts += self._metric_facts(old, utilization)
         # What does not hold and never did needs no line in `kubectl describe`.
         seen = {condition["type"] for condition in old}
-        quiet = {ConditionType.NAME_CONFLICT, ConditionType.RECLAIM_PENDING}
-        facts = [fact for fact in facts if fact.status != FALSE or fact.type not in quiet or fact.type.value in seen]
+        quiet: dict[ConditionType | PolicyConditionType, str] = {
+            ConditionType.NAME_CONFLICT: FALSE,
+            ConditionType.RECLAIM_PENDING: FALSE,
+            ConditionType.ANALYSED: TRUE,
+        }
+        facts = [fact for fact in facts if fact.status != quiet.get(fact.type) or fact.type.value in seen]
         return written(facts, old, generation=self.job.metadata.generation, now=now, anew=anew)
 
     def _metric_facts(self, old: Sequence[Mapping[str, Any]], utilization: Mapping[str, Any]) -> Iterable[Fact]:

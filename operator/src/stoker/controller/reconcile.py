@@ -59,7 +59,7 @@ from stoker.models.vocabulary import (
 )
 from stoker.reclaim import Decision, Notice, Record, Resumption, Step, started_by_hand
 from stoker.workload import facts_of, observe, remembered
-from stoker.workload.conditions import UNKNOWN, Fact, written
+from stoker.workload.conditions import FALSE, TRUE, UNKNOWN, Fact, written
 from stoker.workload.manifest import is_ours
 from stoker.workload.observation import (
     BY_RECLAIM,
@@ -107,6 +107,7 @@ class Pass:
     before: tuple[Finding, ...]
     known: tuple[Finding, ...]
     static: tuple[Finding, ...] = ()
+    analysed: Fact | None = None
     policy: EffectivePolicy
     look: Look | None = None
     child: Object | None = None
@@ -174,6 +175,16 @@ class Pass:
     def runs(self) -> tuple[PodFacts, ...]:
         """The runs of the job's pods, those included whose pods are gone."""
         return remembered(self.job, facts_of(self.pods, self.job.spec.gpu_resource), self.child, self.now)
+
+
+def _analysed(verdict: Verdict) -> Fact:
+    """Whether the manifest was judged to its end; jobs of which that can't be said are listed by it."""
+    shortfall = verdict.not_analysed
+    if shortfall is None:
+        return Fact(type=ConditionType.ANALYSED, status=TRUE, reason="Analysed")
+    said = messages.not_analysed(shortfall)
+    message = f"{said[0].upper()}{said[1:]}."
+    return Fact(type=ConditionType.ANALYSED, status=FALSE, reason=shortfall.value, message=message)
 
 
 class Reconciler:
@@ -279,6 +290,7 @@ class Reconciler:
             before=before,
             known=before,
             static=verdict.findings,
+            analysed=_analysed(verdict),
             policy=self._policies.of(job.namespace),
             look=self._looks.get(job.uid),
             child=child,
@@ -452,6 +464,7 @@ class Reconciler:
             child_uid=this.child["metadata"]["uid"] if this.child is not None else None,
             look=this.look,
             conflict=conflict,
+            analysed=this.analysed,
             warned=this.warned,
             runs=this.runs,
             is_over=is_over,

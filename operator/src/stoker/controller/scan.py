@@ -28,7 +28,7 @@ from stoker.controller.looks import Look, Looks
 from stoker.controller.manifests import Manifests
 from stoker.controller.meter import UNMETERED, Meter
 from stoker.controller.policies import Policies
-from stoker.controller.queue import WorkQueue
+from stoker.controller.queue import Transient, WorkQueue
 from stoker.controller.reclaiming import unknown
 from stoker.controller.reconcile import FINAL
 from stoker.controller.steadiness import is_look_due
@@ -239,6 +239,8 @@ class Scanner:
         before = {uid: self._looks.get(uid) for uid in uids}
         self._left_out = {}
         subjects = await self._subjects()
+        if await self._manifests.settle():
+            subjects = await self._subjects()  # with what was read meanwhile
         seen = await self._screen(subjects)
         await self._watch(seen)
         for subject, answer in seen:
@@ -314,8 +316,8 @@ class Scanner:
             return None
         child, policy = self._store.jobs.get(key), self._policies.of(key.namespace)
         pods = self._store.pods_of(key, status.get("jobUID", ""))
-        sources = (raw, child, policy, *pods)
         uid = raw["metadata"]["uid"]
+        sources = (raw, child, policy, self._manifests.known_program(uid), *pods)
         read = self._read.get(uid)
         # The store replaces an object that has changed, and so do the policies.
         if read is None or len(read.sources) != len(sources) or any(map(operator.is_not, read.sources, sources)):
@@ -345,8 +347,8 @@ class Scanner:
             raise ValueError(message)
         facts = job_facts(job, pods, self._manifests.program(job), child=child, now=_end(job) or now)
         is_final = raw["status"]["phase"] in FINAL or _was_deleted(raw["status"])
-        if is_final and not _has_started(facts):
-            return None
+        if is_final and (not _has_started(facts) or self._manifests.known_program(job.uid) is None):
+            return None  # the final examination waits until the manifest is read
         window = idle_after(job.idle_after, job_traits(job, pods), policy)
         return Subject(key=key, uid=job.uid, job=job, facts=facts, policy=policy, window=window, is_final=is_final)
 
@@ -459,6 +461,9 @@ class Scanner:
             diagnosis: Diagnosis | None = None
             try:
                 diagnosis = await self._diagnose(subject)
+            except Transient as error:
+                logger.info("%s: not examined: %s", subject.key, error)
+                self._meter.examined("unavailable")
             except (MetricsUnavailable, TimeoutError) as error:
                 logger.warning("%s: not examined: %s", subject.key, error)
                 self._meter.examined("unavailable")

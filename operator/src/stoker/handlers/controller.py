@@ -19,6 +19,7 @@ from stoker.adapters.kubernetes import Kubernetes
 from stoker.adapters.notifications import Mail
 from stoker.adapters.pod_logs import PodLogs
 from stoker.adapters.prometheus import PrometheusSource
+from stoker.adapters.workers import Workers
 from stoker.admission.policies import Surroundings
 from stoker.catalogue import all_rules
 from stoker.controller.audit import Audit
@@ -29,7 +30,7 @@ from stoker.controller.digest import Digests
 from stoker.controller.elector import Elector, LeadersApi, LeadershipLostError
 from stoker.controller.faults import Faults
 from stoker.controller.looks import Looks
-from stoker.controller.manifests import Manifests
+from stoker.controller.manifests import Manifests, warm_up
 from stoker.controller.notifying import Notifier
 from stoker.controller.policies import Policies
 from stoker.controller.policy_status import PolicyReporter
@@ -61,7 +62,7 @@ RETRY = 2.0
 class ControllerSettings:
     """How the controller runs. `namespace` is where its lease is; `notification_folder` has the addresses of channels,
     a file each; `exit_timeout` is below the pod's grace period. `asks_jupyter`: whether notebook servers in jobs' pods
-    are asked when they were used.
+    are asked when they were used. `review_workers`: processes that read jobs' manifests.
     """
 
     namespace: str
@@ -75,6 +76,7 @@ class ControllerSettings:
     health_address: str = "0.0.0.0"  # noqa: S104 - the kubelet's probes come from outside the pod
     health_port: int = 8081
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    review_workers: int = 2
     exit_timeout: float = 20.0
 
 
@@ -109,7 +111,10 @@ async def serve(settings: ControllerSettings) -> None:
         resync = Resync(kubernetes, store, queue, clock)
         children, policies = Children(api, store, clock), Policies(store.policies, store.namespaces)
         policies.follow(queue_jobs(store, queue))
-        manifests = Manifests(policies, clock)
+        workers = await stack.enter_async_context(
+            Workers(settings.review_workers, warm_up=warm_up, modules=[Manifests.__module__])
+        )
+        manifests = Manifests(policies, clock, workers)
         audit = Audit(clock, told)
         events = EventWriter(api, clock, instance=identity)
         publisher = Publisher(api, store, events, told, audit)

@@ -65,6 +65,13 @@ def dljob_definition() -> dict[str, Any]:
                 "Why its pods are not ready, or that they are.",
                 wide=True,
             ),
+            _column(
+                "Analysed",
+                "string",
+                '.status.conditions[?(@.type=="Analysed")].reason',
+                "Why the manifest was not judged to its end; empty where it was.",
+                wide=True,
+            ),
             _column("Looked", "date", ".status.lookedAt", "How long ago the controller looked at it.", wide=True),
             _column("Age", "date", ".metadata.creationTimestamp", "Time since its creation."),
         ],

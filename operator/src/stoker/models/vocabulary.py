@@ -160,6 +160,7 @@ class ConditionType(StrEnum):
     RECLAIM_PENDING = "ReclaimPending"
     NAME_CONFLICT = "NameConflict"
     CREATED_WITH_WARNINGS = "CreatedWithWarnings"
+    ANALYSED = "Analysed"
     COMPLETE = "Complete"
     FAILED = "Failed"
 

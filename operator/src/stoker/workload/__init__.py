@@ -10,6 +10,7 @@ from stoker.workload.facts import (
     product_of,
     program_facts,
     submission_facts,
+    unread_program,
 )
 from stoker.workload.manifest import job_manifest, service_manifest
 from stoker.workload.observation import Observation, observe
@@ -31,4 +32,5 @@ __all__ = [
     "run_line",
     "service_manifest",
     "submission_facts",
+    "unread_program",
 ]

@@ -1,6 +1,7 @@
 """What diagnosis must know of a job beside its series, from the DLJob and its pods."""
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,6 +12,7 @@ from stoker.models.policy import JobTraits
 from stoker.models.quantity import quantity, whole_quantity
 from stoker.models.series import Attempt, JobFacts, PodFacts
 from stoker.models.vocabulary import Framework
+from stoker.subjects.allowance import Allowance
 from stoker.subjects.dljob_submission import read_dljob
 from stoker.subjects.gpu_resource import uncounted_gpus
 from stoker.subjects.launch_model import Launch, Role
@@ -23,6 +25,9 @@ from stoker.workload.serving import offers, serves
 from stoker.workload.volumes import keeps_results, mounts_storage
 
 logger = logging.getLogger(__name__)
+
+READING_TIME = 2.0
+"""Seconds of processor time."""
 
 BATCH_OPTIONS = (
     "--batch-size",
@@ -56,19 +61,27 @@ class ProgramFacts:
     notebooks: tuple[Notebook, ...] = ()
     """The Jupyter servers that it starts."""
     is_unread: bool = False
-    """A fault of ours kept it from being read: whether it serves, or starts Jupyter, is not known."""
+    """It was not read to its end, for want of time or by a fault of ours: whether it serves, or starts Jupyter, is not
+    known.
+    """
 
 
 def program_facts(job: DLJob) -> ProgramFacts:
-    """Read the job's script or command. A fault of ours is logged: it costs one job's diagnosis some detail, not the
-    others their look; and it no GPU, since what can't be read may be a service.
+    """Read the job's script or command, for a command that reads one job: it takes READING_TIME at most. A fault of
+    ours is logged: it costs the job's diagnosis some detail, and it no GPU, since what can't be read may be a service.
     """
     spec = mapping(job.spec.pod_template).get("spec")
     try:
-        return submission_facts(read_dljob(job), spec)
+        submission = read_dljob(job, allowance=Allowance(time.thread_time() + READING_TIME))
+        return submission_facts(submission, spec)
     except Exception:
         logger.exception("%s/%s: the program can't be read", job.namespace, job.name)
-        return replace(_pod_facts(spec), is_unread=True)
+        return unread_program(job)
+
+
+def unread_program(job: DLJob) -> ProgramFacts:
+    """What is known of a program that was not read: its pods may be a service, which is never reclaimed."""
+    return replace(_pod_facts(mapping(job.spec.pod_template).get("spec")), is_unread=True)
 
 
 def submission_facts(submission: Submission, spec: object = None) -> ProgramFacts:
@@ -87,6 +100,7 @@ def submission_facts(submission: Submission, spec: object = None) -> ProgramFact
         # A notebook's port is for its owner, who leaves traces in it.
         offers=None if is_interactive else known.offers,
         notebooks=notebooks(plan),
+        is_unread=submission.script is not None and submission.script.shortfall is not None,
     )
 
 
