@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from e2e.cluster.waiting import slowness
+
 WIDTH = 118
 
 
@@ -74,8 +76,8 @@ class Narrator:
 
     def wait(self, claim: str, holds: Callable[[], bool], *, timeout: float) -> None:
         """Wait until a claim holds, at most `timeout` seconds, then state it."""
-        deadline = time.monotonic() + timeout
-        while not (held := holds()) and time.monotonic() < deadline:
+        started = time.monotonic()
+        while not (held := holds()) and time.monotonic() - started < timeout * slowness():
             time.sleep(0.3)
         self.expect(held, claim)
 
