@@ -323,7 +323,7 @@ class Play:
         admission; then warn the others.
         """
         answer = self.stoker("snooze", "snoozed-late", "--for", "200h", "--reason", "a talk on Monday")
-        assert "not reclaimed before" in answer
+        assert "will not be reclaimed before" in answer
         deadlines = [time_of(self.warned[name]["deadline"]) for name in RECLAIMED]
         self._step_clock(min(deadlines))
         _sleep_until(max(deadlines) + timedelta(seconds=1))
