@@ -202,7 +202,9 @@ def svg_of(figure: Figure, salt: str) -> str:
     svg = svg[svg.index("<svg") :]
     svg = _without(_without(svg, "<metadata>", "</metadata>"), "<!--", "-->")
     svg = re.sub(r'<(g|svg|text) id="[^"]*"', r"<\1", svg)
-    svg = re.sub(r'<svg [^<>]*?viewBox="([^"<>]+)"[^<>]*>', r'<svg viewBox="\1" aria-hidden="true">', svg, count=1)
+    root, _, content = svg.partition(">")
+    box = root.partition('viewBox="')[2].partition('"')[0]
+    svg = f'<svg viewBox="{box}" aria-hidden="true">{content}'
     svg = re.sub(r"font: ([\d.]+)px [^;\"]+", r"font-size: \1px", svg)
     return _COLOUR.sub(lambda found: f"{found[1]}: {_PROPERTIES[found[2]]}", svg)
 

@@ -31,7 +31,7 @@ _PREFIX = re.compile(
 _SECRET = re.compile(
     r"passw(?:or)?d|passphrase|secret|credential|api[_-]?key|access[_-]?key|private[ _-]?key|authorization"
     r"|token\s*[=:]|\bbearer\s+\S|-----BEGIN|\bAKIA[A-Z0-9]{8}|\bASIA[A-Z0-9]{8}|\bhf_\w{8}|\bgh[pousr]_\w{8}"
-    r"|\bgithub_pat_|\bglpat-|\bxox[abprs]-|\bsk-[\w-]{12}|\beyJ[\w-]{10,}\.|://[^/\s@]+@|[?&][\w-]*(?:sig|key|token)\w*=",
+    r"|\bgithub_pat_|\bglpat-|\bxox[abprs]-|\bsk-[\w-]{12}|\beyJ[\w-]{10}|://[^/\s@]+@|[?&](?=[\w-]*(?:sig|key|token))[\w-]+=",
     re.IGNORECASE,
 )
 _RANDOM = re.compile(r"(?<![\w/.+-])(?=[\w+-]{0,64}?\d)(?=[\w+-]{0,64}?[a-z])(?=[\w+-]{0,64}?[A-Z])[\w+-]{32,}")
@@ -140,10 +140,10 @@ _KINDS: tuple[tuple[MarkKind, re.Pattern[str]], ...] = (
     (
         MarkKind.EPOCH,
         _any(
-            r"\bepoch[ :=#]*\[?\s*\d+",
+            r"\bepoch[\s:=#]*(?:\[\s*)?\d+",
             r"\biteration\s+\d+\s*/\s*\d+",
-            r"\b(?:global[ _]?step|train(?:ing)? step|step|iter(?:ation)?)[ :=#]+\[?\s*\d+.{0,200}\bloss\b",
-            r"\bloss\b.{0,200}\b(?:global[ _]?step|step|iter(?:ation)?)[ :=#]+\[?\s*\d+",
+            r"\b(?:global[ _]?step|train(?:ing)? step|step|iter(?:ation)?)[\s:=#]+(?:\[\s*)?\d+.{0,200}\bloss\b",
+            r"\bloss\b.{0,200}\b(?:global[ _]?step|step|iter(?:ation)?)[\s:=#]+(?:\[\s*)?\d+",
             r"^\{'loss': ",
             r"^\d+/\d+ \[[=>.]+\]",
             r"^(?:train(?:ing)?\b[^|]{0,30}:?\s*)?\d{1,3}%\|.{0,120}\b\d+/\d+ \[.{0,80}(?:it/s|s/it)",

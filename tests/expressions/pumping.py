@@ -1,0 +1,84 @@
+"""How long an expression takes on texts that go round its repetitions again and again."""
+
+import re
+import signal
+import time
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from types import FrameType
+
+from tests.expressions.automaton import Suspect, automaton
+
+LENGTH = 10_000
+LIMIT = 0.05
+"""Seconds of processor time, of the best of three tries."""
+SCRIPT = 65_536
+"""The longest script, and the time that it may take: a square that is cheap on the length above is not on this one."""
+SCRIPT_LIMIT = 0.4
+SHORT = 200
+
+
+class TooLongError(Exception):
+    """A match was given up."""
+
+
+def laid(compiled: re.Pattern[str], way: str, text: str) -> float:
+    """Seconds of processor time of one expression on one text."""
+    begin = time.thread_time()
+    if way == "finditer":
+        deque(compiled.finditer(text), 0)
+    else:
+        getattr(compiled, way)(text)
+    return time.thread_time() - begin
+
+
+def seconds(compiled: re.Pattern[str], way: str, text: str, limit: float) -> float:
+    """The best time of three tries. Each is stopped when it takes several times the limit: `re` looks for signals."""
+
+    def stop(_: int, __: FrameType | None) -> None:
+        raise TooLongError
+
+    best = float("inf")
+    former = signal.signal(signal.SIGVTALRM, stop)
+    try:
+        for _ in range(3):
+            if best <= limit:
+                break
+            with suppress(TooLongError):
+                signal.setitimer(signal.ITIMER_VIRTUAL, 4 * limit)
+                best = min(best, laid(compiled, way, text))
+                signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, former)
+    return best
+
+
+def slow(pattern: str, flags: int, ways: Iterable[str]) -> str | None:
+    """The first text that an expression takes too long for, in words; None where there is none."""
+    compiled = re.compile(pattern, flags)
+    for way in ways:
+        built = automaton(pattern, flags, searching=way in ("search", "finditer"))
+        for suspect in sorted(built.suspects() | built.repetitions()):
+            for ending in built.endings():
+                length = too_long(compiled, way, suspect, ending)
+                if length is not None:
+                    return f"{way}: {suspect.before!r} + {suspect.again!r} * n + {ending!r}, {length} characters"
+    return None
+
+
+def too_long(compiled: re.Pattern[str], way: str, suspect: Suspect, ending: str) -> int | None:
+    """The length of a suspect that an expression takes too long for. A short one finds what doubles with each round."""
+
+    def taken(length: int, limit: float) -> float:
+        text = f"{suspect.before}{suspect.again * (length // len(suspect.again) + 1)}{ending}"
+        return seconds(compiled, way, text, limit)
+
+    if taken(SHORT, LIMIT) > LIMIT:
+        return SHORT
+    long = taken(LENGTH, LIMIT)
+    if long > LIMIT:
+        return LENGTH
+    in_proportion = long < LIMIT / 10 or long < 8 * taken(LENGTH // 4, LIMIT)
+    return SCRIPT if not in_proportion and taken(SCRIPT, SCRIPT_LIMIT) > SCRIPT_LIMIT else None
