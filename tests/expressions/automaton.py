@@ -364,7 +364,7 @@ def matcher(tree: Any, flags: int) -> re.Pattern[Any]:
     """A piece of an expression as an expression."""
     state = parser.State()
     state.flags = flags
-    return compiler.compile(parser.SubPattern(state, list(tree)), flags)  # type: ignore[no-any-return]
+    return compiler.compile(parser.SubPattern(state, list(tree)), flags)  # type: ignore[no-any-return]  # private
 
 
 def automaton(expression: str, flags: int, *, searching: bool) -> Automaton:
