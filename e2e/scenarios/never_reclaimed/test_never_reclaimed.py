@@ -22,7 +22,7 @@ SPARED = {
     "without-volume": "^Idle: would be reclaimed .* only observed: its results may be lost",
     "scratch-only": "^Idle: would be reclaimed .* only observed: its results may be lost",
     "slow-upload": "^Idle: idle, and only reported: UnreleasedJob is only possible",
-    "stalled": "^Active: its GPUs work",
+    "stalled": "^Active: a GPU has worked within idleAfter",
     "shared": r"^Unknown: .*Idle=Unknown Partial: GPU \d of pod shared-0-\w+ is shared by several pods",
     "partitioned": r"^Unknown: .*Idle=Unknown NoSamples: utilization samples for 0 of 1 GPU of pod partitioned",
     "pulling": r"Idle=False WaitingForPods: the trainer of pod pulling-0-\w+ has not started",
