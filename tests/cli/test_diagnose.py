@@ -17,6 +17,7 @@ from stoker.cli import stoker
 from stoker.cli.diagnosis.look import Looker, Period
 from stoker.cli.diagnosis.workload import Workload
 from stoker.diagnosis import diagnose
+from stoker.diagnosis.words import UNKNOWN
 from stoker.models.screen import GpuWindow, MetricsUnavailable, Question, Screen
 from stoker.models.series import GpuSignal, JobFacts, JobSeries, PodFacts, PodSignal
 from stoker.models.vocabulary import Category, Confidence, Severity, Source, Stage, UnknownReason
@@ -110,7 +111,7 @@ def _points(text: str) -> list[tuple[datetime, float]]:
 def entry(called: str, **changes: Any) -> dict[str, Any]:
     """A job of one pod with two GPUs that still ran at END."""
     known = {"namespace": "nlp", "name": called, "pods": [f"{called}-0"], "nodes": 1, "gpusPerNode": 2}
-    return {**known, "start": START.isoformat(), "end": None, **changes}
+    return {**known, "persistentVolume": True, "start": START.isoformat(), "end": None, **changes}
 
 
 @pytest.fixture
@@ -193,6 +194,10 @@ def test_a_shared_gpu_or_a_screen_without_answer_is_not_eligible(tmp_path: Path,
     assert job["reclaim"] == {"eligible": False, "why": "not known to be idle: no answer within 6 s"}
 
 
+def test_every_reason_why_nothing_is_known_has_words() -> None:
+    assert set(UNKNOWN) == set(UnknownReason)
+
+
 def test_what_can_t_be_known_of_now_is_no_reason_to_reclaim(tmp_path: Path, tape: Tape) -> None:
     """A gap in the last minutes: the cause still stands, and a screen finds the GPUs idle."""
     tape.pods = {"left-0": [STOPS.replace("0x240", "0x228 _x8 0x4")] * 2}
@@ -206,7 +211,9 @@ def test_what_can_t_be_known_of_now_is_no_reason_to_reclaim(tmp_path: Path, tape
 
 async def test_the_gpus_of_an_object_that_is_no_dljob_are_left_alone(tape: Tape) -> None:
     pod = PodFacts(name="left-0", uid="left-0", rank=0, gpus=2, started_at=START, ready=True)
-    facts = JobFacts(namespace="nlp", name="left", uid="left", nodes=1, gpus_per_node=2, pods=(pod,))
+    facts = JobFacts(
+        namespace="nlp", name="left", uid="left", nodes=1, gpus_per_node=2, pods=(pod,), has_persistent_volume=True
+    )
     looker = Looker(source=tape, period=Period(now=END))
     ours, theirs = await looker.look_at([Workload(facts=facts), Workload(facts=facts, owner="JobSet")])
     assert (ours.eligibility.eligible, theirs.eligibility.eligible) == (True, False)

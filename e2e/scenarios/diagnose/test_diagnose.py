@@ -34,12 +34,12 @@ def test_the_jobs_of_a_namespace_end_in_the_causes_that_they_play(story: Story) 
     assert abs(began - story.started) < timedelta(seconds=1)
 
 
-def test_source_and_series_join_and_an_idle_job_may_be_reclaimed(story: Story) -> None:
+def test_source_and_series_join_and_what_would_be_lost_is_not_reclaimed(story: Story) -> None:
     left = story.in_cluster(story.dljobs.namespace, "--job=left")["left"]
     (finding,) = (one for one in left["findings"] if one["category"] == "UnreleasedJob")
     assert (finding["confidence"], set(finding["sources"])) == ("Certain", {"Script", "Metrics"})
     assert finding["location"] == "spec.script:2"
-    assert left["reclaim"]["eligible"] is True
+    assert (left["reclaim"]["eligible"], "no volume which outlives its pods" in left["reclaim"]["why"]) == (False, True)
 
 
 def test_pods_that_no_dljob_owns_are_a_job_by_their_owner(story: Story) -> None:
@@ -159,7 +159,15 @@ def test_recorded_series_need_no_cluster(story: Story, tmp_path: Path) -> None:
     file.write_text(
         json.dumps(
             [
-                {**known, "name": "left", "pods": pods["left"], "start": start, "end": None, "script": script},
+                {
+                    **known,
+                    "name": "left",
+                    "pods": pods["left"],
+                    "start": start,
+                    "end": None,
+                    "script": script,
+                    "persistentVolume": True,
+                },
                 {**known, "name": "few", "pods": pods["few"]},
             ]
         )

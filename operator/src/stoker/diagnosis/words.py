@@ -14,6 +14,9 @@ UNKNOWN = {
     UnknownReason.STALE: "its last samples are too old",
     UnknownReason.PARTIAL: "the samples of the last minutes, or the answer, are not complete",
     UnknownReason.PROMETHEUS_UNAVAILABLE: "the metrics can't be read",
+    UnknownReason.INTERNAL_ERROR: "Stoker fails on this job's objects, as its log says",
+    UnknownReason.SCAN_FAILED: "Stoker fails to look at the metrics, as its log says",
+    UnknownReason.UNCOUNTED_GPUS: "its pods may hold GPUs that no samples are asked for",
 }
 """Why nothing can be said of now."""
 MAX_STAGES = 32

@@ -16,7 +16,7 @@ from stoker.cli.diagnosis.workload import Workload
 from stoker.cli.manifests import File, Fragment, InputError, read
 from stoker.models.dljob import DEFAULT_GPU_RESOURCE, MAX_SCRIPT_BYTES, RESOURCE_PATTERN, DLJob
 from stoker.models.finding import Finding
-from stoker.models.meta import Integer, Time
+from stoker.models.meta import Boolean, Integer, Time
 from stoker.models.policy import BUILT_IN
 from stoker.models.schema import ApiModel, Violation, explain
 from stoker.models.series import JobFacts, PodFacts
@@ -58,6 +58,8 @@ class RecordedJob(ApiModel):
     """Its container image."""
     script: Annotated[str, Field(min_length=1, max_length=MAX_SCRIPT_BYTES)] | None = None
     """The text of its startup script, as in a DLJob's spec.script."""
+    persistent_volume: Boolean = False
+    """Whether it wrote to a volume that outlives its pods. Default: false."""
     start: Time | None = None
     """When its containers started. Default: sought in the samples."""
     end: Time | None = None
@@ -161,6 +163,7 @@ def workload(job: RecordedJob, now: datetime) -> Workload:
             gpus_per_node=job.gpus_per_node,
             gpu_resource=job.gpu_resource,
             gpu_product=job.gpu_product,
+            has_persistent_volume=job.persistent_volume,
             job_type=job.job_type or JobType.TRAINING,
             framework=program.framework,
             pods=pods,
