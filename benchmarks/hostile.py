@@ -73,6 +73,11 @@ async def serve(folder: Path, workers: int) -> None:
             await asyncio.Event().wait()
 
 
+def serve_for_ever(folder: str, workers: int) -> None:
+    """The whole process of the webhook."""
+    asyncio.run(serve(Path(folder), workers))
+
+
 class Client:
     """Submits jobs, as the API server asks for them to be reviewed."""
 
@@ -150,7 +155,9 @@ def _descends(process: int, ancestor: int) -> bool:
 @contextmanager
 def webhook(folder: Path, workers: int) -> Iterator[tuple[int, int]]:
     """The webhook in a process of its own; its process id and port."""
-    command = [sys.executable, "-m", "benchmarks.hostile", "--serve", str(folder), "--workers", str(workers)]
+    # Not as `-m benchmarks.hostile`, which every worker would import.
+    code = "import sys; from benchmarks import hostile; hostile.serve_for_ever(sys.argv[1], int(sys.argv[2]))"
+    command = [sys.executable, "-c", code, str(folder), str(workers)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         try:
@@ -178,15 +185,11 @@ async def run(folder: Path, authority: Authority, seconds: float, workers: int) 
 
 
 def main() -> None:
-    """Measure, or serve for whoever measures."""
+    """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10.0, help="under each load")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.serve is not None:
-        asyncio.run(serve(options.serve, options.workers))
-        return
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {platform.machine()}, "
           f"Python {platform.python_version()}, {options.workers} workers\n")  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
