@@ -88,6 +88,11 @@ SCRIPTS = {
     "batch-size-of-digits": "torchrun train.py --batch-size=" + "9" * 60_000,
     "python-newlines": "python -c 'import time" + "\n" * 60_000 + "x'\ntorchrun t.py",
     "program-underscores": "python dedup" + "_" * 60_000 + ".py\ntorchrun t.py",
+    "digits-of-nodes": "python train.py --trainer.num_nodes=" + "9" * 60_000,
+    "digits-that-are-none": "python train.py --trainer.num_nodes ² --trainer.devices ²",
+    "digits-of-devices": "deepspeed --include localhost:" + "9" * 60_000 + " t.py",
+    "digits-of-a-port": "jupyter lab --port=" + "9" * 60_000,
+    "digits-of-a-sleep": "python -c 'import time; time.sleep(" + "9" * 60_000 + ")'",
     "package-versions": "apt-get install a" + "-1" * 30_000 + "x\ntorchrun t.py",
 }
 

@@ -16,6 +16,7 @@ from stoker.adapters.prometheus_connection import Connection, aware, points
 from stoker.adapters.prometheus_transport import LimitExceeded, Rows
 from stoker.adapters.promql import ORIGIN, Not, Selectors, aggregate, any_of, duration, named, quote, union
 from stoker.models.prometheus_access import PrometheusAccess
+from stoker.models.quantity import small_number
 from stoker.models.series import GpuSignal
 from stoker.models.usage import SETTLES, Cause, JobIdentity, JobRecord, Period, UsageRecord
 from stoker.models.vocabulary import Category, Phase, Stage
@@ -419,7 +420,7 @@ def job_identity(labels: Mapping[str, str]) -> JobIdentity:
         team=labels.get("team", ""),
         product=labels.get("product", ""),
         priority=labels.get("priority", ""),
-        gpus=int(gpus) if gpus.isdecimal() else 0,
+        gpus=small_number(gpus) or 0,
     )
 
 

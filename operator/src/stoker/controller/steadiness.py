@@ -8,6 +8,7 @@ from typing import Any
 
 from stoker.models.dljob import MAX_NODE_LINES
 from stoker.models.finding import Finding, parse_time
+from stoker.models.quantity import small_number
 from stoker.models.vocabulary import Confidence, Source
 
 POINTS = 2
@@ -123,7 +124,8 @@ def _same_uses(old: str, new: str) -> bool:
 
 
 def _near_words(old: str, new: str) -> bool:
-    return abs(int(old) - int(new)) <= POINTS if old.isdecimal() and new.isdecimal() else old == new
+    one, other = small_number(old), small_number(new)
+    return old == new if one is None or other is None else abs(one - other) <= POINTS
 
 
 def _mean(uses: str) -> float:

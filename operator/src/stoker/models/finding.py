@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from stoker.models.quantity import small_number
 from stoker.models.vocabulary import Category, Confidence, Severity, Source
 
 
@@ -29,7 +30,8 @@ class Location:
     def parse(cls, text: str) -> "Location":
         """Read what `str` has written: the field, and the line where there is one."""
         field_path, colon, line = text.rpartition(":")
-        return cls(field_path=field_path, line=int(line)) if colon and line.isdecimal() else cls(field_path=text)
+        number = small_number(line) if colon else None
+        return cls(field_path=text) if number is None else cls(field_path=field_path, line=number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from stoker.models.quantity import small_number
+
 
 def percent(value: float) -> str:
     """A percentage as people write it: whole above 10, one decimal below, and never a rounded-away difference from 0
@@ -70,10 +72,11 @@ def ranges(indices: Iterable[str]) -> str:
     numbers: list[int] = []
     words: list[str] = []
     for index in indices:
-        if index.isdecimal():
-            numbers.append(int(index))
-        else:
+        number = small_number(index)
+        if number is None:
             words.append(index)
+        else:
+            numbers.append(number)
     parts: list[str] = []
     numbers.sort()
     start = 0

@@ -7,6 +7,7 @@ from typing import Any
 
 from stoker.models.dljob import TRAINER
 from stoker.models.meta import JUPYTER_ANNOTATION
+from stoker.models.quantity import small_number
 from stoker.subjects.launch_model import Command, LaunchPlan, Role
 from stoker.subjects.shell_model import Word
 
@@ -91,10 +92,11 @@ def _started(command: Command) -> Notebook:
         return Notebook(fault="it answers over TLS or on a socket")
     port = given["port"] if "port" in given else _variable(environment, PORT_VARIABLE, str(DEFAULT_PORT))
     base = _base(given.get("base_url", "") or "") if given.get("base_url", "") is not None else None
-    if port is None or not port.isdecimal() or not 0 < int(port) < 65536 or base is None:
+    number = small_number(port)
+    if number is None or not 0 < number < 65536 or base is None:
         return Notebook(fault="the script does not say where it answers")
     token = given["token"] if "token" in given else _variable(environment, TOKEN_VARIABLE, None)
-    return Notebook(port=int(port), base=base, token=token)
+    return Notebook(port=number, base=base, token=token)
 
 
 def _options(words: Sequence[Word]) -> Iterator[tuple[str, str | None]]:

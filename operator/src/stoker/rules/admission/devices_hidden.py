@@ -34,6 +34,7 @@ import re
 from collections.abc import Iterator
 
 from stoker.models.finding import Problem
+from stoker.models.quantity import small_number
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Framework, Severity, Source
 from stoker.subjects.editing import without_variable
@@ -105,7 +106,8 @@ def _missing(submission: Submission, plan: LaunchPlan) -> Iterator[Problem]:
     for launch in plan.launches:
         count = launch.processes_per_node
         selected = SELECTED.search(str(count.words[-1])) if count.words and selecting(count) else None
-        beyond = [index for index in (selected[1].split(",") if selected else []) if index.isdigit()]
+        indices = map(small_number, selected[1].split(",") if selected else [])
+        beyond = [index for index in indices if index is not None]
         if (
             launch.launcher is not Launcher.DEEPSPEED
             or launch.hostfile
@@ -113,7 +115,7 @@ def _missing(submission: Submission, plan: LaunchPlan) -> Iterator[Problem]:
             or not beyond
         ):
             continue
-        highest = max(map(int, beyond))
+        highest = max(beyond)
         if highest >= submission.gpus_per_node:
             yield Problem(
                 detail=f'"{count.text}" names GPU {highest}, but {_has(submission)}: {launch.launcher} starts nothing.',

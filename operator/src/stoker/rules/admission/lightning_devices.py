@@ -36,6 +36,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 
 from stoker.models.finding import Problem
+from stoker.models.quantity import small_number
 from stoker.models.rule import Rule
 from stoker.models.vocabulary import Category, Confidence, Maturity, Severity, Source
 from stoker.subjects.editing import in_script, within_word
@@ -111,7 +112,7 @@ def _nodes(submission: Submission, launches: list[Launch]) -> Iterator[Problem]:
         return
     for launch in launches:
         given = _given(launch, NODES, "--num-nodes")
-        told = None if given is None or not given[1].isdigit() else int(given[1])
+        told = None if given is None else small_number(given[1])
         if given is None or told is None or not 0 < told < submission.nodes or _is_independent(launch):
             continue
         subject = " ".join(str(word) for word in given[0])

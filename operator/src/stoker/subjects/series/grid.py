@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from stoker.models.quantity import small_number
 from stoker.models.series import FloatArray, GpuSeries, GpuSignal, JobFacts, JobSeries, PodFacts, PodSeries, PodSignal
 
 BoolArray = npt.NDArray[np.bool_]
@@ -143,4 +144,5 @@ def _merge(signals: dict[Signal, FloatArray], signal: Signal, values: FloatArray
 
 def _order(index: str | None) -> tuple[int, str]:
     """GPU 10 comes after GPU 9."""
-    return (int(index), "") if index is not None and index.isdecimal() else (1 << 30, index or "")
+    number = small_number(index)
+    return (1 << 30, index or "") if number is None else (number, "")
