@@ -1,12 +1,13 @@
 """When a job's manifest is judged anew."""
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from stoker.adapters.workers import End
-from stoker.controller.manifests import Manifests
+from stoker.adapters.workers import End, Workers
+from stoker.controller.manifests import Manifests, warm_up
 from stoker.controller.policies import Policies
 from stoker.controller.queue import Transient
 from stoker.controller.store import Store
@@ -146,3 +147,29 @@ async def test_what_was_read_once_stays_though_a_later_review_has_less_time(worl
     world.policy(rules={RULE: {"action": "Deny"}})
     assert (await world.manifests.review(job())).shortfall is Shortfall.OVER_BUDGET
     assert not world.manifests.program(job()).is_unread
+
+
+def placed(uid: str, namespace: str, script: str) -> DLJob:
+    raw = dljob_object(script=script)
+    raw["metadata"] |= {"uid": uid, "namespace": namespace}
+    return DLJob.model_validate(raw)
+
+
+COSTLY = "parallel " + "{} " * 19_000
+
+
+async def test_costly_manifests_are_read_in_processes_and_hold_up_neither_the_loop_nor_others() -> None:
+    store, clock = Store(), HeldClock(NOW)
+    async with Workers(2, warm_up=warm_up) as workers:
+        manifests = Manifests(Policies(store.policies, store.namespaces), clock, workers)
+        await workers.ready()
+        costly = [placed(f"costly-{number}", "team", COSTLY) for number in range(4)]
+        before = time.thread_time()
+        assert all(manifests.program(one).is_unread for one in costly)
+        other = placed("other", "other", WASTEFUL)
+        assert [one.rule for one in (await manifests.review(other)).findings] == [RULE]
+        while await manifests.settle():
+            pass
+        # The loop's thread has only waited; each of these takes most of a second to read.
+        assert time.thread_time() - before < 1.0
+        assert all(manifests.known_program(one.uid) is not None for one in costly)
