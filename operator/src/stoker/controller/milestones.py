@@ -74,4 +74,4 @@ def _message(status: Mapping[str, Any], kind: ConditionType) -> str:
 
 
 def _condition(status: Mapping[str, Any], kind: ConditionType) -> Mapping[str, Any]:
-    return next((one for one in status.get("conditions", ()) if one["type"] == kind), {})
+    return next((one for one in status.get("conditions", ()) if one.get("type") == kind), {})
