@@ -87,7 +87,7 @@ def test_the_json_is_as_published(story: Story) -> None:
     where = (f"--kubeconfig={story.cluster.kubeconfig}", "--all-namespaces", "--format=json")
     document = json.loads(story.diagnose(*where).stdout)
     Draft202012Validator(json.loads(SCHEMA.read_text())).validate(document)
-    assert len(document["jobs"]) == 3
+    assert len(document["jobs"]) == 4
 
 
 def test_what_a_job_logs_makes_certain_what_its_series_only_suggest(story: Story) -> None:
