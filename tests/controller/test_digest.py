@@ -90,6 +90,16 @@ def test_it_stays_readable_however_much_happened() -> None:
     assert "and 460 more" in message.body
 
 
+def test_one_namespace_with_much_to_tell_leaves_no_other_out() -> None:
+    jobs = [job(f"j{n}", history=[f"{at(1)} warned: idle"], state="Warned", deadline=at(-1)) for n in range(500)]
+    small = job("small", history=[f"{at(1)} warned: idle"], state="Warned", deadline=at(-1))
+    small["metadata"]["namespace"] = "zoo"
+    message = digest("research", [*jobs, small], DAY)
+    assert message is not None
+    assert message.body.count("zoo/small") == 2, "still warned, and what happened"
+    assert "and 461 more" in message.body
+
+
 def test_the_words_it_counts_are_those_of_the_records() -> None:
     standing = Record(state=ReclaimState.WARNED, warned_at=NOW, deadline=NOW)
     word = resumed(standing, annotation="x", suspend=False, observed_suspend=None, now=EIGHT)

@@ -12,6 +12,7 @@ import pytest
 from stoker.adapters.events import EventWriter
 from stoker.adapters.kubernetes import DLJOBS, EVENTS, NAMESPACES, POLICIES, ApiError, ConflictError
 from stoker.adapters.notifications import Address, NoAddressesError
+from stoker.controller.hour import LastHour, Sent
 from stoker.controller.meter import UNMETERED
 from stoker.controller.notifying import TRIED_FOR, Notifier
 from stoker.controller.policies import Policies
@@ -342,6 +343,45 @@ async def test_of_a_thousand_warnings_at_once_those_that_exceed_the_hour_go_to_t
     assert len(world.box.sent) == 30
     became = [world.notified(name)[0].split()[2] for name in world.names]
     assert (became.count("sent"), became.count("digest")) == (30, 970)
+
+
+async def test_one_namespace_can_not_silence_the_warnings_of_another() -> None:
+    """Thirty idle jobs of one team, and one of another: both are warned of, though the hour is full."""
+    world = World(jobs=30, maxPerHour=20)
+    await world.tell()
+    assert len(world.box.sent) == 20
+    for number in range(4):
+        body = dljob_object(f"other-{number}", status={"phase": "Running", "gpus": 8, "reclaim": warned()})
+        body["metadata"] |= {"namespace": "other", "uid": f"other-{number}"}
+        world.store.dljobs.put(world.api.store(DLJOBS, "other", body))
+        await world.notifier.tell(Key("other", f"other-{number}"))
+    assert len(world.box.sent) == 22, "a tenth of the hour's messages is each namespace's own"
+    world.restart()
+    body = dljob_object("third", status={"phase": "Running", "gpus": 8, "reclaim": warned()})
+    body["metadata"] |= {"namespace": "other", "uid": "third"}
+    world.store.dljobs.put(world.api.store(DLJOBS, "other", body))
+    await world.notifier.tell(Key("other", "third"))
+    assert len(world.box.sent) == 22, "a restart does not give it anew"
+
+
+@pytest.mark.parametrize(
+    "sent, namespace, is_warning, room",
+    [
+        ([("a", True)] * 9, "a", True, True),
+        ([("a", True)] * 10, "a", True, False),
+        ([("a", True)] * 10, "b", True, True),
+        ([("a", True)] * 10, "b", False, False),
+        ([("a", True)] * 10 + [("b", True)], "b", True, False),
+        ([("a", True)] * 10 + [("b", False)], "b", True, True),
+        ([("a", False)] * 500, "b", True, True),
+    ],
+)
+def test_the_first_warnings_of_each_namespace_have_room(
+    sent: list[tuple[str, bool]], namespace: str, is_warning: bool, room: bool
+) -> None:
+    hour = LastHour(Sent(NOW, name, warning) for name, warning in sent)
+    assert hour.has_room(namespace, 10, NOW, is_warning=is_warning) is room
+    assert hour.has_room(namespace, 10, NOW + timedelta(hours=1), is_warning=is_warning)
 
 
 async def test_a_restart_does_not_begin_the_hour_anew() -> None:

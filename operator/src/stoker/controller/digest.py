@@ -5,10 +5,11 @@ It is made of what the jobs' records say; the policy's status remembers up to wh
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
+from itertools import zip_longest
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -69,13 +70,13 @@ def digest(
     """
     jobs = [raw for raw in jobs if _is_readable(raw, period)]
     events = sorted(event for raw in jobs for event in _events(raw, period))
-    put_off = sorted(entry for raw in jobs for entry in _put_off(raw, period))
+    put_off = sorted((_namespace(raw), entry) for raw in jobs for entry in _put_off(raw, period))
     if not events and not put_off and not (brake and _is_in(brake["since"], period)):
         return None
     counts = Counter(word for _, _, words in events if (word := words.split(" ", 1)[0].rstrip(":")) in COUNTED)
     told = ", ".join(f"{counts[word]} {word}" for word in COUNTED if counts[word]) or "see below"
     gpus, hours = _given_back(jobs, period)
-    warned = sorted(line for raw in jobs if (line := _still_warned(raw)) is not None)
+    warned = sorted((_namespace(raw), line) for raw in jobs if (line := _still_warned(raw)) is not None)
     lines = [
         f"{moment(period.start)} to {moment(period.end)}: {told}.",
         f"Given back: {count(gpus, 'GPU')}, and {hours:.1f} GPU-hours by those reclaimed now or before.",
@@ -87,7 +88,8 @@ def digest(
     if put_off:
         lines += ["", f"Not told at the time, since the hour was full: {len(put_off)}", *_bounded(put_off)]
     if events:
-        lines += ["", "What happened:", *_bounded([f"{when} {name} {plain(words)}" for when, name, words in events])]
+        told_of = [(name.partition("/")[0], f"{when} {name} {plain(words)}") for when, name, words in events]
+        lines += ["", "What happened:", *_bounded(told_of)]
     return Message(title=f"Policy {policy}: {told}", body="\n".join(lines))
 
 
@@ -160,13 +162,25 @@ def _record(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     return record
 
 
+def _namespace(raw: Mapping[str, Any]) -> str:
+    return str(raw["metadata"]["namespace"])
+
+
 def _name(raw: Mapping[str, Any]) -> str:
     return f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"
 
 
-def _bounded(lines: Sequence[str]) -> list[str]:
+def _bounded(lines: Sequence[tuple[str, str]]) -> list[str]:
+    """At most MAX_LINES of these (namespace, line), in their order: namespaces take turns, so that one with many leaves
+    no other out.
+    """
+    turns: defaultdict[str, list[int]] = defaultdict(list)
+    for place, (namespace, _) in enumerate(lines):
+        turns[namespace].append(place)
+    in_turn = [place for taken in zip_longest(*turns.values()) for place in taken if place is not None]
     more = len(lines) - MAX_LINES
-    return [f"- {line}" for line in lines[:MAX_LINES]] + ([f"- and {more} more"] if more > 0 else [])
+    written = [f"- {lines[place][1]}" for place in sorted(in_turn[:MAX_LINES])]
+    return [*written, f"- and {more} more"] if more > 0 else written
 
 
 @dataclass(slots=True)

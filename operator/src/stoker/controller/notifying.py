@@ -4,7 +4,7 @@ most the one that was sent and not yet noted. Nothing waits for a message, and n
 """
 
 import logging
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -16,6 +16,7 @@ from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes import DLJOBS, ApiError, ConflictError, KubernetesApi, NotFoundError, Object
 from stoker.adapters.notifications import Address, NoAddressesError
 from stoker.controller.faults import Faults
+from stoker.controller.hour import HOUR, LastHour, Sent
 from stoker.controller.letters import Note, Occasion, letter, occasion, people
 from stoker.controller.meter import UNMETERED, Meter
 from stoker.controller.policies import Policies
@@ -27,14 +28,13 @@ from stoker.models.finding import rfc3339
 from stoker.models.meta import CHANNEL_ANNOTATION
 from stoker.models.notification import Message
 from stoker.models.policy import EffectivePolicy
-from stoker.models.vocabulary import Phase
+from stoker.models.vocabulary import NotificationEvent, Phase
 from stoker.reclaim import Record
 
 logger = logging.getLogger(__name__)
 
 FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 WORKERS = 4
-HOUR = timedelta(hours=1)
 TRIED_FOR = timedelta(hours=1)
 """How long an address that does not take a message is tried again, with growing delays."""
 CONFLICTS = 5
@@ -92,8 +92,8 @@ class Notifier:
         self._meter = meter
         self._queue: WorkQueue[Key] = WorkQueue(group=namespace_of, place="notification", faults=self._faults)
         self._attempts: dict[Key, Attempt] = {}
-        self._sent: defaultdict[str, deque[datetime]] = defaultdict(deque)
-        """When messages were sent within the last hour, by policy."""
+        self._hours: defaultdict[str, LastHour] = defaultdict(LastHour)
+        """What was sent within the last hour, by policy."""
 
     async def run(self) -> None:
         """Tell for ever; of leaders only."""
@@ -105,17 +105,21 @@ class Notifier:
     def remember(self) -> None:
         """Count what was sent within the last hour, by what the jobs say of it."""
         now = self._clock.now()
-        times: defaultdict[str, list[datetime]] = defaultdict(list)
+        found: defaultdict[str, list[Sent]] = defaultdict(list)
         for key, raw in self._store.dljobs.objects.items():
             try:
                 notes = [Note.read(entry) for entry in raw.get("status", {}).get("reclaim", {}).get("notified", ())]
-                sent = [note.at for note in notes if note is not None and note.became == SENT and now - note.at < HOUR]
+                sent = [
+                    Sent(note.at, key.namespace, note.about.startswith(NotificationEvent.WARNED.value))
+                    for note in notes
+                    if note is not None and note.became == SENT and now - note.at < HOUR
+                ]
             except Exception as error:
                 self._faults.caught("notification", str(key), error)
                 continue
             if sent:
-                times[counting(self._policies.of(key.namespace))] += sent
-        self._sent = defaultdict(deque, {name: deque(sorted(found)) for name, found in times.items()})
+                found[counting(self._policies.of(key.namespace))] += sent
+        self._hours = defaultdict(LastHour, {name: LastHour(sent) for name, sent in found.items()})
 
     def _changed(self, key: Key, raw: Object | None) -> None:
         record = (raw or {}).get("status", {}).get("reclaim", {})
@@ -150,7 +154,9 @@ class Notifier:
             return
         key, now = Key(job.namespace, job.name), self._clock.now()
         attempt = self._attempts.setdefault(key, Attempt(occasion=due, since=now))
-        if not attempt.taken and self._is_full(policy, now):
+        hour, sending = self._hours[counting(policy)], Sent(now, job.namespace, due.event is NotificationEvent.WARNED)
+        most = policy.notification.max_per_hour
+        if not attempt.taken and not hour.has_room(job.namespace, most, now, is_warning=sending.is_warning):
             await self._note(raw, due, DIGEST)
             del self._attempts[key]
             return
@@ -163,12 +169,12 @@ class Notifier:
             await self._note(raw, due, NOBODY)
             del self._attempts[key]
             return
-        sent, counts = self._sent[counting(policy)], not attempt.taken
+        counts = not attempt.taken
         if counts:
-            sent.append(now)  # before it is sent: other workers send meanwhile
+            hour.add(sending)  # before it is sent: other workers send meanwhile
         failures += await self._send(addresses, letter(due, job, record, policy), attempt)
         if counts and not attempt.taken:
-            sent.remove(now)
+            hour.remove(sending)
         if attempt.taken:
             raw = await self._note(raw, due, SENT)
         said = "; ".join(failures)
@@ -203,12 +209,6 @@ class Notifier:
             else:
                 attempt.taken.add(address.url)
         return failures
-
-    def _is_full(self, policy: EffectivePolicy, now: datetime) -> bool:
-        times = self._sent[counting(policy)]
-        while times and now - times[0] >= HOUR:
-            times.popleft()
-        return len(times) >= policy.notification.max_per_hour
 
     async def _note(self, raw: Object, due: Occasion, became: str) -> Object:
         """Write down what became of a message, once. Raises Transient when it can't be written now."""

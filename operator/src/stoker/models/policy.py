@@ -408,7 +408,8 @@ class Notification(ApiModel):
     events: Annotated[tuple[NotificationEvent, ...], Field(max_length=3)] | None = None
     """What is told: Warned, Reclaimed, Digest. Default: all."""
     max_per_hour: Annotated[Integer, Field(ge=1, le=1000), Int32] | None = None
-    """The most messages an hour under the policy, from 1 to 1000; what exceeds it is in the next digest. Default: 30.
+    """The most messages an hour under the policy, from 1 to 1000; what exceeds it is in the next digest. The first
+    warnings of each namespace within the hour, a tenth of this number, are sent beyond it. Default: 30.
     """
     digest: DigestTime | None = None
     """When the digest is sent. Default: 08:00 UTC every day on which there is something to tell."""
