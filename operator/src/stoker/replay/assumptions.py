@@ -107,22 +107,26 @@ def _manifests(
             f"the policy ({format_duration(least)} at most).",
         )
     if inputs.assumes_volumes:
-        yield Assumption(key="volumes", text="Every interactive job is taken to have a persistent volume.")
+        yield Assumption(
+            key="volumes", text="Every job is taken to write its results to a volume that outlives its pods."
+        )
     else:
         held = sum(one.held_back.get("nothing-lost", 0.0) for one in outcomes)
         if held > 0:
             yield Assumption(
                 key="volumes",
-                text="Persistent volumes were not recorded: no interactive job is taken to have one, so none is "
-                f"reclaimed unless the policy says interactiveWithoutVolume. That holds back {hours(held)} GPU-hours; "
-                "--assume-volumes replays the opposite.",
+                text="Volumes were not recorded: no job is taken to write to one that outlives its pods, so none is "
+                "reclaimed unless the policy says interactiveWithoutVolume, or of other jobs trainingWithoutVolume. "
+                f"That holds back {hours(held)} GPU-hours; --assume-volumes replays the opposite.",
                 gpu_hours=held,
             )
     yield Assumption(
         key="manifests",
         text="The jobs' manifests are not read: a program that serves a model is known by the job's type alone, one "
         "that is interactive by its type and by how the GPUs were used, shared GPUs by their samples; and a Job that "
-        "was being deleted, or that could not be suspended, is taken for any other.",
+        "was being deleted, or that could not be suspended, is taken for any other. Ports, readiness probes and "
+        "resource claims are not known either: no job is taken to have any. Each job is taken to mount storage whose "
+        "traffic no metric shows, so that its CPUs must have rested for a cause to be likely.",
     )
 
 

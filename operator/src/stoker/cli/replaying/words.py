@@ -19,7 +19,7 @@ GATES = {
     "cause": "no finding says that nobody needs them",
     "mode": "the policy only observes",
     "checkpoint-grace": "too little time to save a checkpoint",
-    "nothing-lost": "interactive without a persistent volume",
+    "nothing-lost": "no volume that outlives its pods",
     "brake-off": "the mass-idle brake was on",
     "grace-over": "warned, and within the grace",
     "schedule-open": "the schedule was closed",
