@@ -17,7 +17,7 @@ def tried(
     cluster.add_nodes(len(rounds) // 2 + 1, prefix="apart", labels={APART.key: "yes"}, taints=[APART])
     cluster.start_prometheus()
     operator = Operator(cluster)
-    operator.start(scan_interval="1s", minimum_warning_grace="10s")
+    operator.start(scan_interval="1s")
     with Witness(cluster) as witness:
         trial = Trial(operator, witness, rounds)
         trial.prepare()
