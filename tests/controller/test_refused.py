@@ -84,7 +84,7 @@ async def test_events_of_a_job_that_lacks_pods_are_listed_ever_less_often() -> N
         "note": "Error creating: pods is forbidden: exceeded quota: few, requested: pods=1",
     }
     world.api.store(EVENTS, "team", event)
-    asked = []
+    asked: list[int] = []
     for second in range(1800):
         # The scan, the lists and others have it looked at all the time.
         await world.reconcile()

@@ -20,7 +20,7 @@ POLICY = ("utilizationpolicies", "default")
 
 
 def policy(**notification: Any) -> dict[str, Any]:
-    reclaim = {"mode": "Suspend", "idleAfter": "30m", "startupGrace": "10m", "warningGrace": "1m"}
+    reclaim: dict[str, Any] = {"mode": "Suspend", "idleAfter": "30m", "startupGrace": "10m", "warningGrace": "1m"}
     reclaim |= {"minTerminationGrace": "0s", "trainingWithoutVolume": True}
     spec = {"reclaim": reclaim, "notification": {"secretKey": "ops", **notification}}
     metadata = {"name": "default"}

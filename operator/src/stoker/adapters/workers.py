@@ -349,7 +349,9 @@ async def _receive(reader: asyncio.StreamReader) -> tuple[_Kind, Any]:
 
 def _main(connection: socket.socket, warm_up: Callable[[], None] | None, memory: int) -> None:
     """The worker: does one task after the other for as long as there is somebody to give it any."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Whoever stops the whole process group stops the parent, which still answers for a while and then ends its workers.
+    for stopping in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stopping, signal.SIG_IGN)
     for ending in (signal.SIGPROF, signal.SIGIO):
         signal.signal(ending, signal.SIG_DFL)
     _die_with_parent()
