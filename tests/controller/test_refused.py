@@ -103,14 +103,24 @@ async def test_what_is_too_large_is_not_run() -> None:
     assert (failed["reason"], "bytes as JSON" in failed["message"]) == ("Refused", True)
 
 
-async def test_a_job_whose_status_does_not_fit_is_told_of_by_an_event_and_is_not_run() -> None:
+@pytest.mark.parametrize(
+    "error, reason",
+    [
+        (TooLargeError("replace", code=500, reason="InternalError"), "StatusTooLarge"),
+        (InvalidError("replace", code=422, reason="Invalid"), "StatusRefused"),
+    ],
+    ids=["too-large", "invalid"],
+)
+async def test_a_job_whose_status_can_not_be_written_is_told_of_by_an_event_and_is_not_run(
+    error: ApiError, reason: str
+) -> None:
     world = World(env=[{"name": f"V{n}", "value": "x" * 100_000} for n in range(12)])
-    refusing(world, TooLargeError("replace", code=500, reason="InternalError"), "replace dljobs")
+    refusing(world, error, "replace dljobs")
     for _ in range(3):
         assert await world.reconcile() == REFUSED
     assert "create jobs" not in world.api.requests
     (event,) = world.events
-    assert (event["reason"], event["series"]["count"]) == ("StatusTooLarge", 3)
+    assert (event["reason"], event["series"]["count"]) == (reason, 3)
 
 
 @pytest.mark.parametrize("levels", [70, 120])

@@ -237,8 +237,8 @@ class Reconciler:
             return await self._drive(raw, job)
         except (ConflictError, NotFoundError) as error:
             raise Transient(f"changed meanwhile ({error})") from error
-        except TooLargeError as error:
-            await self._tell_too_large(raw, error)
+        except (TooLargeError, InvalidError) as error:
+            await self._tell_unwritable(raw, error)
             return REFUSED
         except ApiError as error:
             raise Transient(str(error)) from error
@@ -248,14 +248,19 @@ class Reconciler:
             await self._tell_fault(key, error)
             raise
 
-    async def _tell_too_large(self, raw: Object, error: ApiError) -> None:
-        """Tell of a DLJob whose status does not fit into the API server's store beside it."""
+    async def _tell_unwritable(self, raw: Object, error: ApiError) -> None:
+        """Tell of a DLJob whose status does not fit into the API server's store beside it, or is not valid with it."""
         logger.warning("%s: its status can't be written: %s", key_of(raw), error)
+        if isinstance(error, TooLargeError):
+            reason, why = "StatusTooLarge", "the object is too large for the API server's store"
+            remedy = "Make its annotations and spec.podTemplate smaller."
+        else:
+            reason, why = "StatusRefused", "the API server finds the object invalid"
+            remedy = "Look at spec.podTemplate, or delete the DLJob and create it anew."
         note = (
-            "The status of this DLJob can't be written, as the object is too large for the API server's store: its"
-            " job is not run, or is not looked after. Make its annotations and spec.podTemplate smaller."
+            f"The status of this DLJob can't be written, as {why}: its job is not run, or is not looked after. {remedy}"
         )
-        await self._publisher.record(raw, "Warning", "StatusTooLarge", note, rule="status", episode="size")
+        await self._publisher.record(raw, "Warning", reason, note, rule="status", episode=reason)
 
     async def _tell_fault(self, key: Key, error: Exception) -> None:
         """Say in the status that the pass has failed, by a fault of ours; whoever called logs it."""
