@@ -58,6 +58,7 @@ async def test_what_the_function_raises_is_told_with_its_traceback_and_costs_no_
 async def test_a_signal_to_the_whole_process_group_leaves_the_end_to_the_parent(workers: Workers) -> None:
     before = {(await run(workers, misbehaving.pid)).result for _ in range(8)}
     for pid in before:
+        assert isinstance(pid, int)
         for number in (signal.SIGTERM, signal.SIGINT):
             os.kill(pid, number)
     assert {(await run(workers, misbehaving.pid)).result for _ in range(8)} & before
