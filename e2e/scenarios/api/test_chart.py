@@ -687,6 +687,16 @@ def test_the_operators_account_may_create_no_other_job(
     assert "only what a DLJob of the same name controls" in said
 
 
+def test_the_operators_account_may_create_the_service_of_its_dljob_and_no_other(
+    applier: Applier, controller: Path
+) -> None:
+    service: dict[str, Any] = {"apiVersion": "v1", "kind": "Service", "spec": {"clusterIP": "None"}}
+    named = {name: {**service, "metadata": {"name": name, "ownerReferences": [OWNER]}} for name in ("dlj-bert", "bert")}
+    applier.create(named["dlj-bert"], "--dry-run=server", kubeconfig=controller)
+    said = applier.refusal(named["bert"], "--dry-run=server", kubeconfig=controller)
+    assert "the Service dlj-NAME" in said
+
+
 @pytest.mark.parametrize("namespace", ["kube-system", "kube-public", NAMESPACE])
 def test_the_operators_account_may_run_nothing_in_the_systems_namespaces(
     installed: Cluster, controller: Path, namespace: str
