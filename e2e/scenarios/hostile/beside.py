@@ -97,6 +97,8 @@ class Trial:
             home.wait_phase("busy", "Running", timeout=PATIENCE)
             self.tenants[name].wait_prepared()
         self.cluster.backfill()
+        # What was examined before it had a past would be slow to be examined again.
+        self.operator.crash()
         for name in self.homes:
             self._rule(name, "Observe")
         for home in self.homes.values():
