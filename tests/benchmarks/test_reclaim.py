@@ -18,6 +18,7 @@ from stoker.controller.reclaiming import Reclaimer
 from stoker.diagnosis import idle
 from stoker.models.diagnosis import Idleness
 from stoker.models.dljob import DLJob
+from stoker.models.vocabulary import Confidence
 from stoker.reclaim import Decision, gates
 
 RECLAIM = {"mode": "Suspend", "maxGPUPercentPerWindow": 60}
@@ -70,6 +71,27 @@ def with_unknown_taken_for_idle(patch: pytest.MonkeyPatch) -> None:
     judged = idle.idleness
     for module in ("stoker.controller.scan", "stoker.controller.reclaiming"):
         patch.setattr(f"{module}.idleness", blind)
+
+
+def with_gaps_overlooked(patch: pytest.MonkeyPatch) -> None:
+    def blind(facts: Any, screen: Any, **options: Any) -> Idleness:
+        windows = {
+            key: tuple(replace(gpu, has_gap=False, coverage_percent=100.0) for gpu in gpus)
+            for key, gpus in screen.gpus.items()
+        }
+        return judged(facts, replace(screen, gpus=windows), **options)
+
+    judged = idle.idleness
+    for module in ("stoker.controller.scan", "stoker.controller.reclaiming"):
+        patch.setattr(f"{module}.idleness", blind)
+
+
+def with_uncounted_gpus_overlooked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("stoker.workload.facts.uncounted_gpus", lambda *_: None)
+
+
+def with_possible_causes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(gates, "SURE", frozenset(Confidence))
 
 
 def without_grace(patch: pytest.MonkeyPatch) -> None:
@@ -149,6 +171,16 @@ def without_second_look(patch: pytest.MonkeyPatch) -> None:
         ),
         pytest.param(without_gate("not-snoozed"), {}, "snoozed", id="no-snooze"),
         pytest.param(without_gate("no-service"), {}, "a service", id="services-too"),
+        pytest.param(without_gate("no-service"), {}, "as its port says", id="ports-overlooked"),
+        pytest.param(without_gate("nothing-lost"), {}, "only in its containers", id="results-lost"),
+        pytest.param(with_uncounted_gpus_overlooked, {}, "not counted", id="uncounted-gpus-overlooked"),
+        pytest.param(with_possible_causes, {}, "uploading its results", id="possible-is-enough"),
+        pytest.param(
+            with_gaps_overlooked,
+            {"only": ("exporters out", "one job without samples"), "faults_every": 1},
+            "in a row have no samples",
+            id="gaps-overlooked",
+        ),
         pytest.param(
             without_gate("cooled-down"),
             {"reclaim": {**HASTY, "cooldownAfterResume": "4h"}},
