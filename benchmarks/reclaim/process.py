@@ -13,6 +13,7 @@ from benchmarks.reclaim.server import ApiServer, Request
 from benchmarks.reclaim.virtual_time import SkewedClock, VirtualTimeLoop
 from stoker.adapters.events import EventWriter
 from stoker.adapters.kubernetes import DLJOBS, JOBS, POLICIES, Object, Resource, UnavailableError, Warn
+from stoker.adapters.workers import Workers
 from stoker.controller.audit import Audit
 from stoker.controller.braking import Brakes
 from stoker.controller.children import Children
@@ -32,6 +33,9 @@ from stoker.handlers.watch import Resync, SilentWatchError, queue_jobs
 from stoker.models.diagnosis import Diagnosis
 from stoker.models.dljob import DLJob
 from stoker.models.verdict import Verdict
+from stoker.subjects.dljob_submission import read_dljob
+from stoker.subjects.pod import mapping
+from stoker.workload import ProgramFacts, submission_facts
 
 T = TypeVar("T")
 NOTHING_FOUND = Verdict()
@@ -198,7 +202,20 @@ class Client:
 
 
 class Unreviewed(Manifests):
-    """What manifests say, without the review of admission: it finds the same in every job here, and takes longest."""
+    """What manifests say, without the review of admission: it finds the same in every job here, and takes longest. They
+    are read at once, as there are no processes beside in simulated time.
+    """
+
+    def __init__(self, policies: Policies, clock: SkewedClock) -> None:
+        super().__init__(policies, clock, Workers(1))
+
+    def program(self, job: DLJob) -> ProgramFacts:
+        """What the manifest says of the program."""
+        known = self.known_program(job.uid)
+        if known is None:
+            known = submission_facts(read_dljob(job), mapping(job.spec.pod_template).get("spec"))
+            self._programs[job.uid] = known
+        return known
 
     async def review(self, job: DLJob) -> Verdict:
         """Nothing is found."""
