@@ -15,11 +15,12 @@ DCGM_PATH, CADVISOR_PATH = "/dcgm/metrics", "/metrics/cadvisor"
 _DRIVER = "580.65.06"
 _NAMESPACE = uuid.UUID("9e0b3a66-64e3-4a5e-8d2b-6c1f7a0f6b55")
 
+ENERGY = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
 # dcgm-exporter's default counters; the PROF gauges are ratios and bytes a second.
 DCGM_METRICS = (
     "DCGM_FI_DEV_SM_CLOCK",
     "DCGM_FI_DEV_POWER_USAGE",
-    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
+    ENERGY,
     "DCGM_FI_DEV_GPU_UTIL",
     "DCGM_FI_DEV_MEM_COPY_UTIL",
     "DCGM_FI_DEV_ENC_UTIL",
@@ -115,10 +116,15 @@ class PodPlayer:
         self._container = next(labels for name, labels, _ in self._cadvisor if name == THROTTLED)
 
     def dcgm(self, at: float, interval: float) -> Iterator[Series]:
-        """Its GPUs' series at `at` (seconds since the epoch); at rest while the container has not started."""
+        """Its GPUs' series at `at` (seconds since the epoch). While the container has not started they are at rest, and
+        no energy is shown: the counter of a pod whose start is back-dated would jump by that of its whole past.
+        """
+        started = self.pod.started
         for slot, labels in enumerate(self._gpus):
-            sample = self._program.gpu(slot, at - self.pod.started if self.pod.started is not None else -1.0, interval)
+            sample = self._program.gpu(slot, at - started if started is not None else -1.0, interval)
             for one in dcgm_series(labels, sample, self._product):
+                if started is None and one.name == ENERGY:
+                    continue
                 yield replace(one, taken_at=at + self._program.clock) if self._program.clock else one
 
     def cadvisor(self, at: float) -> Iterator[Series]:
