@@ -126,7 +126,9 @@ class Trial:
         seconds = {"submitted (median)": _median(submitted), "submitted (slowest)": max(submitted)}
         self._begin(home, "fresh", BUSY, since=timedelta(0))
         seconds["running"] = self._seconds(lambda: home.wait_phase("fresh", "Running", timeout=PATIENCE))
-        seconds["diagnosed"] = self._seconds(lambda: self._wait_diagnosed(home))
+        seconds["seen at work"] = self._seconds(
+            lambda: home.wait_condition("fresh", "Idle", "False", "Active", timeout=PATIENCE)
+        )
         causes = frozenset(one["category"] for one in home.status("idle").get("findings", ()) if "until" not in one)
         started = time.monotonic()
         self._rule(name, "Suspend")
@@ -167,12 +169,6 @@ class Trial:
         assert len(refusals) == 1, refusals
         assert len(warned) == 1, warned
         return refusals.pop(), warned.pop(), seconds
-
-    def _wait_diagnosed(self, home: Idling) -> None:
-        def probe() -> bool:
-            return "recentPercent" in home.status("fresh").get("utilization", {})
-
-        wait_for("the new bystander's utilization", probe, timeout=PATIENCE)
 
     def _wait_resumed(self, home: Idling) -> None:
         wait_for("the bystander's Job to run again", lambda: not home.is_suspended("idle"), timeout=PATIENCE)
