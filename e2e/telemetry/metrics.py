@@ -116,15 +116,13 @@ class PodPlayer:
         self._container = next(labels for name, labels, _ in self._cadvisor if name == THROTTLED)
 
     def dcgm(self, at: float, interval: float) -> Iterator[Series]:
-        """Its GPUs' series at `at` (seconds since the epoch). While the container has not started they are at rest, and
-        no energy is shown: the counter of a pod whose start is back-dated would jump by that of its whole past.
-        """
+        """Its GPUs' series at `at` (seconds since the epoch); at rest while the container has not started."""
         started = self.pod.started
         for slot, labels in enumerate(self._gpus):
             sample = self._program.gpu(slot, at - started if started is not None else -1.0, interval)
             for one in dcgm_series(labels, sample, self._product):
                 if started is None and one.name == ENERGY:
-                    continue
+                    continue  # as in idle_series
                 yield replace(one, taken_at=at + self._program.clock) if self._program.clock else one
 
     def cadvisor(self, at: float) -> Iterator[Series]:
@@ -142,8 +140,10 @@ class PodPlayer:
 
 
 def idle_series(gpu: Gpu, sample: GpuSample, product: Product) -> Iterator[Series]:
-    """The series of a GPU that no pod has: without pod labels."""
-    return dcgm_series(rendered(gpu.labels()), sample, product)
+    """The series of a GPU that no pod has: without pod labels, and without its energy. A pod's energy counts from its
+    start, which may be back-dated: the GPU's counter would jump by that of the pod's whole past.
+    """
+    return (one for one in dcgm_series(rendered(gpu.labels()), sample, product) if one.name != ENERGY)
 
 
 def dcgm_series(labels: str, sample: GpuSample, product: Product) -> Iterator[Series]:
