@@ -470,9 +470,9 @@ def nested_list(depth: int) -> Any:
 
 def _large() -> dict[str, dict[str, Any]]:
     specs: dict[str, dict[str, Any]] = {
-        f"deep-{depth}": {"podTemplate": {"spec": {"affinity": nested(depth)}}} for depth in (60, 100, 480, 700, 900)
+        f"deep-{depth}": {"podTemplate": {"spec": {"affinity": nested(depth)}}} for depth in (60, 100, 480, 700, 850)
     }
-    specs |= {f"deep-list-{depth}": {"podTemplate": {"spec": {"x": nested_list(depth)}}} for depth in (80, 900)}
+    specs |= {f"deep-list-{depth}": {"podTemplate": {"spec": {"x": nested_list(depth)}}} for depth in (80, 850)}
     specs |= {
         "wide": {"podTemplate": {"spec": {f"k{number}": number for number in range(20_000)}}},
         "long-text": {"podTemplate": {"metadata": {"annotations": {"x": "y" * 200_000}}}},

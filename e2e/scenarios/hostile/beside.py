@@ -8,7 +8,6 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -258,10 +257,9 @@ class Tenant:
 
     def _named(self, one: Hostile) -> dict[str, Any]:
         """The DLJob; its name is that of the hostile object, unless the name is what is hostile."""
-        body = deepcopy(dict(one.manifest))
-        if "-name-" not in one.name and not one.name.endswith("generated"):
-            body["metadata"]["name"] = one.name
-        return body
+        if "-name-" in one.name or one.name.endswith("generated"):
+            return dict(one.manifest)
+        return {**one.manifest, "metadata": {**one.manifest["metadata"], "name": one.name}}
 
     def _stray(self, one: Hostile) -> dict[str, Any]:
         uid = self.home.job(one.name)["metadata"]["uid"]
