@@ -4,6 +4,7 @@ In each round one bystander is submitted, refused, examined, warned, reclaimed a
 the bystanders are told must be what they are told in the first round, in which nobody else is there.
 """
 
+import http.client
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,6 +28,8 @@ TENANT = "e2e.stoker.dev/tenant"
 """The label of a tenant's namespace, which hostile policies select."""
 APART = Taint(key="e2e.stoker.dev/bystanders")
 TOLERATIONS = [{"key": key, "operator": "Exists"} for key in ("nvidia.com/gpu", APART.key)]
+UNREADABLE = 299
+"""In place of the status where the API server answers with more warnings than this client takes headers."""
 MERGE = "application/merge-patch+json"
 REFUSED = "torchrun --nproc_per_node=4 train.py"
 """Refused on two GPUs."""
@@ -246,6 +249,8 @@ class Tenant:
                     pass  # It is shown since the beginning.
         except ApiError as error:
             return error.status
+        except http.client.HTTPException:
+            return UNREADABLE
         return 200
 
     def _play(self, one: Hostile) -> None:
