@@ -247,7 +247,7 @@ async def test_a_job_younger_than_the_window_is_not_idle_yet(source: PrometheusS
     screen = await seen(source, "idle", now, 8, age=timedelta(minutes=50))
     answer = idleness(young, screen, window=WINDOW, min_coverage_percent=90, now=now)
     assert answer.state is IdlenessState.ACTIVE
-    assert "started 50 min ago" in answer.message
+    assert "counts as idle after 60 min" in answer.message
 
 
 async def test_series_are_what_was_recorded(source: PrometheusSource, now: datetime) -> None:
