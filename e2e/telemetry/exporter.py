@@ -34,6 +34,7 @@ from e2e.telemetry.metrics import (
     device_labels,
     gpu_container,
     idle_series,
+    whole_number,
 )
 from e2e.telemetry.products import product_named
 from e2e.telemetry.samples import ScenarioError, idle_gpu
@@ -111,7 +112,7 @@ class Stage:
                 image=container["image"],
                 product=product,
                 gpus=tuple(free[:count]),
-                rank=int((pod["metadata"].get("annotations") or {}).get(_RANK, 0)),
+                rank=whole_number((pod["metadata"].get("annotations") or {}).get(_RANK)),
                 started=started,
                 scenario=scenario,
                 device_labels=device_labels(pod),
@@ -141,8 +142,9 @@ class Stage:
 
 def _started(pod: dict[str, Any], container: str) -> float | None:
     for status in pod.get("status", {}).get("containerStatuses") or []:
-        if status["name"] == container and "running" in (status.get("state") or {}):
-            return datetime.fromisoformat(status["state"]["running"]["startedAt"]).timestamp()
+        started = ((status.get("state") or {}).get("running") or {}).get("startedAt")
+        if status["name"] == container and started:
+            return datetime.fromisoformat(started).timestamp()
     return None
 
 

@@ -242,9 +242,14 @@ _PREFIX = "e2e.stoker.dev/"
 def gpu_container(pod: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
     """The first container that requests GPUs (else the first) and the GPUs of all containers together."""
     containers: Sequence[dict[str, Any]] = pod["spec"]["containers"]
-    counts = [int(c.get("resources", {}).get("limits", {}).get(GPU_RESOURCE, 0)) for c in containers]
+    counts = [whole_number((c.get("resources", {}).get("limits") or {}).get(GPU_RESOURCE)) for c in containers]
     first = next((c for c, count in zip(containers, counts, strict=True) if count), containers[0])
     return first, sum(counts)
+
+
+def whole_number(text: str | None) -> int:
+    """A small number as objects hold it; 0 for everything else, such as what hostile pods say."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 6 else 0
 
 
 def annotation(pod: Mapping[str, Any], name: str) -> str | None:

@@ -13,6 +13,8 @@ from e2e.operator import ADMISSION, CONTROLLER
 from e2e.scenarios.hostile.beside import ALONE, Trial, groups
 from e2e.scenarios.hostile.conftest import tried
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def beset(start_cluster: StartCluster, report: Callable[[str], object]) -> Iterator[Trial]:
@@ -44,7 +46,6 @@ def test_neither_process_ends_or_fails_in_a_look_at_the_metrics(beset: Trial) ->
     assert operator.metric("stoker_scan_ticks_total", process=CONTROLLER, result="done") > 0
 
 
-@pytest.mark.long
 def test_no_class_of_hostile_objects_changes_what_bystanders_are_told(
     start_cluster: StartCluster, report: Callable[[str], object]
 ) -> None:
