@@ -28,7 +28,7 @@ def test_bystanders_are_told_the_same_and_treated_alike(beset: Trial) -> None:
     alone = beset.results[ALONE].said
     assert alone.states == ("Warned", "Reclaiming", "Reclaimed")
     assert alone.worker_states == frozenset()
-    assert "launcher-too-few" in alone.refusal
+    assert "launcher-too-many" in alone.refusal
     assert {name: result.said for name, result in beset.results.items()} == dict.fromkeys(beset.results, alone)
 
 
