@@ -242,7 +242,7 @@ class Tenant:
                 case Kind.CHILD:
                     self._request("PATCH", f"/apis/batch/v1/namespaces/{{}}/jobs/{one.name}", one.manifest)
                 case Kind.NAMESPACE:
-                    self.cluster.api("PATCH", f"/api/v1/namespaces/{self.home.namespace}", dict(one.manifest), MERGE)
+                    self.cluster.api("PATCH", self._namespace, dict(one.manifest), MERGE)
                 case Kind.POLICY:
                     self.cluster.api("POST", "/apis/stoker.dev/v1alpha1/utilizationpolicies", self._policy(one))
                 case Kind.SERIES:
