@@ -731,7 +731,10 @@ def workloads(installed: Cluster) -> Iterator[None]:
 def test_the_operators_account_may_switch_a_jobs_workload_and_change_nothing_else_of_it(
     applier: Applier, controller: Path
 ) -> None:
-    job_owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "bert", "uid": "made-up", "controller": True}
+    # A Job that is there: what belongs to one that is not, the garbage collector takes away.
+    applier.create(job(None))
+    uid = applier.run("get", "job", "bert", "-o", "jsonpath={.metadata.uid}").stdout
+    job_owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "bert", "uid": uid, "controller": True}
     for name, owners in (("of-a-job", [job_owner]), ("of-nobody", [])):
         workload = {
             "apiVersion": "kueue.x-k8s.io/v1beta1",
