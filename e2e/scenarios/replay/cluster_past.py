@@ -51,8 +51,8 @@ def always(value: float) -> Share:
 
 
 def busy(job: PastJob) -> Share:
-    """The CPU cores of a job that computes while its GPUs do."""
-    return lambda age: 4.0 if (job.utilization(age) or 0) > 0 else 0.02
+    """The CPU cores of a job that computes while its GPUs do, and at rest takes well below what may hide an upload."""
+    return lambda age: 4.0 if (job.utilization(age) or 0) > 0 else 0.01
 
 
 def work_until(hour: float) -> Share:

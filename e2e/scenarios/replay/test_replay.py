@@ -33,8 +33,11 @@ kind: UtilizationPolicy
 metadata: {name: draft}
 spec:
   namespaceSelector: {}
-  reclaim: {mode: Suspend, maxGPUPercentPerWindow: 50}
+  reclaim: {mode: Suspend, maxGPUPercentPerWindow: 50, trainingWithoutVolume: true}
 """
+"""It accepts that training jobs write to no volume: which they had was not recorded."""
+CAUTIOUS = POLICY.replace(", trainingWithoutVolume: true", "")
+"""By default what writes to no volume is only observed."""
 JOBS = (
     # worked for eight hours, was forgotten, and was deleted two hours ago
     PastJob(name="forgotten", gpus=4, start=20, end=2, utilization=work_until(12)),
@@ -127,6 +130,22 @@ def test_what_was_left_alone_is_counted_by_the_condition_that_did_not_hold(docum
     held = {line["gate"]: line["gpuHours"] for line in document["heldBack"]}
     assert held["cause"] == pytest.approx(2 * 11, abs=NEAR)
     assert held["nothing-lost"] == pytest.approx(18.4, abs=NEAR)
+
+
+def test_nothing_is_reclaimed_where_neither_the_policy_nor_an_option_says_that_no_result_is_lost(
+    prometheus: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(CAUTIOUS)
+    document = replay(prometheus, path)
+    assert document["reclaims"] == []
+    held = {line["gate"]: line["gpuHours"] for line in document["heldBack"]}
+    # What the other policy gives back or warns of, and the notebook.
+    assert held["nothing-lost"] >= 42.5 + 18.4 - 3 * NEAR
+    (volumes,) = (one for one in document["assumptions"] if one["key"] == "volumes")
+    assert volumes["gpuHours"] == pytest.approx(held["nothing-lost"])
+    assumed = replay(prometheus, path, "--assume-volumes")
+    assert {one["job"]["name"] for one in assumed["reclaims"]} == {"forgotten", "back", "notebook"}
 
 
 def test_assumed_volumes_make_a_forgotten_notebook_reclaimable(prometheus: str, policy: Path) -> None:

@@ -52,7 +52,7 @@ LEAD = timedelta(minutes=30)
 @click.option("--to", "end", metavar="T", type=MOMENT, help="Until when. [default: now]")
 @click.option("-n", "--namespace", "namespaces", multiple=True, help="Only this one; may be repeated. [default: all]")
 @click.option("--mode", type=click.Choice(("Suspend", "Delete")), help="Replay as if the policies' mode were this one.")
-@click.option("--assume-volumes", is_flag=True, help="Take every interactive job to have a persistent volume.")
+@click.option("--assume-volumes", is_flag=True, help="Take every job to write to a volume that outlives its pods.")
 @click.option(
     "--minimum-warning-grace",
     type=DURATION,
