@@ -2,21 +2,26 @@
 
 import json
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from e2e.cluster.provider import Cluster
 from e2e.cluster.shell import commands_folder, tools_folder
+from e2e.cluster.waiting import slowness
 from e2e.demo.narrator import Narrator
 from e2e.demo.programs import PROGRAMS, TRAINING_AGAIN
 from e2e.operator import CHART, NAMESPACE, Operator
 from e2e.telemetry.stack import SIMULATION
+from stoker.models.usage import SETTLES
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-SNOOZE = "15s"
+SNOOZE_SECONDS = 15
+"""On an idle machine: where everything takes longer, the snooze must as well, to be seen before it is over."""
+RESOLUTION = timedelta(seconds=15)
+"""Of a report on some hours, whose end is one of these steps."""
 REPORT = ROOT / "build" / "demo-report.html"
 """Stays when the cluster is gone, to be opened in a browser."""
 
@@ -64,7 +69,7 @@ class Story:
             show=lambda text: "\n".join(line for line in text.splitlines() if line.startswith(("NAME:", "STATUS:"))),
         )
         self.operator.connect()
-        self.operator.start_admission()
+        self.operator.start_admission("--minimum-warning-grace=1m")
         self.operator.start_controller(minimum_warning_grace="1m")
         narrator.run("kubectl get nodes --label-columns nvidia.com/gpu.product")
 
@@ -135,16 +140,21 @@ class Story:
         narrator.chapter("GPUs that nobody uses are given back")
         narrator.run("kubectl apply -f examples/deepspeed-single-node.yaml")
         narrator.wait("vit-large waits: 3 GPUs are free, it needs 4", lambda: self._waits("vit-large"), timeout=20)
-        state = self._status("gpt-unreleased").get("reclaim", {}).get("state")
-        narrator.expect(state == "Idle", "a fresh install only observes: gpt-unreleased is Idle, and left alone")
-        narrator.run(f"kubectl apply -f {(HERE / 'policy.yaml').relative_to(ROOT)}")
+        narrator.wait(
+            "a fresh install only observes: gpt-unreleased is Idle, and left alone",
+            lambda: self._reclaim_state("gpt-unreleased") == "Idle",
+            timeout=20,
+        )
+        applied = narrator.run(f"kubectl apply -f {(HERE / 'policy.yaml').relative_to(ROOT)}")
+        narrator.expect(applied.code == 0 and "Warning" not in applied.text, "the policy is what the operator allows")
         narrator.wait("gpt-unreleased is warned", lambda: self._reclaim_state("gpt-unreleased") == "Warned", timeout=30)
         narrator.run(
             'kubectl get dljob gpt-unreleased -o jsonpath=\'{range .status.conditions[?(@.type=="ReclaimPending")]}'
             "{.reason}: {.message}{end}'"
         )
         narrator.say("Its owner still wants to look at something. (Hours, elsewhere; seconds here.)")
-        narrator.run(f'stoker snooze gpt-unreleased --for {SNOOZE} --reason "reading its last samples"')
+        snooze = f"{SNOOZE_SECONDS * slowness():.0f}s"
+        narrator.run(f'stoker snooze gpt-unreleased --for {snooze} --reason "reading its last samples"')
         narrator.wait("it is snoozed, the warning is off", self._is_snoozed, timeout=20)
         narrator.run("stoker explain gpt-unreleased", show=_first_lines)
         narrator.wait("the snooze is over, gpt-unreleased is warned anew", self._is_warned_after_snooze, timeout=60)
@@ -180,14 +190,24 @@ class Story:
             "From Prometheus alone, so that deleted jobs count too. The operator has been up for minutes; of the hours "
             "before, the GPUs' own series tell."
         )
+        causes = {"ImproperBatchSize", "GPUOversubscription", "UnreleasedJob", "InteractiveJob"}
+        narrator.wait(
+            f"it ends {SETTLES.seconds} s before now, when all samples are in; the operator's first ones are that old",
+            lambda: causes <= self._recorded(datetime.now(UTC) - SETTLES - RESOLUTION),
+            timeout=SETTLES.seconds + 30,
+        )
         REPORT.parent.mkdir(exist_ok=True)
         page = REPORT.relative_to(ROOT)
         told = narrator.run(f"stoker report --prometheus {self.cluster.prometheus_url} --since 4h --output {page}")
         narrator.expect(told.code == 0 and REPORT.exists(), f"the same as a page with pictures: {page}")
-        causes = ("ImproperBatchSize", "GPUOversubscription", "UnreleasedJob", "InteractiveJob")
         narrator.expect(
             all(cause in told.text for cause in causes), "every job's cause has its GPU-hours, each counted once"
         )
+
+    def _recorded(self, at: datetime) -> set[str]:
+        """The causes whose GPU-hours Prometheus knew at that time."""
+        series = self.cluster.query("stoker_dljob_finding_idle_gpu_hours", at=at)
+        return {one["metric"]["category"] for one in series}
 
     def _simulate(self, programs: dict[str, dict[str, Any]]) -> None:
         self.cluster.apply(*programs.values())

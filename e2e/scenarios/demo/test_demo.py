@@ -30,7 +30,7 @@ def test_the_demos_report_shows_its_jobs_in_a_browser() -> None:
             expect(page.locator("figure svg")).to_have_count(4)
             rows = page.locator("#jobs ~ div tbody tr")
             expect(rows.filter(has_text="gpt-small")).to_contain_text("Raise --batch-size from 32")
-            expect(rows.filter(has_text="llama-sft")).to_contain_text("No finding.")
+            expect(rows.filter(has_text="llama-sft")).to_contain_text("No finding claims these hours.")
             assert complaints == []
     except NoBrowserError as missing:
         if os.environ.get("CI"):
