@@ -29,13 +29,13 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from stoker.adapters.workers import Workers
-from stoker.handlers import judgement
-from stoker.handlers.admission_review import ALLOWED, AdmissionRequest, Answer
-from stoker.handlers.cluster_view import ClusterView
-from stoker.handlers.job_review import JobReviewer
-from stoker.handlers.server import AdmissionServer, Reviewer, Route, ServerSettings
-from tests.handlers.certificates import Authority
-from tests.handlers.malformed_reviews import OBJECT, review
+from stoker.admission import judgement
+from stoker.admission.admission_review import ALLOWED, AdmissionRequest, Answer
+from stoker.admission.job_review import JobReviewer
+from stoker.admission.server import AdmissionServer, Reviewer, Route, ServerSettings
+from stoker.cluster.view import ClusterView
+from tests.admission.malformed_reviews import OBJECT, review
+from tests.certificate_fixtures import Authority
 
 HERE = Path(__file__).resolve().parent
 RATES = (1, 50, 300)

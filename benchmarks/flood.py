@@ -22,11 +22,11 @@ from pathlib import Path
 import aiohttp
 import orjson
 
-from stoker.handlers.admission import warm_up
-from stoker.handlers.admission_review import ALLOWED, AdmissionRequest, Answer
-from stoker.handlers.server import AdmissionServer, Route, ServerSettings
-from tests.handlers.certificates import Authority
-from tests.handlers.malformed_reviews import review
+from stoker.admission.admission_review import ALLOWED, AdmissionRequest, Answer
+from stoker.admission.process import warm_up
+from stoker.admission.server import AdmissionServer, Route, ServerSettings
+from tests.admission.malformed_reviews import review
+from tests.certificate_fixtures import Authority
 
 SOMEBODY = ("127.0.0.2", 0)
 CHUNK = b"x" * 65_536

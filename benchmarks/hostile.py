@@ -27,12 +27,12 @@ from typing import Any
 import aiohttp
 
 from stoker.adapters.workers import Workers
-from stoker.handlers import judgement
-from stoker.handlers.cluster_view import ClusterView
-from stoker.handlers.job_review import JobReviewer
-from stoker.handlers.server import AdmissionServer, Route, ServerSettings
-from tests.handlers.certificates import Authority
-from tests.handlers.malformed_reviews import OBJECT, review
+from stoker.admission import judgement
+from stoker.admission.job_review import JobReviewer
+from stoker.admission.server import AdmissionServer, Route, ServerSettings
+from stoker.cluster.view import ClusterView
+from tests.admission.malformed_reviews import OBJECT, review
+from tests.certificate_fixtures import Authority
 
 WRONG = "torchrun --nproc_per_node=4 train.py\n"
 COSTLY = "parallel " + "{} " * 19_000

@@ -17,21 +17,21 @@ from pathlib import Path
 import atheris
 from pydantic import ValidationError
 
-from tests.handlers import malformed_reviews
-from tests.handlers.malformed_reviews import OBJECT
+from tests.admission import malformed_reviews
+from tests.admission.malformed_reviews import OBJECT
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "fuzz"
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 with atheris.instrument_imports(include=["stoker", "yaml"]):
-    from stoker.admission import review
+    from stoker.admission.admission_review import AdmissionRequest, NotAReviewError
+    from stoker.admission.judgement import judge
+    from stoker.api.dljob import DLJob
+    from stoker.api.policy import BUILT_IN
     from stoker.catalogue import admission_rules
-    from stoker.cli.manifests import InputError, parse
-    from stoker.handlers.admission_review import AdmissionRequest, NotAReviewError
-    from stoker.handlers.judgement import judge
-    from stoker.models.dljob import DLJob
-    from stoker.models.policy import BUILT_IN
+    from stoker.lint.files.manifests import InputError, parse
+    from stoker.lint.review import review
 
     admission_rules()  # imports them
 
@@ -90,7 +90,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {"shell": shell, "yaml": yaml, "re
 
 def seeds(target: str) -> Iterator[bytes]:
     """What the corpus begins with."""
-    scripts = sorted(ROOT.glob("tests/subjects/scripts/*.sh"))
+    scripts = sorted(ROOT.glob("tests/shell/scripts/*.sh"))
     manifests = sorted(ROOT.glob("tests/rules/admission/*/*.yaml"))
     match target:
         case "shell":

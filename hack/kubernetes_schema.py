@@ -1,4 +1,4 @@
-"""Write operator/src/stoker/models/kubernetes_job.json: Kubernetes' own schema of a Job's spec, with the pod template.
+"""Write operator/src/stoker/api/kubernetes_job.json: Kubernetes' own schema of a Job's spec, with the pod template.
 
     python hack/kubernetes_schema.py            from the cluster that kubectl is set to
     python hack/kubernetes_schema.py --check    change nothing, exit 1 where the file differs from the cluster's schema
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-TARGET = Path(__file__).resolve().parent.parent / "operator/src/stoker/models/kubernetes_job.json"
+TARGET = Path(__file__).resolve().parent.parent / "operator/src/stoker/api/kubernetes_job.json"
 KEPT = ("type", "format", "enum", "required")
 UNMANAGED = frozenset({"managedFields"})
 """What only the server writes into an object's metadata; its schema has no bounds."""

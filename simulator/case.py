@@ -12,8 +12,8 @@ from simulator.job import SimulatedJob, SimulatedPod, Story
 from simulator.networks import BERT_LARGE, GPT2, RESNET50, SPEECH, SWIN_BASE, VIT_LARGE, Network
 from simulator.timeline import Timeline
 from simulator.training import Exchange, Storage, Training
-from stoker.models.series import Attempt, JobFacts, PodFacts
-from stoker.models.vocabulary import Category, JobType
+from stoker.findings.vocabulary import Category, JobType
+from stoker.telemetry.series import Attempt, JobFacts, PodFacts
 
 START = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
 Choice = TypeVar("Choice")

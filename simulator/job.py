@@ -11,9 +11,9 @@ import numpy as np
 from simulator.hardware import GpuModel
 from simulator.timeline import FloatArray, GpuUse, Pattern, PodUse, Stretch, Timeline, Use
 from simulator.training import CONTEXT_MIB, Exchange, Roles, Training
-from stoker.models.finding import Finding
-from stoker.models.series import JobFacts
-from stoker.models.vocabulary import Category
+from stoker.findings.finding import Finding
+from stoker.findings.vocabulary import Category
+from stoker.telemetry.series import JobFacts
 
 GPU_ROLES = ("lead", "peers", "odd", "unused")
 """The first GPU of rank 0, those that do as it does, one that differs, and those that nothing runs on."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from stoker.models.vocabulary import Framework
+from stoker.findings.vocabulary import Framework
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

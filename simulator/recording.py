@@ -9,9 +9,9 @@ import numpy as np
 
 from simulator.job import SimulatedJob, SimulatedPod
 from simulator.timeline import GPU_FIELDS, POD_FIELDS, FloatArray
-from stoker.models.screen import step_for
-from stoker.models.series import GpuSignal, JobFacts, JobSeries, PodFacts, PodSignal
-from stoker.subjects.series.grid import Trace, job_series
+from stoker.telemetry.grid import Trace, job_series
+from stoker.telemetry.screen import step_for
+from stoker.telemetry.series import GpuSignal, JobFacts, JobSeries, PodFacts, PodSignal
 
 COLLECT = 30.0
 """Seconds between two collections of dcgm-exporter."""

@@ -18,9 +18,9 @@ from pydantic import ValidationError
 
 from benchmarks.corpus.convert import Sample, samples
 from benchmarks.corpus.fetch import CACHE, fetch, packages
-from stoker.admission import review
-from stoker.models.dljob import DLJob
-from stoker.models.policy import BUILT_IN
+from stoker.api.dljob import DLJob
+from stoker.api.policy import BUILT_IN
+from stoker.lint.review import review
 
 FOUND = CACHE / "findings.json"
 MANIFESTS = CACHE / "manifests"

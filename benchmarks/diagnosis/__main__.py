@@ -22,9 +22,9 @@ from typing import Any
 
 from benchmarks.diagnosis.score import NONE, RECLAIM, STUDY, UNDECIDED, Score, Verdict, score, verdict
 from simulator import CASES, Tier, record, simulate
-from stoker.diagnosis import diagnose
-from stoker.models.policy import BUILT_IN
-from stoker.models.vocabulary import Category
+from stoker.api.policy import BUILT_IN
+from stoker.diagnosis.job import diagnose
+from stoker.findings.vocabulary import Category
 
 TUNING = range(1000, 1010)
 REPORTING = range(5000, 5010)

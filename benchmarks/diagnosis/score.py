@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from stoker.models.finding import Finding
-from stoker.models.vocabulary import Category, Confidence
+from stoker.findings.finding import Finding
+from stoker.findings.vocabulary import Category, Confidence
 
 BEYOND = frozenset({Category.STALLED, Category.DUPLICATE_TRAINING, Category.STRAGGLER, Category.STARTUP_HOLD})
 STUDY = tuple(category for category in Category if category not in BEYOND)

@@ -18,13 +18,23 @@ from benchmarks.reclaim.process import Process, Weather, alive
 from benchmarks.reclaim.server import ApiServer, Request, owned_by
 from benchmarks.reclaim.truth import SCRAPE, Activity, Gaps
 from benchmarks.reclaim.virtual_time import BEGINNING, SkewedClock, VirtualTimeLoop, moment
-from stoker.adapters.kubernetes import DLJOBS, JOBS, NAMESPACES, NODES, PODS, POLICIES, SERVICES, Object, Resource
-from stoker.models.diagnosis import Diagnosis, Utilization
-from stoker.models.finding import Finding, parse_time, rfc3339
-from stoker.models.meta import API_VERSION
-from stoker.models.policy import parse_duration
-from stoker.models.series import GpuSignal
-from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from stoker.adapters.kubernetes.client import (
+    DLJOBS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    POLICIES,
+    SERVICES,
+    Object,
+    Resource,
+)
+from stoker.api.meta import API_VERSION
+from stoker.api.policy import parse_duration
+from stoker.findings.diagnosis import Diagnosis, Utilization
+from stoker.findings.finding import Finding, parse_time, rfc3339
+from stoker.findings.vocabulary import Category, Confidence, Severity, Source
+from stoker.telemetry.series import GpuSignal
 
 TICK = 30.0
 QUIET = 4 * HOUR
@@ -115,7 +125,7 @@ class _Errors(logging.Handler):
         self.setFormatter(logging.Formatter())
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.name == "stoker.controller.braking":
+        if record.name == "stoker.controller.brake":
             return  # not a fault: that is how it tells that it has stopped
         self._kept.append(self.format(record))
 

@@ -10,11 +10,11 @@ from benchmarks.reclaim.metrics import Prometheus
 from benchmarks.reclaim.server import ApiServer, Request, owned_by
 from benchmarks.reclaim.truth import Activity, Gaps
 from benchmarks.reclaim.virtual_time import VirtualTimeLoop, moment
-from stoker.adapters.kubernetes import DLJOBS, JOBS, PODS, Object
-from stoker.models.finding import rfc3339
-from stoker.models.meta import API_VERSION, RESUME_ANNOTATION, SNOOZE_ANNOTATION
-from stoker.models.screen import PodKey
-from stoker.models.series import GpuSignal
+from stoker.adapters.kubernetes.client import DLJOBS, JOBS, PODS, Object
+from stoker.api.meta import API_VERSION, RESUME_ANNOTATION, SNOOZE_ANNOTATION
+from stoker.findings.finding import rfc3339
+from stoker.telemetry.screen import PodKey
+from stoker.telemetry.series import GpuSignal
 
 HOUR, MINUTE = 3600.0, 60.0
 COOLDOWN = 2 * HOUR

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 from benchmarks.reclaim.server import ApiServer, Request
 from benchmarks.reclaim.truth import DELAY, SCRAPE, Activity, Gaps
 from benchmarks.reclaim.virtual_time import moment
-from stoker.adapters.kubernetes import DLJOBS, JOBS, PODS, POLICIES, Object, Resource
-from stoker.models.finding import parse_time
-from stoker.models.meta import RESUME_ANNOTATION, SNOOZE_ANNOTATION
-from stoker.models.policy import parse_duration
+from stoker.adapters.kubernetes.client import DLJOBS, JOBS, PODS, POLICIES, Object, Resource
+from stoker.api.meta import RESUME_ANNOTATION, SNOOZE_ANNOTATION
+from stoker.api.policy import parse_duration
+from stoker.findings.finding import parse_time
 
 LAST_LOOK = 20.0
 """Seconds before a deed is sent in which its last look must lie: what can be known by then must have been heeded."""

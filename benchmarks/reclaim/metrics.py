@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from benchmarks.reclaim.truth import DELAY, SCRAPE, Gaps
 from benchmarks.reclaim.virtual_time import VirtualTimeLoop, moment, seconds
-from stoker.models.screen import GpuWindow, MetricsUnavailable, PodGlance, PodKey, Question, Screen
-from stoker.models.series import GpuSignal, JobFacts, JobSeries
-from stoker.models.vocabulary import UnknownReason
+from stoker.findings.vocabulary import UnknownReason
+from stoker.telemetry.screen import GpuWindow, MetricsUnavailable, PodGlance, PodKey, Question, Screen
+from stoker.telemetry.series import GpuSignal, JobFacts, JobSeries
 
 if TYPE_CHECKING:
     from benchmarks.reclaim.jobs import SimulatedJob

@@ -11,30 +11,30 @@ from typing import Any, Protocol, TypeVar
 from benchmarks.reclaim.metrics import Source
 from benchmarks.reclaim.server import ApiServer, Request
 from benchmarks.reclaim.virtual_time import SkewedClock, VirtualTimeLoop
-from stoker.adapters.events import EventWriter
-from stoker.adapters.kubernetes import DLJOBS, JOBS, POLICIES, Object, Resource, UnavailableError, Warn
+from stoker.adapters.kubernetes.client import DLJOBS, JOBS, POLICIES, Object, Resource, UnavailableError, Warn
+from stoker.adapters.kubernetes.events import EventWriter
 from stoker.adapters.workers import Workers
+from stoker.api.dljob import DLJob
+from stoker.cluster.cache import Key, Store, concerned
+from stoker.cluster.policies import Policies
+from stoker.cluster.watch import Resync, SilentWatchError, queue_jobs
+from stoker.cluster.workqueue import WorkQueue
 from stoker.controller.audit import Audit
-from stoker.controller.braking import Brakes
+from stoker.controller.brake import Brakes
 from stoker.controller.children import Children
-from stoker.controller.circumstances import ClusterSurroundings
-from stoker.controller.looks import Looks
-from stoker.controller.manifests import Manifests
-from stoker.controller.policies import Policies
+from stoker.controller.constraints import ClusterSurroundings
+from stoker.controller.manifest_cache import Manifests
+from stoker.controller.pending_workloads import QueuedJobs
 from stoker.controller.presence import Presences
-from stoker.controller.publishing import Publisher
-from stoker.controller.queue import WorkQueue
-from stoker.controller.queued import QueuedJobs
-from stoker.controller.reclaiming import Reclaimer
+from stoker.controller.reclaimer import Reclaimer
 from stoker.controller.reconcile import Reconciler
 from stoker.controller.scan import Scanner, Subject
-from stoker.controller.store import Key, Store, concerned
-from stoker.handlers.watch import Resync, SilentWatchError, queue_jobs
-from stoker.models.diagnosis import Diagnosis
-from stoker.models.dljob import DLJob
-from stoker.models.verdict import Verdict
-from stoker.subjects.dljob_submission import read_dljob
-from stoker.subjects.pod import mapping
+from stoker.controller.scan_results import Looks
+from stoker.controller.status_writer import Publisher
+from stoker.findings.diagnosis import Diagnosis
+from stoker.findings.verdict import Verdict
+from stoker.lint.kinds.dljob import read_dljob
+from stoker.lint.kinds.pod import mapping
 from stoker.workload import ProgramFacts, submission_facts
 
 T = TypeVar("T")

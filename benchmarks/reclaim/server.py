@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import orjson
 
 from benchmarks.reclaim.virtual_time import SkewedClock
-from stoker.adapters.kubernetes import (
+from stoker.adapters.kubernetes.client import (
     DLJOBS,
     EVENTS,
     JOBS,
@@ -19,7 +19,7 @@ from stoker.adapters.kubernetes import (
     Object,
     Resource,
 )
-from stoker.models.finding import rfc3339
+from stoker.findings.finding import rfc3339
 
 Name = tuple[str, str]
 """A namespace, empty for what has none, and a name."""

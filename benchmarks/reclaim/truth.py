@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from stoker.models.series import GpuSignal
+from stoker.telemetry.series import GpuSignal
 
 SCRAPE = 30.0
 """Seconds between two samples of a GPU; each tells of the seconds since the one before, as DCGM's do."""

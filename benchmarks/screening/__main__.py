@@ -31,7 +31,7 @@ from benchmarks.screening.history import push
 from benchmarks.screening.tick import Tick, operate
 from e2e.cluster.binaries import resolve_all
 from e2e.cluster.ports import PortReservations
-from stoker.models.prometheus_access import QUERY_TIMEOUT
+from stoker.adapters.prometheus.access import QUERY_TIMEOUT
 
 MINUTES, STEP = 75, 30.0
 SIZES = (100, 1_000, 10_000)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from stoker.controller.store import Store
-from stoker.models.finding import rfc3339
+from stoker.cluster.cache import Store
+from stoker.findings.finding import rfc3339
 
 GPUS = 8
 NAMESPACES = 40

@@ -12,14 +12,14 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from benchmarks.screening.cluster import store
-from stoker.adapters.prometheus import PrometheusSource
-from stoker.controller.looks import Looks
-from stoker.controller.manifests import Manifests
-from stoker.controller.policies import Policies
-from stoker.controller.queue import WorkQueue
+from stoker.adapters.prometheus.access import PrometheusAccess
+from stoker.adapters.prometheus.source import PrometheusSource
+from stoker.cluster.cache import Key
+from stoker.cluster.policies import Policies
+from stoker.cluster.workqueue import WorkQueue
+from stoker.controller.manifest_cache import Manifests
 from stoker.controller.scan import Scanner
-from stoker.controller.store import Key
-from stoker.models.prometheus_access import PrometheusAccess
+from stoker.controller.scan_results import Looks
 from tests.inline_workers import InlineWorkers
 
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from textwrap import dedent
 from typing import Any
 
-from stoker.models.finding import rfc3339
+from stoker.findings.finding import rfc3339
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from simulator.networks import (
     VIT_LARGE,
 )
 from simulator.training import Exchange, Storage, Training
-from stoker.models.vocabulary import Category
+from stoker.findings.vocabulary import Category
 
 IMAGES = (RESNET50, SWIN_BASE, EFFICIENTNET, SPEECH)
 

@@ -8,7 +8,7 @@ from simulator.job import Story
 from simulator.networks import BERT_LARGE, EFFICIENTNET, GPT2, GPT2_XL, LLAMA_7B, RESNET50, SWIN_BASE, VIT_LARGE
 from simulator.timeline import PodUse
 from simulator.training import Storage
-from stoker.models.vocabulary import Framework, JobType
+from stoker.findings.vocabulary import Framework, JobType
 
 
 @case("steady")

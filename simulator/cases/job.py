@@ -8,7 +8,7 @@ from simulator.job import Story
 from simulator.networks import BERT_LARGE, TABULAR
 from simulator.timeline import PodUse
 from simulator.training import Exchange, Training
-from stoker.models.vocabulary import Category, Framework
+from stoker.findings.vocabulary import Category, Framework
 
 ASLEEP = PodUse(cpu=0.004, memory=6e9, net_rx=400.0, net_tx=300.0)
 """A program in sleep(): what is left are the runtime's own timers."""

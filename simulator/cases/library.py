@@ -2,7 +2,7 @@
 
 from simulator.case import Cast, Draw, case, cast, hours
 from simulator.job import Story
-from stoker.models.vocabulary import Category
+from stoker.findings.vocabulary import Category
 
 
 def _after(draw: Draw, story: Story) -> Cast:

@@ -7,7 +7,7 @@ from simulator.hardware import A100, A100_40, H100, V100
 from simulator.job import Story
 from simulator.networks import BERT_LARGE, GPT2, GPT2_XL, LLAMA_7B, LSTM, RESNET50, SPEECH, SWIN_BASE, VIT_LARGE
 from simulator.training import Exchange, Training
-from stoker.models.vocabulary import Category
+from stoker.findings.vocabulary import Category
 
 ADAM_BYTES = 12
 """Of a checkpoint, each parameter: weights and both moments in single precision."""

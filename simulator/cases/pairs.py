@@ -10,7 +10,7 @@ from simulator.hardware import A100, H100
 from simulator.job import Story
 from simulator.networks import BERT_LARGE, GPT2, SPEECH, VIT_LARGE
 from simulator.training import Storage, Training
-from stoker.models.vocabulary import Category
+from stoker.findings.vocabulary import Category
 
 
 def _small(draw: Draw) -> Training:

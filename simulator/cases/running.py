@@ -5,7 +5,7 @@ from dataclasses import replace
 from simulator.case import Cast, Draw, begin, case, cast, hours
 from simulator.job import QUIET, Story
 from simulator.timeline import PodUse
-from stoker.models.vocabulary import Category
+from stoker.findings.vocabulary import Category
 
 
 @case("hung-collective", Category.STALLED)

@@ -8,7 +8,7 @@ from simulator.job import Story
 from simulator.networks import EFFICIENTNET, GRAPH, RANKING, RESNET50, SPEECH, SWIN_BASE, TABULAR, UNET3D, VIT_LARGE
 from simulator.timeline import PodUse
 from simulator.training import Exchange, Storage
-from stoker.models.vocabulary import Category
+from stoker.findings.vocabulary import Category
 
 
 @case("unseen-checkpoint-preallocated", Category.MODEL_CHECKPOINTING, unseen=True)

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from stoker.adapters.metric_profile import Factors, profile_of, profiles
-from stoker.adapters.prometheus_connection import Connection
-from stoker.adapters.prometheus_past import PrometheusPast
-from stoker.adapters.prometheus_screen import Screening
-from stoker.adapters.prometheus_series import SeriesReader
-from stoker.adapters.prometheus_transport import Rows
-from stoker.adapters.prometheus_usage import PrometheusUsage
-from stoker.adapters.promql import ORIGIN, Selectors
-from stoker.models.past import JobOutline, PastPod
-from stoker.models.prometheus_access import LabelMatcher, PrometheusAccess
-from stoker.models.screen import Question
-from stoker.models.series import JobFacts, PodFacts
-from stoker.models.usage import JobIdentity
+from stoker.adapters.prometheus.access import LabelMatcher, PrometheusAccess
+from stoker.adapters.prometheus.connection import Connection
+from stoker.adapters.prometheus.metric_profile import Factors, profile_of, profiles
+from stoker.adapters.prometheus.past import PrometheusPast
+from stoker.adapters.prometheus.promql import ORIGIN, Selectors
+from stoker.adapters.prometheus.screen import Screening
+from stoker.adapters.prometheus.series import SeriesReader
+from stoker.adapters.prometheus.transport import Rows
+from stoker.adapters.prometheus.usage import PrometheusUsage
+from stoker.telemetry.past import JobOutline, PastPod
+from stoker.telemetry.screen import Question
+from stoker.telemetry.series import JobFacts, PodFacts
+from stoker.telemetry.usage import JobIdentity
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)

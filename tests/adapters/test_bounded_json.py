@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.adapters.bounded_json import MAX_DEPTH, is_deeper, loads, shallow
+from stoker.adapters.kubernetes.bounded_json import MAX_DEPTH, is_deeper, loads, shallow
 
 
 def nested(levels: int, inner: str = "1") -> str:

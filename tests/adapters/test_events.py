@@ -1,8 +1,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from stoker.adapters.events import Event, EventWriter, cut, event_name
-from stoker.adapters.kubernetes import EVENTS, UnavailableError
+from stoker.adapters.kubernetes.client import EVENTS, UnavailableError
+from stoker.adapters.kubernetes.events import Event, EventWriter, cut, event_name
 from tests.controller.cluster import FakeApi, failing
 
 REGARDING: dict[str, Any] = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.adapters.kubernetes import (
+from stoker.adapters.kubernetes.client import (
     DLJOBS,
     PODS,
     AlreadyExistsError,

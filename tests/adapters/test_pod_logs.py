@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from stoker.adapters import pod_logs
-from stoker.adapters.kubernetes import ApiError, ForbiddenError, InvalidError, UnavailableError
-from stoker.adapters.pod_logs import BYTES, PODS, PodLogs
-from stoker.models.series import JobFacts, LogMark, MarkKind, PodFacts
+from stoker.adapters.kubernetes import pod_logs
+from stoker.adapters.kubernetes.client import ApiError, ForbiddenError, InvalidError, UnavailableError
+from stoker.adapters.kubernetes.pod_logs import BYTES, PODS, PodLogs
+from stoker.telemetry.series import JobFacts, LogMark, MarkKind, PodFacts
 
 START = datetime(2026, 11, 21, 5, 40, tzinfo=UTC)
 CHATTER = "x" * 100

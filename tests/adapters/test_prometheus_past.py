@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stoker.adapters.prometheus_past import PrometheusPast
-from stoker.adapters.prometheus_transport import LimitExceeded, Rows
-from stoker.models.past import Outlines
-from stoker.models.prometheus_access import PrometheusAccess
-from stoker.models.series import GpuSignal
-from stoker.models.vocabulary import UnknownReason
+from stoker.adapters.prometheus.access import PrometheusAccess
+from stoker.adapters.prometheus.past import PrometheusPast
+from stoker.adapters.prometheus.transport import LimitExceeded, Rows
+from stoker.findings.vocabulary import UnknownReason
+from stoker.telemetry.past import Outlines
+from stoker.telemetry.series import GpuSignal
 
 END = datetime(2026, 11, 21, tzinfo=UTC)
 UTIL = "DCGM_FI_DEV_GPU_UTIL"

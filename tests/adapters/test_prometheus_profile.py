@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from stoker.adapters.metric_profile import LOOKS_TO_CHANGE, Factors, Metric, Unit, profiles
-from stoker.adapters.promql import Selectors, any_of, duration, quote, union
-from stoker.models.series import GpuSignal
-from stoker.subjects.series.activity import ACTIVITY_SIGNALS
+from stoker.adapters.prometheus.metric_profile import LOOKS_TO_CHANGE, Factors, Metric, Unit, profiles
+from stoker.adapters.prometheus.promql import Selectors, any_of, duration, quote, union
+from stoker.telemetry.activity import ACTIVITY_SIGNALS
+from stoker.telemetry.series import GpuSignal
 
 NVIDIA = profiles()["nvidia"]
 LABELS = {"UUID": "GPU-1", "gpu": "3", "namespace": "team", "pod": "bert-0", "modelName": "NVIDIA A100-SXM4-80GB"}

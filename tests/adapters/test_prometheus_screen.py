@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from stoker.adapters.metric_profile import Factors, profile_of
-from stoker.adapters.prometheus_screen import CLOSE_QUERIES, NAMED_PODS, WINDOWS, Screening, _chosen
-from stoker.adapters.prometheus_transport import Rows
-from stoker.adapters.promql import ORIGIN, Selectors
-from stoker.models.screen import GpuWindow, MetricsUnavailable, PodKey, Question, Screen
-from stoker.models.series import GpuSignal
-from stoker.models.vocabulary import UnknownReason
+from stoker.adapters.prometheus.metric_profile import Factors, profile_of
+from stoker.adapters.prometheus.promql import ORIGIN, Selectors
+from stoker.adapters.prometheus.screen import CLOSE_QUERIES, NAMED_PODS, WINDOWS, Screening, _chosen
+from stoker.adapters.prometheus.transport import Rows
+from stoker.findings.vocabulary import UnknownReason
+from stoker.telemetry.screen import GpuWindow, MetricsUnavailable, PodKey, Question, Screen
+from stoker.telemetry.series import GpuSignal
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)

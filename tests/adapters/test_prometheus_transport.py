@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from stoker.adapters.prometheus import PrometheusSource
-from stoker.adapters.prometheus_series import MAX_QUERIES
-from stoker.adapters.prometheus_transport import LimitExceeded
-from stoker.models.prometheus_access import PrometheusAccess
-from stoker.models.screen import MetricsUnavailable, Question, Screen
-from stoker.models.series import JobFacts, PodFacts
-from stoker.models.vocabulary import UnknownReason
+from stoker.adapters.prometheus.access import PrometheusAccess
+from stoker.adapters.prometheus.series import MAX_QUERIES
+from stoker.adapters.prometheus.source import PrometheusSource
+from stoker.adapters.prometheus.transport import LimitExceeded
+from stoker.findings.vocabulary import UnknownReason
+from stoker.telemetry.screen import MetricsUnavailable, Question, Screen
+from stoker.telemetry.series import JobFacts, PodFacts
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 QUESTION = Question(pods=(("team", "bert-0"),), window=timedelta(hours=1))
@@ -343,7 +343,7 @@ async def test_a_job_is_looked_at_within_a_budget_of_queries(server: Stub, monke
         with pytest.raises(LimitExceeded):
             await source.series(job, started, NOW, timedelta(seconds=30))
         assert len(server.requests) <= MAX_QUERIES
-        monkeypatch.setattr("stoker.adapters.prometheus_series.MAX_QUERIES", 4)
+        monkeypatch.setattr("stoker.adapters.prometheus.series.MAX_QUERIES", 4)
         with pytest.raises(MetricsUnavailable, match="within 4 queries"):
             await source.series(job, started, NOW, timedelta(seconds=30))
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from stoker.adapters.prometheus_transport import LimitExceeded, Rows
-from stoker.adapters.prometheus_usage import PrometheusUsage
-from stoker.models.prometheus_access import PrometheusAccess
-from stoker.models.screen import MetricsUnavailable
-from stoker.models.usage import JobRecord, UsageRecord
-from stoker.models.vocabulary import UnknownReason
+from stoker.adapters.prometheus.access import PrometheusAccess
+from stoker.adapters.prometheus.transport import LimitExceeded, Rows
+from stoker.adapters.prometheus.usage import PrometheusUsage
+from stoker.findings.vocabulary import UnknownReason
+from stoker.telemetry.screen import MetricsUnavailable
+from stoker.telemetry.usage import JobRecord, UsageRecord
 
 END = datetime(2026, 11, 21, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -10,15 +10,15 @@ import pytest
 
 from benchmarks.reclaim import cluster
 from benchmarks.reclaim.cluster import FAULTS, Result, Scenario, live
-from stoker.controller.braking import Brakes
-from stoker.controller.circumstances import ClusterSurroundings
-from stoker.controller.graces import Graces
-from stoker.controller.publishing import Publisher
-from stoker.controller.reclaiming import Reclaimer
-from stoker.diagnosis import idle
-from stoker.models.diagnosis import Idleness
-from stoker.models.dljob import DLJob
-from stoker.models.vocabulary import Confidence
+from stoker.api.dljob import DLJob
+from stoker.controller.brake import Brakes
+from stoker.controller.constraints import ClusterSurroundings
+from stoker.controller.grace_periods import Graces
+from stoker.controller.reclaimer import Reclaimer
+from stoker.controller.status_writer import Publisher
+from stoker.diagnosis import idleness as idle
+from stoker.findings.diagnosis import Idleness
+from stoker.findings.vocabulary import Confidence
 from stoker.reclaim import Decision, gates
 
 RECLAIM = {"mode": "Suspend", "maxGPUPercentPerWindow": 60}
@@ -69,7 +69,7 @@ def with_unknown_taken_for_idle(patch: pytest.MonkeyPatch) -> None:
         return judged(facts, replace(screen, gpus=windows), **options)
 
     judged = idle.idleness
-    for module in ("stoker.controller.scan", "stoker.controller.reclaiming"):
+    for module in ("stoker.controller.scan", "stoker.controller.reclaimer"):
         patch.setattr(f"{module}.idleness", blind)
 
 
@@ -82,7 +82,7 @@ def with_gaps_overlooked(patch: pytest.MonkeyPatch) -> None:
         return judged(facts, replace(screen, gpus=windows), **options)
 
     judged = idle.idleness
-    for module in ("stoker.controller.scan", "stoker.controller.reclaiming"):
+    for module in ("stoker.controller.scan", "stoker.controller.reclaimer"):
         patch.setattr(f"{module}.idleness", blind)
 
 
@@ -121,7 +121,7 @@ def without_intent(patch: pytest.MonkeyPatch) -> None:
 
 def without_brake(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Brakes, "obstruction", lambda *_: None)
-    patch.setattr("stoker.controller.circumstances._is_stopped", lambda *_: False)
+    patch.setattr("stoker.controller.constraints._is_stopped", lambda *_: False)
 
 
 def without_doubt(patch: pytest.MonkeyPatch) -> None:

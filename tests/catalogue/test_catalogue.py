@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-import stoker.rules.admission
-import stoker.rules.diagnosis
+import stoker.diagnosis.rules
+import stoker.lint.rules
 from stoker.catalogue import CatalogueError, admission_rules, all_rules, diagnosis_names, diagnosis_rules
 from stoker.catalogue.pages import page, pages
-from stoker.models.rule import Parameter, Rule
-from stoker.models.vocabulary import Action, Category, Severity
+from stoker.findings.rule import Parameter, Rule
+from stoker.findings.vocabulary import Action, Category, Severity
 
 SECTIONS = ["What it flags", "Why it costs GPU time", "When it stays silent", "Change", "References"]
 RULES = all_rules()
 MODULES = [
     path
-    for package in (stoker.rules.admission, stoker.rules.diagnosis)
+    for package in (stoker.lint.rules, stoker.diagnosis.rules)
     for path in Path(package.__path__[0]).glob("*.py")
     if path.name != "__init__.py"
 ]
@@ -102,14 +102,14 @@ def test_a_page_tells_the_rules_facts() -> None:
 
 def test_a_module_without_a_rule_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "no_rule.py").write_text('"""Nothing."""\n')
-    monkeypatch.setattr(stoker.rules.admission, "__path__", [str(tmp_path)])
+    monkeypatch.setattr(stoker.lint.rules, "__path__", [str(tmp_path)])
     admission_rules.cache_clear()
     try:
         with pytest.raises(CatalogueError, match=r"no_rule defines no RULE"):
             admission_rules()
     finally:
         admission_rules.cache_clear()
-        sys.modules.pop("stoker.rules.admission.no_rule", None)
+        sys.modules.pop("stoker.lint.rules.no_rule", None)
 
 
 def test_the_rules_are_found_in_the_order_of_their_ids() -> None:

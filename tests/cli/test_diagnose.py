@@ -14,16 +14,16 @@ from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
 from stoker.cli import stoker
-from stoker.cli.diagnosis.look import Looker, Period
-from stoker.cli.diagnosis.workload import Workload
-from stoker.diagnosis import diagnose
+from stoker.diagnosis.job import diagnose
 from stoker.diagnosis.words import UNKNOWN
-from stoker.models.screen import GpuWindow, MetricsUnavailable, Question, Screen
-from stoker.models.series import GpuSignal, JobFacts, JobSeries, PodFacts, PodSignal
-from stoker.models.vocabulary import Category, Confidence, Severity, Source, Stage, UnknownReason
-from stoker.subjects.series.grid import Trace, job_series
-from tests.cli.test_formats import strict
+from stoker.findings.vocabulary import Category, Confidence, Severity, Source, Stage, UnknownReason
+from stoker.inspection.look import Looker, Period
+from stoker.inspection.workload import Workload
+from stoker.telemetry.grid import Trace, job_series
+from stoker.telemetry.screen import GpuWindow, MetricsUnavailable, Question, Screen
+from stoker.telemetry.series import GpuSignal, JobFacts, JobSeries, PodFacts, PodSignal
 from tests.diagnosis.recording import parse_series
+from tests.lint.test_formats import strict
 
 ROOT = Path(__file__).parents[2]
 START = datetime(2026, 11, 20, 6, 0, tzinfo=UTC)
@@ -125,7 +125,7 @@ def tape(monkeypatch: pytest.MonkeyPatch) -> Tape:
             "gap-0": ["0x10 90x100 _x200 90x170", TRAINS],
         }
     )
-    monkeypatch.setattr("stoker.adapters.prometheus.PrometheusSource", lambda access, **_: tape)
+    monkeypatch.setattr("stoker.adapters.prometheus.source.PrometheusSource", lambda access, **_: tape)
     return tape
 
 
@@ -274,7 +274,7 @@ def test_recorded_logs_reach_the_diagnosis(tmp_path: Path, tape: Tape, monkeypat
         seen.append(series)
         return diagnose(facts, series, *rest, **options)
 
-    monkeypatch.setattr("stoker.cli.diagnosis.look.diagnose", spy)
+    monkeypatch.setattr("stoker.inspection.look.diagnose", spy)
     file = tmp_path / "job.log"
     lines = ((60, "Collecting torch==2.4"), (400, "Epoch 1/90"), (86_400, "Epoch 90/90"))
     file.write_text(logged(*lines, pod="bert-0") + logged((500, "Saving checkpoint"), pod="other-0"))
@@ -450,7 +450,7 @@ def test_a_query_may_take_longer_than_the_controllers(
         seen.append(access.timeout)
         return tape
 
-    monkeypatch.setattr("stoker.adapters.prometheus.PrometheusSource", source)
+    monkeypatch.setattr("stoker.adapters.prometheus.source.PrometheusSource", source)
     run(tmp_path, *given, jobs=[entry("bert")])
     assert seen == [timedelta(seconds=seconds)]
 
@@ -502,7 +502,7 @@ def test_the_picture_shows_use_rest_gaps_stages_and_findings(tmp_path: Path, tap
 def test_without_block_elements_the_picture_is_ascii(
     tmp_path: Path, tape: Tape, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stoker.cli.terminal._has_blocks", lambda encoding: False)
+    monkeypatch.setattr("stoker.adapters.terminal._has_blocks", lambda encoding: False)
     shown = run(tmp_path, jobs=[entry("gap")]).stdout
     assert shown.isascii()
     strip = next(line for line in shown.splitlines() if line.startswith("  GPU 0"))

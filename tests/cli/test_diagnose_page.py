@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from stoker.cli.diagnose import diagnose
-from stoker.cli.diagnosis.recorded import RecordedJob
+from stoker.inspection.recorded import RecordedJob
 from tests.cli.test_diagnose import Tape, entry, run
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ def test_the_page_names_every_option() -> None:
 
 def test_the_shown_answer_is_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tape = Tape(pods={"bert-large-0": STRIPS})
-    monkeypatch.setattr("stoker.adapters.prometheus.PrometheusSource", lambda access, **_: tape)
+    monkeypatch.setattr("stoker.adapters.prometheus.source.PrometheusSource", lambda access, **_: tape)
     job = entry("bert-large", gpusPerNode=4, script="torchrun --standalone train.py\nsleep infinity\n")
     answer = run(tmp_path, jobs=[job], COLUMNS="110").stdout
     said = "  note: looked at as of 2026-11-20 10:00 UTC\n"

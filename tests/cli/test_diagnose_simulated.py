@@ -10,17 +10,17 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from simulator import CASES, Tier, record, simulate
-from stoker.cli.diagnosis import json as as_json
-from stoker.cli.diagnosis import text as as_text
-from stoker.cli.diagnosis.look import Looker, Period
-from stoker.cli.diagnosis.picture import MAX_COLUMNS, MIN_COLUMNS, room
-from stoker.cli.diagnosis.workload import Workload
-from stoker.cli.terminal import Screen
-from stoker.models.screen import MetricsUnavailable, Question
-from stoker.models.screen import Screen as MetricsScreen
-from stoker.models.series import JobFacts, JobSeries
-from stoker.models.vocabulary import UnknownReason
-from tests.cli.test_formats import strict
+from stoker.adapters.terminal import Screen
+from stoker.findings.vocabulary import UnknownReason
+from stoker.inspection import json as as_json
+from stoker.inspection import text as as_text
+from stoker.inspection.look import Looker, Period
+from stoker.inspection.picture import MAX_COLUMNS, MIN_COLUMNS, room
+from stoker.inspection.workload import Workload
+from stoker.telemetry.screen import MetricsUnavailable, Question
+from stoker.telemetry.screen import Screen as MetricsScreen
+from stoker.telemetry.series import JobFacts, JobSeries
+from tests.lint.test_formats import strict
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/diagnose-v1.json").read_text())
 SEED = 90_210

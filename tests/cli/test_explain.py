@@ -9,17 +9,17 @@ import pytest
 from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
-from stoker.adapters.kubernetes import DLJOBS, JOBS, NAMESPACES, PODS, POLICIES, ForbiddenError, Kubernetes
+from stoker.adapters.kubernetes.client import DLJOBS, JOBS, NAMESPACES, PODS, POLICIES, ForbiddenError, Kubernetes
+from stoker.api.meta import Condition
 from stoker.cli import stoker
-from stoker.cli.explaining.standing import UNSEEN, said
-from stoker.controller.looks import idle_fact
-from stoker.models.diagnosis import Idleness, IdlenessState
-from stoker.models.finding import rfc3339
-from stoker.models.meta import Condition
-from stoker.models.vocabulary import UnknownReason
+from stoker.controller.scan_results import idle_fact
+from stoker.findings.diagnosis import Idleness, IdlenessState
+from stoker.findings.finding import rfc3339
+from stoker.findings.vocabulary import UnknownReason
+from stoker.inspection.standing import UNSEEN, said
 from stoker.reclaim import GATES, Stage
-from tests.cli.test_formats import strict
 from tests.controller.cluster import FakeApi
+from tests.lint.test_formats import strict
 from tests.workload.building import JOB_UID, WITH_VOLUME, dljob_object, job, pod
 
 NOW = datetime.now(UTC).replace(microsecond=0)

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from stoker.cli import stoker
-from stoker.models.verdict import Verdict
-from stoker.models.vocabulary import Shortfall
+from stoker.findings.verdict import Verdict
+from stoker.shell.shortfall import Shortfall
 
 WRONG = """\
 apiVersion: stoker.dev/v1alpha1
@@ -166,7 +166,7 @@ def test_a_fault_of_stokers_in_reading_a_job_is_no_traceback(monkeypatch: pytest
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("stoker.cli.judgement.submissions", broken)
+    monkeypatch.setattr("stoker.lint.files.judgement.submissions", broken)
     (file,) = as_json(given=WORK)["files"]
     assert (file["verdict"], file["findings"], file["unfinished"]) == ("warn", [], ["submission"])
 
@@ -562,7 +562,9 @@ def test_what_suppresses_nothing_is_taken_away_by_fix(given: str, tmp_path: Path
 def test_the_policy_says_what_becomes_of_what_took_too_long(
     action: str, verdict: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stoker.cli.judgement.review", lambda *_, **__: Verdict(unfinished=("script",), shortfall=OVER))
+    monkeypatch.setattr(
+        "stoker.lint.files.judgement.review", lambda *_, **__: Verdict(unfinished=("script",), shortfall=OVER)
+    )
     policy = POLICY.format(name="default", spec=f"{{analysis: {{onNotAnalysed: {action}}}}}")
     (tmp_path / "policy.yaml").write_text(policy)
     (tmp_path / "job.yaml").write_text(RIGHT)
@@ -577,7 +579,7 @@ def test_an_interrupt_exits_with_130_and_no_traceback(monkeypatch: pytest.Monkey
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("stoker.cli.judgement.review", interrupted)
+    monkeypatch.setattr("stoker.lint.files.judgement.review", interrupted)
     result = run("-", given=RIGHT)
     assert (result.exit_code, result.output) == (130, "")
 
@@ -640,7 +642,7 @@ def test_rules_show_prints_a_page_and_suggests_the_rule_that_was_meant() -> None
 def test_what_could_not_be_judged_is_no_clean_bill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As at the webhook, whose policy warns of it."""
     monkeypatch.setattr(
-        "stoker.cli.judgement.review", lambda *_, **__: Verdict(unfinished=("a", "b", "c"), shortfall=OVER)
+        "stoker.lint.files.judgement.review", lambda *_, **__: Verdict(unfinished=("a", "b", "c"), shortfall=OVER)
     )
     (tmp_path / "job.yaml").write_text(RIGHT)
     result = run(str(tmp_path / "job.yaml"))

@@ -9,8 +9,8 @@ import yaml
 from click.testing import CliRunner
 
 from stoker.cli import stoker
-from stoker.cli.formats import FORMATS
 from stoker.cli.lint import lint
+from stoker.lint.formats import FORMATS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/lint.md").read_text()

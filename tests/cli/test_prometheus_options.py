@@ -8,9 +8,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from stoker.adapters.metric_profile import profiles
+from stoker.adapters.prometheus.access import QUERY_TIMEOUT, LabelMatcher, PrometheusAccess
+from stoker.adapters.prometheus.metric_profile import profiles
 from stoker.cli.prometheus_options import PROFILES, prometheus_options
-from stoker.models.prometheus_access import QUERY_TIMEOUT, LabelMatcher, PrometheusAccess
 
 URL = "https://mimir/prometheus"
 

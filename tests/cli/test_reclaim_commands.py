@@ -9,9 +9,9 @@ from typing import Any, Self
 import pytest
 from click.testing import CliRunner, Result
 
-from stoker.adapters.kubernetes import DLJOBS, ForbiddenError, Kubernetes
+from stoker.adapters.kubernetes.client import DLJOBS, ForbiddenError, Kubernetes
 from stoker.cli import reclaim, stoker
-from stoker.models.finding import rfc3339
+from stoker.findings.finding import rfc3339
 from tests.controller.cluster import FakeApi
 from tests.workload.building import dljob_object
 

@@ -8,14 +8,14 @@ import pytest
 from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
+from stoker.adapters.terminal import Screen
 from stoker.cli import replay as replay_command
 from stoker.cli import stoker
-from stoker.cli.policies import load
-from stoker.cli.replaying import json as as_json
-from stoker.cli.replaying import page, text
-from stoker.cli.terminal import Screen
+from stoker.lint.files.policies import load
 from stoker.reclaim import GATES
-from tests.cli.test_formats import strict
+from stoker.replay.formats import json as as_json
+from stoker.replay.formats import page, text
+from tests.lint.test_formats import strict
 from tests.replay.pasts import Story, at, rests
 from tests.replay.test_statement import STORIES, stated
 
@@ -86,7 +86,7 @@ async def test_the_json_is_what_its_schema_describes_and_nothing_else() -> None:
 
 
 def test_every_gate_that_may_hold_a_job_back_has_its_words() -> None:
-    from stoker.cli.replaying.words import held_back
+    from stoker.replay.formats.words import held_back
 
     unseen = {"touchable", "gpus", "not-snoozed", "pods-ready", "all-idle", "same-pods", "suspendable", "warned"}
     assert [gate.name for gate in GATES if gate.name not in unseen and held_back(gate.name) == gate.name] == []

@@ -7,7 +7,7 @@ from copy import deepcopy
 from datetime import datetime
 from typing import Any
 
-from stoker.adapters.kubernetes import (
+from stoker.adapters.kubernetes.client import (
     AlreadyExistsError,
     ApiError,
     ConflictError,

@@ -3,23 +3,23 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from stoker.adapters.events import EventWriter
-from stoker.adapters.kubernetes import DLJOBS, EVENTS, JOBS, PODS
+from stoker.adapters.kubernetes.client import DLJOBS, EVENTS, JOBS, PODS
+from stoker.adapters.kubernetes.events import EventWriter
+from stoker.cluster.cache import Key, Store
+from stoker.cluster.policies import Policies
+from stoker.cluster.recorder import UNMETERED, Meter
+from stoker.cluster.workqueue import Answer, WorkQueue
 from stoker.controller.audit import Audit
-from stoker.controller.braking import Brakes
+from stoker.controller.brake import Brakes
 from stoker.controller.children import Children
-from stoker.controller.circumstances import ClusterSurroundings
-from stoker.controller.looks import Looks
-from stoker.controller.manifests import Manifests
-from stoker.controller.meter import UNMETERED, Meter
-from stoker.controller.policies import Policies
+from stoker.controller.constraints import ClusterSurroundings
+from stoker.controller.manifest_cache import Manifests
+from stoker.controller.pending_workloads import QueuedJobs
 from stoker.controller.presence import Presences
-from stoker.controller.publishing import Publisher
-from stoker.controller.queue import Answer, WorkQueue
-from stoker.controller.queued import QueuedJobs
-from stoker.controller.reclaiming import Reclaimer
+from stoker.controller.reclaimer import Reclaimer
 from stoker.controller.reconcile import Reconciler
-from stoker.controller.store import Key, Store
+from stoker.controller.scan_results import Looks
+from stoker.controller.status_writer import Publisher
 from tests.controller.cluster import FakeApi, HeldClock
 from tests.inline_workers import InlineWorkers
 from tests.workload.building import dljob_object, job

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from stoker.adapters.events import EventWriter
-from stoker.adapters.kubernetes import DLJOBS, ConflictError
+from stoker.adapters.kubernetes.client import DLJOBS, ConflictError
+from stoker.adapters.kubernetes.events import EventWriter
+from stoker.cluster.cache import Store
+from stoker.cluster.recorder import UNMETERED
 from stoker.controller.audit import Audit
-from stoker.controller.meter import UNMETERED
-from stoker.controller.publishing import Publisher
-from stoker.controller.store import Store
-from stoker.models.vocabulary import ReclaimMode, ReclaimState
+from stoker.controller.status_writer import Publisher
+from stoker.findings.vocabulary import ReclaimMode, ReclaimState
 from stoker.reclaim import Notice, NoticeReason, Record, resumed
 from stoker.reclaim.record import Record as Written
 from tests.controller.cluster import FakeApi, HeldClock, failing

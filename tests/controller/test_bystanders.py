@@ -8,13 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stoker.adapters.kubernetes import DLJOBS
+from stoker.adapters.kubernetes.client import DLJOBS
+from stoker.cluster.cache import Key
+from stoker.cluster.workqueue import Answer, WorkQueue
 from stoker.controller import scan
-from stoker.controller.queue import Answer, WorkQueue
 from stoker.controller.scan import FAILING, NOT_READY_AFTER, RESTART_AFTER
-from stoker.controller.store import Key
-from stoker.models.diagnosis import IdlenessState
-from stoker.models.vocabulary import UnknownReason
+from stoker.findings.diagnosis import IdlenessState
+from stoker.findings.vocabulary import UnknownReason
 from tests.controller.passes import KEY
 from tests.controller.passes import World as Passes
 from tests.controller.test_scan import World

@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
+from stoker.api.policy import UtilizationPolicy, resolve
 from stoker.controller.candidates import candidate
-from stoker.models.policy import UtilizationPolicy, resolve
-from stoker.models.vocabulary import ReclaimMode
+from stoker.findings.vocabulary import ReclaimMode
 from stoker.reclaim import idle_after
 from stoker.workload import ProgramFacts
 from tests.workload import building

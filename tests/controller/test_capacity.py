@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from stoker.adapters.kubernetes import PODS
+from stoker.adapters.kubernetes.client import PODS
 from stoker.controller.capacity import Capacity, demand_of, is_everywhere, node_of, requests_of, waiting_of
-from stoker.models.quantity import exact_quantity
+from stoker.findings.quantity import exact_quantity
 from stoker.reclaim.pressure import NAME_FIELD, Node
 from tests.controller.cluster import FakeApi, HeldClock
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from stoker.adapters.kubernetes import POLICIES, ApiError, ConflictError
+from stoker.adapters.kubernetes.client import POLICIES, ApiError, ConflictError
+from stoker.api.policy import DigestTime
+from stoker.cluster.policies import Policies
 from stoker.controller.digest import Digests, Period, digest, last_due
-from stoker.controller.policies import Policies
-from stoker.models.finding import rfc3339
-from stoker.models.policy import DigestTime
-from stoker.models.vocabulary import ReclaimState
+from stoker.findings.finding import rfc3339
+from stoker.findings.vocabulary import ReclaimState
 from stoker.reclaim import Record, resumed
-from tests.controller.test_notifying import NOW, World, reclaimed, warned
+from tests.controller.test_notifier import NOW, World, reclaimed, warned
 from tests.workload.building import dljob_object
 
 EIGHT = NOW.replace(hour=8)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from stoker.cluster.cache import Store
 from stoker.controller.gpu_time import SHARES, UNEXPLAINED, GpuState, GpuTime, split_hours, written_hours
-from stoker.controller.store import Store
 
 USED, IDLE, UNKNOWN = GpuState.USED, GpuState.IDLE, GpuState.UNKNOWN
 

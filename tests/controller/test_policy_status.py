@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from stoker.adapters.kubernetes import POLICIES, ConflictError
-from stoker.admission.policies import Surroundings
+from stoker.adapters.kubernetes.client import POLICIES, ConflictError
+from stoker.api.policy import UtilizationPolicy
 from stoker.catalogue import all_rules
-from stoker.controller.policies import Policies
+from stoker.cluster.cache import Store
+from stoker.cluster.policies import Policies
 from stoker.controller.policy_status import PolicyReporter, Territory, territories
-from stoker.controller.store import Store
-from stoker.models.policy import UtilizationPolicy
+from stoker.policy.checks import Surroundings
 from tests.controller.cluster import FakeApi, HeldClock
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from stoker.adapters.jupyter import Jupyter, Server, Unreadable, Use
+from stoker.api.dljob import DLJob
+from stoker.cluster.cache import Store
+from stoker.cluster.policies import Policies
 from stoker.controller import presence
-from stoker.controller.manifests import Manifests
-from stoker.controller.policies import Policies
+from stoker.controller.manifest_cache import Manifests
 from stoker.controller.presence import FAILED, FRESH, KEPT, PLACES, Closely, Presences
-from stoker.controller.store import Store
-from stoker.models.dljob import DLJob
-from stoker.models.screen import MetricsUnavailable, Question, Screen
-from stoker.models.series import JobFacts, JobSeries, PodSeries, PodSignal
-from stoker.models.vocabulary import UnknownReason
+from stoker.diagnosis.series.person import cpus_unseen
+from stoker.findings.vocabulary import UnknownReason
 from stoker.reclaim import NOBODY, Presence
-from stoker.subjects.series.person import cpus_unseen
+from stoker.telemetry.screen import MetricsUnavailable, Question, Screen
+from stoker.telemetry.series import JobFacts, JobSeries, PodSeries, PodSignal
 from tests.controller.cluster import HeldClock
 from tests.inline_workers import InlineWorkers
 from tests.workload.building import dljob_object, pod

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from stoker.adapters.kubernetes import DLJOBS, JOBS, ConflictError, ForbiddenError, UnavailableError
-from stoker.controller.graces import CLOCKS_APART
-from stoker.controller.looks import Look
-from stoker.controller.queue import Transient
-from stoker.controller.reclaiming import Reclaimer
+from stoker.adapters.kubernetes.client import DLJOBS, JOBS, ConflictError, ForbiddenError, UnavailableError
+from stoker.cluster.workqueue import Transient
+from stoker.controller.grace_periods import CLOCKS_APART
+from stoker.controller.reclaimer import Reclaimer
 from stoker.controller.reconcile import AT_ONCE, REFUSED, UNANSWERED
-from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
-from stoker.models.finding import Finding, rfc3339
-from stoker.models.vocabulary import Category, Confidence, Severity, Source, UnknownReason
+from stoker.controller.scan_results import Look
+from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
+from stoker.findings.finding import Finding, rfc3339
+from stoker.findings.vocabulary import Category, Confidence, Severity, Source, UnknownReason
 from stoker.workload.observation import SUSPENDED_BY
 from tests.controller.cluster import failing
 from tests.controller.passes import NOW, World

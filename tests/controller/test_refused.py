@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stoker.adapters.kubernetes import (
+from stoker.adapters.kubernetes.client import (
     DLJOBS,
     EVENTS,
     JOBS,

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stoker.controller.looks import Looks
-from stoker.controller.manifests import Manifests
-from stoker.controller.policies import Policies
-from stoker.controller.queue import WorkQueue
+from stoker.api.dljob import DLJob
+from stoker.cluster.cache import Key, Store
+from stoker.cluster.policies import Policies
+from stoker.cluster.workqueue import WorkQueue
+from stoker.controller.manifest_cache import Manifests
 from stoker.controller.scan import EXAMINED, FAILURES, Scanner
-from stoker.controller.store import Key, Store
-from stoker.models.diagnosis import IdlenessState
-from stoker.models.dljob import DLJob
-from stoker.models.finding import rfc3339
-from stoker.models.screen import GpuWindow, MetricsSource, MetricsUnavailable, PodGlance, Question, Screen
-from stoker.models.series import GpuSignal, JobFacts, JobSeries
-from stoker.models.vocabulary import UnknownReason
+from stoker.controller.scan_results import Looks
+from stoker.findings.diagnosis import IdlenessState
+from stoker.findings.finding import rfc3339
+from stoker.findings.vocabulary import UnknownReason
+from stoker.telemetry.screen import GpuWindow, MetricsSource, MetricsUnavailable, PodGlance, Question, Screen
+from stoker.telemetry.series import GpuSignal, JobFacts, JobSeries
 from tests.inline_workers import InlineWorkers
 from tests.workload.building import JOB_UID, dljob_object, pod
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from stoker.models.policy import EffectivePolicy
-from stoker.models.screen import MetricsUnavailable
-from stoker.models.vocabulary import UnknownReason
+from stoker.api.policy import EffectivePolicy
+from stoker.findings.vocabulary import UnknownReason
 from stoker.reclaim.brake import Sighting
+from stoker.telemetry.screen import MetricsUnavailable
 from tests.controller.test_scan import World
 
 

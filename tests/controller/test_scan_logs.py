@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from stoker.adapters.pod_logs import PodLogs
-from stoker.models.series import JobFacts, JobSeries, LogMark, MarkKind
+from stoker.adapters.kubernetes.pod_logs import PodLogs
+from stoker.telemetry.series import JobFacts, JobSeries, LogMark, MarkKind
 from tests.controller.test_scan import NOW, World
 
 MARK = LogMark(time=NOW - timedelta(hours=1), pod="bert-0", kind=MarkKind.EPOCH, text="Epoch 1/90")

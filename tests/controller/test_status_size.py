@@ -5,17 +5,17 @@ from datetime import UTC, datetime, timedelta
 
 import yaml
 
-from stoker.controller.draft import MAX_FINDING_TEXT, Draft
-from stoker.controller.findings import merged
-from stoker.controller.looks import Look
+from stoker.api.dljob import MAX_FINDINGS, MAX_HISTORY, MAX_PODS, DLJobStatus
+from stoker.api.policy import resolve
+from stoker.controller.next_status import MAX_FINDING_TEXT, Draft
+from stoker.controller.scan_results import Look
+from stoker.controller.status_findings import merged
 from stoker.diagnosis.words import MAX_NODES, MAX_STAGES, node_line
-from stoker.models.diagnosis import MAX_ADVICE, Advice, Diagnosis, Idleness, IdlenessState, StageSpan, Utilization
-from stoker.models.dljob import MAX_FINDINGS, MAX_HISTORY, MAX_PODS, DLJobStatus
-from stoker.models.finding import Finding, Location
-from stoker.models.policy import resolve
-from stoker.models.series import PodFacts
-from stoker.models.vocabulary import Category, Confidence, ReclaimState, Severity, Source, Stage
+from stoker.findings.diagnosis import MAX_ADVICE, Advice, Diagnosis, Idleness, IdlenessState, StageSpan, Utilization
+from stoker.findings.finding import Finding, Location
+from stoker.findings.vocabulary import Category, Confidence, ReclaimState, Severity, Source, Stage
 from stoker.reclaim import Record
+from stoker.telemetry.series import PodFacts
 from stoker.workload import observe
 from tests.workload.building import dljob, job
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from stoker.adapters.kubernetes import (
+from stoker.adapters.kubernetes.client import (
     DLJOBS,
     JOBS,
     WORKLOADS,
@@ -15,7 +15,7 @@ from stoker.adapters.kubernetes import (
     Resource,
     UnavailableError,
 )
-from stoker.controller.queue import Transient
+from stoker.cluster.workqueue import Transient
 from stoker.controller.reconcile import UNANSWERED
 from stoker.controller.suspension import NoSwitchError
 from tests.controller.passes import World

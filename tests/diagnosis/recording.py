@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 import numpy as np
 import yaml
 
-from stoker.models.duration import parse_duration
-from stoker.models.series import Attempt, GpuSignal, JobFacts, JobSeries, LogMark, MarkKind, PodFacts, PodSignal
-from stoker.models.vocabulary import Framework, JobType
-from stoker.subjects.series.grid import Trace, job_series
+from stoker.api.duration import parse_duration
+from stoker.findings.vocabulary import Framework, JobType
+from stoker.telemetry.grid import Trace, job_series
+from stoker.telemetry.series import Attempt, GpuSignal, JobFacts, JobSeries, LogMark, MarkKind, PodFacts, PodSignal
 
 START = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
 Value = TypeVar("Value")

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from stoker.diagnosis import has_worked, works
-from stoker.models.screen import PodGlance, Screen
-from stoker.models.series import GpuSignal
+from stoker.diagnosis.idleness import has_worked, works
+from stoker.telemetry.screen import PodGlance, Screen
+from stoker.telemetry.series import GpuSignal
 from tests.diagnosis.test_idleness import NOW, WINDOW, gpu, job, screen
 
 WORK: Mapping[GpuSignal, float] = {GpuSignal.UTIL: 3.0}

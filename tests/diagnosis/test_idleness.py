@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.diagnosis import idleness, question
-from stoker.models.diagnosis import Idleness, IdlenessState
-from stoker.models.screen import GpuWindow, PodGlance, PodKey, Screen
-from stoker.models.series import GpuSignal, JobFacts, PodFacts
-from stoker.models.vocabulary import UnknownReason
+from stoker.diagnosis.idleness import idleness, question
+from stoker.findings.diagnosis import Idleness, IdlenessState
+from stoker.findings.vocabulary import UnknownReason
+from stoker.telemetry.screen import GpuWindow, PodGlance, PodKey, Screen
+from stoker.telemetry.series import GpuSignal, JobFacts, PodFacts
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 WINDOW = timedelta(minutes=60)

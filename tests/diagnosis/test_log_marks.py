@@ -3,10 +3,10 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from stoker.diagnosis import diagnose
-from stoker.models.finding import Finding
-from stoker.models.series import LogMark, MarkKind
-from stoker.models.vocabulary import Category, Confidence, Source
+from stoker.diagnosis.job import diagnose
+from stoker.findings.finding import Finding
+from stoker.findings.vocabulary import Category, Confidence, Source
+from stoker.telemetry.series import LogMark, MarkKind
 from tests.diagnosis.recording import START, Thresholds, from_dict
 
 STEP = timedelta(seconds=30)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from stoker.diagnosis import diagnose
-from stoker.models.finding import Finding, Location
-from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from stoker.diagnosis.job import diagnose
+from stoker.findings.finding import Finding, Location
+from stoker.findings.vocabulary import Category, Confidence, Severity, Source
 from tests.diagnosis.recording import Thresholds, from_dict
 
 INSTALLS_THEN_SLEEPS: dict[str, Any] = {

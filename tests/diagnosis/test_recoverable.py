@@ -2,8 +2,8 @@
 
 import pytest
 
-from stoker.diagnosis import diagnose
-from stoker.models.vocabulary import Category
+from stoker.diagnosis.job import diagnose
+from stoker.findings.vocabulary import Category
 from tests.diagnosis.recording import Thresholds, from_dict
 
 SAVES = {

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stoker.diagnosis import diagnose
+from stoker.diagnosis.job import diagnose
 from tests.diagnosis.recording import START, Thresholds, from_dict
 
 

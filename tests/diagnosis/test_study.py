@@ -1,20 +1,20 @@
 """The worked examples of "An Empirical Study on Low GPU Utilization of Deep Learning Jobs" (ICSE 2024), each in its
 series, with its script where the study gives one, and the rows of its tables.
 
-Each example ends in the study's own category. What only a script shows is in tests/admission/test_study.py.
+Each example ends in the study's own category. What only a script shows is in tests/lint/test_study.py.
 """
 
 from typing import Any
 
 import pytest
 
-from stoker.admission import review
-from stoker.diagnosis import diagnose
-from stoker.models.diagnosis import Diagnosis
-from stoker.models.dljob import DLJob
-from stoker.models.finding import Finding
-from stoker.models.policy import BUILT_IN
-from stoker.models.vocabulary import Category, Confidence, Source
+from stoker.api.dljob import DLJob
+from stoker.api.policy import BUILT_IN
+from stoker.diagnosis.job import diagnose
+from stoker.findings.diagnosis import Diagnosis
+from stoker.findings.finding import Finding
+from stoker.findings.vocabulary import Category, Confidence, Source
+from stoker.lint.review import review
 from tests.diagnosis.recording import START, Thresholds, from_dict
 
 V100_MIB = 32_500

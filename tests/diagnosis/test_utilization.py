@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.diagnosis import diagnose, to_status
-from stoker.diagnosis.words import stage_lines, whole_percent
-from stoker.models.diagnosis import Diagnosis, StageSpan, Utilization
-from stoker.models.dljob import UtilizationStatus
-from stoker.models.series import GpuSignal
-from stoker.models.vocabulary import Category, Stage, UnknownReason
+from stoker.api.dljob import UtilizationStatus
+from stoker.diagnosis.job import diagnose
+from stoker.diagnosis.words import stage_lines, to_status, whole_percent
+from stoker.findings.diagnosis import Diagnosis, StageSpan, Utilization
+from stoker.findings.vocabulary import Category, Stage, UnknownReason
+from stoker.telemetry.series import GpuSignal
 from tests.diagnosis.recording import START, Thresholds, from_dict
 
 

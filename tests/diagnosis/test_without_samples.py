@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from stoker.diagnosis import diagnose
-from stoker.models.vocabulary import Category, UnknownReason
-from stoker.subjects.series.examination import examine
-from stoker.subjects.series.input_wait import input_wait
+from stoker.diagnosis.job import diagnose
+from stoker.diagnosis.series.examination import examine
+from stoker.diagnosis.series.input_wait import input_wait
+from stoker.findings.vocabulary import Category, UnknownReason
 from tests.diagnosis.recording import Thresholds, from_dict
 
 PULLING: dict[str, Any] = {

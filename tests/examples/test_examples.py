@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from stoker.admission import review
-from stoker.models.dljob import DLJob
-from stoker.models.policy import BUILT_IN, UtilizationPolicy, resolve
-from stoker.models.schema import violations
-from stoker.models.verdict import Verdict
-from stoker.models.vocabulary import Action, Outcome, ReclaimMode
+from stoker.api.dljob import DLJob
+from stoker.api.policy import BUILT_IN, UtilizationPolicy, resolve
+from stoker.api.schema import violations
+from stoker.findings.verdict import Verdict
+from stoker.findings.vocabulary import Action, Outcome, ReclaimMode
+from stoker.lint.review import review
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

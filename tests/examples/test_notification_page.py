@@ -9,9 +9,9 @@ import yaml
 
 from stoker.adapters import notifications
 from stoker.adapters.notifications import Mail
-from stoker.controller import notifying
-from stoker.models.notification import PLACEHOLDERS, template_faults
-from stoker.models.policy import UtilizationPolicySpec
+from stoker.api.notification import PLACEHOLDERS, template_faults
+from stoker.api.policy import UtilizationPolicySpec
+from stoker.controller import notifier
 
 PAGE = (Path(__file__).parents[2] / "docs" / "notifications.md").read_text()
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -38,6 +38,4 @@ def test_every_address_is_one_that_apprise_knows(key: str, tmp_path: Path) -> No
 
 def test_every_placeholder_and_every_end_of_a_message_is_explained() -> None:
     assert all(f"`{{{name}}}`" in PAGE for name in PLACEHOLDERS)
-    assert all(
-        f"*{became}*" in PAGE for became in (notifying.SENT, notifying.FAILED, notifying.DIGEST, notifying.NOBODY)
-    )
+    assert all(f"*{became}*" in PAGE for became in (notifier.SENT, notifier.FAILED, notifier.DIGEST, notifier.NOBODY))

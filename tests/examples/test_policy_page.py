@@ -11,14 +11,14 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from stoker.admission.policies import PolicyReview, RemarkReason, Surroundings, review_policy
+from stoker.admission.metrics import AdmissionMetrics
+from stoker.api.policy import BUILT_IN, UtilizationPolicy, UtilizationPolicySpec, resolve
+from stoker.api.schema import violations
 from stoker.catalogue import all_rules
-from stoker.controller.policies import Policies
-from stoker.controller.store import Collection
-from stoker.handlers.admission_metrics import AdmissionMetrics
-from stoker.models.policy import BUILT_IN, UtilizationPolicy, UtilizationPolicySpec, resolve
-from stoker.models.schema import violations
-from stoker.models.vocabulary import Action
+from stoker.cluster.cache import Collection
+from stoker.cluster.policies import Policies
+from stoker.findings.vocabulary import Action
+from stoker.policy.checks import PolicyReview, RemarkReason, Surroundings, review_policy
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text()
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -8,12 +8,12 @@ import yaml
 from click.testing import CliRunner
 
 from hack.generate import filled
-from stoker.admission.policies import Surroundings, review_policy
+from stoker.api.meta import RESUME_ANNOTATION, SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION
+from stoker.api.policy import BUILT_IN, EffectiveReclaim, JobTraits, UtilizationPolicy, resolve
 from stoker.catalogue import admission_rules
 from stoker.cli import stoker
-from stoker.models.meta import RESUME_ANNOTATION, SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION
-from stoker.models.policy import BUILT_IN, EffectiveReclaim, JobTraits, UtilizationPolicy, resolve
-from stoker.models.vocabulary import JobType, ReclaimMode
+from stoker.findings.vocabulary import JobType, ReclaimMode
+from stoker.policy.checks import Surroundings, review_policy
 from tests.reclaim.cases import NOW
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reclaim.md").read_text()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from stoker.subjects.shell_script import Invocation, ShellScript, Word, interpret
+from stoker.shell.script import Invocation, ShellScript, Word, interpret
 from tests.fuzz.shell_grammar import PROGRAMS, QUESTIONS, VARIABLES
 
 BASH = shutil.which("bash")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from stoker.admission import review
-from stoker.models.dljob import DLJob
-from stoker.models.policy import BUILT_IN
+from stoker.api.dljob import DLJob
+from stoker.api.policy import BUILT_IN
+from stoker.lint.review import review
 from tests.fuzz.real_shell import World, compared
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from pydantic import ValidationError
 
-from stoker.admission import review
-from stoker.cli.manifests import InputError, parse
-from stoker.handlers.admission_review import AdmissionRequest, NotAReviewError
-from stoker.handlers.judgement import judge
-from stoker.models.dljob import DLJob
-from stoker.models.policy import BUILT_IN
+from stoker.admission.admission_review import AdmissionRequest, NotAReviewError
+from stoker.admission.judgement import judge
+from stoker.api.dljob import DLJob
+from stoker.api.policy import BUILT_IN
+from stoker.lint.files.manifests import InputError, parse
+from stoker.lint.review import review
+from tests.admission import malformed_reviews
+from tests.admission.malformed_reviews import OBJECT
 from tests.fuzz.shell_grammar import broken_scripts
-from tests.handlers import malformed_reviews
-from tests.handlers.malformed_reviews import OBJECT
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 FIXTURES = sorted((Path(__file__).parent.parent / "rules" / "admission").glob("*/*.yaml"))

@@ -4,10 +4,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from stoker.models.diagnosis import Idleness, IdlenessState
-from stoker.models.finding import Finding
-from stoker.models.policy import EffectivePolicy, EffectiveReclaim
-from stoker.models.vocabulary import Category, Confidence, JobType, ReclaimMode, ReclaimState, Severity, Source
+from stoker.api.policy import EffectivePolicy, EffectiveReclaim
+from stoker.findings.diagnosis import Idleness, IdlenessState
+from stoker.findings.finding import Finding
+from stoker.findings.vocabulary import Category, Confidence, JobType, ReclaimMode, ReclaimState, Severity, Source
 from stoker.reclaim import Candidate, NoticeReason, Record, decide
 from stoker.reclaim.decision import Decision
 

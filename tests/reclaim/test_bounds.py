@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.models.policy import MAX_RECENT_RECLAIMS, RecentReclaim
+from stoker.api.policy import MAX_RECENT_RECLAIMS, RecentReclaim
 from stoker.reclaim.bounds import Limits, Place, full, holds_place, is_held_by, within
 from stoker.reclaim.order import TOGETHER, Claim, in_order, turn
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.models.policy import MAX_RECENT_IDLE, EffectiveBrake, UtilizationPolicyStatus
+from stoker.api.policy import MAX_RECENT_IDLE, EffectiveBrake, UtilizationPolicyStatus
 from stoker.reclaim.brake import Brake, Sighting, after
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

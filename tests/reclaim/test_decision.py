@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from stoker.models.diagnosis import Idleness, IdlenessState
-from stoker.models.finding import rfc3339
-from stoker.models.meta import LabelSelector
-from stoker.models.policy import BUILT_IN, Exemption, ReclaimClass, RuleSetting, ScheduleWindow
-from stoker.models.vocabulary import (
+from stoker.api.meta import LabelSelector
+from stoker.api.policy import BUILT_IN, Exemption, ReclaimClass, RuleSetting, ScheduleWindow
+from stoker.findings.diagnosis import Idleness, IdlenessState
+from stoker.findings.finding import rfc3339
+from stoker.findings.vocabulary import (
     Action,
     Category,
     Confidence,

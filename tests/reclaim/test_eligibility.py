@@ -5,11 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
-from stoker.models.finding import Finding
-from stoker.models.policy import BUILT_IN, EffectivePolicy, EffectiveReclaim
-from stoker.models.series import JobFacts, PodFacts
-from stoker.models.vocabulary import (
+from stoker.api.policy import BUILT_IN, EffectivePolicy, EffectiveReclaim
+from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
+from stoker.findings.finding import Finding
+from stoker.findings.vocabulary import (
     Category,
     Confidence,
     JobType,
@@ -20,6 +19,7 @@ from stoker.models.vocabulary import (
     UnknownReason,
 )
 from stoker.reclaim import Record, candidate, decide, eligibility, presumed
+from stoker.telemetry.series import JobFacts, PodFacts
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SUSPENDS = EffectivePolicy(reclaim=EffectiveReclaim(mode=ReclaimMode.SUSPEND))

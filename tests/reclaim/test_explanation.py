@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.models.diagnosis import Idleness, IdlenessState
-from stoker.models.dljob import ReclaimStatus
-from stoker.models.finding import Finding
-from stoker.models.meta import LabelSelector
-from stoker.models.policy import EffectivePolicy, EffectiveReclaim, Exemption, ReclaimClass, RuleSetting, ScheduleWindow
-from stoker.models.vocabulary import Action, Category, Confidence, JobType, ReclaimMode, ReclaimState, Source
+from stoker.api.dljob import ReclaimStatus
+from stoker.api.meta import LabelSelector
+from stoker.api.policy import EffectivePolicy, EffectiveReclaim, Exemption, ReclaimClass, RuleSetting, ScheduleWindow
+from stoker.findings.diagnosis import Idleness, IdlenessState
+from stoker.findings.finding import Finding
+from stoker.findings.vocabulary import Action, Category, Confidence, JobType, ReclaimMode, ReclaimState, Source
 from stoker.reclaim import (
     GATES,
     TRANSITIONS,

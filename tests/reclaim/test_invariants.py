@@ -12,15 +12,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from stoker.diagnosis import idleness
-from stoker.models.diagnosis import Idleness
-from stoker.models.dljob import ReclaimStatus
-from stoker.models.finding import Finding, rfc3339
-from stoker.models.meta import LabelSelector
-from stoker.models.policy import EffectivePolicy, EffectiveReclaim, Exemption, ScheduleWindow
-from stoker.models.screen import GpuWindow, Screen
-from stoker.models.series import GpuSignal, JobFacts, PodFacts
-from stoker.models.vocabulary import Category, Confidence, ReclaimMode, ReclaimState
+from stoker.api.dljob import ReclaimStatus
+from stoker.api.meta import LabelSelector
+from stoker.api.policy import EffectivePolicy, EffectiveReclaim, Exemption, ScheduleWindow
+from stoker.diagnosis.idleness import idleness
+from stoker.findings.diagnosis import Idleness
+from stoker.findings.finding import Finding, rfc3339
+from stoker.findings.vocabulary import Category, Confidence, ReclaimMode, ReclaimState
 from stoker.reclaim import (
     MINIMUM_WARNING_GRACE,
     Candidate,
@@ -35,6 +33,8 @@ from stoker.reclaim import (
     decide,
     resumed,
 )
+from stoker.telemetry.screen import GpuWindow, Screen
+from stoker.telemetry.series import GpuSignal, JobFacts, PodFacts
 from tests.reclaim.cases import finding
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)

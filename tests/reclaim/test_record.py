@@ -2,8 +2,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stoker.models.dljob import ReclaimStatus
-from stoker.models.vocabulary import ReclaimMode, ReclaimState
+from stoker.api.dljob import ReclaimStatus
+from stoker.findings.vocabulary import ReclaimMode, ReclaimState
 from stoker.reclaim import NoticeReason, Record, resumed
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

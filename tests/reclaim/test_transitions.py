@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from stoker.controller.reclaiming import freed
-from stoker.models.meta import LabelSelector
-from stoker.models.policy import Exemption
-from stoker.models.vocabulary import ReclaimMode, ReclaimState
+from stoker.api.meta import LabelSelector
+from stoker.api.policy import Exemption
+from stoker.controller.reclaimer import freed
+from stoker.findings.vocabulary import ReclaimMode, ReclaimState
 from stoker.reclaim import (
     TRANSITIONS,
     Case,

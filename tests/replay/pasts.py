@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from stoker.models.finding import Finding
-from stoker.models.past import DevicePast, Grid, JobOutline, JobPast, Outlines, PastPod
-from stoker.models.policy import EffectivePolicy, EffectiveReclaim
-from stoker.models.series import FloatArray, GpuSignal, JobFacts
-from stoker.models.usage import JobIdentity, Period
-from stoker.models.vocabulary import Category, Confidence, ReclaimMode, Severity, Source
+from stoker.api.policy import EffectivePolicy, EffectiveReclaim
+from stoker.findings.finding import Finding
+from stoker.findings.vocabulary import Category, Confidence, ReclaimMode, Severity, Source
 from stoker.reclaim import NOBODY, Presence
 from stoker.replay import Assumed, Examined, JobOutcome, Simulation, Surroundings
+from stoker.telemetry.past import DevicePast, Grid, JobOutline, JobPast, Outlines, PastPod
+from stoker.telemetry.series import FloatArray, GpuSignal, JobFacts
+from stoker.telemetry.usage import JobIdentity, Period
 
 START = datetime(2026, 11, 16, 0, 0, tzinfo=UTC)
 """A Monday."""

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from stoker.models.policy import EffectiveBrake, EffectivePolicy, EffectiveReclaim, ScheduleWindow
-from stoker.models.series import GpuSignal
-from stoker.models.vocabulary import JobType, ReclaimMode
+from stoker.api.policy import EffectiveBrake, EffectivePolicy, EffectiveReclaim, ScheduleWindow
+from stoker.findings.vocabulary import JobType, ReclaimMode
 from stoker.replay import Assumed
+from stoker.telemetry.series import GpuSignal
 from tests.replay.pasts import SUSPEND, Story, at, hour_of, replayed, rests
 
 A_STEP = 30 / 3600

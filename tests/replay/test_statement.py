@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from stoker.models.meta import LabelSelector
-from stoker.models.policy import EffectivePolicy, Exemption
-from stoker.models.vocabulary import ReclaimMode
+from stoker.api.meta import LabelSelector
+from stoker.api.policy import EffectivePolicy, Exemption
+from stoker.findings.vocabulary import ReclaimMode
 from stoker.replay import Inputs, Statement, state
 from tests.replay.pasts import SUSPEND, Story, at, outlines, replayed, rests
 

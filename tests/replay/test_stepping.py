@@ -9,9 +9,9 @@ from itertools import accumulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.diagnosis import idleness
-from stoker.models.policy import EffectivePolicy, EffectiveReclaim, ScheduleWindow
-from stoker.models.vocabulary import ReclaimMode, ReclaimState
+from stoker.api.policy import EffectivePolicy, EffectiveReclaim, ScheduleWindow
+from stoker.diagnosis.idleness import idleness
+from stoker.findings.vocabulary import ReclaimMode, ReclaimState
 from stoker.reclaim import Candidate, Record, Step, decide, resumed
 from stoker.replay.screens import Screens
 from tests.replay.pasts import UNRELEASED, Story, replayed

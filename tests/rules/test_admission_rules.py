@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from stoker.admission import review
-from stoker.admission.review import review_submission
+from stoker.api.dljob import DLJob
+from stoker.api.policy import BUILT_IN, EffectivePolicy, UtilizationPolicy, resolve
 from stoker.catalogue import admission_rules
-from stoker.models.dljob import DLJob
-from stoker.models.finding import Finding
-from stoker.models.policy import BUILT_IN, EffectivePolicy, UtilizationPolicy, resolve
-from stoker.models.verdict import Verdict
-from stoker.subjects.pod_submission import submissions
+from stoker.findings.finding import Finding
+from stoker.findings.verdict import Verdict
+from stoker.lint.kinds.pod_submission import submissions
+from stoker.lint.review import review, review_submission
 
 FIXTURES = Path(__file__).parent / "admission"
 BAD = sorted(FIXTURES.glob("*/bad_*.yaml"))

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from stoker.catalogue import diagnosis_rules
-from stoker.diagnosis import diagnose
-from stoker.models.diagnosis import Advice
-from stoker.models.finding import Finding
-from stoker.subjects.series.examination import examine
+from stoker.diagnosis.job import diagnose
+from stoker.diagnosis.series.examination import examine
+from stoker.findings.diagnosis import Advice
+from stoker.findings.finding import Finding
 from tests.diagnosis.recording import Recording, Thresholds, load
 
 FIXTURES = Path(__file__).parent / "diagnosis"

@@ -16,12 +16,12 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.cli.fixing import Fixer
-from stoker.cli.judgement import Judge
-from stoker.cli.manifests import parse
-from stoker.cli.policies import load
-from stoker.cli.results import Entry, Report
-from stoker.cli.selection import select
+from stoker.lint.files.judgement import Judge
+from stoker.lint.files.manifests import parse
+from stoker.lint.files.policies import load
+from stoker.lint.files.results import Entry, Report
+from stoker.lint.files.selection import select
+from stoker.lint.fixes.fixing import Fixer
 
 FIXTURES = Path(__file__).parent / "admission"
 BAD = sorted(FIXTURES.glob("*/bad_*.yaml"))

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
+from stoker.api.dljob import DLJob
 from stoker.catalogue import admission_rules
-from stoker.models.dljob import DLJob
-from stoker.subjects.dljob_submission import read_dljob
-from stoker.subjects.pod_submission import submissions
-from stoker.subjects.submission import Submission
+from stoker.lint.kinds.dljob import read_dljob
+from stoker.lint.kinds.pod_submission import submissions
+from stoker.lint.submission import Submission
 
 FIXTURES = Path(__file__).parent / "admission"
 RULES = {rule.name: rule for rule in admission_rules()}

@@ -5,7 +5,7 @@ import pytest
 
 from simulator import CASES, SimulatedJob, simulate
 from simulator.timeline import GPU_FIELDS
-from stoker.models.vocabulary import Category
+from stoker.findings.vocabulary import Category
 
 SEEDS = (1, 2)
 ENGINE, MEMORY = GPU_FIELDS.index("engine"), GPU_FIELDS.index("memory")

@@ -5,7 +5,7 @@ import pytest
 
 from simulator import CASES, SimulatedJob, Tier, record, simulate
 from simulator.timeline import GPU_FIELDS
-from stoker.models.series import FloatArray, GpuSignal, PodSignal
+from stoker.telemetry.series import FloatArray, GpuSignal, PodSignal
 
 ENGINE, RX, POWER = (GPU_FIELDS.index(name) for name in ("engine", "rx", "power"))
 

@@ -5,8 +5,8 @@ import pytest
 from benchmarks.diagnosis.__main__ import REPORTING, TUNING, judge
 from benchmarks.diagnosis.score import Verdict, score, verdict
 from simulator import Tier
-from stoker.models.finding import Finding
-from stoker.models.vocabulary import Category, Confidence, Severity, Source
+from stoker.findings.finding import Finding
+from stoker.findings.vocabulary import Category, Confidence, Severity, Source
 
 BATCH, SAVE, SLEEP = Category.IMPROPER_BATCH_SIZE, Category.MODEL_CHECKPOINTING, Category.UNRELEASED_JOB
 

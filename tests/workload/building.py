@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from stoker.models.dljob import DLJob
+from stoker.api.dljob import DLJob
 
 UID = "11111111-1111-1111-1111-111111111111"
 JOB_UID = "22222222-2222-2222-2222-222222222222"

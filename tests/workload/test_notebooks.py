@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from stoker.models.dljob import DLJob
+from stoker.api.dljob import DLJob
 from stoker.workload import program_facts
 from stoker.workload.notebooks import MAX_BASE, Notebook, literal_token, named
 from tests.workload.building import dljob_object

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stoker.models.vocabulary import ConditionType, Phase
+from stoker.findings.vocabulary import ConditionType, Phase
 from stoker.workload import Observation, observe
 from stoker.workload.conditions import Fact, written
 from stoker.workload.observation import creation_obstacle, is_ending

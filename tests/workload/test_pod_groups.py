@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from stoker.models.vocabulary import JobType
+from stoker.findings.vocabulary import JobType
 from stoker.workload import ProgramFacts
 from stoker.workload.pod_groups import group_facts, groups
 

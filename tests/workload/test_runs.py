@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from stoker.models.dljob import MAX_PODS
-from stoker.models.series import Attempt, JobFacts, PodFacts
+from stoker.api.dljob import MAX_PODS
+from stoker.telemetry.series import Attempt, JobFacts, PodFacts
 from stoker.workload import ProgramFacts, facts_of, job_facts, pod_facts, remembered, run_line
 from tests.workload.building import dljob, job, pod
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from stoker.models.dljob import DLJob
-from stoker.models.policy import ReclaimClass
+from stoker.api.dljob import DLJob
+from stoker.api.policy import ReclaimClass
 from stoker.workload import job_facts, job_traits
 from stoker.workload.facts import ProgramFacts
 from tests.workload.building import dljob

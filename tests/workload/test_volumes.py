@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from stoker.models.dljob import DLJob
+from stoker.api.dljob import DLJob
 from stoker.workload import program_facts
 from stoker.workload.volumes import keeps_results, mounts_storage
 from tests.workload.building import dljob_object

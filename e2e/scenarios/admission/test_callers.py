@@ -16,7 +16,7 @@ from e2e.cluster.provider import Cluster
 from e2e.conftest import StartCluster
 from e2e.operator import ADMISSION, NAMESPACE, Operator
 from e2e.scenarios.admission.submitting import TOO_FEW, Submitter, Webhook, dljob, eventually
-from tests.handlers.malformed_reviews import review
+from tests.admission.malformed_reviews import review
 
 pytestmark = pytest.mark.e2e
 

@@ -10,7 +10,7 @@ from cryptography import x509
 
 from e2e.operator import ADMISSION, NAMESPACE, SERVICE, Operator
 from e2e.scenarios.admission.submitting import TOO_FEW, Submitter, Webhook, dljob, eventually
-from tests.handlers.malformed_reviews import malformed_reviews
+from tests.admission.malformed_reviews import malformed_reviews
 
 pytestmark = pytest.mark.e2e
 

@@ -22,15 +22,15 @@ from e2e.scenarios.admission.submitting import eventually
 from e2e.scenarios.api.applying import Applier, dljob
 from e2e.scenarios.kueue.queue import CRD, workload_kind
 from stoker.adapters.clock import SystemClock
+from stoker.adapters.http.certificate import Certificate
+from stoker.admission.metrics import AdmissionMetrics
 from stoker.cli.run import admission as admission_command
 from stoker.cli.run import certificates as certificates_command
 from stoker.cli.run import controller as controller_command
-from stoker.controller.looks import Looks
-from stoker.controller.store import Store
-from stoker.handlers.admission_metrics import AdmissionMetrics
-from stoker.handlers.certificate import Certificate
-from stoker.handlers.cluster_view import ClusterView
-from stoker.handlers.controller_metrics import ControllerMetrics
+from stoker.cluster.cache import Store
+from stoker.cluster.view import ClusterView
+from stoker.controller.metrics import ControllerMetrics
+from stoker.controller.scan_results import Looks
 
 pytestmark = pytest.mark.e2e
 

@@ -11,10 +11,10 @@ from pydantic import ValidationError
 from e2e.cluster.api import ApiError
 from e2e.cluster.provider import Cluster
 from e2e.scenarios.api.applying import Applier, dljob, policy
-from stoker.models.dljob import DLJob, DLJobSpec
-from stoker.models.policy import UtilizationPolicy, UtilizationPolicySpec
-from stoker.models.schema import ApiModel, structural_schema
-from tests.models.arbitrary import Arbitrary
+from stoker.api.dljob import DLJob, DLJobSpec
+from stoker.api.policy import UtilizationPolicy, UtilizationPolicySpec
+from stoker.api.schema import ApiModel, structural_schema
+from tests.api.arbitrary import Arbitrary
 
 pytestmark = pytest.mark.e2e
 SAMPLES = 250

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from e2e.cluster.waiting import wait_for
 from e2e.scenarios.api.applying import Applier, dljob, policy
-from stoker.models.finding import rfc3339
+from stoker.findings.finding import rfc3339
 
 pytestmark = pytest.mark.e2e
 

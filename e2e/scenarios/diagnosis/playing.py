@@ -9,7 +9,7 @@ from typing import Any
 from e2e.cluster.waiting import wait_for
 from e2e.scenarios.lifecycle.workload import DLJobs
 from simulator import SimulatedJob, simulate
-from stoker.models.finding import rfc3339
+from stoker.findings.finding import rfc3339
 
 FIRST_SEED = 700_000
 """From here on no seed has been used to tune or to report (benchmarks/diagnosis)."""

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from e2e.scenarios.metrics.recorded import RecordedPrometheus
-from stoker.adapters.prometheus import PrometheusSource
-from stoker.models.prometheus_access import PrometheusAccess
+from stoker.adapters.prometheus.access import PrometheusAccess
+from stoker.adapters.prometheus.source import PrometheusSource
 
 
 @pytest.fixture(scope="module")

@@ -17,11 +17,11 @@ from aiohttp import ClientSession, web
 
 from e2e.cluster.pki import CertificateAuthority
 from e2e.scenarios.metrics.recorded import NAMESPACE, History, RecordedPrometheus, constant
-from stoker.adapters.prometheus import PrometheusSource
-from stoker.models.prometheus_access import PrometheusAccess
-from stoker.models.screen import MetricsUnavailable
-from stoker.models.series import GpuSignal, JobFacts, PodFacts
-from stoker.models.vocabulary import UnknownReason
+from stoker.adapters.prometheus.access import PrometheusAccess
+from stoker.adapters.prometheus.source import PrometheusSource
+from stoker.findings.vocabulary import UnknownReason
+from stoker.telemetry.screen import MetricsUnavailable
+from stoker.telemetry.series import GpuSignal, JobFacts, PodFacts
 
 pytestmark = pytest.mark.e2e
 

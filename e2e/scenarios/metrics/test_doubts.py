@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 import pytest
 
 from e2e.scenarios.metrics.recorded import History, RecordedPrometheus, Value, constant
-from stoker.adapters.prometheus import PrometheusSource
-from stoker.diagnosis import idleness
-from stoker.models.diagnosis import Idleness, IdlenessState
-from stoker.models.prometheus_access import LabelMatcher, PrometheusAccess
-from stoker.models.screen import Question
-from stoker.models.series import JobFacts, PodFacts
-from stoker.models.vocabulary import UnknownReason
+from stoker.adapters.prometheus.access import LabelMatcher, PrometheusAccess
+from stoker.adapters.prometheus.source import PrometheusSource
+from stoker.diagnosis.idleness import idleness
+from stoker.findings.diagnosis import Idleness, IdlenessState
+from stoker.findings.vocabulary import UnknownReason
+from stoker.telemetry.screen import Question
+from stoker.telemetry.series import JobFacts, PodFacts
 
 LONG = timedelta(hours=8)
 HOUR = timedelta(hours=1)

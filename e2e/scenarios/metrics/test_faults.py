@@ -17,14 +17,15 @@ from aiohttp import ClientSession, web
 from e2e.clock import off_by
 from e2e.scenarios.metrics.recorded import NAMESPACE, History, RecordedPrometheus, Value, constant
 from e2e.telemetry.proxy import application
-from stoker.adapters.prometheus import PrometheusSource
-from stoker.diagnosis import diagnose, idleness, question
-from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
-from stoker.models.policy import BUILT_IN
-from stoker.models.prometheus_access import PrometheusAccess
-from stoker.models.screen import MetricsUnavailable
-from stoker.models.series import JobFacts, PodFacts
-from stoker.models.vocabulary import UnknownReason
+from stoker.adapters.prometheus.access import PrometheusAccess
+from stoker.adapters.prometheus.source import PrometheusSource
+from stoker.api.policy import BUILT_IN
+from stoker.diagnosis.idleness import idleness, question
+from stoker.diagnosis.job import diagnose
+from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
+from stoker.findings.vocabulary import UnknownReason
+from stoker.telemetry.screen import MetricsUnavailable
+from stoker.telemetry.series import JobFacts, PodFacts
 
 pytestmark = pytest.mark.e2e
 
@@ -35,10 +36,10 @@ UTIL, GRAPHICS = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
 LOOK = """
 import asyncio, sys
 from datetime import UTC, datetime, timedelta
-from stoker.adapters.prometheus import PrometheusSource
+from stoker.adapters.prometheus.source import PrometheusSource
 from stoker.diagnosis import question
-from stoker.models.prometheus_access import PrometheusAccess
-from stoker.models.series import JobFacts, PodFacts
+from stoker.adapters.prometheus.access import PrometheusAccess
+from stoker.telemetry.series import JobFacts, PodFacts
 
 async def look():
     now = datetime.now(UTC)

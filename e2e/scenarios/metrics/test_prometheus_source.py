@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 
 from e2e.scenarios.metrics.recorded import NAMESPACE, History, RecordedPrometheus, Value, constant, until
-from stoker.adapters.prometheus import PrometheusSource
-from stoker.adapters.prometheus_screen import WINDOWS
+from stoker.adapters.prometheus.access import PrometheusAccess
+from stoker.adapters.prometheus.screen import WINDOWS
+from stoker.adapters.prometheus.source import PrometheusSource
+from stoker.api.policy import BUILT_IN
 from stoker.controller.scan import EXAMINED
-from stoker.diagnosis import diagnose, idleness, question
-from stoker.models.diagnosis import Idleness, IdlenessState
-from stoker.models.finding import rfc3339
-from stoker.models.policy import BUILT_IN
-from stoker.models.prometheus_access import PrometheusAccess
-from stoker.models.screen import MetricsUnavailable, Screen
-from stoker.models.series import GpuSignal, JobFacts, PodFacts, PodSignal
-from stoker.models.vocabulary import Category, Confidence, UnknownReason
+from stoker.diagnosis.idleness import idleness, question
+from stoker.diagnosis.job import diagnose
+from stoker.findings.diagnosis import Idleness, IdlenessState
+from stoker.findings.finding import rfc3339
+from stoker.findings.vocabulary import Category, Confidence, UnknownReason
+from stoker.telemetry.screen import MetricsUnavailable, Screen
+from stoker.telemetry.series import GpuSignal, JobFacts, PodFacts, PodSignal
 from tests.controller.test_scan import World
 
 pytestmark = pytest.mark.e2e

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from e2e.scenarios.metrics.recorded import NAMESPACE, History, RecordedPrometheus, Track, Value, constant, until
-from stoker.adapters.prometheus import PrometheusSource
-from stoker.models.prometheus_access import PrometheusAccess
-from stoker.models.series import Attempt, FloatArray, GpuSignal, JobFacts, JobSeries, PodFacts, PodSignal
+from stoker.adapters.prometheus.access import PrometheusAccess
+from stoker.adapters.prometheus.source import PrometheusSource
+from stoker.telemetry.series import Attempt, FloatArray, GpuSignal, JobFacts, JobSeries, PodFacts, PodSignal
 
 pytestmark = pytest.mark.e2e
 
@@ -362,14 +362,14 @@ async def test_a_large_job_is_read_in_parts_and_a_larger_one_at_a_coarser_step(
         for rank, name in enumerate(names)
     )
     whole = await read(source, facts("-", now, nodes=4, pods=pods), now)
-    monkeypatch.setattr("stoker.adapters.prometheus_series.MAX_CELLS", 10_000)
+    monkeypatch.setattr("stoker.adapters.prometheus.series.MAX_CELLS", 10_000)
     parts = await read(source, facts("-", now, nodes=4, pods=pods), now)
     assert parts.step == whole.step == 30
     for one, other in zip(whole.gpus, parts.gpus, strict=True):
         assert one.pod == other.pod
         for signal in one.signals:
             np.testing.assert_allclose(one.signals[signal], other.signals[signal])
-    monkeypatch.setattr("stoker.adapters.prometheus_series.MAX_CELLS", 1_000)
+    monkeypatch.setattr("stoker.adapters.prometheus.series.MAX_CELLS", 1_000)
     coarse = await read(source, facts("-", now, nodes=4, pods=pods), now)
     assert coarse.step > 30
     np.testing.assert_allclose(known(coarse.gpus[0].signals[GpuSignal.UTIL]), 90)

@@ -9,14 +9,15 @@ import pytest
 from e2e.cluster.provider import Cluster
 from e2e.cluster.waiting import wait_for
 from e2e.scenarios.harness.jobs import Jobs, ago
-from stoker.adapters.prometheus import PrometheusSource
-from stoker.diagnosis import diagnose, idleness, question
-from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
-from stoker.models.policy import BUILT_IN
-from stoker.models.prometheus_access import PrometheusAccess
-from stoker.models.screen import step_for
-from stoker.models.series import JobFacts, PodFacts
-from stoker.models.vocabulary import Category
+from stoker.adapters.prometheus.access import PrometheusAccess
+from stoker.adapters.prometheus.source import PrometheusSource
+from stoker.api.policy import BUILT_IN
+from stoker.diagnosis.idleness import idleness, question
+from stoker.diagnosis.job import diagnose
+from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
+from stoker.findings.vocabulary import Category
+from stoker.telemetry.screen import step_for
+from stoker.telemetry.series import JobFacts, PodFacts
 
 WINDOW = timedelta(minutes=60)
 PLAYED: dict[str, tuple[dict[str, Any], Category | None, IdlenessState]] = {

@@ -13,15 +13,15 @@ from jsonschema import Draft202012Validator
 
 from e2e.scenarios.metrics.recorded import RecordedPrometheus
 from e2e.scenarios.replay.cluster_past import PastJob, pause, record, work_until
-from stoker.adapters.prometheus import PrometheusSource
-from stoker.adapters.prometheus_past import PrometheusPast
+from stoker.adapters.prometheus.access import PrometheusAccess
+from stoker.adapters.prometheus.past import PrometheusPast
+from stoker.adapters.prometheus.source import PrometheusSource
 from stoker.cli import stoker
-from stoker.diagnosis import idleness, question
-from stoker.models.diagnosis import IdlenessState
-from stoker.models.prometheus_access import PrometheusAccess
-from stoker.models.screen import Question
-from stoker.models.vocabulary import UnknownReason
+from stoker.diagnosis.idleness import idleness, question
+from stoker.findings.diagnosis import IdlenessState
+from stoker.findings.vocabulary import UnknownReason
 from stoker.replay.screens import Screens
+from stoker.telemetry.screen import Question
 
 END = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs/schemas/replay-v1.json").read_text())

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from stoker.models.meta import LABEL_VALUE
-from stoker.models.notification import Message
+from stoker.api.meta import LABEL_VALUE
+from stoker.api.notification import Message
 
 SEND_TIMEOUT = 30.0
 """Seconds that one address may take; Apprise's own limits are 4 s for a connection and for each answer."""

@@ -1,15 +1,14 @@
-"""Finds the rules by walking the packages of rules."""
+"""Finds the rules by walking the packages of rules, by name: a rule is registered by being there."""
 
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from types import ModuleType
 from typing import Any
 
-import stoker.rules.admission
-import stoker.rules.diagnosis
-from stoker.models.rule import Rule
-from stoker.subjects.submission import Submission
+from stoker.findings.rule import Rule
+
+ADMISSION = "stoker.lint.rules"
+DIAGNOSIS = "stoker.diagnosis.rules"
 
 
 class CatalogueError(Exception):
@@ -17,20 +16,20 @@ class CatalogueError(Exception):
 
 
 @cache
-def admission_rules() -> tuple[Rule[Submission], ...]:
-    """The rules over submissions, by id."""
-    return _rules(stoker.rules.admission)
+def admission_rules() -> tuple[Rule[Any], ...]:
+    """The rules over submissions (`stoker.lint.submission.Submission`), by id."""
+    return _rules(ADMISSION)
 
 
 @cache
 def diagnosis_rules() -> tuple[Rule[Any], ...]:
-    """The rules over the series of a running or finished job, by id."""
-    return _rules(stoker.rules.diagnosis)
+    """The rules over the series of a running or finished job , by id."""
+    return _rules(DIAGNOSIS)
 
 
 def diagnosis_names() -> frozenset[str]:
     """The names of the rules over series, without loading them and what they compute with."""
-    return frozenset(module.name.replace("_", "-") for module in iter_modules(stoker.rules.diagnosis.__path__))
+    return frozenset(module.name.replace("_", "-") for module in iter_modules(import_module(DIAGNOSIS).__path__))
 
 
 def all_rules() -> tuple[Rule[Any], ...]:
@@ -38,11 +37,11 @@ def all_rules() -> tuple[Rule[Any], ...]:
     return _unique((*admission_rules(), *diagnosis_rules()))
 
 
-def _rules(package: ModuleType) -> tuple[Rule[Any], ...]:
+def _rules(package: str) -> tuple[Rule[Any], ...]:
     """The `RULE` of each module of a package, by id. Raises CatalogueError."""
     rules: list[Rule[Any]] = []
-    for module in iter_modules(package.__path__):
-        name = f"{package.__name__}.{module.name}"
+    for module in iter_modules(import_module(package).__path__):
+        name = f"{package}.{module.name}"
         rule = getattr(import_module(name), "RULE", None)
         if not isinstance(rule, Rule):
             raise CatalogueError(f"{name} defines no RULE")

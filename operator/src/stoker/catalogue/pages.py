@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stoker.catalogue import admission_rules, diagnosis_rules
-from stoker.models.rule import Parameter, Rule
-from stoker.models.vocabulary import Action, Category
+from stoker.findings.rule import Parameter, Rule
+from stoker.findings.vocabulary import Action, Category
 
 
 def page(rule: Rule[Any]) -> str:

@@ -34,7 +34,7 @@ def rule_names(context: click.Context, parameter: click.Parameter, incomplete: s
 def selected_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """What can be selected, for the last word of a list with commas."""
     from stoker.catalogue import admission_rules
-    from stoker.cli.selection import words
+    from stoker.lint.files.selection import words
 
     before, comma, last = incomplete.rpartition(",")
     return [

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from stoker.adapters.prometheus.access import PrometheusAccess
+from stoker.adapters.terminal import EXIT_USAGE, Screen, screen, write
 from stoker.cli.moment import MOMENT
 from stoker.cli.prometheus_options import prometheus_options
-from stoker.cli.terminal import EXIT_USAGE, Screen, screen, write
-from stoker.models.prometheus_access import PrometheusAccess
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from stoker.cli.diagnosis.clustered import Wanted
-    from stoker.cli.diagnosis.look import LogSource, Looked, Looker, Period
-    from stoker.cli.diagnosis.workload import Workload
+    from stoker.inspection.clustered import Wanted
+    from stoker.inspection.look import LogSource, Looked, Looker, Period
+    from stoker.inspection.workload import Workload
 
     MakeLooker = Callable[[], AbstractAsyncContextManager[Looker]]
 
@@ -91,7 +91,7 @@ def diagnose(
 
     The exit code is 0 where nothing is found, 1 for findings, 2 for what can't be read or reached.
     """
-    from stoker.cli.diagnosis.look import Period
+    from stoker.inspection.look import Period
 
     job = _job_name(name, job)
     if all_namespaces and (namespace or job):
@@ -139,7 +139,7 @@ def _recorded(
     context: click.Context, path: str, namespace: str | None, job: str | None, period: "Period"
 ) -> "list[Workload]":
     """The file's jobs; ends the command where it is not right."""
-    from stoker.cli.diagnosis.recorded import read_jobs
+    from stoker.inspection.recorded import read_jobs
 
     workloads, errors = read_jobs(path, period.at)
     for error in errors:
@@ -157,8 +157,8 @@ def _recorded_logs(
     context: click.Context, paths: tuple[str, ...], workloads: "Sequence[Workload]"
 ) -> "LogSource | None":
     """The files' logs; ends the command where one is not right."""
-    from stoker.cli.diagnosis.recorded_logs import read_logs
-    from stoker.cli.manifests import InputError
+    from stoker.inspection.recorded_logs import read_logs
+    from stoker.lint.files.manifests import InputError
 
     if not paths:
         return None
@@ -190,9 +190,9 @@ async def _look_at_cluster(
 ) -> "list[Looked]":
     """Look at the cluster's jobs; ends the command where it can't be asked, or where there is no such job."""
     from stoker.adapters.clock import SystemClock
-    from stoker.adapters.kubernetes import ApiError, CredentialsError, Kubernetes, default_namespace
-    from stoker.adapters.pod_logs import PodLogs
-    from stoker.cli.diagnosis.clustered import Wanted, find
+    from stoker.adapters.kubernetes.client import ApiError, CredentialsError, Kubernetes, default_namespace
+    from stoker.adapters.kubernetes.pod_logs import PodLogs
+    from stoker.inspection.clustered import Wanted, find
 
     if not all_namespaces:
         namespace = namespace or await default_namespace(kubeconfig=where.kubeconfig, context=where.context)
@@ -227,9 +227,9 @@ async def _looker(
     access: PrometheusAccess, period: "Period", place: Screen | None, *, past: bool
 ) -> "AsyncIterator[Looker]":
     """What looks at jobs. In the past clocks need not agree."""
-    from stoker.adapters.prometheus import MAX_SKEW, PrometheusSource
-    from stoker.cli.diagnosis.look import Looker
-    from stoker.cli.diagnosis.picture import room
+    from stoker.adapters.prometheus.source import MAX_SKEW, PrometheusSource
+    from stoker.inspection.look import Looker
+    from stoker.inspection.picture import room
 
     async with PrometheusSource(access, max_skew=None if past else MAX_SKEW) as source:
         yield Looker(source=source, period=period, columns=None if place is None else room(place))
@@ -237,10 +237,10 @@ async def _looker(
 
 def _rendered(looked: "Sequence[Looked]", form: str, place: Screen) -> str:
     if form == "json":
-        from stoker.cli.diagnosis import json
+        from stoker.inspection import json
 
         return json.render(looked)
-    from stoker.cli.diagnosis import text
+    from stoker.inspection import text
 
     return text.render(looked, place)
 

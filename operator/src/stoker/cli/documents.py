@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from stoker.cli.terminal import Screen, screen, write
+from stoker.adapters.terminal import Screen, screen, write
 
 SUFFIXES: Mapping[str, str] = {
     "": "text",

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import click
 
-from stoker.models.duration import parse_duration
+from stoker.api.duration import parse_duration
 
 
 class Duration(click.ParamType[timedelta]):

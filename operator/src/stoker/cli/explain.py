@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stoker.adapters.terminal import screen, write
 from stoker.cli.reclaim import JobName
-from stoker.cli.terminal import screen, write
 
 if TYPE_CHECKING:
-    from stoker.cli.explaining.standing import Standing
+    from stoker.inspection.standing import Standing
 
 
 @click.command()
@@ -33,17 +33,17 @@ def explain(
 
     Exit code 1 where there is no such job, or it may not be read.
     """
-    from stoker.cli.explaining import json, text
+    from stoker.inspection import explanation_json, explanation_text
 
     found = asyncio.run(_look(job, namespace, kubeconfig, context))
-    write(json.render(found) if form == "json" else text.render(found, screen()), None, ctx)
+    write(explanation_json.render(found) if form == "json" else explanation_text.render(found, screen()), None, ctx)
 
 
 async def _look(name: str, namespace: str | None, kubeconfig: str | None, context: str | None) -> "Standing":
     """Read the objects. Raises ClickException with what is wrong, in the API server's words."""
     from pydantic import ValidationError
 
-    from stoker.adapters.kubernetes import (
+    from stoker.adapters.kubernetes.client import (
         DLJOBS,
         JOBS,
         PODS,
@@ -53,10 +53,10 @@ async def _look(name: str, namespace: str | None, kubeconfig: str | None, contex
         NotFoundError,
         default_namespace,
     )
-    from stoker.cli.diagnosis.clustered import ClusterPolicies
-    from stoker.cli.explaining.standing import standing
-    from stoker.models.dljob import DLJob
-    from stoker.models.schema import explain as violations
+    from stoker.api.dljob import DLJob
+    from stoker.api.schema import explain as violations
+    from stoker.inspection.clustered import ClusterPolicies
+    from stoker.inspection.standing import standing
     from stoker.workload.manifest import DLJOB_LABEL
 
     namespace = namespace or await default_namespace(kubeconfig=kubeconfig, context=context)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stoker.adapters.terminal import EXIT_USAGE, complain, screen, write
 from stoker.cli.completion import selected_names
-from stoker.cli.formats import FORMATS, renderer
-from stoker.cli.terminal import EXIT_USAGE, complain, screen, write
+from stoker.lint.formats import FORMATS, renderer
 
 if TYPE_CHECKING:
-    from stoker.cli.fixing import Fixer
-    from stoker.cli.judgement import Judge
-    from stoker.cli.manifests import File, Fragment, InputError
-    from stoker.cli.results import Results
+    from stoker.lint.files.judgement import Judge
+    from stoker.lint.files.manifests import File, Fragment, InputError
+    from stoker.lint.files.results import Results
+    from stoker.lint.fixes.fixing import Fixer
 
 EXIT_FINDINGS = 1
 
@@ -87,10 +87,10 @@ def lint(
 
     The exit code is 0 for clean manifests, 1 for findings (with --diff: for changes), 2 for input that can't be read.
     """
-    from stoker.cli.judgement import Judge, config_maps
-    from stoker.cli.manifests import File, InputError, read
-    from stoker.cli.policies import load
-    from stoker.cli.selection import SelectionError, select
+    from stoker.lint.files.judgement import Judge, config_maps
+    from stoker.lint.files.manifests import File, InputError, read
+    from stoker.lint.files.policies import load
+    from stoker.lint.files.selection import SelectionError, select
 
     if unsafe_fixes and not (fix or diff):
         raise click.UsageError("--unsafe-fixes needs --fix or --diff.")
@@ -139,15 +139,15 @@ def lint(
 
 
 def _fixer(judge: "Judge", *, unsafe: bool) -> "Fixer":
-    from stoker.cli.fixing import Fixer
+    from stoker.lint.fixes.fixing import Fixer
 
     return Fixer(judge=judge, unsafe=unsafe)
 
 
 def check(files: "Iterable[File | Fragment | InputError]", judge: "Judge", fixer: "Fixer | None" = None) -> "Results":
     """Judge all documents of the files; with a fixer, of what the files become."""
-    from stoker.cli.manifests import Fragment, InputError, parse
-    from stoker.cli.results import Report, Results, Skipped
+    from stoker.lint.files.manifests import Fragment, InputError, parse
+    from stoker.lint.files.results import Report, Results, Skipped
 
     reports: list[Report] = []
     skipped: list[Skipped] = []

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-from stoker.models.duration import parse_duration
+from stoker.api.duration import parse_duration
 
 ALLOWED = "write a time such as 2026-11-21T18:00:00Z, seconds since the epoch, or a time ago such as 2h or 7d"
 _RFC3339 = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})")

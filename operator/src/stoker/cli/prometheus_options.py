@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from stoker.adapters.prometheus.access import QUERY_TIMEOUT, LabelMatcher, PrometheusAccess
 from stoker.cli.duration import DURATION
-from stoker.models.prometheus_access import QUERY_TIMEOUT, LabelMatcher, PrometheusAccess
 
 PROFILES = ("nvidia", "amd")
 _FIELD = re.compile(r"\b(?:token|password|ca|cert|key)_file\b|^username\b|(?<=and )username\b")

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stoker.api.meta import QUEUE_LABEL, RESUME_ANNOTATION, SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION
 from stoker.cli.duration import DURATION
-from stoker.models.finding import rfc3339
-from stoker.models.meta import QUEUE_LABEL, RESUME_ANNOTATION, SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION
+from stoker.findings.finding import rfc3339
 from stoker.reclaim.snoozing import MAX_SNOOZE_REASON, snooze_words
 
 if TYPE_CHECKING:
-    from stoker.adapters.kubernetes import KubernetesApi
+    from stoker.adapters.kubernetes.client import KubernetesApi
 
 PATIENCE = 5.0
 """Seconds that a command waits for the controller's answer, which says what is truly done."""
@@ -215,7 +215,13 @@ def _for_each(
 async def _act(
     jobs: Mapping[str, object], act: Callable[["KubernetesApi", str, str], Awaitable[str]], cluster: _Cluster
 ) -> bool:
-    from stoker.adapters.kubernetes import ApiError, CredentialsError, Kubernetes, NotFoundError, default_namespace
+    from stoker.adapters.kubernetes.client import (
+        ApiError,
+        CredentialsError,
+        Kubernetes,
+        NotFoundError,
+        default_namespace,
+    )
 
     where = {"kubeconfig": cluster.kubeconfig, "context": cluster.context}
     namespace = cluster.namespace or await default_namespace(**where)
@@ -241,13 +247,13 @@ async def _act(
 
 
 async def _get(api: "KubernetesApi", namespace: str, name: str) -> dict[str, Any]:
-    from stoker.adapters.kubernetes import DLJOBS
+    from stoker.adapters.kubernetes.client import DLJOBS
 
     return await api.get(DLJOBS, namespace, name)
 
 
 async def _annotate(api: "KubernetesApi", namespace: str, name: str, annotations: Mapping[str, str | None]) -> None:
-    from stoker.adapters.kubernetes import DLJOBS
+    from stoker.adapters.kubernetes.client import DLJOBS
 
     await api.patch(DLJOBS, namespace, name, {"metadata": {"annotations": dict(annotations)}})
 

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stoker.adapters.prometheus.access import PrometheusAccess
+from stoker.adapters.terminal import EXIT_USAGE, Screen, complain
 from stoker.cli.documents import FORMAT_HELP, OUTPUT_HELP, format_of, write_document
 from stoker.cli.duration import DURATION
 from stoker.cli.moment import MOMENT
 from stoker.cli.prometheus_options import prometheus_options
-from stoker.cli.terminal import EXIT_USAGE, Screen, complain
-from stoker.models.prometheus_access import PrometheusAccess
 
 if TYPE_CHECKING:
+    from stoker.api.policy import EffectivePolicy
     from stoker.cli.documents import Renderer
-    from stoker.cli.policies import Policies
-    from stoker.models.policy import EffectivePolicy
+    from stoker.lint.files.policies import Policies
     from stoker.replay import Inputs, Statement
 
 FORMATS = ("text", "json", "html")
@@ -87,11 +87,11 @@ def replay(
 
     T is a time such as 2026-11-21T18:00:00Z, seconds since the epoch, or a time ago such as 30d or 12h.
     """
-    from stoker.cli.manifests import InputError
-    from stoker.cli.policies import load
-    from stoker.models.screen import MetricsUnavailable
-    from stoker.models.vocabulary import ReclaimMode
+    from stoker.findings.vocabulary import ReclaimMode
+    from stoker.lint.files.manifests import InputError
+    from stoker.lint.files.policies import load
     from stoker.replay import Inputs
+    from stoker.telemetry.screen import MetricsUnavailable
 
     form = format_of(form, output, FORMATS)
     now = datetime.now(UTC)
@@ -133,10 +133,10 @@ def replay(
 
 
 def _renderers(statement: "Statement", now: datetime) -> "Mapping[str, Renderer]":
-    from stoker.cli.replaying import json, text
+    from stoker.replay.formats import json, text
 
     def page(_: Screen) -> str:
-        from stoker.cli.replaying import page
+        from stoker.replay.formats import page
 
         return page.render(statement, now)
 
@@ -157,9 +157,9 @@ async def _state(
     *,
     minimum_warning_grace: timedelta,
 ) -> "Statement":
-    from stoker.adapters.prometheus_past import PrometheusPast
-    from stoker.models.past import JobOutline, JobPast
+    from stoker.adapters.prometheus.past import PrometheusPast
     from stoker.replay import Assumed, SeriesExaminer, Simulation, Surroundings, first_rest, last_held, state, windows
+    from stoker.telemetry.past import JobOutline, JobPast
 
     async with PrometheusPast(access) as source:
         _tell("reading the outlines of all jobs")

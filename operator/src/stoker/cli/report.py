@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stoker.adapters.prometheus.access import PrometheusAccess
+from stoker.adapters.terminal import EXIT_USAGE, Screen
 from stoker.cli.documents import FORMAT_HELP, OUTPUT_HELP, format_of, write_document
 from stoker.cli.moment import MOMENT
 from stoker.cli.prometheus_options import prometheus_options
-from stoker.cli.terminal import EXIT_USAGE, Screen
-from stoker.models.prometheus_access import PrometheusAccess
 
 if TYPE_CHECKING:
-    from stoker.accounting import Statement
     from stoker.cli.documents import Renderer
-    from stoker.models.usage import UsageRecord
+    from stoker.report import Statement
+    from stoker.telemetry.usage import UsageRecord
 
 FORMATS = ("text", "html", "csv", "json")
 DEFAULT_LENGTH = timedelta(days=7)
@@ -57,8 +57,8 @@ def report(
 
     T is a time such as 2026-11-21T18:00:00Z, seconds since the epoch, or a time ago such as 2h or 7d.
     """
-    from stoker.models.screen import MetricsUnavailable
-    from stoker.models.usage import SETTLES
+    from stoker.telemetry.screen import MetricsUnavailable
+    from stoker.telemetry.usage import SETTLES
 
     form = format_of(form, output, FORMATS)
     now = datetime.now(UTC)
@@ -85,9 +85,9 @@ async def _state(
     kubeconfig: str | None,
     kube_context: str | None,
 ) -> "tuple[Statement, Mapping[str, str]]":
-    from stoker.accounting import state
     from stoker.catalogue import all_rules
-    from stoker.cli.reporting.notes import read_notes
+    from stoker.report import state
+    from stoker.report.notes import read_notes
 
     (notes, failure), record = await asyncio.gather(
         read_notes(namespaces, kubeconfig=kubeconfig, context=kube_context), _read(access, namespaces, start, end)
@@ -100,17 +100,17 @@ async def _state(
 
 
 async def _read(access: PrometheusAccess, namespaces: Sequence[str], start: datetime, end: datetime) -> "UsageRecord":
-    from stoker.adapters.prometheus_usage import PrometheusUsage
+    from stoker.adapters.prometheus.usage import PrometheusUsage
 
     async with PrometheusUsage(access) as usage:
         return await usage.read(start, end, namespaces)
 
 
 def _renderers(statement: "Statement", now: datetime, rule_fixes: "Mapping[str, str]") -> "Mapping[str, Renderer]":
-    from stoker.cli.reporting import csv, json, text
+    from stoker.report.formats import csv, json, text
 
     def page(_: Screen) -> str:
-        from stoker.cli.reporting import page
+        from stoker.report.formats import page
 
         return page.render(statement, now, rule_fixes=rule_fixes)
 

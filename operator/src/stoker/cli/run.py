@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import click
 
+from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.cli.duration import DURATION
 from stoker.cli.prometheus_options import prometheus_options
-from stoker.models.finding import printable, single_line
-from stoker.models.prometheus_access import PrometheusAccess
+from stoker.findings.finding import printable, single_line
 
 
 class PlainFormatter(logging.Formatter):
@@ -140,10 +140,10 @@ def controller(
     metrics_certificate_folder: Path | None,
 ) -> None:
     """Make Jobs of DLJobs, watch their GPUs, report, and reclaim what is idle where a policy says so."""
-    from stoker.adapters.kubernetes import CredentialsError
-    from stoker.handlers.controller import ControllerSettings, SilentWatchError
-    from stoker.handlers.controller import run as run_controller
-    from stoker.handlers.metrics_server import MetricsSettings
+    from stoker.adapters.http.metrics_server import MetricsSettings
+    from stoker.adapters.kubernetes.client import CredentialsError
+    from stoker.controller.process import ControllerSettings, SilentWatchError
+    from stoker.controller.process import run as run_controller
 
     if scan_interval <= timedelta(0):
         raise click.BadParameter("must be longer than 0s", param_hint="--scan-interval")
@@ -263,11 +263,11 @@ def admission(
     metrics_certificate_folder: Path | None,
 ) -> None:
     """Answer the API server's reviews of DLJobs and UtilizationPolicies."""
-    from stoker.adapters.kubernetes import CredentialsError
-    from stoker.admission.policies import Surroundings
-    from stoker.handlers.admission import AdmissionSettings, ServerSettings
-    from stoker.handlers.admission import run as run_admission
-    from stoker.handlers.metrics_server import MetricsSettings
+    from stoker.adapters.http.metrics_server import MetricsSettings
+    from stoker.adapters.kubernetes.client import CredentialsError
+    from stoker.admission.process import AdmissionSettings, ServerSettings
+    from stoker.admission.process import run as run_admission
+    from stoker.policy.checks import Surroundings
 
     if note_sessions and client_ca_file is None and not trust_network:
         raise click.UsageError(
@@ -317,10 +317,10 @@ def certificates(
     namespace: str, secret: str, webhook: str, dns_names: tuple[str, ...], valid: timedelta, health_port: int
 ) -> None:
     """Make the webhook's certificate, renew it in time, and have the API server trust it."""
-    from stoker.adapters.kubernetes import CredentialsError
-    from stoker.controller.certificates import SETTLE, Place
-    from stoker.handlers.certificates import CertificateSettings
-    from stoker.handlers.certificates import run as run_certificates
+    from stoker.adapters.kubernetes.client import CredentialsError
+    from stoker.certificates.process import CertificateSettings
+    from stoker.certificates.process import run as run_certificates
+    from stoker.certificates.renewal import SETTLE, Place
 
     if valid < 12 * SETTLE:
         raise click.BadParameter("must be at least 1h: a renewal takes its time", param_hint="--valid")

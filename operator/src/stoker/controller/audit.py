@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from stoker.adapters.clock import Clock
-from stoker.controller.meter import UNMETERED, Meter
-from stoker.models.finding import rfc3339
-from stoker.models.meta import OWNER_LABEL, TEAM_LABEL
+from stoker.api.meta import OWNER_LABEL, TEAM_LABEL
+from stoker.cluster.recorder import UNMETERED, Meter
+from stoker.findings.finding import rfc3339
 from stoker.reclaim import Notice, NoticeReason
 
 logger = logging.getLogger("stoker.audit")

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stoker.adapters.kubernetes import Object
-from stoker.models.dljob import DLJob
-from stoker.models.finding import Finding
-from stoker.models.meta import SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION
+from stoker.adapters.kubernetes.client import Object
+from stoker.api.dljob import DLJob
+from stoker.api.meta import SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION
+from stoker.findings.finding import Finding
 from stoker.reclaim import Candidate
 from stoker.reclaim.snoozing import snooze_words
 from stoker.workload import ProgramFacts, job_traits

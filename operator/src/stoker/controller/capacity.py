@@ -11,8 +11,8 @@ from fractions import Fraction
 from typing import Any
 
 from stoker.adapters.clock import Clock
-from stoker.adapters.kubernetes import NODES, PODS, ApiError, KubernetesApi, Object, Resource
-from stoker.models.quantity import exact_quantity
+from stoker.adapters.kubernetes.client import NODES, PODS, ApiError, KubernetesApi, Object, Resource
+from stoker.findings.quantity import exact_quantity
 from stoker.reclaim.pressure import (
     NAME_FIELD,
     Amounts,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.adapters.clock import Clock
-from stoker.adapters.kubernetes import (
+from stoker.adapters.kubernetes.client import (
     EVENTS,
     JOBS,
     SERVICES,
@@ -21,10 +21,10 @@ from stoker.adapters.kubernetes import (
     UnavailableError,
     Warn,
 )
-from stoker.controller.refusals import not_created, warned
-from stoker.controller.store import Store, key_of, version_of
+from stoker.api.dljob import DLJob
+from stoker.cluster.cache import Store, key_of, version_of
+from stoker.controller.api_refusals import not_created, warned
 from stoker.controller.suspension import Suspension
-from stoker.models.dljob import DLJob
 from stoker.workload.manifest import is_ours, job_manifest, service_manifest
 from stoker.workload.observation import creation_obstacle
 from stoker.workload.pods import Obstacle

@@ -14,20 +14,20 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from stoker.adapters.clock import Clock
-from stoker.adapters.kubernetes import POLICIES, ApiError, ConflictError, KubernetesApi, NotFoundError
+from stoker.adapters.kubernetes.client import POLICIES, ApiError, ConflictError, KubernetesApi, NotFoundError
 from stoker.adapters.notifications import NoAddressesError
-from stoker.controller.faults import Faults, described
-from stoker.controller.letters import LATEST, Note, moment, time_of
-from stoker.controller.meter import UNMETERED, Meter
-from stoker.controller.notifying import DIGEST, FAILED, SENT, Post, counting
-from stoker.controller.policies import Policies
-from stoker.controller.store import Key, Store
-from stoker.models.finding import parse_time, rfc3339, single_line
-from stoker.models.meta import CHANNEL_ANNOTATION
-from stoker.models.notification import Message
-from stoker.models.policy import BASE, WEEKDAYS, DigestTime, EffectivePolicy, combined
-from stoker.models.vocabulary import NotificationEvent, ReclaimState
-from stoker.subjects.wording import count
+from stoker.api.meta import CHANNEL_ANNOTATION
+from stoker.api.notification import Message
+from stoker.api.policy import BASE, WEEKDAYS, DigestTime, EffectivePolicy, combined
+from stoker.cluster.cache import Key, Store
+from stoker.cluster.faults import Faults, described
+from stoker.cluster.policies import Policies
+from stoker.cluster.recorder import UNMETERED, Meter
+from stoker.controller.notification_messages import LATEST, Note, moment, time_of
+from stoker.controller.notifier import DIGEST, FAILED, SENT, Post, counting
+from stoker.findings.finding import parse_time, rfc3339, single_line
+from stoker.findings.vocabulary import NotificationEvent, ReclaimState
+from stoker.findings.wording import count
 
 logger = logging.getLogger(__name__)
 

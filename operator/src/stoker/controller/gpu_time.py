@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
-from stoker.adapters.kubernetes import Object
-from stoker.controller.store import Collection, Key
-from stoker.models.vocabulary import Category
+from stoker.adapters.kubernetes.client import Object
+from stoker.cluster.cache import Collection, Key
+from stoker.findings.vocabulary import Category
 
 
 class GpuState(StrEnum):

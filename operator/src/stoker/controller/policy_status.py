@@ -11,15 +11,15 @@ from datetime import datetime
 from typing import Any
 
 from stoker.adapters.clock import Clock
-from stoker.adapters.kubernetes import POLICIES, ApiError, ConflictError, KubernetesApi, NotFoundError, Object
-from stoker.admission.policies import RemarkReason, Surroundings, review_policy
-from stoker.controller.faults import Faults
-from stoker.controller.policies import Policies, Standing
-from stoker.controller.store import Store
-from stoker.models.meta import matches
-from stoker.models.policy import BASE, MAX_OVERLAPS, UtilizationPolicy, combined, rank
-from stoker.models.rule import Rule
-from stoker.models.vocabulary import PolicyConditionType, ReclaimMode
+from stoker.adapters.kubernetes.client import POLICIES, ApiError, ConflictError, KubernetesApi, NotFoundError, Object
+from stoker.api.meta import matches
+from stoker.api.policy import BASE, MAX_OVERLAPS, UtilizationPolicy, combined, rank
+from stoker.cluster.cache import Store
+from stoker.cluster.faults import Faults
+from stoker.cluster.policies import Policies, Standing
+from stoker.findings.rule import Rule
+from stoker.findings.vocabulary import PolicyConditionType, ReclaimMode
+from stoker.policy.checks import RemarkReason, Surroundings, review_policy
 from stoker.workload.conditions import FALSE, TRUE, Fact, clamp, written
 
 logger = logging.getLogger(__name__)

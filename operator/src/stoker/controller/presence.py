@@ -12,13 +12,13 @@ from typing import Any
 
 from stoker.adapters.clock import Clock, SystemClock
 from stoker.adapters.jupyter import Jupyter, Server, Unreadable
-from stoker.adapters.kubernetes import Object
-from stoker.controller.manifests import Manifests
-from stoker.models.dljob import DLJob
-from stoker.models.meta import JUPYTER_ANNOTATION
-from stoker.models.screen import MIN_STEP, MetricsSource, MetricsUnavailable
+from stoker.adapters.kubernetes.client import Object
+from stoker.api.dljob import DLJob
+from stoker.api.meta import JUPYTER_ANNOTATION
+from stoker.controller.manifest_cache import Manifests
 from stoker.reclaim import NOBODY, Presence
-from stoker.reclaim.attendance import as_told, by_cpus
+from stoker.reclaim.cpu_presence import as_told, by_cpus
+from stoker.telemetry.screen import MIN_STEP, MetricsSource, MetricsUnavailable
 from stoker.workload import job_facts
 from stoker.workload import pods as pod_status
 from stoker.workload.notebooks import Notebook, literal_token, named

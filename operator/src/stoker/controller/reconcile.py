@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pydantic import ValidationError
 
 from stoker.adapters.clock import Clock
-from stoker.adapters.kubernetes import (
+from stoker.adapters.kubernetes.client import (
     DLJOBS,
     ApiError,
     ConflictError,
@@ -24,30 +24,28 @@ from stoker.adapters.kubernetes import (
     TooLargeError,
     UnavailableError,
 )
-from stoker.admission import messages
+from stoker.api.bounds import out_of_bounds
+from stoker.api.dljob import DLJob
+from stoker.api.policy import EffectivePolicy
+from stoker.api.schema import Violation, explain
+from stoker.cluster.cache import Key, Store, key_of
+from stoker.cluster.faults import described
+from stoker.cluster.policies import Policies
+from stoker.cluster.workqueue import Answer, Backoff, Transient
+from stoker.controller.api_refusals import not_changed
 from stoker.controller.children import Children, NameConflictError, NotCreatedError
-from stoker.controller.draft import Draft
-from stoker.controller.faults import described
-from stoker.controller.findings import holding, merged, recorded
-from stoker.controller.looks import Look, Looks
-from stoker.controller.manifests import Manifests
-from stoker.controller.policies import Policies
-from stoker.controller.publishing import Publisher
-from stoker.controller.queue import Answer, Backoff, Transient
-from stoker.controller.queued import QueuedJobs
-from stoker.controller.reclaiming import Reclaimer, deed_notice, freed, is_taken, owners_word
-from stoker.controller.refusals import not_changed
-from stoker.controller.steadiness import lasting
-from stoker.controller.store import Key, Store, key_of
+from stoker.controller.hysteresis import lasting
+from stoker.controller.manifest_cache import Manifests
+from stoker.controller.next_status import Draft
+from stoker.controller.pending_workloads import QueuedJobs
+from stoker.controller.reclaimer import Reclaimer, deed_notice, freed, is_taken, owners_word
+from stoker.controller.scan_results import Look, Looks
+from stoker.controller.status_findings import holding, merged, recorded
+from stoker.controller.status_writer import Publisher
 from stoker.controller.suspension import NoSwitchError, Switch, mark_of
-from stoker.models.bounds import out_of_bounds
-from stoker.models.dljob import DLJob
-from stoker.models.finding import Finding, rfc3339
-from stoker.models.policy import EffectivePolicy
-from stoker.models.schema import Violation, explain
-from stoker.models.series import PodFacts
-from stoker.models.verdict import Verdict
-from stoker.models.vocabulary import (
+from stoker.findings.finding import Finding, rfc3339
+from stoker.findings.verdict import Verdict
+from stoker.findings.vocabulary import (
     Action,
     ConditionType,
     Outcome,
@@ -57,7 +55,9 @@ from stoker.models.vocabulary import (
     Source,
     UnknownReason,
 )
+from stoker.lint import messages
 from stoker.reclaim import Decision, Notice, Record, Resumption, Step, started_by_hand
+from stoker.telemetry.series import PodFacts
 from stoker.workload import facts_of, observe, remembered
 from stoker.workload.conditions import FALSE, TRUE, UNKNOWN, Fact, written
 from stoker.workload.manifest import is_ours

@@ -18,32 +18,32 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from stoker.adapters.clock import Clock
-from stoker.adapters.kubernetes import Object
-from stoker.adapters.pod_logs import PodLogs
+from stoker.adapters.kubernetes.client import Object
+from stoker.adapters.kubernetes.pod_logs import PodLogs
+from stoker.api.dljob import DLJob
+from stoker.api.policy import EffectivePolicy
 from stoker.catalogue import diagnosis_rules
-from stoker.controller.braking import Brakes
-from stoker.controller.breath import Breath
-from stoker.controller.faults import Faults
-from stoker.controller.looks import Look, Looks
-from stoker.controller.manifests import Manifests
-from stoker.controller.meter import UNMETERED, Meter
-from stoker.controller.policies import Policies
-from stoker.controller.queue import Transient, WorkQueue
-from stoker.controller.reclaiming import unknown
+from stoker.cluster.cache import Key, Store
+from stoker.cluster.faults import Faults
+from stoker.cluster.policies import Policies
+from stoker.cluster.recorder import UNMETERED, Meter
+from stoker.cluster.workqueue import Transient, WorkQueue
+from stoker.controller.brake import Brakes
+from stoker.controller.event_loop import Breath
+from stoker.controller.examination_scheduler import Standing, Turns, by_turns
+from stoker.controller.hysteresis import is_look_due
+from stoker.controller.manifest_cache import Manifests
+from stoker.controller.reclaimer import unknown
 from stoker.controller.reconcile import FINAL
-from stoker.controller.steadiness import is_look_due
-from stoker.controller.store import Key, Store
-from stoker.controller.turns import Standing, Turns, by_turns
-from stoker.diagnosis import diagnose, has_worked, idleness, question, works
-from stoker.diagnosis.idle import STALE_AFTER
-from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
-from stoker.models.dljob import DLJob
-from stoker.models.policy import EffectivePolicy
-from stoker.models.screen import MetricsSource, MetricsUnavailable, Question, Screen, step_for
-from stoker.models.series import JobFacts
-from stoker.models.vocabulary import Action, JobType, Phase, ReclaimMode, ReclaimState, Source, UnknownReason
+from stoker.controller.scan_results import Look, Looks
+from stoker.diagnosis.idleness import STALE_AFTER, has_worked, idleness, question, works
+from stoker.diagnosis.job import diagnose
+from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
+from stoker.findings.vocabulary import Action, JobType, Phase, ReclaimMode, ReclaimState, Source, UnknownReason
 from stoker.reclaim import idle_after
 from stoker.reclaim.brake import Sighting
+from stoker.telemetry.screen import MetricsSource, MetricsUnavailable, Question, Screen, step_for
+from stoker.telemetry.series import JobFacts
 from stoker.workload import job_facts, job_traits
 
 logger = logging.getLogger(__name__)

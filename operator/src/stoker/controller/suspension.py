@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.adapters.clock import Clock
-from stoker.adapters.kubernetes import (
+from stoker.adapters.kubernetes.client import (
     JOBS,
     WORKLOADS,
     ForbiddenError,
@@ -25,9 +25,9 @@ from stoker.adapters.kubernetes import (
     Resource,
     UnavailableError,
 )
+from stoker.api.meta import KUEUE, QUEUE_LABEL
+from stoker.cluster.cache import Store
 from stoker.controller.candidates import is_of
-from stoker.controller.store import Store
-from stoker.models.meta import KUEUE, QUEUE_LABEL
 from stoker.workload.observation import SUSPENDED_BY
 
 JOB_UID_LABEL = f"{KUEUE}/job-uid"

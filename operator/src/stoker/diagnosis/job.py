@@ -9,13 +9,13 @@ import numpy as np
 from stoker.catalogue import diagnosis_rules
 from stoker.diagnosis.merge import Claimed, merge
 from stoker.diagnosis.rest import idle_since
+from stoker.diagnosis.series.examination import Claim, Examination, examine
 from stoker.diagnosis.utilization import utilization
-from stoker.models.diagnosis import MAX_ADVICE, Advice, Diagnosis, DiagnosisThresholds
-from stoker.models.finding import Finding
-from stoker.models.rule import Rule
-from stoker.models.series import JobFacts, JobSeries
-from stoker.models.vocabulary import Severity, UnknownReason
-from stoker.subjects.series.examination import Claim, Examination, examine
+from stoker.findings.diagnosis import MAX_ADVICE, Advice, Diagnosis, DiagnosisThresholds
+from stoker.findings.finding import Finding
+from stoker.findings.rule import Rule
+from stoker.findings.vocabulary import Severity, UnknownReason
+from stoker.telemetry.series import JobFacts, JobSeries
 
 LOG = logging.getLogger(__name__)
 

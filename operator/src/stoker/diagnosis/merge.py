@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stoker.models.finding import Finding
-from stoker.models.vocabulary import Confidence, Severity
-from stoker.subjects.series.examination import Claim, Examination
+from stoker.diagnosis.series.examination import Claim, Examination
+from stoker.findings.finding import Finding
+from stoker.findings.vocabulary import Confidence, Severity
 
 CONFIDENCES = (Confidence.POSSIBLE, Confidence.LIKELY, Confidence.CERTAIN)
 SEVERITIES = (Severity.ADVICE, Severity.WARNING, Severity.ERROR)

@@ -4,8 +4,8 @@ from datetime import datetime
 
 import numpy as np
 
-from stoker.subjects.series.examination import Examination
-from stoker.subjects.series.stages import runs
+from stoker.diagnosis.series.examination import Examination
+from stoker.diagnosis.series.stages import runs
 
 LONGEST_GAP_SECONDS = 180.0
 """Samples may be missing for this long without a doubt of what happened meanwhile: three scrapes of a minute each."""

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from stoker.models.diagnosis import DiagnosisThresholds
-from stoker.models.series import JobFacts, JobSeries
-from stoker.subjects.series.examination import Examination, examine
+from stoker.diagnosis.series.examination import Examination, examine
+from stoker.findings.diagnosis import DiagnosisThresholds
+from stoker.telemetry.series import JobFacts, JobSeries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from stoker.diagnosis.series.examination import Device, Examination
 from stoker.diagnosis.words import MAX_NODES, node_line
-from stoker.models.diagnosis import GpuUse, StageSpan, Utilization
-from stoker.models.series import FloatArray
-from stoker.subjects.series.examination import Device, Examination
-from stoker.subjects.series.grid import BoolArray
+from stoker.findings.diagnosis import GpuUse, StageSpan, Utilization
+from stoker.telemetry.grid import BoolArray
+from stoker.telemetry.series import FloatArray
 
 
 def utilization(exam: Examination) -> Utilization | None:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from stoker.models.diagnosis import StageSpan, Utilization
-from stoker.models.finding import rfc3339
-from stoker.models.vocabulary import UnknownReason
+from stoker.findings.diagnosis import StageSpan, Utilization
+from stoker.findings.finding import rfc3339
+from stoker.findings.vocabulary import UnknownReason
 
 UNKNOWN = {
     UnknownReason.NO_SAMPLES: "there are no samples of its GPUs, or not of all of them",

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from stoker.models.finding import rfc3339
-from stoker.models.policy import (
+from stoker.api.policy import (
     MAX_RECENT_IDLE,
     EffectiveBrake,
     RecentIdle,
     UtilizationPolicyStatus,
     format_duration,
 )
+from stoker.findings.finding import rfc3339
 
 LETS_GO = 2
 """Reclaim goes on when what is still quiet has fallen to the share that it takes to stop, divided by this: of an outage

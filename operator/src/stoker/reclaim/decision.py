@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from stoker.models.diagnosis import Idleness
-from stoker.models.finding import rfc3339
-from stoker.models.policy import EffectivePolicy
-from stoker.models.vocabulary import ReclaimMode, ReclaimState
+from stoker.api.policy import EffectivePolicy
+from stoker.findings.diagnosis import Idleness
+from stoker.findings.finding import rfc3339
+from stoker.findings.vocabulary import ReclaimMode, ReclaimState
+from stoker.findings.wording import all_gpus, count
 from stoker.reclaim.candidate import CALM, Candidate, Circumstances
 from stoker.reclaim.gates import Case, Hold, announced, first_hold, later
 from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.record import Record
 from stoker.reclaim.snoozing import snoozed
 from stoker.reclaim.transitions import Outcome, after
-from stoker.subjects.wording import all_gpus, count
 
 CONCERNED = frozenset({ReclaimState.IDLE, ReclaimState.WARNED, ReclaimState.RECLAIMING})
 """States in which the policy's numbers matter to the job: of the others its status says nothing of the policy, or every

@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from stoker.models.diagnosis import Diagnosis, Idleness, IdlenessState
-from stoker.models.policy import EffectivePolicy
-from stoker.models.series import JobFacts
-from stoker.models.vocabulary import UnknownReason
+from stoker.api.policy import EffectivePolicy
+from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
+from stoker.findings.vocabulary import UnknownReason
+from stoker.findings.wording import clock
 from stoker.reclaim.candidate import Candidate
 from stoker.reclaim.gates import FACTS, GATES, Case
 from stoker.reclaim.record import Record
 from stoker.reclaim.transitions import Outcome
-from stoker.subjects.wording import clock
+from stoker.telemetry.series import JobFacts
 
 DEFAULT_TERMINATION_GRACE = timedelta(seconds=30)
 """What a pod gets between SIGTERM and SIGKILL that asks for nothing else (PodSpec.terminationGracePeriodSeconds)."""

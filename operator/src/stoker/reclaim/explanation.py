@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from stoker.models.vocabulary import ReclaimState
+from stoker.findings.vocabulary import ReclaimState
 from stoker.reclaim.decision import heard
 from stoker.reclaim.gates import GATES, Case, Gate, Stage
 from stoker.reclaim.transitions import Outcome

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from stoker.models.diagnosis import Idleness, IdlenessState
-from stoker.models.finding import Finding, rfc3339
-from stoker.models.policy import EffectivePolicy, EffectiveReclaim, JobTraits, format_duration
-from stoker.models.vocabulary import Action, Category, Confidence, JobType, ReclaimMode, Source
+from stoker.api.policy import EffectivePolicy, EffectiveReclaim, JobTraits, format_duration
+from stoker.findings.diagnosis import Idleness, IdlenessState
+from stoker.findings.finding import Finding, rfc3339
+from stoker.findings.vocabulary import Action, Category, Confidence, JobType, ReclaimMode, Source
 from stoker.reclaim.candidate import CALM, Candidate, Circumstances, Obstruction
 from stoker.reclaim.record import Record
 from stoker.reclaim.transitions import Outcome

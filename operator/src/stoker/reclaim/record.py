@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from stoker.models.dljob import MAX_HISTORY, ReclaimStatus
-from stoker.models.finding import rfc3339, single_line
-from stoker.models.vocabulary import ReclaimMode, ReclaimState
+from stoker.api.dljob import MAX_HISTORY, ReclaimStatus
+from stoker.findings.finding import rfc3339, single_line
+from stoker.findings.vocabulary import ReclaimMode, ReclaimState
 from stoker.reclaim.transitions import WARNABLE
 
 MAX_REASON = 512

@@ -5,8 +5,8 @@ levels against what status remembers, so that neither is lost or taken twice ove
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from stoker.models.finding import rfc3339
-from stoker.models.vocabulary import ReclaimMode, ReclaimState
+from stoker.findings.finding import rfc3339
+from stoker.findings.vocabulary import ReclaimMode, ReclaimState
 from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.record import Record
 

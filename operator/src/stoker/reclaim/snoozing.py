@@ -3,8 +3,8 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from stoker.models.finding import parse_time, rfc3339, single_line
-from stoker.models.policy import EffectivePolicy, format_duration
+from stoker.api.policy import EffectivePolicy, format_duration
+from stoker.findings.finding import parse_time, rfc3339, single_line
 from stoker.reclaim.candidate import Candidate
 from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.record import Record

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
-from stoker.models.vocabulary import ReclaimState
+from stoker.findings.vocabulary import ReclaimState
 
 
 class Outcome(StrEnum):

@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import numpy as np
 
-from stoker.accounting import Assumption, hours
-from stoker.models.meta import OWNER_LABEL, TEAM_LABEL
-from stoker.models.past import JobOutline, Outlines
-from stoker.models.policy import EffectivePolicy, format_duration
-from stoker.models.vocabulary import ReclaimMode
+from stoker.api.meta import OWNER_LABEL, TEAM_LABEL
+from stoker.api.policy import EffectivePolicy, format_duration
+from stoker.findings.vocabulary import ReclaimMode
+from stoker.findings.wording import clock, count, minutes
 from stoker.replay.simulation import JobOutcome
-from stoker.subjects.wording import clock, count, minutes
+from stoker.report import Assumption, hours
+from stoker.telemetry.past import JobOutline, Outlines
 
 KNOWN_LABELS = frozenset({OWNER_LABEL, TEAM_LABEL})
 NAMED = 5

@@ -4,11 +4,11 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from stoker.models.duration import parse_duration
-from stoker.models.past import Grid, JobOutline
-from stoker.models.policy import EffectivePolicy
-from stoker.subjects.series.activity import IDLE_PROFILING_PERCENT
-from stoker.subjects.series.stages import runs
+from stoker.api.duration import parse_duration
+from stoker.api.policy import EffectivePolicy
+from stoker.diagnosis.series.stages import runs
+from stoker.telemetry.activity import IDLE_PROFILING_PERCENT
+from stoker.telemetry.past import Grid, JobOutline
 
 
 def first_rest(outline: JobOutline, grid: Grid, policy: EffectivePolicy, since: datetime) -> datetime | None:

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from stoker.api.policy import EffectivePolicy
 from stoker.catalogue import diagnosis_rules
-from stoker.diagnosis import diagnose
-from stoker.models.finding import Finding
-from stoker.models.policy import EffectivePolicy
-from stoker.models.screen import MIN_STEP, MetricsUnavailable, step_for
-from stoker.models.series import JobFacts, JobSeries
-from stoker.models.vocabulary import Action, Category
+from stoker.diagnosis.job import diagnose
+from stoker.findings.finding import Finding
+from stoker.findings.vocabulary import Action, Category
 from stoker.reclaim import NOBODY, Presence
-from stoker.reclaim.attendance import by_cpus
+from stoker.reclaim.cpu_presence import by_cpus
+from stoker.telemetry.screen import MIN_STEP, MetricsUnavailable, step_for
+from stoker.telemetry.series import JobFacts, JobSeries
 
 LOG = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from stoker.models.past import BoolArray, DevicePast, JobPast, PastPod
-from stoker.models.screen import LONGEST_GAP, GpuWindow, PodKey, Screen
-from stoker.models.series import Attempt, FloatArray, GpuSignal, JobFacts, PodFacts
-from stoker.models.vocabulary import JobType
-from stoker.subjects.series.activity import ACTIVITY_SIGNALS, idle_ceiling
+from stoker.findings.vocabulary import JobType
+from stoker.telemetry.activity import ACTIVITY_SIGNALS, idle_ceiling
+from stoker.telemetry.past import BoolArray, DevicePast, JobPast, PastPod
+from stoker.telemetry.screen import LONGEST_GAP, GpuWindow, PodKey, Screen
+from stoker.telemetry.series import Attempt, FloatArray, GpuSignal, JobFacts, PodFacts
 
 REACH = timedelta(seconds=90)
 """For so long a sample covers the time behind it (adapters.prometheus: one and a half resolutions)."""

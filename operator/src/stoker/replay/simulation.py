@@ -10,14 +10,11 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from stoker.diagnosis import idleness
-from stoker.models.diagnosis import Idleness, IdlenessState
-from stoker.models.meta import OWNER_LABEL, TEAM_LABEL
-from stoker.models.past import JobPast, key_of
-from stoker.models.policy import EffectivePolicy, JobTraits
-from stoker.models.series import JobFacts
-from stoker.models.usage import JobIdentity, Period
-from stoker.models.vocabulary import ReclaimMode, ReclaimState
+from stoker.api.meta import OWNER_LABEL, TEAM_LABEL
+from stoker.api.policy import EffectivePolicy, JobTraits
+from stoker.diagnosis.idleness import idleness
+from stoker.findings.diagnosis import Idleness, IdlenessState
+from stoker.findings.vocabulary import ReclaimMode, ReclaimState
 from stoker.reclaim import (
     CALM,
     Candidate,
@@ -32,6 +29,9 @@ from stoker.reclaim.order import Claim, in_order
 from stoker.replay.examining import Examined, Examiner
 from stoker.replay.screens import Screens, job_type
 from stoker.replay.surroundings import RESOURCE, Surroundings
+from stoker.telemetry.past import JobPast, key_of
+from stoker.telemetry.series import JobFacts
+from stoker.telemetry.usage import JobIdentity, Period
 
 EXAMINED_EVERY = timedelta(minutes=5)
 """How often a controller examines a job that rests (controller.turns)."""

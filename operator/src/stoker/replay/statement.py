@@ -8,15 +8,15 @@ from math import fsum
 
 import numpy as np
 
-from stoker.accounting import Assumption
-from stoker.models.past import Grid, JobOutline, Outlines
-from stoker.models.policy import EffectivePolicy
-from stoker.models.series import FloatArray
-from stoker.models.usage import Period
-from stoker.models.vocabulary import ReclaimMode
+from stoker.api.policy import EffectivePolicy
+from stoker.findings.vocabulary import ReclaimMode
 from stoker.replay.assumptions import Inputs, assumptions
 from stoker.replay.simulation import JobOutcome, Reclaim
 from stoker.replay.surroundings import name_of
+from stoker.report import Assumption
+from stoker.telemetry.past import Grid, JobOutline, Outlines
+from stoker.telemetry.series import FloatArray
+from stoker.telemetry.usage import Period
 
 WORKED_AGAIN = "all-idle"
 """The gate that ends a warning where the GPUs work again."""

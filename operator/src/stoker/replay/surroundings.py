@@ -6,14 +6,14 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from stoker.models.past import JobOutline, Outlines
-from stoker.models.policy import EffectivePolicy
+from stoker.api.policy import EffectivePolicy
 from stoker.reclaim import Circumstances, Obstruction
 from stoker.reclaim.bounds import Limits, Place, within
 from stoker.reclaim.brake import Brake, Sighting
 from stoker.reclaim.brake import after as braked
 from stoker.reclaim.order import Claim, turn
-from stoker.subjects.series.activity import IDLE_PROFILING_PERCENT
+from stoker.telemetry.activity import IDLE_PROFILING_PERCENT
+from stoker.telemetry.past import JobOutline, Outlines
 
 RESOURCE = "gpu"
 """What all GPUs are called: which resource a job asked for was not recorded."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from stoker.models.finding import rfc3339, single_line
-from stoker.models.vocabulary import ConditionType, PolicyConditionType
+from stoker.findings.finding import rfc3339, single_line
+from stoker.findings.vocabulary import ConditionType, PolicyConditionType
 
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 MAX_MESSAGE = 1024

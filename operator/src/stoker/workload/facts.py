@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from stoker.models.dljob import DEFAULT_GPU_RESOURCE, GPU_PRODUCT_LABELS, TRAINER, DLJob
-from stoker.models.policy import JobTraits
-from stoker.models.quantity import quantity, whole_quantity
-from stoker.models.series import Attempt, JobFacts, PodFacts
-from stoker.models.vocabulary import Framework
-from stoker.subjects.allowance import Allowance
-from stoker.subjects.dljob_submission import read_dljob
-from stoker.subjects.gpu_resource import uncounted_gpus
-from stoker.subjects.launch_model import Launch, Role
-from stoker.subjects.pod import listed, mapping
-from stoker.subjects.submission import Submission
+from stoker.api.dljob import DEFAULT_GPU_RESOURCE, GPU_PRODUCT_LABELS, TRAINER, DLJob
+from stoker.api.policy import JobTraits
+from stoker.findings.quantity import quantity, whole_quantity
+from stoker.findings.vocabulary import Framework
+from stoker.lint.kinds.dljob import read_dljob
+from stoker.lint.kinds.gpu_resource import uncounted_gpus
+from stoker.lint.kinds.pod import listed, mapping
+from stoker.lint.launch.model import Launch, Role
+from stoker.lint.submission import Submission
+from stoker.shell.allowance import Allowance
+from stoker.telemetry.series import Attempt, JobFacts, PodFacts
 from stoker.workload import pods as pod_status
 from stoker.workload.notebooks import Notebook, notebooks
 from stoker.workload.runs import remembered

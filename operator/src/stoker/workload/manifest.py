@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from stoker.models.dljob import KIND, TRAINER, DLJob
-from stoker.models.environment import injected, service_name
-from stoker.models.meta import API_VERSION, GROUP, KUEUE
-from stoker.models.vocabulary import SuccessPolicy
-from stoker.subjects.pod import listed, mapping
+from stoker.api.dljob import KIND, TRAINER, DLJob
+from stoker.api.environment import injected, service_name
+from stoker.api.meta import API_VERSION, GROUP, KUEUE
+from stoker.findings.vocabulary import SuccessPolicy
+from stoker.lint.kinds.pod import listed, mapping
 from stoker.workload.template import merge
 
 DLJOB_LABEL = f"{GROUP}/dljob"

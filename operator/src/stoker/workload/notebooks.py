@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from stoker.models.dljob import TRAINER
-from stoker.models.meta import JUPYTER_ANNOTATION
-from stoker.models.quantity import small_number
-from stoker.subjects.launch_model import Command, LaunchPlan, Role
-from stoker.subjects.shell_model import Word
+from stoker.api.dljob import TRAINER
+from stoker.api.meta import JUPYTER_ANNOTATION
+from stoker.findings.quantity import small_number
+from stoker.lint.launch.model import Command, LaunchPlan, Role
+from stoker.shell.model import Word
 
 DEFAULT_PORT = 8888
 OFF = "off"

@@ -7,10 +7,10 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
-from stoker.models.dljob import DLJob
-from stoker.models.quantity import small_number
-from stoker.models.vocabulary import ConditionType, Phase
-from stoker.subjects.wording import count
+from stoker.api.dljob import DLJob
+from stoker.findings.quantity import small_number
+from stoker.findings.vocabulary import ConditionType, Phase
+from stoker.findings.wording import count
 from stoker.workload import pods as pod_status
 from stoker.workload.conditions import FALSE, TRUE, Fact
 from stoker.workload.pods import Obstacle

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from stoker.models.dljob import TRAINER
-from stoker.models.quantity import small_number
-from stoker.models.series import JobFacts
-from stoker.models.vocabulary import JobType
-from stoker.subjects.gpu_resource import GpuRequest, gpu_request
-from stoker.subjects.pod import listed, mapping
+from stoker.api.dljob import TRAINER
+from stoker.findings.quantity import small_number
+from stoker.findings.vocabulary import JobType
+from stoker.lint.kinds.gpu_resource import GpuRequest, gpu_request
+from stoker.lint.kinds.pod import listed, mapping
+from stoker.telemetry.series import JobFacts
 from stoker.workload import pods as pod_status
 from stoker.workload.facts import ProgramFacts, pod_facts, selected_product
 from stoker.workload.manifest import DLJOB_LABEL

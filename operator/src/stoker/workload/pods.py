@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from stoker.models.dljob import TRAINER
-from stoker.models.finding import parse_time
-from stoker.models.quantity import small_number
+from stoker.api.dljob import TRAINER
+from stoker.findings.finding import parse_time
+from stoker.findings.quantity import small_number
 
 EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 """Times beyond these are no times of a pod: arithmetic with them leaves the calendar."""

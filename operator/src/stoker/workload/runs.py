@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from stoker.models.dljob import MAX_PODS, DLJob
-from stoker.models.finding import rfc3339
-from stoker.models.quantity import small_number
-from stoker.models.series import PodFacts
+from stoker.api.dljob import MAX_PODS, DLJob
+from stoker.findings.finding import rfc3339
+from stoker.findings.quantity import small_number
+from stoker.telemetry.series import PodFacts
 from stoker.workload import pods as pod_status
 from stoker.workload.observation import finished
 

@@ -4,11 +4,11 @@ the worst of a mistake is that its job is only reported.
 
 from collections.abc import Iterator
 
-from stoker.models.dljob import TRAINER
-from stoker.models.image import ImageKind
-from stoker.subjects.launch_model import Command, Launcher
-from stoker.subjects.pod import listed, mapping
-from stoker.subjects.submission import Submission
+from stoker.api.dljob import TRAINER
+from stoker.api.image import ImageKind
+from stoker.lint.kinds.pod import listed, mapping
+from stoker.lint.launch.model import Command, Launcher
+from stoker.lint.submission import Submission
 
 LAUNCHERS = frozenset({Launcher.VLLM, Launcher.SGLANG, Launcher.LMDEPLOY, Launcher.TGI, Launcher.TRITON})
 PROGRAMS = frozenset(

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stoker.models.dljob import TRAINER
-from stoker.subjects.gpu_resource import gpu_request
-from stoker.subjects.pod import listed, mapping
+from stoker.api.dljob import TRAINER
+from stoker.lint.kinds.gpu_resource import gpu_request
+from stoker.lint.kinds.pod import listed, mapping
 
 LASTING = frozenset(
     {

@@ -1,0 +1,1 @@
+"""HTTP servers: bounded listeners, health, metrics, and certificates renewed under a running server."""

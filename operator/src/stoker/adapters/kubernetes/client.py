@@ -1,0 +1,507 @@
+"""The Kubernetes API as plain dictionaries: one small asynchronous client for everything the controller and the CLI
+ask.
+
+Credentials are found as kubectl finds them; a service account's token is read anew as the kubelet rotates it. Every
+request has a timeout. An error's text carries the verb, the object and the API's reason, but never the API's message,
+because messages of refused updates echo the whole object with its environment: what is logged, or written to a status
+or an event, must not hold it (controller/api_refusals.py says what of it may be repeated).
+"""
+
+import asyncio
+import json
+import logging
+import os
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import aiohttp
+from kubernetes.aio import config as kubernetes_config
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.config.config_exception import ConfigException
+from yaml import YAMLError
+
+from stoker.adapters.kubernetes import bounded_json
+from stoker.findings.finding import rfc3339
+
+logger = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+"""An object of the API as JSON."""
+Warn = Callable[[str], object]
+"""Takes what the API server warns of, one text at a time."""
+
+REQUEST_TIMEOUT = 30.0
+CONNECT_TIMEOUT = 5.0
+CHUNK = 500
+"""Objects a page of a list."""
+CONNECTIONS = 40
+PARSED_AT_ONCE = 256 * 1024
+"""Bytes; a larger answer is parsed in a thread, since the event loop has watches and a lease to serve."""
+
+MERGE_PATCH = "application/merge-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind of object by its place in the API."""
+
+    group: str
+    version: str
+    plural: str
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """The URL's path of an object, or of the collection when `name` is None; cluster-wide without a namespace."""
+        parts = ["", "apis", self.group, self.version] if self.group else ["", "api", self.version]
+        if namespace:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        parts += [part for part in (name, subresource) if part]
+        return "/".join(parts)
+
+
+DLJOBS = Resource("stoker.dev", "v1alpha1", "dljobs")
+POLICIES = Resource("stoker.dev", "v1alpha1", "utilizationpolicies")
+JOBS = Resource("batch", "v1", "jobs")
+PODS = Resource("", "v1", "pods")
+SERVICES = Resource("", "v1", "services")
+NAMESPACES = Resource("", "v1", "namespaces")
+NODES = Resource("", "v1", "nodes")
+CORE_EVENTS = Resource("", "v1", "events")
+EVENTS = Resource("events.k8s.io", "v1", "events")
+LEASES = Resource("coordination.k8s.io", "v1", "leases")
+WORKLOADS = tuple(Resource("kueue.x-k8s.io", version, "workloads") for version in ("v1beta2", "v1beta1"))
+"""Kueue's view of a job, in the versions that this one can use, the newest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One entry of a Status' `details.causes`: what is wrong, and with which field."""
+
+    field: str
+    message: str
+
+
+class ApiError(Exception):
+    """A request that the API server did not fulfil. `answer` is the server's own message, `causes` are its details: for
+    a person at a terminal, and for what controller/api_refusals.py makes of them.
+    """
+
+    def __init__(
+        self, request: str, *, code: int | None, reason: str, answer: str = "", causes: tuple[Cause, ...] = ()
+    ) -> None:
+        super().__init__(f"{request}: {reason}" if code is None else f"{request}: {code} {reason}")
+        self.code = code
+        self.reason = reason
+        self.answer = answer
+        self.causes = causes
+
+
+class NotFoundError(ApiError):
+    """The object, or its kind or namespace, does not exist."""
+
+
+class AlreadyExistsError(ApiError):
+    """An object of that name exists."""
+
+
+class ConflictError(ApiError):
+    """The object changed since it was read, or a precondition does not hold."""
+
+
+class ForbiddenError(ApiError):
+    """The account may not do that, or admission or a quota refused it."""
+
+
+class InvalidError(ApiError):
+    """The object is not valid, or admission refused it as such."""
+
+
+class TooLargeError(ApiError):
+    """The object, with what was to be written, is larger than etcd or the API server takes."""
+
+
+class UnavailableError(ApiError):
+    """No answer, or one that says: later."""
+
+
+class CredentialsError(Exception):
+    """No usable credentials for a cluster; the text says where they were looked for."""
+
+
+class KubernetesApi(Protocol):
+    """What the controller asks of the API server. Every method may raise ApiError."""
+
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
+        """Read one object, as the server has it now."""
+        ...
+
+    async def list(
+        self, resource: Resource, namespace: str | None = None, *, labels: str | None = None, fields: str | None = None
+    ) -> tuple[list[Object], str]:
+        """Read all objects and the list's resource version, page by page. `labels` and `fields` are selectors."""
+        ...
+
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Mapping[str, Any], *, warn: Warn | None = None
+    ) -> Object:
+        """Create an object. What the server warns of, unknown fields among it, is passed to `warn`."""
+        ...
+
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+    ) -> Object:
+        """Merge `body` into an object, or its subresource (RFC 7386); metadata.resourceVersion in it is a
+        precondition.
+        """
+        ...
+
+    async def replace(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+        timeout: float | None = None,
+    ) -> Object:
+        """Replace an object, or its subresource; metadata.resourceVersion in it is a precondition."""
+        ...
+
+    async def delete(
+        self, resource: Resource, namespace: str | None, name: str, *, uid: str, resource_version: str | None = None
+    ) -> None:
+        """Delete the object with that uid, and what it owns after it."""
+        ...
+
+
+class Kubernetes:
+    """A client of one API server; implements KubernetesApi. Use as an asynchronous context manager."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert, cadata=configuration.ca_cert_data)
+        if configuration.cert_file:
+            context.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
+        if not configuration.verify_ssl:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        self._server = str(configuration.host).rstrip("/")
+        self._server_name: str | None = configuration.tls_server_name
+        self._proxy: str | None = configuration.proxy
+        self._ssl = context
+        self._session: aiohttp.ClientSession | None = None
+
+    @classmethod
+    async def connect(cls, *, kubeconfig: str | None = None, context: str | None = None) -> Self:
+        """Find credentials as kubectl does: the given kubeconfig, $KUBECONFIG, the pod's service account,
+        ~/.kube/config.
+
+        Raises CredentialsError when there are none.
+        """
+        return cls(await find_credentials(kubeconfig=kubeconfig, context=context))
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=CONNECTIONS, ssl=self._ssl),
+            timeout=aiohttp.ClientTimeout(total=REQUEST_TIMEOUT, connect=CONNECT_TIMEOUT),
+            headers={"Accept": "application/json", "User-Agent": "stoker"},
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
+        return await self._request("GET", resource.path(namespace, name))
+
+    async def list(
+        self, resource: Resource, namespace: str | None = None, *, labels: str | None = None, fields: str | None = None
+    ) -> tuple[list[Object], str]:
+        items: list[Object] = []
+        version = ""
+        async for page in self._pages(resource, namespace, labels, fields):
+            items += page["items"]
+            version = page["metadata"].get("resourceVersion", "")
+        return items, version
+
+    async def _pages(
+        self, resource: Resource, namespace: str | None, labels: str | None, fields: str | None
+    ) -> AsyncIterator[Object]:
+        query = {"limit": str(CHUNK)}
+        if labels is not None:
+            query["labelSelector"] = labels
+        if fields is not None:
+            query["fieldSelector"] = fields
+        while True:
+            page = await self._request("GET", resource.path(namespace), query=query)
+            yield page
+            following = page["metadata"].get("continue")
+            if not following:
+                return
+            query["continue"] = following
+
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Mapping[str, Any], *, warn: Warn | None = None
+    ) -> Object:
+        # Unknown fields are no error: a newer server, or an older one, may know others.
+        query = {"fieldValidation": "Warn"}
+        return await self._request("POST", resource.path(namespace), query=query, body=body, warn=warn)
+
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+    ) -> Object:
+        path = resource.path(namespace, name, subresource)
+        return await self._request("PATCH", path, body=body, content_type=MERGE_PATCH)
+
+    async def replace(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+        timeout: float | None = None,
+    ) -> Object:
+        return await self._request("PUT", resource.path(namespace, name, subresource), body=body, timeout=timeout)
+
+    async def delete(
+        self, resource: Resource, namespace: str | None, name: str, *, uid: str, resource_version: str | None = None
+    ) -> None:
+        preconditions = {"uid": uid} | ({"resourceVersion": resource_version} if resource_version else {})
+        # Background, because a raw DELETE of a Job orphans its pods.
+        body = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "propagationPolicy": "Background",
+            "preconditions": preconditions,
+        }
+        await self._request("DELETE", resource.path(namespace, name), body=body)
+
+    async def log(
+        self, namespace: str, pod: str, *, container: str, since: datetime | None, limit: int, timeout: float
+    ) -> bytes:
+        """At most `limit` bytes of a container's log, each line behind its time, the oldest first.
+
+        Lines begin in the second of `since`, or with the log. Raises ApiError, InvalidError for a container that has
+        not run.
+        """
+        query = {"container": container, "timestamps": "true", "limitBytes": str(limit)}
+        if since is not None:
+            query["sinceTime"] = rfc3339(since)
+        path = PODS.path(namespace, pod, "log")
+        return await self._exchange("GET", path, query=query, accept="text/plain, */*", limit=limit, timeout=timeout)
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+        timeout: float | None = None,
+        warn: Warn | None = None,
+    ) -> Object:
+        content = await self._exchange(
+            method, path, query=query, body=body, content_type=content_type, timeout=timeout, warn=warn
+        )
+        try:
+            answer: object = await parse(content)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise UnavailableError(f"{method} {path}", code=None, reason="the answer is not JSON") from None
+        return answer
+
+    async def _exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+        accept: str | None = None,
+        limit: int = -1,
+        timeout: float | None = None,
+        warn: Warn | None = None,
+    ) -> bytes:
+        """The body of an answer, at most `limit` bytes of it. Raises ApiError."""
+        if self._session is None:
+            msg = "the client is used outside its context"
+            raise RuntimeError(msg)
+        name = f"{method} {path}"
+        headers = {} if accept is None else {"Accept": accept}
+        try:
+            token = await self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+            if token:
+                headers["Authorization"] = token
+            if body is not None:
+                headers["Content-Type"] = content_type
+            async with self._session.request(
+                method,
+                f"{self._server}{path}",
+                params=query,
+                data=None if body is None else _written(name, body),
+                headers=headers,
+                proxy=self._proxy,
+                server_hostname=self._server_name,
+                timeout=self._timeout(timeout),
+            ) as response:
+                if response.status >= 400:
+                    raise error_of(name, response.status, await response.read())
+                if warn is not None:
+                    for header in response.headers.getall("Warning", []):
+                        warn(warning_text(header))
+                return await response.read() if limit < 0 else await _at_most(response.content, limit)
+        except (aiohttp.ClientError, TimeoutError, ConnectionError, OSError, ConfigException) as error:
+            raise UnavailableError(name, code=None, reason=type(error).__name__, answer=str(error)) from None
+
+    @staticmethod
+    def _timeout(total: float | None) -> aiohttp.ClientTimeout:
+        return aiohttp.ClientTimeout(
+            total=REQUEST_TIMEOUT if total is None else total,
+            connect=CONNECT_TIMEOUT if total is None else min(CONNECT_TIMEOUT, total),
+        )
+
+
+async def parse(content: bytes) -> Any:
+    """JSON of the API server, of whatever size and depth. Raises ValueError for what is no JSON."""
+    if len(content) <= PARSED_AT_ONCE:
+        return bounded_json.loads(content)
+    return await asyncio.to_thread(bounded_json.loads, content)
+
+
+def _written(request: str, body: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(body).encode()
+    except (RecursionError, ValueError, TypeError) as error:
+        # The object is at fault, not the server, and it will not become another one.
+        raise InvalidError(request, code=None, reason=f"the object can't be written as JSON: {error}") from None
+
+
+async def _at_most(stream: aiohttp.StreamReader, limit: int) -> bytes:
+    """What a stream holds, up to a limit: whoever serves it need not keep to what was asked for."""
+    content = bytearray()
+    while len(content) < limit and (chunk := await stream.read(limit - len(content))):
+        content += chunk
+    return bytes(content)
+
+
+TOO_LARGE = ("etcdserver: request is too large", "trying to send message larger than max")
+"""How etcd's refusal of a large object reads behind the API server, which answers 500."""
+
+
+def error_of(request: str, code: int, content: bytes) -> ApiError:
+    """The error that a Status of the API stands for; proxies in front of it may answer with anything."""
+    try:
+        status = bounded_json.loads(content)
+        reason, answer = str(status["reason"]), str(status.get("message", ""))
+        causes = tuple(
+            Cause(field=str(cause.get("field", "")), message=str(cause.get("message", "")))
+            for cause in (status.get("details") or {}).get("causes") or ()
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        reason, answer, causes = "", "", ()
+    match code, reason:
+        case 404, _:
+            kind: type[ApiError] = NotFoundError
+        case 409, "AlreadyExists":
+            kind = AlreadyExistsError
+        case 409, _:
+            kind = ConflictError
+        case ((401 | 403), _):
+            kind = ForbiddenError
+        case ((400 | 422), _):
+            kind = InvalidError
+        case _ if code == 413 or any(words in answer for words in TOO_LARGE):
+            kind = TooLargeError
+        case _ if code == 429 or code >= 500:
+            kind = UnavailableError
+        case _:
+            kind = ApiError
+    return kind(request, code=code, reason=reason or "no reason given", answer=answer, causes=causes)
+
+
+def warning_text(header: str) -> str:
+    """The text of a header `Warning: 299 - "text"` (RFC 7234, 5.5)."""
+    _, _, rest = header.partition('"')
+    return rest.rpartition('"')[0].replace('\\"', '"').replace("\\\\", "\\")
+
+
+async def find_credentials(*, kubeconfig: str | None = None, context: str | None = None) -> Configuration:
+    """Credentials as kubectl finds them; see Kubernetes.connect. They refresh themselves inside a pod.
+
+    Raises CredentialsError.
+    """
+    configuration = Configuration()
+    path = kubeconfig or os.environ.get("KUBECONFIG")
+    inside = "KUBERNETES_SERVICE_HOST" in os.environ and path is None and context is None
+    try:
+        if inside:
+            kubernetes_config.load_incluster_config(client_configuration=configuration)
+        else:
+            path = path or str(Path.home() / ".kube" / "config")
+            if not _exists(path):
+                msg = f"no credentials for a cluster: there is no kubeconfig {path}"
+                raise CredentialsError(msg)
+            await kubernetes_config.load_kube_config(
+                config_file=path, context=context, client_configuration=configuration, persist_config=False
+            )
+    except ConfigException as error:
+        where = "the pod's service account" if inside else f"kubeconfig {path}"
+        msg = f"no credentials for a cluster in {where}: {error}"
+        raise CredentialsError(msg) from error
+    except (KeyError, TypeError, AttributeError) as error:
+        msg = f"kubeconfig {path} is none: it does not have what one has"
+        raise CredentialsError(msg) from error
+    except (OSError, ValueError, YAMLError) as error:
+        msg = f"kubeconfig {path} can't be read: {error}"
+        raise CredentialsError(msg) from error
+    return configuration
+
+
+async def default_namespace(*, kubeconfig: str | None = None, context: str | None = None) -> str:
+    """The namespace of the kubeconfig's context, or `default`: also for what isn't there, which connecting refuses."""
+    path = kubeconfig or os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+
+    def read() -> str:
+        if not _exists(path):
+            return "default"
+        contexts, active = kubernetes_config.list_kube_config_contexts(path)
+        chosen = active if context is None else next((one for one in contexts if one["name"] == context), {})
+        return str(chosen["context"].get("namespace") or "default")
+
+    try:
+        return await asyncio.to_thread(read)
+    except (ConfigException, OSError, KeyError, TypeError, AttributeError, YAMLError):
+        return "default"
+
+
+def _exists(kubeconfig: str) -> bool:
+    """One of the files is there, which the library would tell the terminal of in its own words."""
+    return any(Path(path).expanduser().exists() for path in kubeconfig.split(os.pathsep) if path)

@@ -1,0 +1,1 @@
+"""Prometheus: the connection, the queries, and from samples to series in one unit per signal."""

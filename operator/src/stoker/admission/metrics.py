@@ -1,0 +1,140 @@
+"""What Prometheus is told of the reviews: how many, how they ended, how long they took, and how policies arrived."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from stoker.adapters.http.certificate import Certificate
+from stoker.admission.admission_review import AdmissionRequest, Answer
+from stoker.admission.server import Reviewer
+from stoker.cluster.policies import Policies
+from stoker.findings.verdict import Verdict
+from stoker.findings.vocabulary import Action, Outcome
+from stoker.shell.shortfall import Shortfall
+
+SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+FAILED = "error"
+SUPPRESSED = "Suppressed"
+
+
+class AdmissionMetrics:
+    """The metrics of one process. No label has a value that a user chooses: rules and kinds are ours."""
+
+    def __init__(self, policies: Policies) -> None:
+        self.registry = CollectorRegistry()
+        self._reviews = Counter(
+            "stoker_admission_reviews",
+            "Reviews, by how they ended: allow, warn, deny, or error where the review itself failed.",
+            ["kind", "verdict"],
+            registry=self.registry,
+        )
+        self._findings = Counter(
+            "stoker_admission_findings",
+            "Findings in reviewed jobs, by the rule and what the policy did with them: Deny, Warn, Audit, or Suppressed"
+            " by the job's author.",
+            ["rule", "action"],
+            registry=self.registry,
+        )
+        self._not_analysed = Counter(
+            "stoker_admission_not_analysed",
+            "Reviews in which not every rule could judge, by why: OverBudget, TooLarge, Unreadable, Busy, Fault.",
+            ["reason"],
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "stoker_admission_review_seconds",
+            "How long a review took, from the parsed request to the answer.",
+            ["kind"],
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self._sessions = Counter(
+            "stoker_admission_sessions",
+            "Sessions in jobs' pods that were opened, by what became of them: noted in the DLJob's status, failed, or"
+            " dropped as too many came at once.",
+            ["result"],
+            registry=self.registry,
+        )
+        self.registry.register(_PolicyCollector(policies))
+        ProcessCollector(registry=self.registry)
+
+    def counting(self, kind: str, reviewer: Reviewer) -> Reviewer:
+        """The reviewer, its answers counted under `kind`."""
+
+        async def counted(request: AdmissionRequest) -> Answer:
+            start = time.perf_counter()
+            try:
+                answer = await reviewer(request)
+            except Exception:
+                self._reviews.labels(kind, FAILED).inc()
+                raise
+            self._seconds.labels(kind).observe(time.perf_counter() - start)
+            self._reviews.labels(kind, _outcome(answer).value).inc()
+            if answer.verdict is not None:
+                self._count(answer.verdict)
+            return answer
+
+        return counted
+
+    def follow(self, certificate: Certificate) -> None:
+        """Tell from now on when the certificate in use ends."""
+        expiry = Gauge(
+            "stoker_certificate_expiry_timestamp_seconds",
+            "When the certificate ends that the API server is shown, in seconds since 1970; 0 while there is none.",
+            registry=self.registry,
+        )
+        expiry.set_function(lambda: certificate.expires.timestamp() if certificate.expires is not None else 0.0)
+
+    def session(self, result: str) -> None:
+        """Count a session: noted, failed or dropped."""
+        self._sessions.labels(result).inc()
+
+    async def page(self, _: web.Request) -> web.Response:
+        """All of it, in Prometheus' text format."""
+        return web.Response(body=generate_latest(self.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    def _count(self, verdict: Verdict) -> None:
+        for action, findings in (
+            (Action.DENY.value, verdict.denied),
+            (Action.WARN.value, verdict.warned),
+            (Action.AUDIT.value, verdict.audited),
+            (SUPPRESSED, [one.finding for one in verdict.suppressed]),
+        ):
+            for finding in findings:
+                self._findings.labels(finding.rule, action).inc()
+        if verdict.failures:
+            self._not_analysed.labels(Shortfall.FAULT.value).inc()
+        if verdict.shortfall is not None:
+            self._not_analysed.labels(verdict.shortfall.value).inc()
+
+
+class _PolicyCollector(Collector):
+    """Reads off at each scrape how the policies stand."""
+
+    def __init__(self, policies: Policies) -> None:
+        self._policies = policies
+
+    def collect(self) -> Iterator[Metric]:
+        reloads: Any = CounterMetricFamily(
+            "stoker_policy_reloads",
+            "Versions of policies that were taken, or that could not be read (invalid): the last valid one stays.",
+            labels=["result"],
+        )
+        reloads.add_metric(["taken"], self._policies.taken)
+        reloads.add_metric(["invalid"], self._policies.rejected)
+        yield reloads
+        yield GaugeMetricFamily(
+            "stoker_policies_invalid", "Policies that are not in force as they are written.", self._policies.invalid
+        )
+
+
+def _outcome(answer: Answer) -> Outcome:
+    if not answer.allowed:
+        return Outcome.DENY
+    return Outcome.WARN if answer.warnings else Outcome.ALLOW

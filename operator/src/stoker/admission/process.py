@@ -1,0 +1,130 @@
+"""The admission process: kopf watches the policies and the namespaces and runs our server, which answers the reviews.
+
+It is a process of its own, since the controller's pauses must not hold up reviews. Any number of replicas serve side
+by side: nothing is written to the cluster, but when people open sessions in jobs' pods where that is asked for, and the
+webhook's configuration is the chart's alone.
+"""
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import kopf
+
+from stoker.adapters.clock import SystemClock
+from stoker.adapters.http.health import HealthServer
+from stoker.adapters.http.metrics_server import MetricsServer, MetricsSettings
+from stoker.adapters.kubernetes.client import NAMESPACES, PODS, POLICIES, Kubernetes
+from stoker.adapters.workers import Workers
+from stoker.admission import judgement
+from stoker.admission.job_review import JobReviewer
+from stoker.admission.judgement import warm_up
+from stoker.admission.metrics import AdmissionMetrics
+from stoker.admission.policy_review import PolicyReviewer
+from stoker.admission.server import AdmissionServer, Route, ServerSettings
+from stoker.admission.sessions import Sessions
+from stoker.api import dljob, policy
+from stoker.api.meta import GROUP
+from stoker.catalogue import all_rules
+from stoker.cluster.process import until_one_ends, watch_only, watches
+from stoker.cluster.view import ClusterView
+from stoker.policy.checks import Surroundings
+
+logger = logging.getLogger(__name__)
+
+JOBS_PATH = "/validate/dljobs"
+POLICIES_PATH = "/validate/utilizationpolicies"
+SESSIONS_PATH = "/validate/sessions"
+"""The paths that the chart's webhook configuration names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionSettings:
+    """How the admission process runs. Times in seconds.
+
+    `surroundings`: what policies must fit. `notes_sessions`: whether sessions in pods are reviewed, too.
+    `list_interval`: how often the watched policies and namespaces are compared with a list. `exit_timeout`: how long
+    stopping may take before the process kills itself; below the pod's terminationGracePeriodSeconds, above the
+    server's delay and timeout. `review_workers`: processes that review jobs; of several one at least is left to other
+    namespaces than the one whose reviews take long.
+    """
+
+    server: ServerSettings
+    surroundings: Surroundings = field(default_factory=Surroundings)
+    notes_sessions: bool = False
+    health_port: int = 8081
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    review_workers: int = 2
+    list_interval: float = 120.0
+    list_retry: float = 2.0
+    exit_timeout: float = 25.0
+
+
+def run(settings: AdmissionSettings) -> None:
+    """Answer reviews until SIGTERM or SIGINT. Credentials are found as kubectl finds them.
+
+    Raises CredentialsError without credentials, and OSError for a port that is taken.
+    """
+    with suppress(asyncio.CancelledError):
+        asyncio.run(serve(settings))
+
+
+async def serve(settings: AdmissionSettings) -> None:
+    """The whole process; see `run`."""
+    view = ClusterView()
+    workers = Workers(settings.review_workers, warm_up=warm_up, modules=[judgement.__name__])
+    metrics = AdmissionMetrics(view.in_force)
+    jobs = metrics.counting(dljob.KIND, JobReviewer(view, workers, _now))
+    policies = metrics.counting(
+        policy.KIND, PolicyReviewer(view.in_force, view.namespaces, all_rules(), settings.surroundings, _now)
+    )
+    sessions = Sessions(SystemClock(), metrics.session)
+    routes = [
+        Route(path=JOBS_PATH, group=GROUP, resource=dljob.PLURAL, reviewer=jobs),
+        Route(path=POLICIES_PATH, group=GROUP, resource=policy.PLURAL, reviewer=policies),
+    ]
+    if settings.notes_sessions:
+        opened = metrics.counting("Session", sessions)
+        routes.append(Route(path=SESSIONS_PATH, group=PODS.group, resource=PODS.plural, reviewer=opened))
+    server = AdmissionServer(settings.server, routes)
+    metrics.follow(server.certificate)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(workers)
+        await stack.enter_async_context(
+            HealthServer(
+                address=settings.server.address,
+                port=settings.health_port,
+                live={"watch": view.stalled, "reviews": workers.stuck},
+                ready={"cluster": view.not_listed, "server": server.not_ready, "reviews": workers.not_ready},
+            )
+        )
+        api = await stack.enter_async_context(await Kubernetes.connect())
+        await stack.enter_async_context(MetricsServer(metrics.page, settings.metrics, api))
+        listing = view.keep_listed(api, interval=settings.list_interval, retry=settings.list_retry)
+        await until_one_ends(listing, sessions.run(api), _watch(view, server, settings))
+
+
+async def _watch(view: ClusterView, server: AdmissionServer, settings: AdmissionSettings) -> None:
+    """Kopf: ends on SIGTERM and SIGINT, after the server has been drained.
+
+    It looks once for what it is to watch, so it must not start before the policies' CRD is there.
+    """
+    await view.listed.wait()
+    registry = watches({POLICIES: view.policies.watched, NAMESPACES: view.namespaces.watched})
+    await kopf.operator(registry=registry, settings=kopf_settings(settings, server), clusterwide=True, standalone=True)
+
+
+def kopf_settings(settings: AdmissionSettings, server: AdmissionServer) -> kopf.OperatorSettings:
+    """Watch only, beside our server."""
+    kopfs = watch_only(exit_timeout=settings.exit_timeout)
+    kopfs.admission.server = server
+    return kopfs
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+__all__ = ["AdmissionSettings", "JOBS_PATH", "POLICIES_PATH", "SESSIONS_PATH", "ServerSettings", "run", "serve"]

@@ -1,0 +1,364 @@
+"""The admission server: an aiohttp server of our own, run by kopf in place of its own one.
+
+kopf accepts any server as `settings.admission.server`, starts it once the cluster's resources are known and stops it
+on SIGTERM. That is what it is used for. Its dispatcher, the function it hands to the server, is not called:
+
+- a path or resource that no handler matches is answered with `allowed: true`, a silent bypass; here it is a 404;
+- an exception in a handler is answered as a denial, even where the webhook's failurePolicy is Ignore; here it is a
+  500, which leaves the decision to failurePolicy, and what may fail in a review is caught earlier, by the reviewers;
+- one message can be sent, no causes, so kubectl could not print a refusal as it prints those of the API server;
+- every review copies the whole body and remembers the object's uid for ever.
+
+So the paths are ours, each with one reviewer. What cannot be read as an AdmissionReview is an HTTP error with a plain
+sentence.
+
+What it holds in memory is bounded, whoever connects: connections (adapters/http/listener.py), the size of a body, the
+bodies
+of more than `small_body` that are read and reviewed at a time, and the reviews at work. What is over a bound gets HTTP
+503 with Retry-After: the API server's client waits that long and asks again, as long as the webhook's timeoutSeconds
+lasts; then failurePolicy decides.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Self
+
+import kopf
+from aiohttp import web
+
+from stoker.adapters.http.certificate import Certificate
+from stoker.adapters.http.listener import Limits, Listener
+from stoker.admission.admission_review import AdmissionRequest, Answer, NotAReviewError, TooDeepError, refuse_unread
+from stoker.findings.finding import rfc3339
+
+logger = logging.getLogger(__name__)
+
+Reviewer = Callable[[AdmissionRequest], Awaitable[Answer]]
+"""Answers one review. What it raises is a fault of ours, logged and answered with HTTP 500."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Where the reviews of one resource are answered, and by whom."""
+
+    path: str
+    group: str
+    resource: str
+    reviewer: Reviewer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """How the server listens. Times in seconds, sizes in bytes."""
+
+    address: str = "0.0.0.0"  # noqa: S104 -- a pod's address is not known beforehand
+    port: int = 9443
+    certificate_folder: Path
+    certificate_interval: float = 2.0
+    client_ca: Path | None = None
+    """PEM authorities. Where given, only clients with a certificate of theirs are answered."""
+    client_names: frozenset[str] = frozenset()
+    """The common names that a client's certificate may have; any where empty."""
+    limits: Limits = field(default_factory=Limits)
+    max_body: int = 4 * 1024 * 1024
+    """etcd takes 1.5 MiB an object, which a review holds twice (object and oldObject): 3 MiB, the rest is room for what
+    the API server adds. Larger objects can't be stored in any case.
+    """
+    small_body: int = 256 * 1024
+    """Bodies up to this size are read as they come: at most one a connection."""
+    large_bodies: int = 8
+    """Larger bodies that are read and reviewed at a time."""
+    max_reviews: int = 64
+    """Reviews at work at a time, those that wait for their turn to compute included."""
+    read_timeout: float = 3.0
+    """For a whole body. The API server has it in memory and sends it at once."""
+    room_timeout: float = 1.0
+    """How long a large body waits for others to be done with."""
+    drain_delay: float = 5.0
+    """How long a stopping server keeps answering, until the Service sends it nothing any more."""
+    shutdown_timeout: float = 10.0
+
+
+KEPT_OF_TOO_LARGE = 4096
+"""Bytes; the review's uid stands within the first few hundred."""
+LOGGED_A_MINUTE = 1000
+"""Refused requests that the log tells of: whoever connects can cause any number."""
+RETRY_AFTER = 1
+"""Seconds after which the API server asks again, if its timeout for the webhook allows."""
+
+
+class _BusyError(Exception):
+    """There is no room for the request now."""
+
+
+class AdmissionServer:
+    """Serves AdmissionReviews over TLS.
+
+    An asynchronous context manager: serving inside, and on leaving first drained. It is also what kopf expects of a
+    server: a callable that yields its client configuration and then runs until cancelled.
+    """
+
+    def __init__(self, settings: ServerSettings, routes: Sequence[Route]) -> None:
+        self._settings = settings
+        self._certificate = Certificate(settings.certificate_folder, client_ca=settings.client_ca)
+        self._draining = False
+        self._listening = False
+        self._follower: asyncio.Task[None] | None = None
+        self._large = asyncio.Semaphore(settings.large_bodies)
+        self._reviews = 0
+        self._paths = ", ".join(f"POST {route.path}" for route in routes)
+        app = web.Application(middlewares=[self._frame])
+        for route in routes:
+            app.router.add_post(route.path, self._handler(route))
+        self._listener = Listener(
+            app,
+            address=settings.address,
+            port=settings.port,
+            limits=settings.limits,
+            context=self._certificate.context,
+            shutdown_timeout=settings.shutdown_timeout,
+        )
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on, also where the settings said 0."""
+        return self._listener.port
+
+    @property
+    def certificate(self) -> Certificate:
+        """What it serves with."""
+        return self._certificate
+
+    @property
+    def connections(self) -> int:
+        """How many are open now."""
+        return self._listener.connections
+
+    def not_ready(self) -> str | None:
+        """Why no review should be sent here now, or None."""
+        if self._draining:
+            return "stopping"
+        if self._certificate.problem is not None:
+            return self._certificate.problem
+        ended = self._certificate.expires
+        if ended is not None and ended <= datetime.now(UTC):
+            return f"the certificate ended at {rfc3339(ended)}: the API server refuses it"
+        return None if self._listening else "not listening yet"
+
+    async def __aenter__(self) -> Self:
+        await self._certificate.available(self._settings.certificate_interval)
+        await self._listener.__aenter__()
+        self._listening = True
+        self._follower = asyncio.create_task(
+            self._certificate.follow(self._settings.certificate_interval), name="certificate follower"
+        )
+        logger.info("Answering reviews at https://%s:%d: %s.", self._settings.address, self.port, self._paths)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        assert self._follower is not None
+        self._draining = True
+        logger.info("Stopping: no new connections are wanted; still answering for %g s.", self._settings.drain_delay)
+        try:
+            await asyncio.sleep(self._settings.drain_delay)
+        finally:
+            self._follower.cancel()
+            await self._listener.__aexit__(*error)
+
+    async def __call__(self, dispatch: kopf.WebhookFn) -> AsyncIterator[kopf.WebhookClientConfig]:
+        """The protocol of kopf. What is yielded goes nowhere: the chart ships the webhook's configuration."""
+        del dispatch
+        yield kopf.WebhookClientConfig()
+        await asyncio.Event().wait()
+
+    def _stranger(self, request: web.Request) -> str | None:
+        """Why this client is not answered, or None. That its certificate is valid was checked in the handshake."""
+        if self._settings.client_ca is None or not self._settings.client_names:
+            return None
+        name = _common_name(request.get_extra_info("peercert") or {})
+        if name in self._settings.client_names:
+            return None
+        return f"the client's certificate is that of {name!r}, who may not ask for reviews"
+
+    def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handle(request: web.Request) -> web.Response:
+            if request.content_type != "application/json":
+                return _refused(
+                    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+                    f"Content-Type: must be application/json, not {request.content_type!r}",
+                )
+            if request.content_length is None:
+                return _refused(HTTPStatus.LENGTH_REQUIRED, "Content-Length: is required, as the API server sends it")
+            async with AsyncExitStack() as held:
+                await self._room(request.content_length, held)
+                return await self._review(route, request)
+
+        return handle
+
+    async def _review(self, route: Route, request: web.Request) -> web.Response:
+        deadline = _deadline(request, asyncio.get_running_loop().time())
+        try:
+            async with asyncio.timeout(self._settings.read_timeout):
+                body, is_whole = await self._read(request)
+        except TimeoutError:
+            return _refused(
+                HTTPStatus.REQUEST_TIMEOUT, f"the body did not arrive within {self._settings.read_timeout:g} s"
+            )
+        if not is_whole:
+            return self._too_large(body)
+        self._listener.answering(request)
+        with self._at_work():
+            try:
+                review = AdmissionRequest.read(body)
+            except NotAReviewError as error:
+                return _refused(HTTPStatus.BAD_REQUEST, str(error))
+            except TooDeepError as error:
+                return _denied_unread(body, str(error), HTTPStatus.BAD_REQUEST, "BadRequest")
+            del body
+            if (review.group, review.resource) != (route.group, route.resource):
+                return _refused(
+                    HTTPStatus.BAD_REQUEST,
+                    f"request.resource: {route.path} reviews {route.resource}.{route.group} and nothing else",
+                )
+            answer = await route.reviewer(replace(review, deadline=deadline))
+            return web.Response(body=answer.write(review), content_type="application/json")
+
+    async def _room(self, length: int, held: AsyncExitStack) -> None:
+        """Room for a body of that many bytes, until `held` is left. Raises _BusyError."""
+        if length <= self._settings.small_body:
+            return
+        try:
+            async with asyncio.timeout(self._settings.room_timeout):
+                await self._large.acquire()
+        except TimeoutError:
+            raise _BusyError(f"{self._settings.large_bodies} large objects are being reviewed already") from None
+        held.callback(self._large.release)
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """A review that is at work inside. Raises _BusyError."""
+        if self._reviews >= self._settings.max_reviews:
+            raise _BusyError(f"{self._reviews} reviews are at work already")
+        self._reviews += 1
+        try:
+            yield
+        finally:
+            self._reviews -= 1
+
+    async def _read(self, request: web.Request) -> tuple[bytearray, bool]:
+        """The body, and whether that is all of it.
+
+        What exceeds the limit is read and thrown away: a client that still sends does not listen. Of a body that is
+        announced as too large the start is kept, which says what to answer.
+        """
+        assert request.content_length is not None
+        is_whole = request.content_length <= self._settings.max_body
+        kept = self._settings.max_body if is_whole else KEPT_OF_TOO_LARGE
+        body = bytearray()
+        async for chunk in request.content.iter_any():
+            body += chunk[: kept - len(body)]
+        return body, is_whole
+
+    def _too_large(self, start: bytearray) -> web.Response:
+        message = (
+            f"the object is too large to be reviewed: the AdmissionReview has more than {self._settings.max_body} bytes"
+        )
+        return _denied_unread(start, message, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "RequestEntityTooLarge")
+
+    @web.middleware
+    async def _frame(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """For every request: errors in our words, no traceback to the client, no reuse of connections at the end."""
+        response: web.StreamResponse
+        try:
+            stranger = self._stranger(request)
+            response = await handler(request) if stranger is None else _refused(HTTPStatus.FORBIDDEN, stranger)
+        except web.HTTPNotFound:
+            response = _refused(
+                HTTPStatus.NOT_FOUND, f"there is nothing at {request.path!r}; this server answers {self._paths}"
+            )
+        except web.HTTPMethodNotAllowed as error:
+            response = _refused(
+                HTTPStatus.METHOD_NOT_ALLOWED, f"{error.method} is not answered here; this server answers {self._paths}"
+            )
+            response.headers["Allow"] = "POST"
+        except web.HTTPException as error:
+            response = _refused(HTTPStatus(error.status), error.reason)
+        except _BusyError as error:
+            response = _refused(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}: ask again later")
+            response.headers["Retry-After"] = str(RETRY_AFTER)
+            if not request.content.at_eof():
+                response.force_close()
+        except ConnectionError:
+            # Nobody is there any more to be told of it.
+            response = web.Response(status=HTTPStatus.BAD_REQUEST)
+            response.force_close()
+        except Exception:
+            logger.exception("A review at %s failed.", request.path)
+            response = _refused(
+                HTTPStatus.INTERNAL_SERVER_ERROR, "the review failed by a fault of Stoker's; its log has the details"
+            )
+        if self._draining:
+            response.force_close()
+        return response
+
+
+def _common_name(certificate: Mapping[str, Any]) -> str:
+    """Of a peer's certificate as the ssl module gives it."""
+    names = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
+    return names[-1] if names else ""
+
+
+def _denied_unread(start: bytes | bytearray, message: str, status: HTTPStatus, reason: str) -> web.Response:
+    """Denied, if the review's uid can be found: as an HTTP error it would pass where failurePolicy is Ignore."""
+    denial = refuse_unread(start, message, code=status, reason=reason)
+    if denial is None:
+        return _refused(status, message)
+    logger.warning("Denied a review: %s", message)
+    return web.Response(body=denial, content_type="application/json")
+
+
+_TIMEOUT = re.compile(r"(\d{1,2})s")
+
+
+def _deadline(request: web.Request, arrived: float) -> float | None:
+    """Until when the answer is waited for: the API server says in the address what the webhook's timeoutSeconds are."""
+    told = _TIMEOUT.fullmatch(request.query.get("timeout", ""))
+    return None if told is None else arrived + int(told[1])
+
+
+class _FewLines(logging.Filter):
+    """Lets warnings pass up to a number a minute, and says once when it stops."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._minute = 0
+        self._lines = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno != logging.WARNING:
+            return True
+        if (minute := int(record.created // 60)) != self._minute:
+            self._minute, self._lines = minute, 0
+        self._lines += 1
+        if self._lines == LOGGED_A_MINUTE:
+            record.msg, record.args = "Many requests are refused: no more of them are logged in this minute.", ()
+        return self._lines <= LOGGED_A_MINUTE
+
+
+logger.addFilter(_FewLines())
+
+
+def _refused(status: HTTPStatus, message: str) -> web.Response:
+    """An HTTP error with a Status as its body: of it, unlike of plain text, the API server tells its client."""
+    logger.warning("Refused a request with HTTP %d: %s", status, message)
+    body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status, "message": f"stoker: {message}"}
+    return web.json_response(body, status=status)

@@ -1,0 +1,1 @@
+"""What users and the operator write as YAML: DLJob, UtilizationPolicy, their schemas and bounds."""

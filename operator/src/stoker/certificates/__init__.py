@@ -1,0 +1,1 @@
+"""The process that makes and renews the certificate of the webhook."""

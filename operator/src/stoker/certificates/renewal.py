@@ -1,0 +1,178 @@
+"""Keeps the webhook's serving certificate: makes it, renews it in time, and has the API server trust it.
+
+All that is known stands in one Secret, so a restart between any two steps does no harm:
+
+    tls.crt, tls.key      what the admission pods serve with
+    ca.crt                the authorities to trust: of tls.crt, of the next, and of those before that have not ended
+    next.crt, next.key    the certificate to come, while API servers learn of its authority
+
+An authority signs one certificate and its key is kept nowhere. A renewal has two steps: first the new authority is
+added to the webhook's caBundle beside the old one; after SETTLE, when every API server has seen that, the new
+certificate takes the old one's place. Pods that still serve with the old one are trusted as before until it ends.
+"""
+
+import base64
+import binascii
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from cryptography import x509
+
+from stoker.adapters.certificates import BACKDATED, bundle, issue, read_all, serves
+from stoker.adapters.clock import Clock
+from stoker.adapters.kubernetes.client import ConflictError, KubernetesApi, Object, Resource
+
+logger = logging.getLogger(__name__)
+
+SECRETS = Resource("", "v1", "secrets")
+WEBHOOKS = Resource("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")
+SETTLE = timedelta(minutes=5)
+"""From the new authority to the first use of its certificate: API servers learn of the caBundle by a watch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the certificate is kept and whom it is for. `valid`: how long a new one holds; it is renewed when a third
+    of that is left.
+    """
+
+    namespace: str
+    secret: str
+    webhook: str
+    names: tuple[str, ...]
+    valid: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What the Secret holds, as PEM; empty where it holds none."""
+
+    certificate: str = ""
+    key: str = ""
+    authorities: str = ""
+    next_certificate: str = ""
+    next_key: str = ""
+
+    @classmethod
+    def of(cls, secret: Object) -> "Kept":
+        """What can't be decoded counts as not there."""
+        data = secret.get("data") or {}
+        return cls(**{field: _decoded(data, name) for field, name in _KEYS.items()})
+
+    def data(self) -> Mapping[str, str]:
+        """The Secret's data; what is empty is left out."""
+        texts = {name: getattr(self, field) for field, name in _KEYS.items()}
+        return {name: _encoded(text) for name, text in texts.items() if text}
+
+
+_KEYS: Mapping[str, str] = {
+    "certificate": "tls.crt",
+    "key": "tls.key",
+    "authorities": "ca.crt",
+    "next_certificate": "next.crt",
+    "next_key": "next.key",
+}
+
+
+def renewed(kept: Kept, place: Place, now: datetime) -> Kept:
+    """What the Secret should hold now: the same, or one step further."""
+    trusted = [one for one in read_all(kept.authorities) if one.not_valid_after_utc > now]
+    if not _holds(kept.certificate, kept.key, trusted, place.names, now):
+        made = issue(place.names, now=now, valid=place.valid)
+        return Kept(
+            certificate=made.certificate, key=made.key, authorities=bundle([*read_all(made.authority), *trusted])
+        )
+    if _holds(kept.next_certificate, kept.next_key, trusted, place.names, now):
+        since = read_all(kept.next_certificate)[0].not_valid_before_utc
+        if now - since < SETTLE + BACKDATED:
+            return kept
+        return Kept(certificate=kept.next_certificate, key=kept.next_key, authorities=bundle(trusted))
+    current = read_all(kept.certificate)[0]
+    if current.not_valid_after_utc - now > place.valid / 3:
+        return replace(kept, authorities=bundle(trusted), next_certificate="", next_key="")
+    made = issue(place.names, now=now, valid=place.valid)
+    return replace(
+        kept,
+        authorities=bundle([*read_all(made.authority), *trusted]),
+        next_certificate=made.certificate,
+        next_key=made.key,
+    )
+
+
+def _holds(
+    certificate: str, key: str, trusted: Sequence[x509.Certificate], names: Sequence[str], now: datetime
+) -> bool:
+    return serves(certificate, key, trusted, names) and read_all(certificate)[0].not_valid_after_utc > now
+
+
+class CertificateKeeper:
+    """Brings the Secret and the webhook's configuration to what they should be."""
+
+    def __init__(self, api: KubernetesApi, place: Place, clock: Clock) -> None:
+        self._api = api
+        self._place = place
+        self._clock = clock
+        self.expires: datetime | None = None
+        """When the certificate in the Secret ends, as of the last look."""
+
+    async def look(self) -> None:
+        """One look, and a step if one is due. Raises ApiError."""
+        place = self._place
+        secret = await self._api.get(SECRETS, place.namespace, place.secret)
+        configuration = await self._api.get(WEBHOOKS, None, place.webhook)
+        before = Kept.of(secret)
+        after = renewed(before, place, self._clock.now())
+        if after.certificate == before.next_certificate and not _trusts(configuration, before.authorities):
+            # What the API server does not trust must not be served, however long it is due.
+            after = before
+        if after != before:
+            # With the resource version that was read: of two who look at once, one writes.
+            body = {**secret, "data": dict(after.data())}
+            try:
+                await self._api.replace(SECRETS, place.namespace, place.secret, body)
+            except ConflictError:
+                logger.info("Secret %s was changed meanwhile: looking again.", place.secret)
+                return
+            _tell(before, after)
+        self.expires = read_all(after.certificate)[0].not_valid_after_utc
+        if not _trusts(configuration, after.authorities):
+            await self._trust(configuration, after.authorities)
+
+    async def _trust(self, configuration: Object, authorities: str) -> None:
+        """Have the API server trust these authorities."""
+        # A merge patch replaces the list: it is written as it was read, at the version that was read.
+        encoded = _encoded(authorities)
+        webhooks = configuration["webhooks"]
+        changed = [{**one, "clientConfig": {**one["clientConfig"], "caBundle": encoded}} for one in webhooks]
+        body = {
+            "metadata": {"resourceVersion": configuration["metadata"]["resourceVersion"]},
+            "webhooks": changed,
+        }
+        await self._api.patch(WEBHOOKS, None, self._place.webhook, body)
+        logger.info("The API server now trusts %d authorities for %s.", len(read_all(authorities)), self._place.webhook)
+
+
+def _trusts(configuration: Object, authorities: str) -> bool:
+    encoded = _encoded(authorities)
+    return all(one["clientConfig"].get("caBundle") == encoded for one in configuration.get("webhooks") or ())
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _tell(before: Kept, after: Kept) -> None:
+    ends = read_all(after.certificate)[0].not_valid_after_utc
+    if after.certificate != before.certificate:
+        logger.info("A new certificate is served, valid until %s.", ends)
+    elif after.next_certificate:
+        logger.info("The certificate ends at %s: its successor is made and will be served once it is trusted.", ends)
+
+
+def _decoded(data: Mapping[str, str], name: str) -> str:
+    try:
+        return base64.b64decode(data.get(name, ""), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ""

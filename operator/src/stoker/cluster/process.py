@@ -1,0 +1,115 @@
+"""What both of Stoker's processes are made of: kopf that only watches, lists in between, and coroutines that stand or
+fall together.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
+
+import kopf
+
+from stoker.adapters.kubernetes.client import ApiError, Object, Resource
+from stoker.adapters.kubernetes.kopf_session import with_bounded_depth
+from stoker.api.meta import GROUP
+
+logger = logging.getLogger(__name__)
+
+LOGIN_AGAIN = 2.0
+"""Seconds before credentials are tried again that the API server has refused."""
+
+Told = Callable[[str | None, Object], object]
+"""Takes an event of a watch: ADDED, MODIFIED, DELETED, or None for an object that the watch began with."""
+
+
+def watches(told: Mapping[Resource, Told]) -> kopf.OperatorRegistry:
+    """The watches of some resources, and kubectl's way of finding credentials."""
+    registry = kopf.OperatorRegistry()
+
+    refused: list[kopf.ConnectionInfo] = []
+
+    # A coroutine, since it makes a session, which belongs to the event loop.
+    @kopf.on.login(registry=registry)
+    async def login(**kwargs: Any) -> kopf.AiohttpSession | None:
+        found = None if os.environ.get("KUBECONFIG") else kopf.login_with_service_account(**kwargs)
+        found = found or kopf.login_with_kubeconfig(**kwargs)
+        if found is None:
+            return None
+        if found in refused:
+            # kopf logs in again only when the API server has refused the last credentials; these are the same.
+            await asyncio.sleep(LOGIN_AGAIN)
+        refused[:] = [found]
+        return with_bounded_depth(found)
+
+    for resource, take in told.items():
+        _watch(registry, resource, take)
+    return registry
+
+
+def _watch(registry: kopf.OperatorRegistry, resource: Resource, told: Told) -> None:
+    # A coroutine: other handlers kopf runs in threads.
+    @kopf.on.event(
+        resource.group, resource.version, resource.plural, id=f"{resource.plural}-changed", registry=registry
+    )
+    async def changed(event: kopf.RawEvent, **_: Any) -> None:
+        told(event["type"], dict(event["object"]))
+
+
+def watch_only(*, exit_timeout: float) -> kopf.OperatorSettings:
+    """No peering, no events, no finalizers, no annotations, no webhook configuration of kopf's own.
+
+    `exit_timeout`: seconds that stopping may take before the process kills itself.
+    """
+    settings = kopf.OperatorSettings()
+    settings.peering.standalone = True
+    settings.admission.managed = None
+    settings.scanning.disabled = True
+    settings.posting.enabled = False
+    settings.watching.chunk_size = 500
+    settings.watching.server_timeout = 300
+    settings.watching.client_timeout = 310
+    settings.watching.inactivity_timeout = 70
+    settings.networking.connect_timeout = 5
+    settings.networking.request_timeout = 30
+    settings.queueing.idle_timeout = 0.5
+    settings.persistence.finalizer = f"{GROUP}/finalizer"
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
+    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
+    settings.execution.max_workers = 2
+    settings.process.ultimate_exiting_timeout = exit_timeout
+    return settings
+
+
+async def keep_listed(list_once: Callable[[], Awaitable[None]], what: str, *, interval: float, retry: float) -> None:
+    """List at once and every `interval` seconds, for ever; after an ApiError already in `retry` seconds.
+
+    `what` is listed is for the log, which tells of each outage once.
+    """
+    failing = False
+    while True:
+        try:
+            await list_once()
+        except ApiError as error:
+            if not failing:
+                logger.warning("Can't list %s, trying again every %g s: %s", what, retry, error)
+            failing = True
+            await asyncio.sleep(retry)
+        else:
+            if failing:
+                logger.info("Listing %s works again.", what)
+            failing = False
+            await asyncio.sleep(interval)
+
+
+async def until_one_ends(*forever: Coroutine[Any, Any, None]) -> None:
+    """Run all until one ends or fails, then none: half a process would look alive."""
+    tasks = [asyncio.create_task(one) for one in forever]
+    try:
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in ended:
+        task.result()

@@ -1,0 +1,101 @@
+"""kopf's part of the controller: watches feed the store and the queue, nothing else. No handler decides or writes
+anything.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import kopf
+
+from stoker.adapters.clock import Clock
+from stoker.adapters.kubernetes.client import DLJOBS, JOBS, NAMESPACES, PODS, POLICIES, KubernetesApi, Object, Resource
+from stoker.cluster.cache import Key, Store, concerned
+from stoker.cluster.process import Told, keep_listed, watch_only, watches
+from stoker.cluster.workqueue import WorkQueue
+from stoker.workload.manifest import DLJOB_LABEL
+
+LIST_LATE = 1200.0
+"""Seconds without a complete list after which the process is started anew."""
+SELECTORS = {JOBS: DLJOB_LABEL, PODS: DLJOB_LABEL}
+"""Of Jobs and pods only those that DLJobs have made are read."""
+
+
+class SilentWatchError(Exception):
+    """A watch has stopped telling of changes: the process must be started anew."""
+
+
+def watching(store: Store, queue: WorkQueue[Key]) -> kopf.OperatorRegistry:
+    """The handlers of all watches."""
+    return watches({resource: _feeding(resource, store, queue) for resource in store.resources})
+
+
+def _feeding(resource: Resource, store: Store, queue: WorkQueue[Key]) -> Told:
+    collection = store.collection(resource)
+
+    def told(kind: str | None, obj: Object) -> None:
+        if collection.watched(kind, obj) and (key := concerned(resource, obj)) is not None:
+            queue.add(key, changed=True)
+
+    return told
+
+
+def queue_jobs(store: Store, queue: WorkQueue[Key]) -> Callable[[str | None], None]:
+    """Has the DLJobs of one namespace, or all (None), looked at: another policy may hold for them."""
+
+    def changed(namespace: str | None) -> None:
+        for key in store.dljobs.objects:
+            if namespace in {None, key.namespace}:
+                queue.add(key, changed=True)
+
+    return changed
+
+
+def kopf_settings(*, exit_timeout: float) -> kopf.OperatorSettings:
+    """Watch only, and of Jobs and pods no more than `SELECTORS` select."""
+    settings = watch_only(exit_timeout=exit_timeout)
+    for resource, selector in SELECTORS.items():
+        settings.watching.label_selectors[resource.group, resource.version, resource.plural] = selector
+    return settings
+
+
+class Resync:
+    """Compares the store with full lists: what was deleted while a watch was away is told by no event, and a watch may
+    fall silent.
+    """
+
+    def __init__(self, api: KubernetesApi, store: Store, queue: WorkQueue[Key], clock: Clock) -> None:
+        self._api = api
+        self._store = store
+        self._queue = queue
+        self._clock = clock
+        self._last = clock.monotonic()
+        self.done = asyncio.Event()
+
+    async def once(self) -> None:
+        """List everything and have every DLJob looked at. Raises ApiError, or SilentWatchError."""
+        for resource in (NAMESPACES, POLICIES, JOBS, PODS, DLJOBS):
+            collection = self._store.collection(resource)
+            objects, version = await self._api.list(resource, labels=SELECTORS.get(resource))
+            missed = collection.compare(objects, int(version))
+            if collection.overdue:
+                msg = f"the watch of {resource.plural} has missed {collection.overdue} changes"
+                raise SilentWatchError(msg)
+            for key in filter(None, (concerned(resource, obj) for obj in missed)):
+                self._queue.add(key, changed=True)
+        for key in self._store.dljobs.objects:
+            self._queue.add(key)
+        self._last = self._clock.monotonic()
+        self.done.set()
+
+    async def run(self, *, interval: float, retry: float) -> None:
+        """List at once and every `interval` seconds; after a failure every `retry` seconds."""
+        await keep_listed(self.once, "the cluster's objects", interval=interval, retry=retry)
+
+    def stalled(self) -> str | None:
+        """Says so when the cluster has not been listed for much longer than it should take."""
+        late = self._clock.monotonic() - self._last
+        return f"not listed for {late:.0f} s" if self.done.is_set() and late > LIST_LATE else None
+
+    def not_listed(self) -> str | None:
+        """Why the store can't be relied on yet, or None."""
+        return None if self.done.is_set() else "objects not listed yet"

@@ -1,0 +1,389 @@
+"""What the rest of the cluster says to a reclaim: the policy's bounds and whose turn it is, the brake, and who waits
+for GPUs.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import ValidationError
+
+from stoker.adapters.clock import Clock
+from stoker.adapters.kubernetes.client import NAMESPACES, POLICIES, ConflictError, KubernetesApi, Object
+from stoker.api.dljob import DLJob
+from stoker.api.policy import EffectivePolicy, JobTraits, UtilizationPolicyStatus
+from stoker.cluster.cache import Key, Store
+from stoker.cluster.faults import Faults
+from stoker.cluster.policies import Policies
+from stoker.controller.brake import Brakes
+from stoker.controller.capacity import Capacity, Unreadable, is_understood, requests_of
+from stoker.findings.vocabulary import ReclaimMode, ReclaimState
+from stoker.reclaim import Circumstances, Obstruction, Record
+from stoker.reclaim.bounds import Limits, Place, full, holds_place, is_held_by, within
+from stoker.reclaim.order import Claim, in_order, turn
+from stoker.reclaim.pressure import Amounts, Gain, added, pressed
+from stoker.workload import job_traits
+from stoker.workload import pods as pod_status
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS = 3
+"""Tries to take a place while others write the policy's status."""
+KEPT_FREE = 300.0
+"""Seconds for which a place is kept for a job that goes first and does not take it: order is a wish, no promise, and
+whatever is wrong with that one holds nobody else up for longer.
+"""
+NOT_KEPT = 1800.0
+"""Seconds in which nobody had to wait for that job, after which it has its turn anew."""
+DUE_KEPT = timedelta(seconds=1)
+PRESSURE_KEPT = timedelta(seconds=5)
+OWNERS = 10
+GAINS = 100
+NODES_READ = 100
+"""Who waits for GPUs is found out at most every PRESSURE_KEPT, for so many owners of pending pods, due jobs and nodes;
+what runs on a node is one request.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned:
+    """A warned job, or one that is being reclaimed, with what its status says of that."""
+
+    job: DLJob
+    record: Record
+
+    @property
+    def stands(self) -> tuple[object, ...]:
+        """What of it decides about its turn."""
+        record = self.record
+        return self.job.uid, record.state, record.idle_since, record.warned_at, record.deadline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """A warned job that waits for its deadline or its place, and the policy that it is counted under."""
+
+    job: DLJob
+    claim: Claim
+    policy: str
+    on_pressure_only: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pressed:
+    """The `jobs` that somebody waits for, by their uids, as found out `at`; `unread` says why that was not possible."""
+
+    at: datetime
+    jobs: frozenset[str] = frozenset()
+    unread: str = ""
+
+
+class ClusterSurroundings:
+    """Reads them from the cluster. Of the DLJobs it follows those that are warned."""
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        store: Store,
+        policies: Policies,
+        brakes: Brakes,
+        clock: Clock,
+        *,
+        minimum_warning_grace: timedelta,
+        faults: Faults | None = None,
+    ) -> None:
+        self._faults = faults if faults is not None else Faults()
+        self._api = api
+        self._store = store
+        self._policies = policies
+        self._brakes = brakes
+        self._clock = clock
+        self._minimum_warning_grace = minimum_warning_grace
+        self._capacity = Capacity(api, clock)
+        self._warned: dict[Key, Warned] = {}
+        self._due_lately: tuple[datetime, list[Due]] | None = None
+        """What `_due` said last, and when: of hundreds that are due each asks for all others."""
+        self._kept_free: dict[str, tuple[float, float]] = {}
+        """Of each warned job that a place was kept for: since when and until when at least, by the steady clock."""
+        self._passed: set[str] = set()
+        """The warned jobs that did not take theirs."""
+        self._pressed: Pressed | None = None
+        self._asking = asyncio.Lock()
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        store.dljobs.follow(self._changed)
+        policies.follow(self._policy_changed)
+
+    async def around(
+        self, job: DLJob, pods: Sequence[Object], policy: EffectivePolicy, record: Record
+    ) -> Circumstances:
+        """Whether something speaks against taking the job's GPUs. Only of a job that is due more is read than the
+        brake.
+        """
+        calm = Circumstances(minimum_warning_grace=self._minimum_warning_grace)
+        name = policy.counts_in
+        if name is None:
+            return calm
+        calm = replace(calm, doubted_until=self._brakes.doubted_until(name))
+        now = self._clock.now()
+        traits = job_traits(job, pods)
+        claim = self._claim(job, record, policy, traits)
+        brake = self._brakes.obstruction(name)
+        if brake is not None or claim is None or claim.due_at > now:
+            return replace(calm, brake=brake)
+        if policy.reclaim_of(traits).on_pressure_only and (pressure := await self._pressure(job, claim)):
+            # Whose turn it is need not be found out: of thousands that nobody waits for it takes a while.
+            return replace(calm, pressure=pressure)
+        return replace(calm, bounds=await self._bounds(claim, name, policy, now))
+
+    async def take_place(self, job: DLJob, policy: EffectivePolicy, now: datetime) -> bool:
+        """Take a place among the reclaims that the policy allows in its window, written before the deed and fenced by
+        the resource version: they are counted in the policy's own status, so that neither a restart, a deleted job nor
+        another controller exceeds them. A place is never given back, since after an error nobody knows for certain that
+        the deed was not done; the same warning takes no second one, but moves its own.
+        """
+        name = policy.counts_in
+        claim = self._claim(job, _record(job), policy, self._traits(job))
+        if name is None or claim is None:
+            return False
+        async with self._locks[name]:
+            for attempt in range(ATTEMPTS):
+                raw = await self._as_decided(job, policy)
+                places = _places(raw, policy, now) if raw is not None else None
+                if raw is None or places is None or _is_stopped(raw) or self._brakes.obstruction(name) is not None:
+                    return False
+                others = tuple(one for one in places if not is_held_by(one, claim.job_uid, claim.warned_at))
+                is_new = len(others) == len(places)
+                if is_new and (obstruction := full(places, claim.place(now), await self._limits(policy))):
+                    logger.info("%s: not reclaimed now: %s", claim.job, obstruction.reason)
+                    return False
+                # What a crash has put off counts from when it is done.
+                taken = [one.to_status() for one in (*others, claim.place(now))]
+                body = {**raw, "status": {**raw.get("status", {}), "recentReclaims": taken}}
+                try:
+                    written = await self._api.replace(POLICIES, None, name, body, subresource="status")
+                except ConflictError:
+                    if attempt == ATTEMPTS - 1:
+                        raise
+                    continue
+                self._store.policies.put(written)
+                return True
+        return False
+
+    async def _as_decided(self, job: DLJob, policy: EffectivePolicy) -> Object | None:
+        """The policy that the job is counted under, read afresh; None where the policies or its namespace's labels say
+        by now something else than what was decided by. Watches may be late, and of a new policy or label only a list
+        tells.
+        """
+        listed, _ = await self._api.list(POLICIES)
+        present = {raw["metadata"]["name"]: raw for raw in listed}
+        for raw in listed:
+            self._store.policies.put(raw)
+        self._store.namespaces.put(await self._api.get(NAMESPACES, None, job.namespace))
+        is_late = any(raw["metadata"]["name"] not in present for raw in self._store.policies)
+        if is_late or self._policies.of(job.namespace) != policy:
+            return None
+        return present.get(policy.counts_in or "")
+
+    async def _bounds(self, claim: Claim, name: str, policy: EffectivePolicy, now: datetime) -> Obstruction | None:
+        """Why there is no place for a job that is due."""
+        raw = self._store.policies.get(Key("", name))
+        places = _places(raw, policy, now) if raw is not None else None
+        if places is None:
+            return Obstruction(reason=f"what was reclaimed lately can't be read from the policy {name}")
+        if _holds_place(places, claim):
+            return None
+        limits = await self._limits(policy)
+        if obstruction := full(places, claim.place(now), limits):
+            return obstruction
+        claims = await self._claims(name)
+        others = [
+            one for one in claims if one.job_uid not in {claim.job_uid, *self._passed} and not _holds_place(places, one)
+        ]
+        first = in_order((claim, *others), now)[0]
+        if first is not claim and full(places, first.place(now), limits) is None and self._has_missed_its_turn(first):
+            others.remove(first)
+        return turn(claim, others, places, limits, now)
+
+    def _has_missed_its_turn(self, first: Claim) -> bool:
+        """Whether a place was kept for the first in line for long enough; from then on it is passed."""
+        now = self._clock.monotonic()
+        since, last = self._kept_free.get(first.job_uid, (now, now))
+        if now - last > NOT_KEPT:
+            since = now  # it was not its turn meanwhile
+        self._kept_free[first.job_uid] = since, now
+        if now - since <= KEPT_FREE:
+            return False
+        self._passed.add(first.job_uid)
+        return True
+
+    async def _limits(self, policy: EffectivePolicy) -> Limits:
+        unread, gpus = "", None
+        try:
+            gpus = await self._capacity.gpus()
+        except Unreadable as error:
+            unread = str(error)
+        reclaim = policy.reclaim
+        return Limits(
+            window=reclaim.window,
+            jobs=reclaim.max_jobs_per_window,
+            gpu_percent=reclaim.max_gpu_percent_per_window,
+            cluster_gpus=gpus,
+            unread=unread,
+        )
+
+    # ------------------------------------------------------------------------------------------------------- pressure
+
+    async def _pressure(self, job: DLJob, claim: Claim) -> Obstruction | None:
+        """Why the job's GPUs are of no use to anybody now."""
+        async with self._asking:
+            if self._pressed is None or self._clock.now() - self._pressed.at >= PRESSURE_KEPT:
+                self._pressed = await self._find_pressed()
+        if claim.job_uid in self._pressed.jobs:
+            return None
+        if self._pressed.unread:
+            return Obstruction(reason=f"who waits for GPUs can't be read: {self._pressed.unread}")
+        return Obstruction(
+            reason=f"nobody who waits for {job.spec.gpu_resource} would fit where it runs",
+            change="a pending pod that asks for these GPUs and would then fit",
+        )
+
+    async def _find_pressed(self) -> Pressed:
+        """Of the due jobs that are reclaimed on pressure only, those that somebody waits for."""
+        now = self._clock.now()
+        pressing = [one for one in self._due() if one.on_pressure_only and self._brakes.obstruction(one.policy) is None]
+        jobs = {one.claim.job_uid: one.job for one in pressing}
+        due = in_order((one.claim for one in pressing), now)
+        resources = {claim.resource for claim in due}
+        try:
+            waiting = (await self._capacity.waiting(resources))[:OWNERS]
+            nodes = [node for node in await self._capacity.nodes() if any(one.may_run_on(node) for one in waiting)]
+            names = {node.name for node in nodes}
+            gains = [gain for claim in due if names & (gain := self._gain(jobs[claim.job_uid])).by_node.keys()][:GAINS]
+            gained = {name for gain in gains for name in gain.by_node}
+            nearest = sorted(nodes, key=lambda node: node.name not in gained)[:NODES_READ] if gains else []
+            roomy = await self._capacity.with_room(nearest, leaving=self._leaving())
+        except Unreadable as error:
+            return Pressed(at=now, unread=str(error))
+        return Pressed(at=now, jobs=await asyncio.to_thread(pressed, waiting, roomy, gains))
+
+    def _gain(self, job: DLJob) -> Gain:
+        """What its pods hold."""
+        by_node: dict[str, Amounts] = {}
+        job_uid = (job.status.job_uid if job.status is not None else None) or ""
+        for pod in self._store.pods_of(Key(job.namespace, job.name), job_uid):
+            node = pod["spec"].get("nodeName")
+            is_there = node and not pod_status.is_finished(pod) and not pod_status.is_terminating(pod)
+            if is_there and is_understood(pod):
+                by_node[node] = added(by_node.get(node, {}), requests_of(pod))
+        return Gain(job_uid=job.uid, by_node=by_node)
+
+    def _leaving(self) -> frozenset[str]:
+        """The Jobs whose pods are about to be taken away: what they hold is free already, or two jobs would go for one
+        that waits.
+        """
+        going = (one.job for one in self._warned.values() if one.record.state is ReclaimState.RECLAIMING)
+        return frozenset(job.status.job_uid for job in going if job.status is not None and job.status.job_uid)
+
+    # --------------------------------------------------------------------------------------------------------- claims
+
+    def _changed(self, key: Key, raw: Object | None) -> None:
+        """Follow the jobs that are warned."""
+        before = self._warned.pop(key, None)
+        state = (raw or {}).get("status", {}).get("reclaim", {}).get("state")
+        if raw is not None and state in {ReclaimState.WARNED, ReclaimState.RECLAIMING}:
+            with suppress(ValidationError):  # of one that can't be read nothing is decided either
+                job = DLJob.model_validate(raw)
+                self._warned[key] = Warned(job=job, record=_record(job))
+        after = self._warned.get(key)
+        if before is not None and after is None:
+            self._kept_free.pop(before.job.uid, None)
+            self._passed.discard(before.job.uid)
+        if (before.stands if before is not None else None) != (after.stands if after is not None else None):
+            self._due_lately = None
+
+    def _policy_changed(self, _: str | None) -> None:
+        self._due_lately = None
+
+    async def _claims(self, name: str) -> list[Claim]:
+        """The claims under a policy that wait for nothing but a place."""
+        due = [one for one in self._due() if one.policy == name]
+        return [
+            one.claim for one in due if not one.on_pressure_only or await self._pressure(one.job, one.claim) is None
+        ]
+
+    def _due(self) -> list[Due]:
+        """The warned jobs whose policy acts on them now. Every condition that a warned job may fail, but the schedule
+        and what this module says, ends its warning or its state.
+        """
+        now = self._clock.now()
+        if self._due_lately is not None and abs(now - self._due_lately[0]) < DUE_KEPT:
+            return self._due_lately[1]
+        found: list[Due] = []
+        for key, warned in self._warned.items():
+            try:
+                due = self._due_of(warned, self._policies.of(key.namespace), now)
+            except Exception as error:
+                # It stands in nobody's way, and its own passes fail for the same reason.
+                self._faults.caught("order", str(key), error)
+                continue
+            if due is not None:
+                found.append(due)
+        self._due_lately = now, found
+        return found
+
+    def _due_of(self, warned: Warned, policy: EffectivePolicy, now: datetime) -> Due | None:
+        job = warned.job
+        traits = self._traits(job)
+        settings, claim = policy.reclaim_of(traits), self._claim(job, warned.record, policy, traits)
+        name = policy.counts_in
+        if claim is None or name is None or warned.record.state is not ReclaimState.WARNED:
+            return None
+        open_now = settings.open_at(now, policy.trusted(job.job_type))
+        if settings.mode is ReclaimMode.OBSERVE or not open_now:
+            return None
+        return Due(job=job, claim=claim, policy=name, on_pressure_only=settings.on_pressure_only)
+
+    def _traits(self, job: DLJob) -> JobTraits:
+        job_uid = (job.status.job_uid if job.status is not None else None) or ""
+        return job_traits(job, self._store.pods_of(Key(job.namespace, job.name), job_uid))
+
+    def _claim(self, job: DLJob, record: Record, policy: EffectivePolicy, traits: JobTraits) -> Claim | None:
+        """What a warned job claims."""
+        if record.warned_at is None or record.deadline is None or record.idle_since is None:
+            return None
+        grace = max(policy.reclaim_of(traits).warning_grace, self._minimum_warning_grace)
+        return Claim(
+            job_uid=job.uid,
+            job=f"{job.namespace}/{job.name}",
+            gpus=job.gpus,
+            resource=job.spec.gpu_resource,
+            idle_since=record.idle_since,
+            warned_at=record.warned_at,
+            due_at=max(record.deadline, record.warned_at + grace),
+        )
+
+
+def _places(raw: Mapping[str, Any], policy: EffectivePolicy, now: datetime) -> tuple[Place, ...] | None:
+    """The places that count; None where the policy's status can't be read."""
+    try:
+        status = UtilizationPolicyStatus.model_validate(raw.get("status") or {})
+    except ValidationError:
+        return None
+    return within(map(Place.from_status, status.recent_reclaims), policy.reclaim.window, now)
+
+
+def _holds_place(places: Sequence[Place], claim: Claim) -> bool:
+    return holds_place(places, claim.job_uid, claim.warned_at)
+
+
+def _is_stopped(raw: Mapping[str, Any]) -> bool:
+    return "brake" in (raw.get("status") or {})
+
+
+def _record(job: DLJob) -> Record:
+    return Record.from_status(job.status.reclaim if job.status is not None else None)

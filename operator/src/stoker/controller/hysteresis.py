@@ -1,0 +1,235 @@
+"""What keeps a status still: figures follow when they have moved, and a finding closes when it stays away."""
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from stoker.api.dljob import MAX_NODE_LINES
+from stoker.findings.finding import Finding, parse_time
+from stoker.findings.quantity import small_number
+from stoker.findings.vocabulary import Confidence, Source
+
+POINTS = 2
+"""Percentages follow when they have moved by more than this from what is written."""
+RECENT_POINTS = 10
+"""The same of the last ten minutes, which rise and fall with every epoch."""
+HOURS_SHARE = 0.1
+LEAST_HOURS = 0.5
+"""GPU-hours follow when they have grown by a tenth, and by half an hour at least: of a job that lives on, the next
+write comes ever later.
+"""
+REFRESH = timedelta(minutes=30)
+"""What has moved by less is written after this, with everything else."""
+ABSENT_EXAMINATIONS = 3
+ABSENT_TIME = timedelta(minutes=5)
+"""A finding closes, or loses confidence, when so many examinations over so long a time have not shown it."""
+NOTED_EXAMINATIONS = ABSENT_EXAMINATIONS - 1
+NOTED_TIME = timedelta(minutes=4)
+"""After so many over so long a time the status says that it is away, so that after a restart one more is enough. Not
+after the first: one at its threshold comes and goes with the noise, and each coming and going would be a write.
+"""
+
+LOOKED_AT_EVERY, LOOKED_AT_SPREAD = timedelta(minutes=15), timedelta(minutes=5)
+"""A job that holds GPUs is written after this at the latest, for its status to say when it was looked at; up to the
+spread earlier, by its uid, so that not all of a cluster come at once: 13 writes a second of 10,000 such jobs.
+"""
+
+CONFIDENCES = (Confidence.POSSIBLE, Confidence.LIKELY, Confidence.CERTAIN)
+Shown = tuple[str, Confidence]
+"""A rule, with a confidence that it had at least."""
+
+
+# ------------------------------------------------------------------------------------------------------- figures
+
+
+def says_the_same(before: Mapping[str, Any], after: Mapping[str, Any], now: datetime) -> bool:
+    """Whether the status `before` still says what `after` would of the job's GPUs: of utilization, findings, advice."""
+    old, new = before.get("utilization", {}), after.get("utilization", {})
+    written_at = parse_time(old.get("asOf"))
+    if written_at is None or now - written_at >= REFRESH:
+        return False
+    return (
+        all(_near(old.get(name), new.get(name), points) for name, points in _PERCENTS.items())
+        and all(_near(*pair, POINTS) for pair in _pairs(old.get("averagePercentRange"), new.get("averagePercentRange")))
+        and all(_near_hours(old.get(name), new.get(name)) for name in ("gpuHours", "gpuHoursIdle"))
+        and _same_stages(old.get("stages", ()), new.get("stages", ()))
+        and _same_nodes(old.get("nodes", ()), new.get("nodes", ()))
+        and _same_findings(before.get("findings", ()), after.get("findings", ()))
+        and {one["rule"] for one in before.get("advice", ())} == {one["rule"] for one in after.get("advice", ())}
+    )
+
+
+_PERCENTS = {
+    "averagePercent": POINTS,
+    "recentPercent": RECENT_POINTS,
+    "peakMemoryPercent": POINTS,
+    "coveragePercent": POINTS,
+}
+
+
+def _near(old: float | None, new: float | None, points: float) -> bool:
+    if old is None or new is None:
+        return old is new
+    return abs(old - new) <= points
+
+
+def _near_hours(old: str | None, new: str | None) -> bool:
+    if old is None or new is None:
+        return old is new
+    return abs(float(new) - float(old)) <= max(HOURS_SHARE * float(old), LEAST_HOURS)
+
+
+def _pairs(old: Sequence[Any] | None, new: Sequence[Any] | None) -> Iterable[tuple[Any, Any]]:
+    return zip(old or (None, None), new or (None, None), strict=True)
+
+
+def _same_stages(old: Sequence[str], new: Sequence[str]) -> bool:
+    """The same stages with nearly the same use. Their boundaries' minutes are not compared: they come with the rest."""
+    if len(old) != len(new):
+        return False
+    for one, other in zip(old, new, strict=True):
+        if one.split(" ", 1)[0] != other.split(" ", 1)[0] or not _same_uses(one[-5:-2], other[-5:-2]):
+            return False
+    return True
+
+
+def _same_nodes(old: Sequence[str], new: Sequence[str]) -> bool:
+    """The same pods on the same nodes with nearly the same use. Of a job with more pods than lines a pod may take
+    another's place without a word while both are about equally bad.
+    """
+    if len(old) != len(new):
+        return False
+    before, after = dict(map(_node, old)), dict(map(_node, new))
+    if any(not _same_uses(uses, after[name]) for name, uses in before.items() if name in after):
+        return False
+    entered = [_mean(uses) for name, uses in after.items() if name not in before]
+    left = [_mean(uses) for name, uses in before.items() if name not in after]
+    if not entered or len(old) < MAX_NODE_LINES:
+        return not entered
+    last_before, last_after = (max(map(_mean, lines.values())) for lines in (before, after))
+    return min(entered) >= last_before - POINTS and min(left) >= last_after - POINTS
+
+
+def _node(line: str) -> tuple[str, str]:
+    name, _, uses = line.partition(":  ")
+    return name, uses.removesuffix(" %")
+
+
+def _same_uses(old: str, new: str) -> bool:
+    """Nearly the same figures, one word each; `?` is another one than any number."""
+    one, other = old.split(), new.split()
+    return len(one) == len(other) and all(map(_near_words, one, other))
+
+
+def _near_words(old: str, new: str) -> bool:
+    one, other = small_number(old), small_number(new)
+    return old == new if one is None or other is None else abs(one - other) <= POINTS
+
+
+def _mean(uses: str) -> float:
+    """The pod's mean; a pod that can't be judged stands before all."""
+    words = uses.split()
+    return sum(map(int, words)) / len(words) if words and all(map(str.isdecimal, words)) else -1.0
+
+
+def _same_findings(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> bool:
+    """The same findings, open and closed, of the same weight. Their words and their order come with the rest."""
+    before, after = ({_identity(entry): entry for entry in entries} for entries in (old, new))
+    return before.keys() == after.keys() and all(
+        _near_hours(entry.get("gpuHoursIdle"), after[key].get("gpuHoursIdle")) for key, entry in before.items()
+    )
+
+
+def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    measured = Source.METRICS in entry.get("sources", ())
+    said = () if measured else (entry.get("location"), entry["detail"])
+    ends = ("until" in entry, "absentSince" in entry)
+    return entry["rule"], entry["category"], entry["severity"], entry["confidence"], *ends, *said
+
+
+def is_look_due(uid: str, written: datetime, looked_at: datetime) -> bool:
+    """Whether the status is to say anew when the job was looked at; `written` is what it says."""
+    early = LOOKED_AT_SPREAD * (zlib.crc32(uid.encode()) % 1000 / 1000)
+    return looked_at - written >= LOOKED_AT_EVERY - early
+
+
+def steady_record(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """status.reclaim as it is written, where only the beginning of the idle time has moved, and by little: how far back
+    it lies is found out bit by bit. With a warning every move counts.
+    """
+    old, new = before.get("idleSince"), after.get("idleSince")
+    if old is None or new is None or "deadline" in after:
+        return after
+    moved = abs(datetime.fromisoformat(new) - datetime.fromisoformat(old))
+    same = {**after, "idleSince": old, "reason": after.get("reason", "").replace(new, old)} == before
+    return before if same and moved < REFRESH else after
+
+
+# ------------------------------------------------------------------------------------------------------ absences
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Showings:
+    """When examinations have shown what, as far as this process has seen them. What it has never seen shown counts as
+    shown just before its first examination, unless the finding says since when it is away: a restart neither closes
+    anything sooner nor keeps it open for ever.
+    """
+
+    examinations: int = 0
+    first: datetime | None = None
+    latest: datetime | None = None
+    last_shown: Mapping[Shown, tuple[int, datetime]] = field(default_factory=dict)
+
+    def after(self, findings: Iterable[Finding], at: datetime) -> "Showings":
+        """With another examination, which has shown these."""
+        number = self.examinations + 1
+        shown = {
+            (finding.rule, confidence): (number, at)
+            for finding in findings
+            for confidence in CONFIDENCES[: CONFIDENCES.index(finding.confidence) + 1]
+        }
+        return replace(
+            self,
+            examinations=number,
+            first=self.first or at,
+            latest=at,
+            last_shown={**self.last_shown, **shown},
+        )
+
+    def is_gone(self, finding: Finding) -> bool:
+        """Whether it has stayed away for so long that it no longer holds with the confidence that it had."""
+        missed, since = self._absence(finding)
+        if since is None or self.latest is None:
+            return False
+        return missed >= ABSENT_EXAMINATIONS and self.latest - since >= ABSENT_TIME
+
+    def absent_since(self, finding: Finding) -> datetime | None:
+        """Since when it has stayed away, once that is more than noise."""
+        missed, since = self._absence(finding)
+        if since is None or self.latest is None:
+            return None
+        return since if missed >= NOTED_EXAMINATIONS and self.latest - since >= NOTED_TIME else None
+
+    def _absence(self, finding: Finding) -> tuple[int, datetime | None]:
+        """How many examinations in a row have not shown it, and when it was shown last."""
+        if self.first is None:
+            return 0, None
+        key = (finding.rule, finding.confidence)
+        if finding.absent_since is not None and key not in self.last_shown:
+            return self.examinations + NOTED_EXAMINATIONS, finding.absent_since
+        number, at = self.last_shown.get(key, (0, self.first))
+        return self.examinations - number, at
+
+
+def lasting(known: Iterable[Finding], measured: Sequence[Finding], showings: Showings) -> tuple[Finding, ...]:
+    """The measured findings, and in their place or beside them those of before that have not been away for long."""
+    found = {finding.rule: finding for finding in measured}
+    for finding in known:
+        if not finding.is_open or Source.METRICS not in finding.sources or showings.is_gone(finding):
+            continue
+        shown = found.get(finding.rule)
+        if shown is None or CONFIDENCES.index(shown.confidence) < CONFIDENCES.index(finding.confidence):
+            found[finding.rule] = replace(finding, absent_since=showings.absent_since(finding))
+    return tuple(found.values())

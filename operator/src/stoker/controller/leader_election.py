@@ -1,0 +1,238 @@
+"""Leader election over a Lease: at most one controller acts.
+
+A Lease is taken and renewed by compare-and-swap on its resource version. The holder trusts it only until its own
+monotonic deadline, counted from before the request that renewed it, and a request never outlives that deadline. Others
+take the Lease over when it has not changed for its whole duration by their own monotonic clock: the times written in it
+are for people, so skewed clocks do no harm.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC
+from typing import Any
+
+from stoker.adapters.clock import Clock
+from stoker.adapters.kubernetes.client import (
+    LEASES,
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    KubernetesApi,
+    NotFoundError,
+    Object,
+    Resource,
+    UnavailableError,
+    Warn,
+)
+
+logger = logging.getLogger(__name__)
+
+DURATION = 15.0
+"""Seconds that a Lease holds after its last change."""
+RENEW_DEADLINE = 10.0
+"""Seconds after which the holder stops trusting a Lease that it could not renew; below the duration by more than a
+request takes.
+"""
+RETRY = 2.0
+REQUEST_TIMEOUT = 4.0
+LEAD_LOOK = 0.1
+"""Seconds between two looks whether a renewal has come that a write waits for."""
+
+
+class LeadershipLostError(Exception):
+    """Another process may lead from now on: stop at once."""
+
+
+class Elector:
+    """One candidate for one Lease."""
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        clock: Clock,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._sleep = sleep
+        self._lease: Object | None = None
+        self._seen: tuple[str, float] | None = None
+        """The resource version of the other's Lease, and since when it has stood, by our clock."""
+        self._trusted_until = 0.0
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this process may act now."""
+        return self._lease is not None and self._clock.monotonic() < self._trusted_until
+
+    async def acquire(self) -> None:
+        """Wait until this process leads."""
+        while not await self._try():
+            await self._sleep(RETRY)
+        logger.info("leading as %s", self._identity)
+
+    async def hold(self) -> None:
+        """Renew for ever. Raises LeadershipLostError as soon as the Lease can't be trusted any more."""
+        while True:
+            await self._sleep(RETRY)
+            await self._try()
+            if not self.is_leader:
+                self._lease = None
+                msg = f"{self._identity} no longer leads"
+                raise LeadershipLostError(msg)
+
+    async def release(self) -> None:
+        """Give the Lease back, so that the next one need not wait; quietly, as the process is ending."""
+        lease, self._lease = self._lease, None
+        if lease is None:
+            return
+        body = self._body(lease, holder="", duration=1)
+        try:
+            await self._api.replace(LEASES, self._namespace, self._name, body, timeout=REQUEST_TIMEOUT)
+        except ApiError as error:
+            logger.info("lease not released: %s", error)
+
+    async def _try(self) -> bool:
+        """One attempt to take or renew; whether this process leads after it."""
+        started = self._clock.monotonic()
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT):
+                self._lease = await self._swap()
+        except (ConflictError, AlreadyExistsError):
+            logger.info("another candidate wrote the lease first")
+            self._lease, self._trusted_until = None, 0.0
+        except (ApiError, TimeoutError) as error:
+            # Not knowing is not losing: the Lease is ours until its deadline.
+            logger.warning("lease not renewed: %s", error)
+            return self.is_leader
+        if self._lease is None:
+            self._trusted_until = 0.0
+            return False
+        self._trusted_until = started + RENEW_DEADLINE
+        return self.is_leader
+
+    async def _swap(self) -> Object | None:
+        if self._lease is not None:
+            try:
+                return await self._write(self._lease)
+            except ConflictError:
+                # A renewal whose answer came too late for us may have been written all the same.
+                found = await self._api.get(LEASES, self._namespace, self._name)
+                if found.get("spec", {}).get("holderIdentity") != self._identity:
+                    raise
+                return await self._write(found)
+        try:
+            found = await self._api.get(LEASES, self._namespace, self._name)
+        except NotFoundError:
+            fresh = {"metadata": {"name": self._name, "namespace": self._namespace}, "spec": {"leaseTransitions": -1}}
+            return await self._api.create(LEASES, self._namespace, self._body(fresh, holder=self._identity))
+        if self._is_held(found):
+            return None
+        return await self._write(found)
+
+    async def _write(self, lease: Object) -> Object:
+        """Take or renew the lease as it was read; ConflictError when it has changed since."""
+        body = self._body(lease, holder=self._identity)
+        return await self._api.replace(LEASES, self._namespace, self._name, body, timeout=REQUEST_TIMEOUT)
+
+    def _is_held(self, lease: Object) -> bool:
+        spec = lease.get("spec", {})
+        if not spec.get("holderIdentity") or spec["holderIdentity"] == self._identity:
+            return False
+        version, now = lease["metadata"]["resourceVersion"], self._clock.monotonic()
+        if self._seen is None or self._seen[0] != version:
+            self._seen = (version, now)
+        return now < self._seen[1] + float(spec.get("leaseDurationSeconds") or DURATION)
+
+    def _body(self, lease: Object, *, holder: str, duration: float = DURATION) -> dict[str, Any]:
+        spec = dict(lease.get("spec", {}))
+        now = self._clock.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        if spec.get("holderIdentity") != holder and holder:
+            spec["acquireTime"] = now
+            spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
+        spec |= {"holderIdentity": holder, "leaseDurationSeconds": int(duration), "renewTime": now}
+        return {
+            "apiVersion": LEASES.api_version,
+            "kind": "Lease",
+            "metadata": lease["metadata"],
+            "spec": spec,
+        }
+
+
+class LeadersApi:
+    """The API as the leader sees it; implements KubernetesApi. It writes nothing while another may lead: a process that
+    stood still for a while (a frozen machine, a stopped process) goes on in the midst of what it did, and learns only
+    by its next renewal whether it still leads. Writes wait for that, or are refused.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        may_write: Callable[[], bool],
+        *,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._api = api
+        self._may_write = may_write
+        self._sleep = sleep
+
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
+        return await self._api.get(resource, namespace, name)
+
+    async def list(
+        self, resource: Resource, namespace: str | None = None, *, labels: str | None = None, fields: str | None = None
+    ) -> tuple[list[Object], str]:
+        return await self._api.list(resource, namespace, labels=labels, fields=fields)
+
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Mapping[str, Any], *, warn: Warn | None = None
+    ) -> Object:
+        await self._lead("create")
+        return await self._api.create(resource, namespace, body, warn=warn)
+
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+    ) -> Object:
+        await self._lead("patch")
+        return await self._api.patch(resource, namespace, name, body, subresource=subresource)
+
+    async def replace(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+        timeout: float | None = None,
+    ) -> Object:
+        await self._lead("replace")
+        return await self._api.replace(resource, namespace, name, body, subresource=subresource, timeout=timeout)
+
+    async def delete(
+        self, resource: Resource, namespace: str | None, name: str, *, uid: str, resource_version: str | None = None
+    ) -> None:
+        await self._lead("delete")
+        await self._api.delete(resource, namespace, name, uid=uid, resource_version=resource_version)
+
+    async def _lead(self, verb: str) -> None:
+        waited = 0.0
+        while not self._may_write():
+            if waited >= RETRY + REQUEST_TIMEOUT:
+                raise UnavailableError(verb, code=None, reason="NotLeading")
+            await self._sleep(LEAD_LOOK)
+            waited += LEAD_LOOK

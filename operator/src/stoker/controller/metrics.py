@@ -1,0 +1,238 @@
+"""What Prometheus is told of the controller: its own work, and each DLJob, whose past is then known when it is gone.
+
+Bounded: a job has at most 8 series and one for each finding and each kind of stage, while it exists, and once it is
+over for a day; a namespace has one for each cause and state, a policy one for each event. What users choose among the
+labels' values (a job's name, owner, team, GPU product and priority class, and the names of namespaces and policies) has
+at most 253 characters: of a job's in job_metrics.py, of names by the API server.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from stoker.adapters.clock import Clock
+from stoker.cluster.cache import Store
+from stoker.cluster.faults import Faults
+from stoker.controller.gpu_time import GpuTime
+from stoker.controller.job_metrics import JobMetrics
+from stoker.controller.scan_results import Looks
+from stoker.findings.vocabulary import Phase, ReclaimState
+
+QUERY_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED})
+TICK_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
+
+
+class ControllerMetrics:
+    """The metrics of one process: a Meter and a QueryObserver. Jobs and GPU-hours come with `lead`: of several
+    controllers only the leader tells of them.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._ticks = Counter(
+            "stoker_scan_ticks",
+            "Looks at the metrics, by how they ended: done or failed.",
+            ["result"],
+            registry=self.registry,
+        )
+        self._tick_seconds = Histogram(
+            "stoker_scan_tick_seconds",
+            "How long a look at the metrics took.",
+            buckets=TICK_SECONDS,
+            registry=self.registry,
+        )
+        self._faults = Counter(
+            "stoker_object_faults",
+            "Objects left out by a fault of Stoker's that they bring about, by where: scan, question, screen, turn,"
+            " examination, brake, reconcile, watch, notification, digest, order, policy, metrics.",
+            ["place"],
+            registry=self.registry,
+        )
+        self._last_success: Gauge | None = None
+        self._examinations = Counter(
+            "stoker_examinations",
+            "Jobs whose series were to be read in full, by result: done, unavailable (the metrics), failed (a fault of"
+            " Stoker's).",
+            ["result"],
+            registry=self.registry,
+        )
+        self._query_seconds = Histogram(
+            "stoker_prometheus_query_seconds",
+            "How long a query took, by what it was for: screen or examination.",
+            ["kind"],
+            buckets=QUERY_SECONDS,
+            registry=self.registry,
+        )
+        self._query_failures = Counter(
+            "stoker_prometheus_query_failures",
+            "Queries without an answer, by what they were for and why.",
+            ["kind", "reason"],
+            registry=self.registry,
+        )
+        self._writes = Counter(
+            "stoker_status_writes",
+            "Writes of a DLJob's status, by result: done, conflict (it had changed meanwhile), failed.",
+            ["result"],
+            registry=self.registry,
+        )
+        self._events = Counter(
+            "stoker_reclaim_events",
+            "What reclaim did or said, by the event's reason and the policy that counted.",
+            ["event", "policy"],
+            registry=self.registry,
+        )
+        self._freed = Counter(
+            "stoker_reclaimed_gpus",
+            "GPUs given back by reclaim, counted when the last pod that held them has ended.",
+            ["policy"],
+            registry=self.registry,
+        )
+        self._notifications = Counter(
+            "stoker_notifications",
+            "Messages to people beyond the cluster, by what they tell and what became of them: sent, failed, digest"
+            " (put off to it), nobody (no address for the job).",
+            ["event", "result"],
+            registry=self.registry,
+        )
+        self._leading = Gauge(
+            "stoker_controller_leading", "Whether this process is the one that acts.", registry=self.registry
+        )
+        ProcessCollector(registry=self.registry)
+        self._jobs: JobMetrics | None = None
+        self._page = asyncio.Lock()
+
+    def lead(
+        self,
+        store: Store,
+        looks: Looks,
+        queue_length: Callable[[], int],
+        clock: Clock,
+        faults: Faults | None = None,
+    ) -> None:
+        """From now on tell of the jobs."""
+        self._leading.set(1)
+        self._jobs = JobMetrics(store, looks, clock, faults)
+        self._last_success = Gauge(
+            "stoker_scan_last_success_timestamp_seconds",
+            "When a look at the metrics succeeded last, or this process began to lead.",
+            registry=self.registry,
+        )
+        self._last_success.set(clock.now().timestamp())
+        self.registry.register(_Counts(store))
+        self.registry.register(_Policies(store))
+        self.registry.register(_GpuHours(GpuTime(store.dljobs, store.namespaces)))
+        waiting = Gauge("stoker_queue_length", "DLJobs that wait to be looked at.", registry=self.registry)
+        waiting.set_function(queue_length)
+
+    def ticked(self, seconds: float, *, failed: bool) -> None:
+        self._ticks.labels("failed" if failed else "done").inc()
+        self._tick_seconds.observe(seconds)
+        if not failed and self._last_success is not None:
+            self._last_success.set_to_current_time()
+
+    def faulted(self, place: str) -> None:
+        self._faults.labels(place).inc()
+
+    def examined(self, result: str) -> None:
+        self._examinations.labels(result).inc()
+
+    def wrote(self, result: str) -> None:
+        self._writes.labels(result).inc()
+
+    def noticed(self, event: str, policy: str) -> None:
+        self._events.labels(event, policy).inc()
+
+    def freed(self, gpus: int, policy: str) -> None:
+        self._freed.labels(policy).inc(gpus)
+
+    def notified(self, event: str, result: str) -> None:
+        self._notifications.labels(event, result).inc()
+
+    def queried(self, kind: str, seconds: float, failure: str | None) -> None:
+        self._query_seconds.labels(kind).observe(seconds)
+        if failure is not None:
+            self._query_failures.labels(kind, failure).inc()
+
+    async def page(self, _: web.Request) -> web.Response:
+        """All of it, in Prometheus' text format. It is written in a thread: thousands of jobs take a while."""
+        async with self._page:
+            text = await asyncio.to_thread(self._written)
+        return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    def _written(self) -> bytes:
+        jobs = self._jobs.text().encode() if self._jobs is not None else b""
+        return generate_latest(self.registry) + jobs
+
+
+class _GpuHours(Collector):
+    """GPU-hours by namespace, state and cause."""
+
+    def __init__(self, time: GpuTime) -> None:
+        self._time = time
+
+    def collect(self) -> Iterator[Metric]:
+        hours: Any = CounterMetricFamily(
+            "stoker_gpu_hours",
+            "GPU-hours that DLJobs have held, by what they were: used, idle, or unknown for want of samples. Of idle"
+            " ones the category of the finding that claims them, or Unexplained.",
+            labels=["namespace", "state", "category"],
+        )
+        for namespace, (state, category), amount in self._time:
+            hours.add_metric([namespace, state.value, category], amount)
+        yield hours
+
+
+class _Policies(Collector):
+    """What holds under each policy."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def collect(self) -> Iterator[Metric]:
+        stopped: Any = GaugeMetricFamily(
+            "stoker_reclaim_stopped",
+            "Whether the brake is on, since much turned idle at once: nothing is reclaimed under the policy.",
+            labels=["policy"],
+        )
+        for raw in list(self._store.policies):
+            stopped.add_metric([raw["metadata"]["name"]], "brake" in (raw.get("status") or {}))
+        yield stopped
+
+
+class _Counts(Collector):
+    """DLJobs by phase and by reclaim state."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def collect(self) -> Iterator[Metric]:
+        phases, states, gpus = dict.fromkeys(Phase, 0), dict.fromkeys(ReclaimState, 0), dict.fromkeys(ReclaimState, 0)
+        for raw in list(self._store.dljobs.objects.values()):
+            status = raw.get("status", {})
+            if (phase := status.get("phase")) in phases:
+                phases[Phase(phase)] += 1
+            if phase not in FINAL and (state := status.get("reclaim", {}).get("state")) in states:
+                states[ReclaimState(state)] += 1
+                gpus[ReclaimState(state)] += status.get("gpus") or 0
+        counts: Any = GaugeMetricFamily("stoker_dljobs", "DLJobs by phase.", labels=["phase"])
+        reclaims: Any = GaugeMetricFamily(
+            "stoker_dljobs_reclaim", "DLJobs that are not over, by reclaim state.", labels=["state"]
+        )
+        held: Any = GaugeMetricFamily(
+            "stoker_dljobs_reclaim_gpus",
+            "GPUs of DLJobs that are not over, by reclaim state; of those that are reclaimed what they gave back.",
+            labels=["state"],
+        )
+        for one, number in phases.items():
+            counts.add_metric([one.value], number)
+        for other, number in states.items():
+            reclaims.add_metric([other.value], number)
+            held.add_metric([other.value], gpus[other])
+        yield from (counts, reclaims, held)

@@ -1,0 +1,141 @@
+"""What people are told of one job's reclaim: which messages are due, by its record, and what they say."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from stoker.api.dljob import DLJob
+from stoker.api.meta import OWNER_LABEL, TEAM_LABEL
+from stoker.api.notification import Message, filled, template_faults
+from stoker.api.policy import EffectivePolicy
+from stoker.findings.finding import parse_time, printable, rfc3339
+from stoker.findings.vocabulary import NotificationEvent, ReclaimMode, ReclaimState
+from stoker.reclaim import Record
+
+LATEST = timedelta(hours=24)
+"""What is older is told to nobody any more."""
+
+WARNED = {
+    ReclaimMode.SUSPEND: (
+        "All GPUs ({gpus}) of the job {job} in {namespace} have been idle since {idleSince} ({cause}).\n"
+        "Unless one works again, it will be suspended at {deadline}: its pods end, its objects and volumes stay.\n"
+        "To put that off: {command}"
+    ),
+    ReclaimMode.DELETE: (
+        "All GPUs ({gpus}) of the job {job} in {namespace} have been idle since {idleSince} ({cause}).\n"
+        "Unless one works again, it will be ended for good at {deadline}.\n"
+        "To put that off: {command}"
+    ),
+}
+RECLAIMED = {
+    ReclaimMode.SUSPEND: (
+        "The GPUs ({gpus}) of the job {job} in {namespace} were given back: idle since {idleSince} ({cause}).\n"
+        "The job is suspended. To bring it back, from the start of its script: {command}"
+    ),
+    ReclaimMode.DELETE: (
+        "The GPUs ({gpus}) of the job {job} in {namespace} were given back: idle since {idleSince} ({cause}).\n"
+        "The job was ended for good. What is known of it: {command}"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occasion:
+    """Something that a job's owner is to be told once: its event and when it was recorded."""
+
+    event: NotificationEvent
+    at: datetime
+
+    def __str__(self) -> str:
+        return f"{self.event} {rfc3339(self.at)}"
+
+    def is_told(self, notified: Sequence[str]) -> bool:
+        """Whether a record's `notified` says what became of it."""
+        return any(entry.startswith(f"{self} ") for entry in notified)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """An entry of a record's `notified`: what was to be told, what became of it, and when."""
+
+    about: str
+    became: str
+    at: datetime
+
+    @classmethod
+    def read(cls, entry: str) -> "Note | None":
+        """None for what another version has written."""
+        about, _, rest = entry.partition("Z ")
+        became, _, when = rest.partition(" ")
+        at = time_of(when)
+        return None if at is None else cls(about=f"{about}Z", became=became, at=at)
+
+
+def occasion(record: Record, events: Sequence[NotificationEvent], now: datetime) -> Occasion | None:
+    """What a record gives occasion to tell now, told already or not: a warning that stands, or the deed."""
+    if record.state is ReclaimState.RECLAIMED:
+        event, at = NotificationEvent.RECLAIMED, record.reclaimed_at
+    else:
+        event, at = NotificationEvent.WARNED, record.warned_at if record.has_warning else None
+    return None if at is None or event not in events or now - at > LATEST else Occasion(event=event, at=at)
+
+
+def people(job: DLJob) -> dict[str, str]:
+    """Who a job's messages may be addressed to."""
+    labels = job.metadata.labels
+    return {
+        "owner": labels.get(OWNER_LABEL, ""),
+        "team": labels.get(TEAM_LABEL, ""),
+        "namespace": job.namespace,
+    }
+
+
+def letter(about: Occasion, job: DLJob, record: Record, policy: EffectivePolicy) -> Message:
+    """What is said of it, in the policy's words where it has some. A template that is none, which can only come past
+    admission, is passed over.
+    """
+    warned = about.event is NotificationEvent.WARNED
+    action = record.action if record.action in WARNED else ReclaimMode.SUSPEND
+    assert action is not None  # what a warning or a deed records
+    own = policy.notification.templates.warned if warned else policy.notification.templates.reclaimed
+    default = (WARNED if warned else RECLAIMED)[action]
+    template = default if own is None or any(template_faults(own)) else own
+    values = _values(about, job, record, action)
+    does = "suspended" if action is ReclaimMode.SUSPEND else "ended"
+    what = f"will be {does} at {values['deadline']}" if warned else f"was {does}: its GPUs were idle"
+    title = f"{job.namespace}/{job.name} {what}"
+    return Message(title=title, body=printable(filled(template, values)), alarms=True)
+
+
+def _values(about: Occasion, job: DLJob, record: Record, action: ReclaimMode) -> Mapping[str, str]:
+    """What stands for each placeholder; nothing in it was written by a user, but names and labels."""
+    where = f"{job.name} -n {job.namespace}"
+    if about.event is NotificationEvent.WARNED:
+        command = f"stoker snooze {where} --for 2h"
+    else:
+        command = f"stoker resume {where}" if action is ReclaimMode.SUSPEND else f"stoker explain {where}"
+    findings = job.status.findings if job.status is not None else ()
+    category = next((one.category.value for one in findings if one.rule == record.rule), None)
+    return people(job) | {
+        "job": job.name,
+        "gpus": str(job.gpus),
+        "idleSince": moment(record.idle_since),
+        "deadline": moment(record.deadline),
+        "cause": category or record.rule or "idle",
+        "policy": record.policy or "",
+        "command": command,
+    }
+
+
+def time_of(text: str) -> datetime | None:
+    """A time that this or another version has written; None for anything else."""
+    try:
+        found = parse_time(text)
+    except ValueError:
+        return None
+    return found if found is not None and found.tzinfo is not None else None
+
+
+def moment(time: datetime | None) -> str:
+    """A time for people: 2026-11-21 15:00 UTC."""
+    return "an unknown time" if time is None else time.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,0 +1,241 @@
+"""Tells people of warnings and deeds, beside the cluster and after it: a message is due while a job's record says so
+and `status.reclaim.notified` does not say what became of it. So a restart or a failover forgets none, and repeats at
+most the one that was sent and not yet noted. Nothing waits for a message, and nothing depends on one.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from stoker.adapters.clock import Clock
+from stoker.adapters.kubernetes.client import DLJOBS, ApiError, ConflictError, KubernetesApi, NotFoundError, Object
+from stoker.adapters.notifications import Address, NoAddressesError
+from stoker.api.dljob import MAX_NOTIFIED, DLJob
+from stoker.api.meta import CHANNEL_ANNOTATION
+from stoker.api.notification import Message
+from stoker.api.policy import EffectivePolicy
+from stoker.cluster.cache import Key, Store, namespace_of
+from stoker.cluster.faults import Faults
+from stoker.cluster.policies import Policies
+from stoker.cluster.recorder import UNMETERED, Meter
+from stoker.cluster.workqueue import Transient, WorkQueue
+from stoker.controller.notification_messages import Note, Occasion, letter, occasion, people
+from stoker.controller.rate_limit import HOUR, LastHour, Sent
+from stoker.controller.status_writer import Publisher
+from stoker.findings.finding import rfc3339
+from stoker.findings.vocabulary import NotificationEvent, Phase
+from stoker.reclaim import Record
+
+logger = logging.getLogger(__name__)
+
+FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED})
+WORKERS = 4
+TRIED_FOR = timedelta(hours=1)
+"""How long an address that does not take a message is tried again, with growing delays."""
+CONFLICTS = 5
+"""So often in a row a note of what was sent may meet a newer version of the job."""
+
+SENT, FAILED, DIGEST, NOBODY = "sent", "failed", "digest", "nobody"
+"""What became of a message, in `notified` and in the metrics: at least one address took it; none did; it is told in the
+digest, since the hour was full; no address is for this job.
+"""
+
+
+class Post(Protocol):
+    """Finds a channel's addresses and sends to one."""
+
+    def addresses(self, key: str, values: Mapping[str, str]) -> list[Address]:
+        """Raises NoAddressesError."""
+        ...
+
+    async def send(self, address: Address, message: Message) -> str | None:
+        """None when it was taken, otherwise why not. Raises nothing."""
+        ...
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What this process has tried of one message."""
+
+    occasion: Occasion
+    since: datetime
+    taken: set[str] = field(default_factory=set)
+    """Addresses that have taken it."""
+
+
+class Notifier:
+    """Sends what is due, each job's messages by one worker at a time."""
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        store: Store,
+        policies: Policies,
+        publisher: Publisher,
+        post: Post,
+        clock: Clock,
+        meter: Meter = UNMETERED,
+        faults: Faults | None = None,
+    ) -> None:
+        self._faults = faults if faults is not None else Faults(meter)
+        self._api = api
+        self._store = store
+        self._policies = policies
+        self._publisher = publisher
+        self._post = post
+        self._clock = clock
+        self._meter = meter
+        self._queue: WorkQueue[Key] = WorkQueue(group=namespace_of, place="notification", faults=self._faults)
+        self._attempts: dict[Key, Attempt] = {}
+        self._hours: defaultdict[str, LastHour] = defaultdict(LastHour)
+        """What was sent within the last hour, by policy."""
+
+    async def run(self) -> None:
+        """Tell for ever; of leaders only."""
+        self.remember()
+        self._store.dljobs.follow(self._changed)
+        self._policies.follow(self._policy_changed)
+        await self._queue.run(self.tell, workers=WORKERS)
+
+    def remember(self) -> None:
+        """Count what was sent within the last hour, by what the jobs say of it."""
+        now = self._clock.now()
+        found: defaultdict[str, list[Sent]] = defaultdict(list)
+        for key, raw in self._store.dljobs.objects.items():
+            try:
+                notes = [Note.read(entry) for entry in raw.get("status", {}).get("reclaim", {}).get("notified", ())]
+                sent = [
+                    Sent(note.at, key.namespace, note.about.startswith(NotificationEvent.WARNED.value))
+                    for note in notes
+                    if note is not None and note.became == SENT and now - note.at < HOUR
+                ]
+            except Exception as error:
+                self._faults.caught("notification", str(key), error)
+                continue
+            if sent:
+                found[counting(self._policies.of(key.namespace))] += sent
+        self._hours = defaultdict(LastHour, {name: LastHour(sent) for name, sent in found.items()})
+
+    def _changed(self, key: Key, raw: Object | None) -> None:
+        record = (raw or {}).get("status", {}).get("reclaim", {})
+        if "warnedAt" in record or "reclaimedAt" in record:
+            self._queue.add(key)
+
+    def _policy_changed(self, namespace: str | None) -> None:
+        for key, raw in self._store.dljobs.objects.items():
+            if namespace in {None, key.namespace}:
+                self._changed(key, raw)
+
+    async def tell(self, key: Key) -> None:
+        """Send what is due of one job and note it. Raises Transient to be called again."""
+        raw = self._store.dljobs.get(key)
+        try:
+            job = DLJob.model_validate(raw) if raw is not None else None
+        except ValidationError:
+            job = None
+        if raw is None or job is None or job.status is None or job.status.phase in FINAL:
+            self._attempts.pop(key, None)
+            return
+        record, policy = Record.from_status(job.status.reclaim), self._policies.of(job.namespace)
+        due = occasion(record, policy.notification.events, self._clock.now())
+        if key in self._attempts and self._attempts[key].occasion != due:
+            del self._attempts[key]  # the warning has ended
+        if due is not None and (key in self._attempts or not due.is_told(record.notified)):
+            await self._tell(raw, job, record, due, policy)
+
+    async def _tell(self, raw: Object, job: DLJob, record: Record, due: Occasion, policy: EffectivePolicy) -> None:
+        channel = self._channel(job.namespace, policy)
+        if channel is None:
+            return
+        key, now = Key(job.namespace, job.name), self._clock.now()
+        attempt = self._attempts.setdefault(key, Attempt(occasion=due, since=now))
+        hour, sending = self._hours[counting(policy)], Sent(now, job.namespace, due.event is NotificationEvent.WARNED)
+        most = policy.notification.max_per_hour
+        if not attempt.taken and not hour.has_room(job.namespace, most, now, is_warning=sending.is_warning):
+            await self._note(raw, due, DIGEST)
+            del self._attempts[key]
+            return
+        failures: list[str] = []
+        try:
+            addresses = self._post.addresses(channel, people(job))
+        except NoAddressesError as error:
+            addresses, failures = [], [str(error)]
+        if not addresses and not failures:
+            await self._note(raw, due, NOBODY)
+            del self._attempts[key]
+            return
+        counts = not attempt.taken
+        if counts:
+            hour.add(sending)  # before it is sent: other workers send meanwhile
+        failures += await self._send(addresses, letter(due, job, record, policy), attempt)
+        if counts and not attempt.taken:
+            hour.remove(sending)
+        if attempt.taken:
+            raw = await self._note(raw, due, SENT)
+        said = "; ".join(failures)
+        if failures and self._clock.now() - attempt.since < TRIED_FOR:
+            raise Transient(f"{due.event} message: {said}")
+        if failures:
+            raw = await self._note(raw, due, FAILED)
+            note = f"A message ({due.event}) did not arrive: {said}."
+            await self._publisher.record(
+                raw, "Warning", "NotificationFailed", note, rule="notification", episode=str(due)
+            )
+        del self._attempts[key]
+
+    def _channel(self, namespace: str, policy: EffectivePolicy) -> str | None:
+        scope = self._store.namespaces.get(Key("", namespace))
+        annotations: Mapping[str, str] = (scope["metadata"].get("annotations") or {}) if scope is not None else {}
+        asked = annotations.get(CHANNEL_ANNOTATION)
+        channel = policy.notification.key_for(namespace, asked)
+        if asked and channel != asked:
+            logger.warning("namespace %s may not name the channel %.64r: see namespaceKeys", namespace, asked)
+        return channel
+
+    async def _send(self, addresses: list[Address], message: Message, attempt: Attempt) -> list[str]:
+        """Send to each address that has not taken it yet; what went wrong."""
+        failures: list[str] = []
+        for address in addresses:
+            if address.url in attempt.taken:
+                continue
+            failure = await self._post.send(address, message)
+            if failure is not None:
+                failures.append(f"{address.name}: {failure}")
+            else:
+                attempt.taken.add(address.url)
+        return failures
+
+    async def _note(self, raw: Object, due: Occasion, became: str) -> Object:
+        """Write down what became of a message, once. Raises Transient when it can't be written now."""
+        metadata = raw["metadata"]
+        namespace, name = metadata["namespace"], metadata["name"]
+        entry = f"{due} {became} {rfc3339(self._clock.now())}"
+        try:
+            for _ in range(CONFLICTS):
+                status: Mapping[str, Any] = raw.get("status", {})
+                notified = status.get("reclaim", {}).get("notified", [])
+                if due.is_told(notified) or raw["metadata"]["uid"] != metadata["uid"]:
+                    return raw
+                reclaim = {**status.get("reclaim", {}), "notified": [*notified, entry][-MAX_NOTIFIED:]}
+                try:
+                    raw = await self._publisher.write(raw, {**status, "reclaim": reclaim})
+                except ConflictError:
+                    raw = await self._api.get(DLJOBS, namespace, name)
+                else:
+                    self._meter.notified(due.event.value, became)
+                    return raw
+        except NotFoundError:
+            return raw
+        except ApiError as error:
+            raise Transient(f"{due.event} message: not noted: {error}") from error
+        raise Transient(f"{due.event} message: not noted: the job keeps changing")
+
+
+def counting(policy: EffectivePolicy) -> str:
+    """The name of the policy that counts where this one holds."""
+    return policy.counts_in or "built-in"

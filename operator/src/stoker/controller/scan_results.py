@@ -1,0 +1,157 @@
+"""What the last scan of the metrics said of each job; in memory only: status holds what must outlive the process."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from stoker.api.policy import EffectiveThresholds
+from stoker.controller.hysteresis import Showings
+from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
+from stoker.findings.vocabulary import ConditionType, UnknownReason
+from stoker.findings.wording import clock
+from stoker.workload.conditions import FALSE, TRUE, UNKNOWN, Fact
+
+NOT_RUNNING = "NotRunning"
+MARGIN = 1
+"""Points beyond the bound from which a job that was low no longer is, and the other way round."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The screen's answer, and the latest examination if there was one."""
+
+    idleness: Idleness
+    diagnosis: Diagnosis | None = None
+    showings: Showings = field(default_factory=Showings)
+    """Kept by `Looks`."""
+
+
+class Looks:
+    """Looks by the DLJob's uid."""
+
+    def __init__(self) -> None:
+        self._looks: dict[str, Look] = {}
+        self._wanted: set[str] = set()
+
+    def get(self, uid: str) -> Look | None:
+        return self._looks.get(uid)
+
+    def put(self, uid: str, look: Look) -> None:
+        """Keep a look. One with another diagnosis than the last is another examination."""
+        known = self._looks.get(uid)
+        showings = known.showings if known is not None else Showings()
+        diagnosis = look.diagnosis
+        is_new = diagnosis is not None and (known is None or known.diagnosis is not diagnosis)
+        if diagnosis is not None and is_new and diagnosis.unknown is None and diagnosis.utilization is not None:
+            showings = showings.after(diagnosis.findings, diagnosis.utilization.as_of)
+        if is_new:
+            self._wanted.discard(uid)
+        self._looks[uid] = replace(look, idleness=_as_examined(look), showings=showings)
+
+    def want(self, uid: str) -> None:
+        """Ask for an examination: all that a job's reclaim waits for is to have its cause confirmed."""
+        self._wanted.add(uid)
+
+    def is_wanted(self, uid: str) -> bool:
+        """Whether an examination was asked for, and has not come yet."""
+        return uid in self._wanted
+
+    def keep_only(self, uids: Iterable[str]) -> None:
+        """Forget all other jobs."""
+        kept = set(uids)
+        self._looks = {uid: look for uid, look in self._looks.items() if uid in kept}
+        self._wanted &= kept
+
+
+def _as_examined(look: Look) -> Idleness:
+    """The idleness with its beginning as the examination has it, so that findings, the record of a reclaim and what is
+    told name one time. A screen looks for it in steps of minutes, and no further back than it must.
+
+    Only an examination that reaches into the stretch which the screen has found says when that began: what has worked
+    since is in between.
+    """
+    idleness, diagnosis = look.idleness, look.diagnosis
+    used = diagnosis.utilization if diagnosis is not None else None
+    if idleness.state is not IdlenessState.IDLE or diagnosis is None or used is None:
+        return idleness
+    if diagnosis.idle_since is None or idleness.since is None or used.as_of < idleness.since:
+        return idleness
+    return replace(idleness, since=min(idleness.since, diagnosis.idle_since))
+
+
+def not_running() -> Fact:
+    """The condition Idle of a job that holds no GPUs."""
+    return Fact(type=ConditionType.IDLE, status=FALSE, reason=NOT_RUNNING, message="the job holds no GPUs")
+
+
+def not_looked_at() -> tuple[Fact, ...]:
+    """The conditions Idle and LowUtilization of a job that runs and that no scan has seen yet."""
+    return tuple(
+        Fact(type=kind, status=UNKNOWN, reason=UnknownReason.NO_SAMPLES.value, message="not looked at yet")
+        for kind in (ConditionType.IDLE, ConditionType.LOW_UTILIZATION)
+    )
+
+
+def idle_fact(idleness: Idleness) -> Fact:
+    """The condition Idle of a job that runs. Missing is Unknown, with the reason, never False."""
+    match idleness.state:
+        case IdlenessState.IDLE:
+            # Since when is known ever better while the same stretch lasts: no news by itself.
+            since = f" since {clock(idleness.since)}" if idleness.since is not None else ""
+            message = f"{idleness.message}{since}"
+            return Fact(type=ConditionType.IDLE, status=TRUE, reason="AllGPUsIdle", message=message, is_snapshot=True)
+        case IdlenessState.ACTIVE:
+            return Fact(
+                type=ConditionType.IDLE, status=FALSE, reason="Active", message=idleness.message, is_snapshot=True
+            )
+        case IdlenessState.WAITING:
+            return Fact(type=ConditionType.IDLE, status=FALSE, reason="WaitingForPods", message=idleness.message)
+        case IdlenessState.UNKNOWN:
+            reason = idleness.reason or UnknownReason.NO_SAMPLES
+            return Fact(
+                type=ConditionType.IDLE, status=UNKNOWN, reason=reason.value, message=idleness.message, is_snapshot=True
+            )
+
+
+def low_fact(look: Look, thresholds: EffectiveThresholds, written: Mapping[str, Any], *, was_low: str | None) -> Fact:
+    """The condition LowUtilization of a job that has run: low by the study's definition, or not known. An old
+    examination says nothing while the metrics are away.
+
+    `written` is status.utilization as it will stand; `was_low` the status that the condition has now.
+    """
+    away = look.idleness.reason is UnknownReason.PROMETHEUS_UNAVAILABLE
+    utilization = look.diagnosis.utilization if look.diagnosis is not None and not away else None
+    if utilization is not None:
+        bound, said = thresholds.low_percent, _said(written)
+        low = _is_low(utilization, bound, was_low)
+        if low is not None:
+            message = f"mean utilization {said} over its life (low: {bound} % or less)"
+            return _low_fact(TRUE if low else FALSE, "LowUtilization" if low else "NotLow", message)
+    unknown = look.diagnosis.unknown if look.diagnosis is not None and not away else None
+    gaps = UnknownReason.NO_SAMPLES if utilization is None else UnknownReason.PARTIAL
+    why = unknown or look.idleness.reason or gaps
+    return _low_fact(UNKNOWN, why.value, look.idleness.message or "its utilization is not known yet")
+
+
+def _is_low(utilization: Utilization, bound: float, was_low: str | None) -> bool | None:
+    """A job at the bound keeps what was said of it until it is clearly on the other side."""
+    low = utilization.is_low(bound)
+    if was_low == TRUE and low is False:
+        return utilization.is_low(bound + MARGIN) is not False
+    if was_low == FALSE and low:
+        return utilization.is_low(bound - MARGIN) is True
+    return low
+
+
+def _said(written: Mapping[str, Any]) -> str:
+    """The utilization in the status' own figures, so that the message is no news by itself."""
+    if "averagePercent" in written:
+        return f"{written['averagePercent']} %"
+    low, high = written.get("averagePercentRange", (0, 100))
+    return f"between {low} and {high} %"
+
+
+def _low_fact(status: str, reason: str, message: str) -> Fact:
+    return Fact(
+        type=ConditionType.LOW_UTILIZATION, status=status, reason=reason, message=message, is_snapshot=status == UNKNOWN
+    )

@@ -1,0 +1,87 @@
+"""Writes DLJobs' status, and tells of what is new in it once it is written."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+from stoker.adapters.clock import SystemClock
+from stoker.adapters.kubernetes.client import DLJOBS, ApiError, ConflictError, KubernetesApi, Object
+from stoker.adapters.kubernetes.events import Event, EventWriter
+from stoker.cluster.cache import Store
+from stoker.cluster.recorder import UNMETERED, Meter
+from stoker.controller.audit import Audit
+from stoker.controller.lifecycle_events import milestones
+from stoker.controller.next_status import Draft
+from stoker.controller.status_findings import opened
+from stoker.findings.finding import Finding, rfc3339
+from stoker.findings.vocabulary import Source
+from stoker.reclaim import Notice, NoticeReason
+
+ALARMING = frozenset({NoticeReason.WARNED, NoticeReason.RECLAIMED, NoticeReason.SNOOZE_IGNORED})
+
+
+class Publisher:
+    """Every write is fenced by the resource version that was read, and leaves what it made in the store."""
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        store: Store,
+        events: EventWriter,
+        meter: Meter = UNMETERED,
+        audit: Audit | None = None,
+    ) -> None:
+        self._audit = audit or Audit(SystemClock(), meter)
+        self._api = api
+        self._store = store
+        self._events = events
+        self._meter = meter
+
+    async def publish(
+        self, raw: Object, draft: Draft, *, before: Sequence[Finding], notices: Sequence[Notice], now: datetime
+    ) -> Object:
+        """Write the status if it has changed; tell of the notices, of what became of the job, and of findings that were
+        not open `before`.
+        """
+        was = raw.get("status", {})
+        raw = await self.write(raw, draft.status(was, now))
+        await self.tell(raw, notices)
+        for event in milestones(was, raw.get("status", {}), now):
+            await self._events.record(raw, event)
+        for finding in opened(before, draft.findings):
+            if Source.METRICS in finding.sources:
+                episode = rfc3339(finding.since) if finding.since is not None else "open"
+                note = f"{finding.detail} {finding.fix}"
+                await self.record(raw, "Warning", finding.category.value, note, rule=finding.rule, episode=episode)
+        return raw
+
+    async def write(self, raw: Object, status: dict[str, Any]) -> Object:
+        """Write a status, if it has changed. Raises ConflictError when the DLJob has changed since it was read."""
+        if status == raw.get("status", {}):
+            return raw
+        metadata = raw["metadata"]
+        body = {**raw, "status": status}
+        namespace, name = metadata["namespace"], metadata["name"]
+        try:
+            written = await self._api.replace(DLJOBS, namespace, name, body, subresource="status")
+        except ApiError as error:
+            self._meter.wrote("conflict" if isinstance(error, ConflictError) else "failed")
+            raise
+        self._meter.wrote("done")
+        self._store.dljobs.put(written)
+        return written
+
+    async def tell(self, raw: Object, notices: Iterable[Notice]) -> None:
+        """Tell of what reclaim did or will do; `raw` is the DLJob as it was written with it."""
+        for notice in notices:
+            self._audit.of_job(raw, notice)
+            kind: Literal["Normal", "Warning"] = "Warning" if notice.reason in ALARMING else "Normal"
+            reason = notice.reason.value
+            await self.record(raw, kind, reason, notice.message, rule="reclaim", episode=notice.episode)
+
+    async def record(
+        self, raw: Object, kind: Literal["Normal", "Warning"], reason: str, note: str, *, rule: str, episode: str
+    ) -> None:
+        """Write one event."""
+        event = Event(type=kind, reason=reason, action=reason, note=note, rule=rule, episode=episode)
+        await self._events.record(raw, event)

@@ -1,0 +1,101 @@
+"""The GPUs wait while the model is saved.
+
+## What it flags
+
+Drops of the GPUs' work, three at least, that cost a tenth of their time in training or more, while a pod sends or
+writes 100 MB or more in each, of equal size and at regular intervals, or matching what the GPUs sent to the host just
+before. In a job of several GPUs often only the one that saves falls: the others spin in a collective and stay at 100
+% while their tensor cores rest; that is seen, too.
+
+Or, where saves follow one another faster than the metrics are sampled: training uses at most 70 % of each GPU, and a
+pod writes or sends 10 MB/s or more all the time, and the GPUs send as much to the host.
+
+It is said of any job that loses a tenth of its GPU time so, also where its use over its life is above 50 %: the time
+is lost all the same.
+
+## Why it costs GPU time
+
+`torch.save` to a mounted or remote path returns when the last byte is there. In the study's example saving took 96 of
+each 168 seconds, and the job used 39.57 % of its GPU.
+
+## When it stays silent
+
+- for asynchronous checkpoints: their traffic shows without a drop;
+- where the drops cost less than a tenth of the time;
+- where the drops fall to another level than nothing and nothing is written: that is an evaluation;
+- with fewer than three drops, with MIG slices and shared GPUs, and where any GPU has too few samples.
+
+Series show that two things coincide, so the finding is likely, not certain; a log line, or the program's source, says
+more. Small or irregular traffic is another cause (see result-upload).
+
+## Change
+
+Save to a local disk and copy in a background thread or process; or save with
+`torch.distributed.checkpoint.async_save`, which holds up training only while the state leaves the GPU; or save less
+often.
+
+## References
+
+- An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.2, Model Checkpointing;
+  section 4.5 for what the change gained
+- PyTorch, Asynchronous Saving with Distributed Checkpoint
+"""
+
+from collections.abc import Iterator
+
+from stoker.diagnosis.series.examination import Claim, Examination
+from stoker.diagnosis.series.interruption import Interruption
+from stoker.diagnosis.series.losses import loss, stalled_hours
+from stoker.findings.finding import Recoverable
+from stoker.findings.rule import Rule
+from stoker.findings.vocabulary import Category, Severity
+from stoker.findings.wording import minutes
+
+SMALL_SHARE = 0.05
+"""Of the time: what rarer saving should cost at most."""
+SNAPSHOT_BYTES = 1e9
+"""bytes/s from the GPU to pageable memory at worst: so long even an asynchronous save holds up training."""
+
+
+def check(exam: Examination) -> Iterator[Claim]:
+    """Read the verdicts on the job's drops and on its level."""
+    found = loss(exam, Category.MODEL_CHECKPOINTING)
+    if found is None:
+        return
+    if found.drops is None:
+        yield found.claim()
+    else:
+        yield found.claim(fix=_fix(found.drops), recoverable=_recoverable(exam, found.drops))
+
+
+def _fix(stalls: Interruption) -> str:
+    rarely = minutes(stalls.drops.length / SMALL_SHARE)
+    return (
+        "Save to a local disk and copy in a background thread, or use torch.distributed.checkpoint.async_save; "
+        f"or save once in {rarely}, which would cost 5 % at {minutes(stalls.drops.length)} a save."
+    )
+
+
+def _recoverable(exam: Examination, stalls: Interruption) -> Recoverable:
+    """At most the stalls; at least what is left of them when the state must still leave the GPU."""
+    hours = stalled_hours(exam, stalls)
+    least = 0.0
+    if stalls.carried is not None:
+        snapshots = stalls.carried / SNAPSHOT_BYTES * stalls.drops.count
+        least = hours * max(1 - snapshots / sum(stalls.drops.lost), 0.0)
+    return Recoverable(
+        min=least,
+        max=hours,
+        basis="the stalls themselves, less the time in which a snapshot leaves the GPU at 1 GB/s or more",
+    )
+
+
+RULE = Rule(
+    id="D203",
+    name="checkpoint-stall",
+    category=Category.MODEL_CHECKPOINTING,
+    severity=Severity.WARNING,
+    summary="The GPUs stand still while checkpoints are saved.",
+    fix="Save to a local disk and copy in a background thread, save asynchronously, or save less often.",
+    check=check,
+)

@@ -1,0 +1,115 @@
+"""The GPUs could do more than they are given: advice, not a finding.
+
+## What it flags
+
+A job that trains with at most half of its GPUs' memory, and whose GPUs compute little while they are in use: tensor
+cores under 30 % and device memory under 40 % busy, as far as these are known, or, where neither is, kernels that run
+under 80 % of the time. It needn't be low: utilization says how long a kernel runs, not how much it computes.
+
+## Why it costs GPU time
+
+The study's two show-cases were at 55 and 53 % over their lives, over its own bound for a low job, and a larger batch
+alone made them 4.9 and 3.4 times as fast.
+
+## When it stays silent
+
+- over 50 % of memory, or where tensor cores or device memory are well used;
+- where a finding says already that the batch is small, or that the GPUs wait for something else: a larger batch would
+  wait longer;
+- TensorFlow and JAX, which take the memory whether they need it or not;
+- in the first fifteen minutes of training, where samples of use or memory are missing, with MIG slices and shared GPUs;
+- for evaluation, serving and interactive jobs.
+
+It is never counted as a finding, and nothing is ever done because of it.
+
+## Change
+
+Try a larger batch, that of evaluation on its own, and watch the samples per second rather than the utilization. Mind
+the learning rate. If the batch can't grow, fewer or smaller GPUs may do.
+
+## References
+
+- An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.5, table 2
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from stoker.diagnosis.series.batch_size import larger_batch
+from stoker.diagnosis.series.effort import working
+from stoker.diagnosis.series.examination import Claim, Examination
+from stoker.diagnosis.series.input_wait import Weight, input_wait
+from stoker.diagnosis.series.interruption import interrupted
+from stoker.findings.rule import Rule
+from stoker.findings.vocabulary import Category, Confidence, Framework, JobType, Severity, Source
+from stoker.findings.wording import gib, percent
+from stoker.telemetry.grid import BoolArray
+from stoker.telemetry.series import GpuSignal
+
+MOST_MEMORY_PERCENT = 50.0
+"""As in the study's definition of an improper batch size (ICSE 2024, section 4.2)."""
+TENSOR_PERCENT = 30.0
+DRAM_PERCENT = 40.0
+"""Matrix products that are large enough keep tensor cores busier, and what moves much data keeps the memory busier."""
+KERNEL_PERCENT = 80.0
+"""Of the time with a kernel: the study's largest batches reach 85 % and more in training, its baselines 58 and 64."""
+LEAST_SECONDS = 900.0
+
+
+def check(exam: Examination) -> Iterator[Claim]:
+    """Look for room in memory beside GPUs that compute little."""
+    if exam.facts.job_type is not JobType.TRAINING or exam.facts.framework in (Framework.TENSORFLOW, Framework.JAX):
+        return
+    mask = exam.training & ~interrupted(exam)
+    if mask.sum() * exam.step < LEAST_SECONDS or not exam.whole_gpus or not exam.sampled(mask) or _named(exam):
+        return
+    memory = [device.memory[exam.active] for device in exam.present]
+    if not all(np.isfinite(one).any() for one in memory) or len(working(exam)) < len(exam.present):
+        return
+    peak, words = max(float(np.nanmax(one)) for one in memory), _idle_units(exam, mask)
+    if peak > MOST_MEMORY_PERCENT or words is None:
+        return
+    capacity = min((mib for device in exam.devices if (mib := device.capacity_mib) is not None), default=None)
+    size = "of the memory" if capacity is None else f"of {gib(capacity)}"
+    yield Claim(
+        detail=f"Training uses at most {percent(peak)} {size}, and the GPUs compute little: {words}.",
+        fix=larger_batch(exam.facts.batch_size, peak, capacity),
+        confidence=Confidence.POSSIBLE,
+        sources=(Source.METRICS,),
+        explains=exam.explains(exam.steps(0, 0)),
+    )
+
+
+def _named(exam: Examination) -> bool:
+    """A finding speaks of the job's level already, or something may hold the GPUs up that a batch doesn't change."""
+    level = input_wait(exam)
+    if level is None:
+        return False
+    return level.category is not None or any(one.weight >= Weight.OPEN for one in level.evidence)
+
+
+def _idle_units(exam: Examination, mask: BoolArray) -> str | None:
+    """What the GPUs' units do, in words, where it is little; None where it isn't."""
+    use = percent(float(np.nanmean(exam.use[:, mask])))
+    tensor, dram = exam.device_mean(GpuSignal.TENSOR, mask), exam.device_mean(GpuSignal.DRAM, mask)
+    if tensor is None and dram is None:
+        return f"a kernel runs {use} of the time" if float(np.nanmean(exam.use[:, mask])) < KERNEL_PERCENT else None
+    if (tensor or 0.0) >= TENSOR_PERCENT or (dram or 0.0) >= DRAM_PERCENT:
+        return None
+    units = (
+        None if tensor is None else f"tensor cores are busy {percent(tensor)}",
+        None if dram is None else f"memory {percent(dram)}",
+    )
+    return f"a kernel runs {use} of the time, {', '.join(unit for unit in units if unit)}"
+
+
+RULE = Rule(
+    id="D601",
+    name="headroom",
+    category=Category.IMPROPER_BATCH_SIZE,
+    severity=Severity.ADVICE,
+    summary="Half of the GPUs' memory is free while they compute little: a larger batch may be much faster.",
+    fix="Try a larger batch, that of evaluation separately; mind the learning rate.",
+    check=check,
+)

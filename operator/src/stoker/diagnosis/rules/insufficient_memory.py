@@ -1,0 +1,86 @@
+"""The GPUs' memory is full, and their cores are not.
+
+## What it flags
+
+While it trains, the job uses at most 50 % of each GPU, and more than 80 % of its memory at the peak: the study's
+definition of insufficient GPU memory. The job as a whole is at most at 50 %, too, at a steady level that nothing else
+explains.
+
+## Why it costs GPU time
+
+The batch that would fill the cores does not fit into the memory. The study's example, GPT-2 on one V100, used 40 % of
+the GPU and 83 % of its memory. States that move to host memory for want of room cost even more: they cross the host
+link twice in each step, which the evidence then says.
+
+## When it stays silent
+
+- TensorFlow and JAX, which take nearly all of the memory whether they need it or not, and frameworks that are not
+  known where the memory is taken at once and nearly whole, as inference servers do;
+- for serving and interactive jobs: their load is what it is;
+- where the GPUs wait for input, for copies or for one another;
+- where use falls to nothing and recovers;
+- in the first fifteen minutes of work, with MIG slices and shared GPUs, and where samples are missing.
+
+## Change
+
+Make room: mixed precision, activation checkpointing, a sharded optimizer (ZeRO, FSDP), or GPUs with more memory, or
+more of them; then raise the batch size.
+
+## References
+
+- An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.2, Insufficient GPU Memory
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from stoker.diagnosis.series.examination import Claim, Device, Examination
+from stoker.diagnosis.series.losses import at_work, loss
+from stoker.findings.rule import Rule
+from stoker.findings.vocabulary import Category, Confidence, Framework, Severity
+from stoker.findings.wording import gib, gpu_hours, percent
+
+RESERVED_PERCENT = 88.0
+RESERVED_SWING = 1.0
+"""Memory that stands over 88 % with less than a point's swing from the first sample on was reserved, not needed."""
+
+
+def check(exam: Examination) -> Iterator[Claim]:
+    """Read the verdict on the job's level."""
+    found = loss(exam, Category.INSUFFICIENT_GPU_MEMORY)
+    if found is None or found.level is None or found.level.peak is None:
+        return
+    unknown = exam.facts.framework is not Framework.PYTORCH
+    if unknown and all(_reserved(device) for device in exam.present):
+        return
+    capacity = min((mib for device in exam.devices if (mib := device.capacity_mib) is not None), default=None)
+    of = f" of its {gib(capacity)}" if capacity is not None else " of its memory"
+    claim = found.claim()
+    yield replace(
+        claim,
+        detail=(
+            f"Training uses {percent(found.level.level)} of each {at_work(exam)} "
+            f"and up to {percent(found.level.peak)}{of}; {gpu_hours(found.hours)} idle."
+        ),
+        confidence=Confidence.POSSIBLE if unknown else claim.confidence,
+    )
+
+
+def _reserved(device: Device) -> bool:
+    """From the first step on which it holds more than half, it holds nearly all."""
+    held = device.memory[np.isfinite(device.memory)]
+    held = held[held > held.max(initial=0.0) / 2]
+    return bool(len(held) and held.min() >= RESERVED_PERCENT and held.max() - held.min() <= RESERVED_SWING)
+
+
+RULE = Rule(
+    id="D202",
+    name="insufficient-memory",
+    category=Category.INSUFFICIENT_GPU_MEMORY,
+    severity=Severity.WARNING,
+    summary="Training fills the GPUs' memory at half of their use or less.",
+    fix="Make room (mixed precision, activation checkpointing, ZeRO/FSDP) or take larger GPUs; then raise the batch.",
+    check=check,
+)

@@ -1,0 +1,114 @@
+"""GPUs held for somebody who is mostly not using them.
+
+## What it flags
+
+A job that either
+
+- uses under 5 % of its GPUs over its life, in bursts at irregular times: three at least, with pauses whose lengths
+  differ more than their mean (from six pauses on, more than 0.4 of it), and little use of the GPUs even between the
+  first and the last; or
+- has an interactive program as its last command, or was submitted as an interactive job, and uses no more of its GPUs
+  than the policy's bound for a low job.
+
+## Why it costs GPU time
+
+Between two cells of a notebook or two runs under a debugger the GPUs wait for a person. The study's example held four
+GPUs for 251.8 minutes and used less than 1 % of them.
+
+## When it stays silent
+
+- regular work, however rare: a job that evaluates each hour is no person;
+- where two cores stay busy between the bursts: a program works there;
+- over days without nights: a person sleeps for some hours of the clock;
+- in the first half hour of a job;
+- where any GPU has too few samples, and for serving jobs;
+- fewer than three bursts without an interactive entry point: too little to call irregular.
+
+Without series of the pods' CPUs and without an interactive entry point it is only possible; so it is while a pod waits
+for its disks or mounts, and where its traffic can't be seen (`hostNetwork`, no network samples, mounted storage) unless
+its CPUs have stayed at 0.02 cores or less for the last hour without work.
+
+## Change
+
+Run notebooks on the interactive class, which is preemptible and stops when idle, or submit the script that the
+notebook became.
+
+## References
+
+- An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.1, Interactive Job
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from stoker.diagnosis.series.examination import Claim, Examination
+from stoker.diagnosis.series.person import INTERACTIVE_USE_PERCENT, irregular_bursts
+from stoker.diagnosis.series.unseen_traffic import cpus_rest, is_hidden, waits_for_io
+from stoker.findings.rule import Rule
+from stoker.findings.vocabulary import Category, Confidence, JobType, Severity, Source
+from stoker.findings.wording import count, gpu_hours, interval, minutes, percent
+from stoker.telemetry.series import PodSignal
+
+SETTLING_SECONDS = 120.0
+"""The pods' rates reach back over a minute or two: so long after the work they still show it."""
+TRANSFER_SECONDS = 3600.0
+"""What a person's session sent or wrote longer ago is through."""
+LEAST_LIFE_SECONDS = 1800.0
+"""Half an hour, the policy's own default for the start-up grace: installing and loading look the same before."""
+
+
+def check(exam: Examination) -> Iterator[Claim]:
+    """Look for very low use with a person's irregularity, or with an interactive entry."""
+    if exam.facts.job_type is JobType.SERVING or exam.life_seconds < LEAST_LIFE_SECONDS or not exam.covered:
+        return
+    declared = exam.facts.interactive_entry or exam.facts.job_type is JobType.INTERACTIVE
+    bursts = irregular_bursts(exam) if exam.bounds[1] < INTERACTIVE_USE_PERCENT else 0
+    if not bursts and not (declared and exam.is_low):
+        return
+    seen = declared or exam.pod_peak(PodSignal.CPU, exam.life) is not None
+    explains = exam.explains(exam.life)
+    span = [boundary for stage in exam.stages for boundary in (stage.first, stage.last)]
+    since, until = exam.time(span[0]), exam.until(span[-1])
+    use = exam.bounds[0] if exam.average is None else exam.average
+    unseen = "; a slow upload can't be ruled out" if _may_transfer(exam) else ""
+    pattern = (
+        f"{count(bursts, 'burst')} of work at irregular times"
+        if bursts
+        else "an interactive program as the job's last command"
+        if exam.facts.interactive_entry
+        else "submitted as an interactive job"
+    )
+    yield Claim(
+        detail=(
+            f"{percent(use)} of {count(exam.facts.gpus, 'GPU')} used over {minutes(exam.life_seconds)}; "
+            f"{gpu_hours(exam.idle_hours(explains))} idle."
+        ),
+        evidence=f"{interval(since, until)}; {pattern}{unseen}",
+        severity=Severity.ADVICE if exam.facts.job_type is JobType.INTERACTIVE else None,
+        confidence=Confidence.LIKELY if seen and not unseen else Confidence.POSSIBLE,
+        sources=(Source.METRICS, Source.MANIFEST) if declared else (Source.METRICS,),
+        since=since,
+        until=until,
+        explains=explains,
+    )
+
+
+def _may_transfer(exam: Examination) -> bool:
+    """Whether something may have been sent or written lately that no series shows, while no GPU worked."""
+    last = np.flatnonzero(exam.life)[-1] + 1
+    worked = np.flatnonzero(exam.any_busy)
+    settled = int(worked[-1]) + 1 + int(SETTLING_SECONDS / exam.step) if len(worked) else 0
+    pause = exam.steps(max(settled, last - int(TRANSFER_SECONDS / exam.step)), last)
+    return bool(pause.any()) and (waits_for_io(exam, pause) or (is_hidden(exam, pause) and not cpus_rest(exam, pause)))
+
+
+RULE = Rule(
+    id="D102",
+    name="interactive-job",
+    category=Category.INTERACTIVE_JOB,
+    severity=Severity.WARNING,
+    summary="The GPUs are held for interactive work that hardly uses them.",
+    fix="Use the interactive class (preemptible, stops when idle), or submit the finished script as a job.",
+    check=check,
+)

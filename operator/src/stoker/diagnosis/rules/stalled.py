@@ -1,0 +1,244 @@
+"""All GPUs spin, and none computes.
+
+## What it flags
+
+For a quarter of an hour or more the GPUs show 95 % of use or more while they compute nothing: tensor cores, device
+memory, PCIe and NVLink are at rest, and power is near that of a CUDA context without work. That is what a collective
+operation looks like that never ends: its kernels poll for a rank that doesn't come. That rank, if it can be told, is
+the odd one: its GPU is idle, or its pod computes differently.
+
+## Why it costs GPU time
+
+Utilization looks perfect, no error is raised until a watchdog's timeout, and often there is none: a stalled job holds
+all its GPUs until somebody looks at the loss. It is never reclaimed, only reported: whatever it waits for may come.
+
+## When it stays silent
+
+- while any GPU computes: a rank that evaluates or generates lets the others wait;
+- while a pod sends, receives, reads or writes, or computes more than its waiting processes do: a checkpoint, a download
+  or a preparation on one rank lets the others wait, too;
+- where neither tensor cores, device memory nor power can be seen, or none of them has ever been higher: there are
+  programs that never use tensor cores;
+- under a quarter of an hour;
+- for slices of GPUs and shared ones, whose signals are mixed.
+
+## Change
+
+Take the stacks of the odd rank first, then of another (`py-spy dump`), and restart from the last checkpoint. Give
+collectives a timeout (`init_process_group(timeout=...)`), so that the next stall ends by itself.
+
+## References
+
+- NVIDIA Collective Communications Library, Troubleshooting:
+  https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from stoker.diagnosis.series.examination import Claim, Device, Examination
+from stoker.diagnosis.series.stages import runs
+from stoker.findings.finding import Recoverable
+from stoker.findings.rule import Rule
+from stoker.findings.vocabulary import Category, Confidence, Severity, Source
+from stoker.findings.wording import clock, count, gpu_hours, interval, minutes, percent
+from stoker.telemetry.grid import BoolArray
+from stoker.telemetry.series import FloatArray, GpuSignal, MarkKind, PodSignal
+
+SPINNING_PERCENT = 95.0
+LEAST_SECONDS = 900.0
+"""A quarter of an hour: ranks wait for minutes while another one saves or evaluates."""
+QUIET_TENSOR_PERCENT = 1.0
+QUIET_DRAM_PERCENT = 4.0
+QUIET_LINK_BYTES = 50e6
+"""Polling kernels read a few flags: next to nothing of any of them. bytes/s."""
+POLLING_WATTS = 60.0
+POLLING_FACTOR = 1.75
+"""What polling draws over a context without work at most: clocks stand high, and a few processors read flags."""
+POLLING_SHARE = 0.5
+POLLING_SHARE_ALONE = 0.4
+"""Of what the GPU has drawn at work; less where neither tensor cores nor memory can be seen beside its power."""
+UNFED_BYTES = 1e6
+"""bytes/s from the host: a program without tensor cores and with little memory traffic is at least given its data."""
+WORKED_PERCENTILE = 95.0
+WORKED_FACTOR = 5.0
+"""A signal that was never five times its quiet bound can't show that the GPU has stopped computing."""
+TRAFFIC_BYTES = 1e6
+"""bytes/s a pod: heartbeats and log lines stay below, whatever a rank does for all does not."""
+CORES_A_GPU = 1.5
+"""A waiting process polls with one core."""
+ODD_PERCENT = 50.0
+ODD_CORES = 0.5
+KNOWN_SHARE = 0.9
+GAP_SECONDS = 120.0
+"""A shorter break between two such stretches, of a sample that went wrong, is none."""
+
+
+def check(exam: Examination) -> Iterator[Claim]:
+    """Look for stretches in which GPUs spin without computing and nothing else goes on."""
+    if not exam.whole_gpus or not exam.every_gpu_seen:
+        return
+    spinning = np.array([_spinning(device) for device in exam.devices])
+    resting = exam.idle | ~exam.alive
+    unknown = ~(exam.busy | exam.idle) & exam.alive
+    stands = (spinning | resting | unknown).all(axis=0) & (2 * spinning.sum(axis=0) >= exam.facts.gpus)
+    for first, last in _stretches(stands & exam.life, int(GAP_SECONDS / exam.step)):
+        mask = exam.steps(first, last)
+        long = (last - first) * exam.step >= LEAST_SECONDS
+        if long and (~unknown[:, mask]).mean() >= KNOWN_SHARE and not _at_work(exam, mask):
+            yield _claim(exam, first, last, spinning)
+
+
+def _stretches(mask: BoolArray, gap: int) -> list[tuple[int, int]]:
+    """The stretches in which the mask holds, across short breaks."""
+    joined: list[tuple[int, int]] = []
+    for first, last in runs(mask):
+        if joined and first - joined[-1][1] <= gap:
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def _spinning(device: Device) -> BoolArray:
+    """The steps in which the GPU is fully used, and every signal that can tell says that it computes nothing."""
+    quiet = np.nan_to_num(device.use) >= SPINNING_PERCENT
+    told = np.zeros(len(quiet), dtype=np.bool_)
+    unfed = np.ones(len(quiet), dtype=np.bool_)
+    for signal, bound in (
+        (GpuSignal.TENSOR, QUIET_TENSOR_PERCENT),
+        (GpuSignal.DRAM, QUIET_DRAM_PERCENT),
+        (GpuSignal.POWER, _power_bound(device)),
+        (GpuSignal.PCIE_RX, QUIET_LINK_BYTES),
+        (GpuSignal.PCIE_TX, QUIET_LINK_BYTES),
+        (GpuSignal.NVLINK, QUIET_LINK_BYTES),
+    ):
+        values = _known(device, signal)
+        if values is None or bound is None:
+            continue
+        with np.errstate(invalid="ignore"):
+            quiet &= ~(values > bound)
+        worked = signal in (GpuSignal.TENSOR, GpuSignal.DRAM) and _at_its_best(values) >= WORKED_FACTOR * bound
+        if worked or signal is GpuSignal.POWER:
+            told |= np.isfinite(values)
+    for signal, bound in (
+        (GpuSignal.TENSOR, QUIET_TENSOR_PERCENT),
+        (GpuSignal.DRAM, QUIET_DRAM_PERCENT),
+        (GpuSignal.PCIE_RX, UNFED_BYTES),
+    ):
+        values = _known(device, signal)
+        with np.errstate(invalid="ignore"):
+            unfed &= values <= bound if values is not None else False
+    return quiet & (told | unfed)
+
+
+def _known(device: Device, signal: GpuSignal) -> FloatArray | None:
+    values = device.signal(signal)
+    return values if values is not None and np.isfinite(values).any() else None
+
+
+def _at_its_best(values: FloatArray) -> float:
+    return float(np.nanpercentile(values, WORKED_PERCENTILE))
+
+
+def _power_bound(device: Device) -> float | None:
+    """The most that a polling GPU draws; None where nothing is known to compare with."""
+    power, rest = _known(device, GpuSignal.POWER), device.series.context_idle_watts
+    if power is None:
+        return None
+    polling = None if rest is None else max(rest + POLLING_WATTS, POLLING_FACTOR * rest)
+    alone = _known(device, GpuSignal.TENSOR) is None and _known(device, GpuSignal.DRAM) is None
+    worked = (POLLING_SHARE_ALONE if alone else POLLING_SHARE) * _at_its_best(power)
+    if polling is not None:
+        return polling if alone else max(polling, worked)
+    # Of a job that has spun for its whole life its own best is no work.
+    full = power[np.isfinite(power) & (np.nan_to_num(device.use) >= SPINNING_PERCENT)]
+    return worked if len(full) and worked > float(full.min()) else None
+
+
+def _at_work(exam: Examination, mask: BoolArray) -> bool:
+    """Some pod does what the others may be waiting for; unknown is no."""
+    for signal in (PodSignal.NET_TX, PodSignal.NET_RX, PodSignal.DISK_READ, PodSignal.DISK_WRITE):
+        level = exam.pod_peak(signal, mask)
+        if level is not None and level >= TRAFFIC_BYTES:
+            return True
+    gpus = {pod.name: pod.gpus for pod in exam.pods}
+    cores = exam.pod_means(PodSignal.CPU, mask) or {}
+    return any(level > CORES_A_GPU * max(gpus[pod], 1) for pod, level in cores.items())
+
+
+def _claim(exam: Examination, first: int, last: int, spinning: BoolArray) -> Claim:
+    mask = exam.steps(first, last)
+    since, until = exam.time(first), exam.until(last)
+    spun = [device for device, row in zip(exam.devices, spinning, strict=True) if row[mask].mean() > 0.5]
+    hours = float((exam.alive & mask).sum()) * exam.step / 3600
+    odd = _odd(exam, mask)
+    timeouts = [
+        mark
+        for mark in exam.series.marks
+        if mark.kind is MarkKind.COLLECTIVE_TIMEOUT and mark.time >= since and (until is None or mark.time <= exam.now)
+    ]
+    return Claim(
+        detail=(
+            f"{count(len(spun), 'GPU')} spin at {percent(float(np.nanmean(exam.use[:, mask][spinning[:, mask]])))} "
+            f"without computing {'since' if until is None else 'from'} {clock(since)}, "
+            f"{minutes((last - first) * exam.step)}{f' up to {clock(exam.time(last))}' if until is None else ''}; "
+            f"{odd or 'no rank stands out'}; {gpu_hours(hours)} held for nothing."
+        ),
+        evidence="; ".join(
+            part
+            for part in (
+                f"{interval(since, until)}, {exam.names(exam.devices)}",
+                _levels(exam, mask),
+                f"log: {timeouts[0].text}" if timeouts else "",
+            )
+            if part
+        ),
+        confidence=Confidence.CERTAIN if timeouts else Confidence.LIKELY,
+        sources=(Source.METRICS, Source.LOGS) if timeouts else (Source.METRICS,),
+        since=since,
+        until=until,
+        recoverable=Recoverable(min=hours, max=hours, basis="GPU time from the last computation on"),
+        explains=exam.explains(mask),
+    )
+
+
+def _odd(exam: Examination, mask: BoolArray) -> str:
+    """The rank that differs from the others, in words; nothing where none does, or too many do."""
+    use = [
+        float(np.nanmean(device.use[mask])) if np.isfinite(device.use[mask]).any() else 100.0 for device in exam.devices
+    ]
+    idle = [device for device, level in zip(exam.devices, use, strict=True) if level < ODD_PERCENT]
+    if 0 < len(idle) < len(exam.devices) / 2:
+        return f"{exam.names(idle)} at {percent(min(use))} {'is' if len(idle) == 1 else 'are'} the odd one"
+    cores = exam.pod_means(PodSignal.CPU, mask) or {}
+    middle = float(np.median(list(cores.values()))) if cores else 0.0
+    apart = [(pod, level) for pod, level in cores.items() if abs(level - middle) >= ODD_CORES * max(middle, 1.0)]
+    if len(apart) != 1 or len(cores) < 3:
+        return ""
+    rank = next(pod.rank for pod in exam.pods if pod.name == apart[0][0])
+    return f"rank {rank} is the odd one: {apart[0][1]:.1f} CPU cores, the others {middle:.1f}"
+
+
+def _levels(exam: Examination, mask: BoolArray) -> str:
+    """What was seen at rest: `tensor 0 %, memory 0.3 %, 128 W`."""
+    tensor, dram = exam.device_mean(GpuSignal.TENSOR, mask), exam.device_mean(GpuSignal.DRAM, mask)
+    power = exam.device_mean(GpuSignal.POWER, mask)
+    parts = (
+        None if tensor is None else f"tensor {percent(tensor)}",
+        None if dram is None else f"memory {percent(dram)}",
+        None if power is None else f"{power:.0f} W",
+    )
+    return ", ".join(part for part in parts if part)
+
+
+RULE = Rule(
+    id="D502",
+    name="stalled",
+    category=Category.STALLED,
+    severity=Severity.WARNING,
+    summary="The GPUs spin at full use and compute nothing: a collective operation that never ends.",
+    fix="Take the stacks of the odd rank (py-spy dump), restart from the last checkpoint, give collectives a timeout.",
+    check=check,
+)

@@ -1,0 +1,116 @@
+"""A long start without the GPUs, for no single reason that can be seen.
+
+## What it flags
+
+A quarter of an hour or more from the start of the containers to the first use of a GPU, in which the pods are at work,
+but no single doing (installing, downloading, preparing data) takes ten minutes of it. The evidence has the breakdown by
+minutes; the finding's category is that of the longest part, the others are its alternatives.
+
+## Why it costs GPU time
+
+All GPUs of the job are bound from its first second, whatever the start is spent on.
+
+## When it stays silent
+
+- under a quarter of an hour;
+- where one doing explains the start: its own rule speaks (long-installation, external-download, start-preprocessing);
+- where the pods wait for half of the time or more: then it is not they that take it;
+- for a job that has never used a GPU in an hour, or until its end;
+- where any GPU has too few samples, and where nothing is known of what the pods do;
+- for serving and interactive jobs.
+
+## Change
+
+Look into the log of the first minutes. Libraries belong into the image, downloads and preparation into a job without
+GPUs.
+
+## References
+
+- An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), sections 4.3 and 4.4
+"""
+
+from collections.abc import Iterator
+
+from stoker.diagnosis.series.examination import Claim, Examination
+from stoker.diagnosis.series.startup import Doing, Startup, activity, startups
+from stoker.diagnosis.series.unused_gpus import never_used
+from stoker.findings.rule import Rule
+from stoker.findings.vocabulary import Category, Confidence, Severity, Source
+from stoker.findings.wording import count, gpu_hours, interval, minutes
+from stoker.telemetry.series import PodSignal
+
+LEAST_SECONDS = 900.0
+"""A quarter of an hour: what can't be named must weigh more to be worth a word."""
+EXPLAINED_SECONDS = 600.0
+"""From here on a doing has a rule of its own."""
+WAITING_SHARE = 0.5
+CANDIDATES = {
+    Doing.INSTALLING: Category.LONG_LIBRARY_INSTALLATION,
+    Doing.DOWNLOADING: Category.EXTERNAL_DATA_USAGE,
+    Doing.PREPARING: Category.DATA_PREPROCESSING,
+}
+RECEIVING_BYTES = 100e3
+"""bytes/s: less is no reason to think of an installation or a download."""
+
+
+def check(exam: Examination) -> Iterator[Claim]:
+    """Look for long starts that no single doing explains."""
+    if never_used(exam):
+        return
+    for startup in startups(exam):
+        if len(startup) * exam.step >= LEAST_SECONDS and _undecided(startup, exam.step):
+            yield _claim(exam, startup)
+
+
+def _undecided(startup: Startup, step: float) -> bool:
+    explained = any(startup.seconds(doing, step) >= EXPLAINED_SECONDS for doing in CANDIDATES)
+    waiting = startup.seconds(Doing.WAITING, step)
+    return not explained and waiting < WAITING_SHARE * len(startup) * step
+
+
+def _candidates(exam: Examination, startup: Startup) -> list[Category]:
+    """What it may be, the most likely first: what took longest, then what the means of the whole start speak for."""
+    step = exam.step
+    received = exam.pod_peak(PodSignal.NET_RX, exam.steps(startup.first, startup.last))
+    offline = received is not None and received < RECEIVING_BYTES
+    order = [Doing.PREPARING, Doing.INSTALLING, Doing.DOWNLOADING]
+    if not offline:
+        order = [Doing.INSTALLING, Doing.DOWNLOADING, Doing.PREPARING]
+    order.sort(key=lambda doing: -startup.seconds(doing, step))
+    return [CANDIDATES[doing] for doing in order if not (offline and doing is Doing.DOWNLOADING)]
+
+
+def _claim(exam: Examination, startup: Startup) -> Claim:
+    mask = exam.steps(startup.first, startup.last)
+    since, until = exam.time(startup.first), exam.until(startup.last)
+    explains = exam.explains(mask)
+    gpus = count(exam.facts.gpus, "GPU")
+    doing = activity(exam, mask)
+    best, *others = _candidates(exam, startup)
+    return Claim(
+        detail=(
+            f"{gpus} idle for the first {minutes(len(startup) * exam.step)}, for no single reason that can be seen; "
+            f"{gpu_hours(exam.idle_hours(explains))} lost."
+        ),
+        evidence=(
+            f"{interval(since, until)}, {gpus}; {startup.breakdown(exam.step)}{'; on average ' if doing else ''}{doing}"
+        ),
+        category=best,
+        confidence=Confidence.POSSIBLE,
+        sources=(Source.METRICS,),
+        since=since,
+        until=until,
+        alternatives=tuple(others),
+        explains=explains,
+    )
+
+
+RULE = Rule(
+    id="D402",
+    name="startup-idle",
+    category=Category.LONG_LIBRARY_INSTALLATION,
+    severity=Severity.WARNING,
+    summary="The GPUs wait a quarter of an hour or more at the start, for no single reason that can be seen.",
+    fix="Look into the log of the first minutes: libraries belong into the image, downloads into a job without GPUs.",
+    check=check,
+)

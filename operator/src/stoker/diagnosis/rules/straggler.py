@@ -1,0 +1,252 @@
+"""One rank is slower, and all wait for it.
+
+## What it flags
+
+In a job whose ranks go in step, for four fifths of its training or more, either
+
+- the clock of a GPU's processors stands under 85 % of its peers': it is throttled, for heat or power; or
+- a GPU never waits: its tensor cores (or, where these can't be seen, its processors or its power) do more than its
+  peers', which are alike. It has more to do than they, or needs longer for the same; or
+- a GPU does the same work as its peers in less of the time, while they are never idle: between its kernels it is held
+  up, by its link to the host or by its loader, and the others spin until it comes.
+
+Driver errors (XID) and PCIe packets sent again on that GPU are named beside it.
+
+## Why it costs GPU time
+
+Ranks exchange gradients in each step, so all of them are as slow as the slowest. Their utilization shows nothing: who
+waits spins in a kernel. One hot GPU of 64 costs as much as many idle ones.
+
+## When it stays silent
+
+- with one GPU, and by the work done with two: which of them differs from what should be isn't known;
+- where several ranks differ from one another: the work is divided unevenly by design (stages of a pipeline);
+- where neither clocks nor the work of the GPUs can be seen, in samples of all of them;
+- in the first fifteen minutes of training, with MIG slices and shared GPUs;
+- for evaluation, serving and interactive jobs.
+
+## Change
+
+A throttled GPU is the node's business: have its cooling and power limit checked, and keep the job off it until then.
+For a rank with more to do: divide the samples by their length, not their number; load and log on all ranks alike.
+
+## References
+
+- NVIDIA Data Center GPU Manager, field identifiers: https://docs.nvidia.com/datacenter/dcgm/latest/dcgm-api/
+- NVIDIA, XID errors: https://docs.nvidia.com/deploy/xid-errors/
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from stoker.diagnosis.series.examination import Claim, Device, Examination
+from stoker.diagnosis.series.interruption import interrupted
+from stoker.findings.finding import Recoverable
+from stoker.findings.rule import Rule
+from stoker.findings.vocabulary import Category, Confidence, JobType, Severity, Source
+from stoker.findings.wording import gpu_hours, interval, percent
+from stoker.telemetry.grid import BoolArray
+from stoker.telemetry.series import FloatArray, GpuSignal
+
+LEAST_SECONDS = 900.0
+"""Fifteen minutes of training: compilation and warm-up differ from rank to rank."""
+MOST_OF_THE_TIME = 0.8
+CLOCK_SHARE = 0.85
+"""Boards of one model differ in their clocks by some percent; throttling takes more."""
+WORKING_PERCENT = 50.0
+"""A GPU that is used less has time to clock down."""
+MORE_WORK = 1.15
+MORE_POWER = 1.25
+"""Over the median of the peers. Power of boards of one model differs by a tenth for the same work."""
+LEAST_PERCENT = 3.0
+"""Of tensor cores or processors: a ratio of two small numbers is noise."""
+SPINNING_PERCENT = 80.0
+LESS_USE = 0.85
+SAME_WORK = 0.15
+"""Peers that wait in a collective spin; the odd one is used for less than 85 % of their time, and does the same work up
+to 15 %.
+"""
+POLLING_POINTS = 2.0
+ALIKE = 0.08
+"""The peers' means deviate by less than this share of their mean."""
+LEAST_PEERS = 2
+ODD_SHARE = 0.25
+"""More than a quarter of the GPUs are not odd ones."""
+
+
+def check(exam: Examination) -> Iterator[Claim]:
+    """Hold each GPU against the median of the others."""
+    devices = exam.present
+    mask = exam.training & ~interrupted(exam)
+    if exam.facts.job_type is not JobType.TRAINING or len(devices) < max(exam.facts.gpus, 2) or not exam.whole_gpus:
+        return
+    if mask.sum() * exam.step < LEAST_SECONDS or not exam.sampled(mask):
+        return
+    slow = _throttled(exam, mask, devices)
+    if slow is not None:
+        odd, share, words = slow
+        fix = (
+            "Have the GPU's cooling and power limit checked (nvidia-smi -q -d PERFORMANCE); keep the job off its node."
+        )
+        yield _claim(exam, mask, odd, share, words, fix)
+        return
+    busiest = _never_waits(mask, devices)
+    if busiest is not None:
+        yield _claim(exam, mask, *busiest, None)
+        return
+    held_up = _held_up(mask, devices)
+    if held_up is not None:
+        fix = "Check the GPU's link to the host (nvidia-smi -q: replays, width) and the data loading of its rank."
+        yield _claim(exam, mask, *held_up, fix)
+
+
+def _throttled(exam: Examination, mask: BoolArray, devices: tuple[Device, ...]) -> tuple[list[int], float, str] | None:
+    """The GPUs whose clock is low while they work, the share of their time that the others wait, and the figures."""
+    rows = _rows(GpuSignal.SM_CLOCK, mask, devices)
+    if rows is None:
+        return None
+    use = np.array([device.use[mask] for device in devices])
+    ratios = _against_others(np.where(np.nan_to_num(use) >= WORKING_PERCENT, rows, np.nan))
+    low = [row for row, ratio in enumerate(ratios) if _mostly(ratio < CLOCK_SHARE, ratio)]
+    if not low or len(low) > max(1, ODD_SHARE * len(devices)):
+        return None
+    peers = [row for row in range(len(devices)) if row not in low]
+    clock, usual = float(np.nanmedian(rows[low])), float(np.nanmedian(rows[peers]))
+    names = exam.names([devices[row] for row in low])
+    return low, 1 - clock / usual, f"{names} at {clock:.0f} MHz, the others at {usual:.0f} MHz"
+
+
+def _never_waits(mask: BoolArray, devices: tuple[Device, ...]) -> tuple[list[int], float, str] | None:
+    """The GPU that does more than the others by the first signal that tells, likewise."""
+    if len(devices) <= LEAST_PEERS:
+        return None
+    use = np.nan_to_num([device.use[mask] for device in devices])
+    for signal, least, name, theirs, unit in (
+        (GpuSignal.TENSOR, MORE_WORK, "tensor cores", "those", "%"),
+        (GpuSignal.SM_ACTIVE, MORE_WORK, "processors", "those", "%"),
+        (GpuSignal.POWER, MORE_POWER, "power", "that", "W"),
+    ):
+        rows = _rows(signal, mask, devices)
+        if rows is None or (unit == "%" and float(np.nanmedian(rows)) < LEAST_PERCENT):
+            continue
+        # Of GPUs that aren't used nobody waits for another one.
+        ratios = _against_others(np.where((use >= WORKING_PERCENT).all(axis=0), rows, np.nan))
+        more = [row for row, ratio in enumerate(ratios) if _mostly(ratio > least, ratio)]
+        means = np.nanmean(rows, axis=1)
+        peers = np.delete(means, more)
+        if len(more) != 1 or float(peers.std()) > ALIKE * float(peers.mean()):
+            return None
+        own, usual = float(means[more[0]]), float(peers.mean())
+        return more, 1 - usual / own, f"{name} at {own:.0f} {unit}, {theirs} of the others at {usual:.0f} {unit}"
+    return None
+
+
+def _held_up(mask: BoolArray, devices: tuple[Device, ...]) -> tuple[list[int], float, str] | None:
+    """The GPU that is used less than the others for the same work, likewise."""
+    if len(devices) <= LEAST_PEERS:
+        return None
+    use = np.array([device.use[mask] for device in devices])
+    less = [row for row, ratio in enumerate(_against_others(use)) if _mostly(ratio < LESS_USE, ratio)]
+    peers = np.delete(use, less, axis=0)
+    if len(less) != 1 or float(np.nanmean(peers)) < SPINNING_PERCENT:
+        return None
+    for signal in (GpuSignal.TENSOR, GpuSignal.SM_ACTIVE, GpuSignal.DRAM):
+        rows = _rows(signal, mask, devices)
+        if rows is None or float(np.nanmedian(rows)) < LEAST_PERCENT:
+            continue
+        ratio = _against_others(rows)[less[0]]
+        # Polling itself takes some of the peers' memory bandwidth.
+        same = (np.abs(ratio - 1) < SAME_WORK) | (np.abs(rows[less[0]] - np.median(rows, axis=0)) < POLLING_POINTS)
+        if not _mostly(same, ratio):
+            return None
+        own, usual = float(np.nanmean(use[less[0]])), float(np.nanmean(peers))
+        words = f"used {percent(own)} of the time, the others {percent(usual)}, for the same work"
+        return less, 1 - own / usual, words
+    return None
+
+
+def _rows(signal: GpuSignal, mask: BoolArray, devices: tuple[Device, ...]) -> FloatArray | None:
+    """One row a device over the steps of the mask; None unless each has samples in most of them."""
+    rows = [values[mask] for device in devices if (values := device.signal(signal)) is not None]
+    if len(rows) < len(devices) or any(np.isfinite(row).mean() < MOST_OF_THE_TIME for row in rows):
+        return None
+    return np.array(rows)
+
+
+def _against_others(rows: FloatArray) -> FloatArray:
+    """Each value against the median of the others in the same step; NaN where one of them isn't known."""
+    complete = np.isfinite(rows).all(axis=0)
+    known, others = rows[:, complete], len(rows) - 1
+    ordered, rank = np.sort(known, axis=0), np.argsort(np.argsort(known, axis=0), axis=0)
+
+    def without_own(place: int) -> FloatArray:
+        """What stands at that place of the order of the others: one further where the own value came before."""
+        return np.asarray(np.where(rank > place, ordered[place], ordered[place + 1]), dtype=np.float64)
+
+    medians = (without_own((others - 1) // 2) + without_own(others // 2)) / 2
+    ratios = np.full(rows.shape, np.nan)
+    ratios[:, complete] = known / np.maximum(medians, 1e-9)
+    return ratios
+
+
+def _mostly(mask: BoolArray, ratio: FloatArray) -> bool:
+    known = np.isfinite(ratio)
+    return bool(known.mean() >= MOST_OF_THE_TIME / 2) and float(mask[known].mean()) >= MOST_OF_THE_TIME
+
+
+def _claim(exam: Examination, mask: BoolArray, odd: list[int], share: float, words: str, fix: str | None) -> Claim:
+    devices = [exam.present[row] for row in odd]
+    places = np.flatnonzero(mask)
+    since, until = exam.time(int(places[0])), exam.until(int(places[-1]) + 1)
+    waited = share * (len(exam.present) - len(odd)) * len(places) * exam.step / 3600
+    names = exam.names(devices)
+    where = {device.pod.node for device in devices if device.pod.node}
+    return Claim(
+        detail=(
+            f"{names} {'is' if len(odd) == 1 else 'are'} slower than the other GPUs, which wait about "
+            f"{percent(100 * share)} of the time; about {gpu_hours(waited)} of theirs."
+        ),
+        evidence="; ".join(
+            part
+            for part in (
+                interval(since, until),
+                words,
+                f"on {', '.join(sorted(where))}" if where else "",
+                _errors(exam, devices),
+            )
+            if part
+        ),
+        fix=fix,
+        confidence=Confidence.LIKELY,
+        sources=(Source.METRICS,),
+        since=since,
+        until=until,
+        recoverable=Recoverable(min=0.0, max=waited, basis="what the others could do if this one kept up"),
+        explains=exam.explains(exam.steps(0, 0)),
+    )
+
+
+def _errors(exam: Examination, devices: list[Device]) -> str:
+    """Driver errors and PCIe replays of the odd ones over the job's life."""
+    said: list[str] = []
+    for device in devices:
+        xid, replays = device.signal(GpuSignal.XID), device.signal(GpuSignal.PCIE_REPLAY)
+        seen = [] if xid is None else sorted({int(number) for number in xid[np.isfinite(xid)] if number > 0})
+        if seen:
+            said.append(f"XID {', '.join(map(str, seen))} on {exam.names([device])}")
+        known = np.empty(0) if replays is None else replays[np.isfinite(replays)]
+        if len(known) and known.max() > known.min():
+            said.append(f"{known.max() - known.min():.0f} PCIe packets sent again on {exam.names([device])}")
+    return ", ".join(said)
+
+
+RULE = Rule(
+    id="D504",
+    name="straggler",
+    category=Category.STRAGGLER,
+    severity=Severity.WARNING,
+    summary="One GPU is slower than its peers, which wait for it in each step.",
+    fix="Give all ranks the same work, by the length of the samples; have the GPU checked if it stays with the node.",
+    check=check,
+)

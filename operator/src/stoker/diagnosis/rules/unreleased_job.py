@@ -1,0 +1,173 @@
+"""All GPUs idle since the work ended, and the job goes on.
+
+## What it flags
+
+A job whose GPUs worked for ten minutes at least and then stopped, all of them, while its processes stay alive and do
+nothing else either: no CPU time to speak of, no traffic, no writing.
+
+## Why it costs GPU time
+
+The GPUs stay bound until the last process of the job ends. The usual reasons are a `sleep` after the training command
+("until the upload is through"), a `tail -f` that keeps the container up, and a server or a lost worker that the
+script waits for.
+
+## When it stays silent
+
+- while any GPU works, or any GPU of any pod has no samples, and for ten minutes after that: what is missing is not
+  idle;
+- while a pod computes, sends, receives, writes, or waits for its disks or mounts, and for ten minutes after that: a
+  final evaluation on the CPUs or an upload is work;
+- after a restart, until the new run has worked for ten minutes: it may wait for its peers or its data;
+- in a running job, while the rest is not twice as long as the longest from which it has come back, before a restart as
+  well;
+- for interactive and serving jobs, whose rest is not their end;
+- a rest of less than ten minutes.
+
+The finding is only possible where a slow upload or a checkpoint can't be ruled out:
+
+- without series of the pods' CPUs;
+- where the traffic can't be seen, since a pod's network is the node's (`hostNetwork`) or has no samples, or since it
+  mounts storage (a persistent volume, NFS, CSI), whose traffic is the node's: unless the CPUs of all its pods stay at
+  0.02 cores or less throughout the rest, or for its last hour;
+- without series of the pods' network, for the first hour.
+
+## Change
+
+Remove the sleep and let the job end with its last command. An upload that the job must wait for is best waited for
+itself: run it in the foreground, or `wait` for its process.
+
+## References
+
+- An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.1, Unreleased Job: ten extra
+  minutes of sleep on eight GPUs
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from stoker.diagnosis.series.examination import Claim, Examination
+from stoker.diagnosis.series.gaps import long_gaps
+from stoker.diagnosis.series.person import looks_interactive
+from stoker.diagnosis.series.unseen_traffic import cpus_rest, is_hidden, waits_for_io
+from stoker.findings.finding import Recoverable
+from stoker.findings.rule import Rule
+from stoker.findings.vocabulary import Category, Confidence, JobType, Severity, Source
+from stoker.findings.wording import clock, count, gpu_hours, interval, minutes
+from stoker.telemetry.grid import BoolArray
+from stoker.telemetry.screen import LONGEST_GAP
+from stoker.telemetry.series import PodSignal
+
+TRAFFIC = (PodSignal.NET_RX, PodSignal.NET_TX, PodSignal.DISK_READ, PodSignal.DISK_WRITE)
+LEAST_TAIL_SECONDS = 600.0
+"""Ten minutes, the study's own example (section 4.1); a pause for a checkpoint or a validation is shorter."""
+LEAST_WORK_SECONDS = 600.0
+"""Ten minutes of work before: less may have been a test, and the job yet to begin."""
+PAUSE_FACTOR = 2.0
+"""A job that has rested for long and gone on may do so again: only what lasts twice as long is an end."""
+QUIET_CORES = 0.1
+"""A sleeping shell with its exporters and log shippers; a process that computes takes a core."""
+QUIET_BYTES = 100e3
+"""bytes/s a pod: probes, metrics and log lines stay below, an upload does not."""
+ACTIVE = {PodSignal.CPU: 0.5, PodSignal.IO_PRESSURE: 5.0, **dict.fromkeys(TRAFFIC, 1e6)}
+"""Cores, percent and bytes/s in a single step, which may hold a probe's or a log shipper's spike: from here on it is
+work.
+"""
+SETTLING_SECONDS = 120.0
+"""The pods' rates reach back over a minute or two: so long after the work they still show it."""
+UNSEEN_UPLOAD_SECONDS = 3600.0
+"""So long after the work an upload that can't be seen counts as through, if the CPUs have been at rest since."""
+
+
+def check(exam: Examination) -> Iterator[Claim]:
+    """Look for a tail behind enough work, in which GPUs, CPUs and network are at rest."""
+    if exam.facts.job_type not in (JobType.TRAINING, JobType.EVALUATION) or looks_interactive(exam):
+        return
+    worked = np.flatnonzero(exam.any_busy & exam.attempts[-1]) if exam.attempts else np.empty(0, dtype=np.int64)
+    if not len(worked) or len(worked) * exam.step < LEAST_WORK_SECONDS:
+        return
+    last = int(np.flatnonzero(exam.life)[-1]) + 1
+    settled = int(worked[-1]) + 1 + int(SETTLING_SECONDS / exam.step)
+    first = _rest(exam, int(worked[-1]) + 1, settled, last)
+    gaps = long_gaps(exam, first, last)
+    if not exam.covered_idle(exam.steps(first, last)) or any(
+        (stop - start) * exam.step > LONGEST_GAP.total_seconds() for start, stop in gaps
+    ):
+        first = max([first, *(stop for _, stop in gaps)])
+    tail, quiet = exam.steps(first, last), exam.steps(max(first, settled), last)
+    least = max(LEAST_TAIL_SECONDS, PAUSE_FACTOR * _longest_pause(exam) if exam.running else 0.0)
+    if (last - first) * exam.step < least or not exam.covered_idle(tail):
+        return
+    cpu, sent = exam.pod_peak(PodSignal.CPU, quiet), exam.pod_peak(PodSignal.NET_TX, quiet)
+    if (cpu is not None and cpu >= QUIET_CORES) or _traffic(exam, quiet) or waits_for_io(exam, quiet):
+        return
+    explains = exam.explains(tail)
+    hours = exam.idle_hours(explains)
+    since, until = exam.time(first), exam.until(last)
+    number = exam.facts.gpus
+    whole = {1: "The GPU has", 2: "Both GPUs have"}.get(number, f"All {number} GPUs have")
+    rest = f"{minutes(tail.sum() * exam.step)} up to {clock(exam.time(last))}"
+    if until is not None:
+        rest = f"{minutes(tail.sum() * exam.step)} until the end"
+    meanwhile = "no CPU samples" if cpu is None else f"at most {cpu:.2f} CPU cores a pod"
+    traffic = ", no network samples" if sent is None else ", no traffic"
+    long_enough = sent is not None or (last - first) * exam.step >= UNSEEN_UPLOAD_SECONDS
+    lately = exam.steps(max(first, last - int(UNSEEN_UPLOAD_SECONDS / exam.step)), last)
+    through = cpus_rest(exam, quiet) or ((tail & ~lately).any() and cpus_rest(exam, lately))
+    ruled_out = cpu is not None and long_enough and (not is_hidden(exam, quiet) or through)
+    unseen = "" if ruled_out or cpu is None else ", but a slow upload can't be ruled out"
+    yield Claim(
+        detail=(f"{whole} been idle since {clock(since)} ({rest}); {gpu_hours(hours)} lost."),
+        evidence=(
+            f"{minutes(len(worked) * exam.step)} of work before; idle {interval(since, until)}, "
+            f"{count(number, 'GPU')}, {meanwhile}{traffic}{unseen}"
+        ),
+        confidence=Confidence.LIKELY if ruled_out else Confidence.POSSIBLE,
+        sources=(Source.METRICS,),
+        since=since,
+        until=until,
+        recoverable=Recoverable(min=hours, max=hours, basis="the GPUs are free once the job ends"),
+        explains=explains,
+    )
+
+
+def _rest(exam: Examination, first: int, settled: int, last: int) -> int:
+    """Where the pods come to rest after the last work, which ends at `first`: behind the last step from `settled` on in
+    which any is active.
+    """
+    active = np.zeros(len(exam.series.times), dtype=np.bool_)
+    hosts = {pod.name for pod in exam.pods if pod.host_network}
+    for pod in exam.series.pods:
+        for signal, least in ACTIVE.items():
+            values = pod.signals.get(signal)
+            if values is None or (pod.pod in hosts and signal in (PodSignal.NET_RX, PodSignal.NET_TX)):
+                continue
+            with np.errstate(invalid="ignore"):
+                active |= values >= least
+    found = np.flatnonzero(active[settled:last])
+    return settled + int(found[-1]) + 1 if len(found) else first
+
+
+def _longest_pause(exam: Examination) -> float:
+    """Seconds of the longest stretch without work between two with work, of the job's earlier attempts as well: a job
+    that was taken for ended, and worked again once it was brought back, may pause as long again.
+    """
+    worked = (np.flatnonzero(exam.any_busy & attempt) for attempt in exam.attempts)
+    return max(float(np.diff(steps).max(initial=1) - 1) * exam.step for steps in worked)
+
+
+def _traffic(exam: Examination, quiet: BoolArray) -> bool:
+    """Whether some pod sends, receives or writes; signals without samples say nothing."""
+    levels = (exam.pod_peak(signal, quiet) for signal in TRAFFIC)
+    return any(level is not None and level >= QUIET_BYTES for level in levels)
+
+
+RULE = Rule(
+    id="D101",
+    name="unreleased-job",
+    category=Category.UNRELEASED_JOB,
+    severity=Severity.WARNING,
+    summary="All GPUs are idle since the work ended, and the job does not end.",
+    fix="Let the job end with its last command: remove the sleep or the wait after it; wait for an upload itself.",
+    check=check,
+)

@@ -1,0 +1,58 @@
+"""Which GPUs of a job work, and which never did."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stoker.diagnosis.series.examination import Device, Examination
+from stoker.findings.vocabulary import JobType
+
+LEAST_WORK_SECONDS = 900.0
+"""Fifteen minutes of work on the others: ranks that load or compile one after the other are at work long before."""
+LEAST_USE_PERCENT = 5.0
+"""A GPU below has hardly worked, and says nothing of what the others should do."""
+TOUCHED_SECONDS = 60.0
+TOUCHED_SHARE = 0.01
+"""Busy for a minute, or for a hundredth of the life where that is more: a check of the devices, no work."""
+HELD_MEMORY_PERCENT = 10.0
+"""From here on part of a model may live on an idle GPU (pipeline stages, offloaded layers)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """A job's GPUs apart: none of `idle` has done any work since step `first`, the job's start, up to `last`."""
+
+    working: tuple[Device, ...]
+    idle: tuple[Device, ...]
+    working_percent: float
+    first: int
+    last: int
+
+
+def idle_devices(exam: Examination) -> Split | None:
+    """Tell the GPUs that work from those that never did; None where that can't be said of every GPU, or all work, or
+    none.
+    """
+    facts = exam.facts
+    if facts.job_type is JobType.SERVING or "mig-" in facts.gpu_resource or facts.gpus < 2 or not exam.covered:
+        return None
+    touched = max(TOUCHED_SECONDS, TOUCHED_SHARE * exam.life_seconds)
+    idle = tuple(device for device in exam.present if device.busy.sum() * exam.step <= touched)
+    working = tuple(device for device in exam.present if device.busy.sum() * exam.step > touched)
+    if not idle or not working:
+        return None
+    if any(float(np.nanmax(device.memory, initial=0.0)) > HELD_MEMORY_PERCENT for device in idle):
+        return None
+    for device in working:
+        if device.busy.sum() * exam.step < LEAST_WORK_SECONDS:
+            return None
+        if float(np.nanmean(device.use)) < LEAST_USE_PERCENT:
+            return None
+    alive = np.flatnonzero(exam.life)
+    return Split(
+        working=working,
+        idle=idle,
+        working_percent=float(np.mean([np.nanmean(device.use) for device in working])),
+        first=int(alive[0]),
+        last=int(alive[-1]) + 1,
+    )

@@ -1,1 +1,0 @@
-"""The edge towards Kubernetes: kopf's handlers and the admission server, which only translate and delegate."""

@@ -1,0 +1,87 @@
+"""JSON, version 1: docs/schemas/explain-v1.json is its schema."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from stoker.api.duration import format_duration
+from stoker.findings.finding import rfc3339
+from stoker.inspection.standing import Standing
+from stoker.reclaim import Answer
+
+VERSION = 1
+"""Version of the JSON; a change that breaks a reader raises it, a new field doesn't."""
+
+
+def render(one: Standing) -> str:
+    """Everything, with null for what is not known or does not apply."""
+    case, record, decisive = one.case, one.record, one.decisive
+    cause, settings, status = case.cause, case.settings, one.job.status
+    found = case.policy.class_of(case.job.traits)
+    document = {
+        "version": VERSION,
+        "namespace": one.job.namespace,
+        "name": one.job.name,
+        "asOf": rfc3339(case.now),
+        "lookedAt": _time(one.looked_at),
+        "outOfDate": one.is_out_of_date,
+        "phase": None if status is None or status.phase is None else status.phase.value,
+        "gpus": one.job.gpus,
+        "state": None if record.state is None else record.state.value,
+        "reason": record.reason or None,
+        "idle": {
+            "state": case.idleness.state.value,
+            "since": _time(case.idle_since),
+            "message": case.idleness.message or None,
+            "saidSince": None if one.idle is None else _time(one.idle.last_transition_time),
+        },
+        "cause": None
+        if cause is None
+        else {
+            "category": cause.category.value,
+            "rule": cause.rule,
+            "confidence": cause.confidence.value,
+            "detail": cause.detail,
+        },
+        "policy": {
+            "revision": case.policy.revision,
+            "class": None if found is None else found.name,
+            "mode": settings.mode.value,
+            "idleAfter": format_duration(case.idle_after),
+            "startupGrace": format_duration(settings.startup_grace),
+            "warningGrace": format_duration(settings.warning_grace),
+            "cooldownAfterResume": format_duration(settings.cooldown_after_resume),
+            "maxSnooze": format_duration(settings.max_snooze),
+            "onPressureOnly": settings.on_pressure_only,
+        },
+        "warnedAt": _time(record.warned_at),
+        "deadline": _time(record.deadline),
+        "action": None if record.action is None else record.action.value,
+        "reclaimedAt": _time(record.reclaimed_at),
+        "resumedAt": _time(record.resumed_at),
+        "snoozedUntil": _time(record.snoozed_until),
+        "snoozes": record.snoozes,
+        "conditions": [_condition(answer) for answer in one.answers],
+        "decisive": None if decisive is None else decisive.gate,
+        "nextDeadline": _time(one.next_deadline),
+        "change": None if decisive is None else decisive.change or None,
+        "history": list(record.history),
+        "notes": list(one.notes),
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _condition(answer: Answer) -> dict[str, Any]:
+    return {
+        "name": answer.gate,
+        "question": answer.stage.value,
+        "demand": answer.demand,
+        "holds": answer.holds,
+        "reason": answer.reason or None,
+        "until": _time(answer.until),
+        "change": answer.change or None,
+    }
+
+
+def _time(time: datetime | None) -> str | None:
+    return None if time is None else rfc3339(time)

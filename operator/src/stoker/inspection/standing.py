@@ -1,0 +1,151 @@
+"""Where a job stands on the way to being reclaimed, by what is written in the cluster. Prometheus is not asked: what
+the controller last said of the GPUs is in the DLJob's status.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from stoker.adapters.kubernetes.client import Object
+from stoker.api.dljob import DLJob
+from stoker.api.meta import Condition, ConditionStatus
+from stoker.api.policy import EffectivePolicy, EffectiveReclaim
+from stoker.controller.candidates import candidate, is_of
+from stoker.controller.status_findings import recorded
+from stoker.findings.diagnosis import Idleness, IdlenessState
+from stoker.findings.vocabulary import ConditionType, Phase, ReclaimMode, UnknownReason
+from stoker.reclaim import Answer, Case, Circumstances, Obstruction, Presence, Record, Stage, explain
+from stoker.workload import program_facts
+
+WAITS = frozenset({"WaitingForPods", "NotRunning"})
+"""Reasons of the condition Idle of a job whose GPUs are not asked to work."""
+UNSEEN = frozenset({"unattended", "suspendable", "pressure", "bounds"})
+"""Gates that rest on what only the controller reads, beyond what the objects of the job say against the job."""
+POLICYS = frozenset({"not-exempt", "idle-long-enough", "cooled-down", "brake-off", "schedule-open"})
+"""Gates that rest on a policy, beside those that ask what it does."""
+HOLDS_GPUS = frozenset({Phase.STARTING, Phase.RUNNING})
+OUT_OF_DATE = timedelta(minutes=20)
+"""A controller that runs writes more often than this when it has looked at a job that holds GPUs."""
+NO_JOB: Object = {"metadata": {"uid": ""}, "spec": {}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """All that there is to say. `record` is the controller's last word, `answers` are what the conditions say now;
+    `idle` is the condition that they rest on.
+    """
+
+    job: DLJob
+    record: Record
+    case: Case
+    answers: tuple[Answer, ...]
+    idle: Condition | None
+    is_policy_seen: bool = True
+    notes: tuple[str, ...] = ()
+
+    @property
+    def looked_at(self) -> datetime | None:
+        """When the controller last looked at its GPUs, as far as it has written that; None where it holds none."""
+        return looked_at(self.job)
+
+    @property
+    def is_out_of_date(self) -> bool:
+        """Whether no controller seems to look any more."""
+        at = self.looked_at
+        return at is not None and self.case.now - at >= OUT_OF_DATE
+
+    @property
+    def decisive(self) -> Answer | None:
+        """The first condition that does not hold, as far as can be seen from here."""
+        return next((answer for answer in self.answers if answer.holds is False), None)
+
+    @property
+    def next_deadline(self) -> datetime | None:
+        """When the decisive condition may hold, by itself."""
+        return self.decisive.until if self.decisive is not None else None
+
+
+def standing(
+    job: DLJob,
+    child: Object | None,
+    pods: Sequence[Object],
+    policy: EffectivePolicy | None,
+    now: datetime,
+    *,
+    brake: Obstruction | None = None,
+    doubted_until: datetime | None = None,
+    notes: Sequence[str] = (),
+) -> Standing:
+    """Ask every condition of a reclaim of a job; `child` is its Job, `pods` may hold others' too. `policy` None: it may
+    not be read, and what it says is left open. `brake` and `doubted_until` are what its status says (Circumstances).
+    """
+    own = [pod for pod in pods if child is not None and is_of(pod, child)]
+    status = job.status
+    known = candidate(job, child or NO_JOB, own, recorded(job), program_facts(job))
+    if child is None:
+        known = replace(known, untouchable=known.untouchable or "it has no Job")
+    if status is not None and status.phase in {Phase.SUCCEEDED, Phase.FAILED}:
+        known = replace(known, untouchable=f"it is over: {status.phase}")
+    if status is not None and status.last_session is not None:
+        known = replace(known, presence=Presence(last_seen=status.last_session, how="a session was opened"))
+    record = Record.from_status(status.reclaim if status is not None else None)
+    conditions = status.conditions if status is not None else ()
+    idle = next((one for one in conditions if one.type == ConditionType.IDLE), None)
+    case = Case(
+        job=known,
+        idleness=said(idle, record.idle_since, known.pod_uids, _seen_at(job, now)),
+        policy=policy or _presumed(record),
+        record=record,
+        now=now,
+        # The floor under warnings is the controller's own, and in the deadlines that it writes.
+        around=Circumstances(brake=brake, doubted_until=doubted_until, minimum_warning_grace=timedelta(0)),
+    )
+    return Standing(
+        job=job,
+        record=record,
+        case=case,
+        answers=tuple(_as_far_as_seen(answer, is_policy_seen=policy is not None) for answer in explain(case).answers),
+        idle=idle,
+        is_policy_seen=policy is not None,
+        notes=tuple(notes),
+    )
+
+
+def looked_at(job: DLJob) -> datetime | None:
+    """See Standing.looked_at."""
+    status = job.status
+    return status.looked_at if status is not None and status.phase in HOLDS_GPUS and job.gpus else None
+
+
+def _seen_at(job: DLJob, now: datetime) -> datetime:
+    """When what the status says of the GPUs was seen: just now while the controller runs, which keeps it up to date."""
+    at = looked_at(job)
+    return now if at is None or now - at < OUT_OF_DATE else at
+
+
+def said(idle: Condition | None, since: datetime | None, pods: frozenset[str], seen_at: datetime) -> Idleness:
+    """What the condition Idle says."""
+    answer = Idleness(state=IdlenessState.UNKNOWN, observed_at=seen_at, pod_uids=pods)
+    if idle is None:
+        return replace(answer, reason=UnknownReason.NO_SAMPLES, message="the controller has not looked at it yet")
+    answer = replace(answer, message=idle.message)
+    if idle.status is ConditionStatus.TRUE:
+        return replace(answer, state=IdlenessState.IDLE, since=since or idle.last_transition_time)
+    if idle.status is ConditionStatus.FALSE:
+        return replace(answer, state=IdlenessState.WAITING if idle.reason in WAITS else IdlenessState.ACTIVE)
+    return replace(answer, reason=next((one for one in UnknownReason if one == idle.reason), UnknownReason.NO_SAMPLES))
+
+
+def _as_far_as_seen(answer: Answer, *, is_policy_seen: bool) -> Answer:
+    if not is_policy_seen and (answer.stage is Stage.CONSENT or answer.gate in POLICYS):
+        return replace(answer, holds=None, reason="the policies may not be read", until=None, change="")
+    if answer.gate in UNSEEN and answer.holds is True:
+        return replace(answer, holds=None, reason="only the controller asks")
+    return answer
+
+
+def _presumed(record: Record) -> EffectivePolicy:
+    """What the record tells of a policy that may not be read: a deadline that it has set is the one that counts."""
+    mode = record.action or ReclaimMode.OBSERVE
+    reclaim = EffectiveReclaim(mode=mode, warning_grace=timedelta(0))
+    return EffectivePolicy(reclaim=reclaim, revision=record.policy or "not known")

@@ -1,0 +1,256 @@
+"""From manifests to what `stoker lint` says of them: the same review as at admission, with places in files."""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from pydantic import ValidationError
+
+from stoker.api.dljob import DLJob
+from stoker.api.policy import KIND as POLICY_KIND
+from stoker.api.policy import EffectivePolicy
+from stoker.api.schema import Violation
+from stoker.findings.finding import Finding, Location
+from stoker.findings.verdict import Verdict
+from stoker.findings.vocabulary import Action, Severity, Source
+from stoker.lint.files.manifests import Manifest, Region
+from stoker.lint.files.policies import Policies
+from stoker.lint.files.results import SCHEMA_RULE, SUPPRESSION_RULE, Entry, Report, Skipped
+from stoker.lint.files.schema import is_ours, metadata, object_name, violations
+from stoker.lint.files.selection import Selection
+from stoker.lint.kinds.pod_schema import unknown_violations
+from stoker.lint.kinds.pod_submission import ManifestError, is_readable, submissions
+from stoker.lint.review import allowance_of, failed, review, review_submissions
+from stoker.lint.suppression import MARK
+from stoker.shell.shortfall import Shortfall
+
+logger = logging.getLogger(__name__)
+
+BLANK = " "
+IMAGE_MISSING = "image-missing"
+
+Files = Mapping[str, Mapping[str, str]]
+"""The data of a namespace's config maps, by their names."""
+
+ConfigMaps = Mapping[str, Files]
+"""By namespace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """Judges manifests by the policy of each one's namespace.
+
+    `namespace`: that of manifests which name none. `config_maps`: those of the input, which jobs take programs from.
+    """
+
+    policies: Policies
+    selection: Selection
+    now: datetime
+    namespace: str = ""
+    config_maps: ConfigMaps = field(default_factory=dict)
+
+    def judge(self, manifest: Manifest) -> Report | Skipped:
+        """What is said of one manifest. Never raises."""
+        name = object_name(manifest)
+        if not is_ours(manifest, "DLJob") and not is_readable(manifest.value):
+            what = (
+                f"the {manifest.kind} {name}".rstrip() if manifest.kind else "a document that is no Kubernetes object"
+            )
+            if is_ours(manifest, POLICY_KIND):
+                what += ", which --policy checks"
+            return _skipped(manifest, name, what)
+        namespace = str(metadata(manifest).get("namespace") or self.namespace)
+        files = self.config_maps.get(namespace, {})
+        report = self._report(manifest, name, namespace, files)
+        if files and is_ours(manifest, "DLJob"):
+            # Admission fetches no ConfigMap: what only one of them shows decides nothing there.
+            in_cluster = self._report(manifest, name, namespace, {}).outcome
+            return report if in_cluster is report.outcome else replace(report, in_cluster=in_cluster)
+        return report
+
+    def _report(self, manifest: Manifest, name: str, namespace: str, files: Files) -> Report:
+        report = partial(Report, manifest=manifest, namespace=namespace, name=name)
+        policy = self.policies.effective(namespace)
+        entries: list[Entry] = []
+        try:
+            if is_ours(manifest, "DLJob"):
+                entries += [_violation(manifest, one) for one in violations(DLJob, manifest.value)]
+                verdict = self._job(DLJob.model_validate(_with_image(manifest.value)), policy, files)
+                if any(finding.rule == IMAGE_MISSING for finding in verdict.denied):  # it says more than the schema
+                    entries = [entry for entry in entries if entry.field_path != "spec.image"]
+            else:
+                entries += [_violation(manifest, one) for one in unknown_violations(manifest.value)]
+                verdict = self._pods(manifest.value, policy, files)
+        except ValidationError:
+            return report(entries=entries)
+        except ManifestError as error:
+            return report(entries=[*entries, *(_violation(manifest, one) for one in error.violations)])
+        for rule, failure in verdict.failures:
+            logger.debug("Rule %s failed on %s %s: %s", rule, manifest.path, name, failure)
+        return report(
+            entries=[*entries, *_entries(manifest, verdict), *self._suppression_faults(manifest, verdict)],
+            suppressed=[_entry(manifest, one.finding, Action.AUDIT, reason=one.reason) for one in verdict.suppressed],
+            unfinished=verdict.unfinished,
+            shortfall=verdict.not_analysed,
+            on_unfinished=_on_unfinished(verdict, policy),
+        )
+
+    def _job(self, job: DLJob, policy: EffectivePolicy, files: Files) -> Verdict:
+        return review(job, policy, now=self.now, config_maps=files, rules=self.selection.rules)
+
+    def _pods(self, value: Mapping[str, Any], policy: EffectivePolicy, files: Files) -> Verdict:
+        start = time.thread_time()
+        try:
+            allowance = allowance_of(policy, start)
+            found = submissions(value, families=policy.images, config_maps=files, allowance=allowance)
+        except ManifestError:
+            raise
+        except Exception as failure:  # a fault of ours is no fault of the manifest
+            return failed(failure)
+        return review_submissions(found, policy, now=self.now, rules=self.selection.rules, start=start)
+
+    def _suppression_faults(self, manifest: Manifest, verdict: Verdict) -> list[Entry]:
+        if not self.selection.suppressions:
+            return []
+        unseen = [
+            Entry(
+                rule=SUPPRESSION_RULE,
+                severity=Severity.ADVICE,
+                action=Action.WARN,
+                detail=f'"{written}" is a comment of the YAML, which the cluster never sees.',
+                fix="Write it as an annotation: ignore.stoker.dev/RULE: REASON.",
+                field_path="",
+                region=region,
+                in_text=True,
+            )
+            for region, written in manifest.comments(MARK)
+        ]
+        return unseen + [
+            Entry(
+                rule=SUPPRESSION_RULE,
+                severity=Severity.ADVICE,
+                action=Action.WARN,
+                detail=fault.detail,
+                fix=fault.fix,
+                change=fault.change,
+                sources=(Source.MANIFEST if fault.location.line is None else Source.SCRIPT,),
+                **_place(manifest, fault.location),
+            )
+            for fault in verdict.suppression_faults
+        ]
+
+
+def config_maps(manifests: Iterable[Manifest], namespace: str = "") -> ConfigMaps:
+    """The ConfigMaps among the input; `namespace` is that of those which name none."""
+    found: dict[str, dict[str, Mapping[str, str]]] = {}
+    for manifest in manifests:
+        data = manifest.value.get("data") if manifest.kind == "ConfigMap" else None
+        if isinstance(data, Mapping):
+            texts = {str(name): text for name, text in data.items() if isinstance(text, str)}
+            own = str(metadata(manifest).get("namespace") or namespace)
+            found.setdefault(own, {})[object_name(manifest)] = texts
+    return found
+
+
+def _with_image(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A DLJob without an image as one whose image is blank, which the model takes: so the rules have their say."""
+    spec = document.get("spec")
+    if not isinstance(spec, Mapping) or spec.get("image") not in (None, ""):
+        return document
+    return {**document, "spec": {**spec, "image": BLANK}}
+
+
+def _skipped(manifest: Manifest, name: str, reason: str) -> Skipped:
+    return Skipped(
+        path=manifest.path,
+        line=manifest.line,
+        document=manifest.document,
+        kind=manifest.kind,
+        name=name,
+        reason=reason,
+    )
+
+
+def _on_unfinished(verdict: Verdict, policy: EffectivePolicy) -> Action:
+    """A fault of Stoker's is always warned of; what took too long is the policy's business."""
+    shortfalls = (verdict.shortfall, Shortfall.FAULT if verdict.failures else None)
+    actions = {policy.analysis.action(one) for one in shortfalls if one is not None}
+    return next((action for action in Action if action in actions), Action.OFF)
+
+
+def _violation(manifest: Manifest, violation: Violation) -> Entry:
+    return Entry(
+        rule=SCHEMA_RULE,
+        severity=Severity.ERROR,
+        action=Action.DENY,
+        detail=str(violation),
+        field_path=violation.field_path,
+        region=manifest.region(violation.field_path),
+    )
+
+
+def _entries(manifest: Manifest, verdict: Verdict) -> list[Entry]:
+    """The findings, each line of the file accused once: an alias makes two templates of one text."""
+    entries = [
+        _entry(manifest, finding, action)
+        for action, findings in (
+            (Action.DENY, verdict.denied),
+            (Action.WARN, verdict.warned),
+            (Action.AUDIT, verdict.audited),
+        )
+        for finding in findings
+    ]
+    seen: dict[tuple[str, str, Region, int | None], Entry] = {}
+    for entry in entries:
+        # A folded text's lines have no region of their own.
+        seen.setdefault((entry.rule, entry.detail, entry.region, entry.script_line), entry)
+    return list(seen.values())
+
+
+def _entry(manifest: Manifest, finding: Finding, action: Action, **other: Any) -> Entry:
+    return Entry(
+        rule=finding.rule,
+        category=finding.category,
+        severity=finding.severity,
+        confidence=finding.confidence,
+        action=action,
+        detail=finding.detail,
+        evidence=finding.evidence,
+        fix=finding.fix,
+        docs=finding.docs,
+        sources=finding.sources,
+        change=finding.change,
+        **_place(manifest, finding.location or Location(field_path="")),
+        **other,
+    )
+
+
+def _place(manifest: Manifest, location: Location) -> dict[str, Any]:
+    """A location of a field's text as one of the file."""
+    region = _text_region(manifest, location)
+    return {
+        "field_path": location.field_path,
+        "region": region or manifest.region(location.field_path),
+        "in_text": region is not None,
+        "script_line": location.line,
+        "excerpt": location.excerpt,
+    }
+
+
+def _text_region(manifest: Manifest, location: Location) -> Region | None:
+    """Where the words of a field's text stand in the file, as far as they can be followed."""
+    if location.line is None:
+        return None
+    start = manifest.locate_text(location.field_path, location.line, location.column or 1)
+    if start is None:
+        return None
+    width = max((location.end_column or 0) - (location.column or 1), 0)
+    end = start.column + width if width else len(manifest.lines[start.line - 1].rstrip()) + 1
+    return Region(start.line, start.column, start.line, end)
+
+
+__all__ = ["ConfigMaps", "Judge", "config_maps"]

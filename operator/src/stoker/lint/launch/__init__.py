@@ -1,0 +1,1 @@
+"""What a script launches: programs, launchers, processes, nodes and devices."""

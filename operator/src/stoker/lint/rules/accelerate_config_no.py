@@ -1,0 +1,103 @@
+"""accelerate's configuration says that nothing is distributed.
+
+## What it flags
+
+`accelerate launch` with several processes (`--num_processes 8`, or `num_processes: 8` in the file) and a configuration
+file that says `distributed_type: NO`.
+
+## Why it costs GPU time
+
+The file decides which launcher is used, and this one starts a single process, whatever the number says. One GPU works,
+the others are idle for the whole life of the job.
+
+## When it stays silent
+
+- a file that isn't in sight: it is read where the script writes it, or where a config map that lint sees holds it;
+- `--multi_gpu`, `--use_fsdp`, `--use_deepspeed` or `--use_megatron_lm`, which overrule the file; `--cpu`, `--tpu`;
+- one process, a number that can't be resolved, or one GPU;
+- commands that run only after a failure.
+
+## Change
+
+Add `--multi_gpu`, or write `distributed_type: MULTI_GPU` into the file.
+
+## References
+
+- Hugging Face Accelerate source, `commands/launch.py`: without a kind of distribution `simple_launcher` is used
+- Hugging Face Accelerate documentation, "accelerate launch": `--multi_gpu`
+"""
+
+from collections.abc import Iterator
+
+from stoker.findings.finding import Change, Problem
+from stoker.findings.rule import Rule
+from stoker.findings.vocabulary import Category, Confidence, Maturity, Severity, Source
+from stoker.lint.fixes.editing import after_word, in_script
+from stoker.lint.launch.plan import Launch, Launcher
+from stoker.lint.launch.reading import counted
+from stoker.lint.submission import Submission
+from stoker.shell.model import Word
+
+OVERRULING = frozenset({"--use_megatron_lm", "--use_deepspeed", "--use_fsdp", "--multi_gpu", "--cpu", "--tpu"})
+
+
+def check(submission: Submission) -> Iterator[Problem]:
+    """Report the first launch that its configuration makes a single process."""
+    plan = submission.plan
+    if plan is None or submission.gpus_per_node < 2 or not submission.counts_devices:
+        return
+    for launch in plan.launches:
+        number = launch.total.minimum
+        if not _is_undone(launch) or number is None or number < 2 or launch.invocation.after_failure:
+            continue
+        path = launch.configuration.text if launch.configuration is not None else ""
+        words = _option(launch)
+        told = f'"{launch.total.text}"' if "num" in launch.total.text else f"num_processes: {number}"
+        each = f" in each of the {submission.nodes} pods" if submission.nodes > 1 else ""
+        yield Problem(
+            detail=f"{path} says distributed_type: NO, so that accelerate starts 1 process{each}, not {number}.",
+            evidence=f"{told} counts only where training is distributed;"
+            f" {counted(submission.gpus_per_node - 1, 'GPU')} will be idle.",
+            fix=f"Add --multi_gpu, or write distributed_type: MULTI_GPU into {path}.",
+            confidence=submission.surely if launch.invocation.certain else Confidence.LIKELY,
+            location=submission.locate(launch.invocation, words),
+            sources=(Source.SCRIPT, Source.MANIFEST),
+            change=_change(submission, words),
+        )
+        return
+
+
+def _is_undone(launch: Launch) -> bool:
+    words = {(word.text or "").replace("-", "_").replace("__", "--", 1) for word in launch.invocation.argv}
+    return (
+        launch.launcher is Launcher.ACCELERATE
+        and launch.distributed_type == "NO"
+        and not launch.multi_gpu
+        and not words & OVERRULING
+    )
+
+
+def _option(launch: Launch) -> tuple[Word, ...]:
+    """The words that name the configuration: `--config_file`, `one.yaml`."""
+    argv = launch.invocation.argv
+    for index, word in enumerate(argv):
+        name, equals, _ = (word.text or "").partition("=")
+        if name in {"--config_file", "--config-file"}:
+            return (word,) if equals else argv[index : index + 2]
+    return argv[:1]
+
+
+def _change(submission: Submission, words: tuple[Word, ...]) -> Change | None:
+    return in_script(submission, [after_word(submission, words[-1], "--multi_gpu")], safe=True)
+
+
+RULE: Rule[Submission] = Rule(
+    id="A114",
+    name="accelerate-config-no",
+    category=Category.API_MISUSE,
+    severity=Severity.ERROR,
+    summary="accelerate's configuration says that nothing is distributed.",
+    fix="Add --multi_gpu, or write distributed_type: MULTI_GPU into the configuration.",
+    check=check,
+    maturity=Maturity.PREVIEW,
+)

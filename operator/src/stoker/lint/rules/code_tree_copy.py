@@ -1,0 +1,166 @@
+"""The script copies an environment or a code tree from a share.
+
+## What it flags
+
+A copy of a Python environment (`cp -r /mnt/share/miniconda3 /opt`, `rsync`, `azcopy`, `tar -x` of a packed one) from a
+network volume of the pod, another host or a cloud store, at the job's start or in an init container. It only advises
+about a folder of code or libraries (`code`, `src`, `libs`), which may be small, and about an environment under `/mnt`,
+`/nfs` and their like of which the manifest says nothing.
+
+## Why it costs GPU time
+
+An environment is a hundred thousand small files, each of them a round trip to the share: the study saw a copy of 16
+minutes, with the GPU bound and idle, in every pod and at every restart.
+
+## When it stays silent
+
+- data paths: everything that is not named like an environment or a code tree;
+- sources in the image, on the node or in memory, or that can't be resolved;
+- copies in the background, or in a branch, such as after a test whether the copy is there;
+- copies after the work, or beside none; jobs without GPUs.
+
+## Change
+
+Build an image that holds the environment. Code can run from the share itself, or from the job's own sources.
+
+## References
+
+- An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.4, Long Library Installation
+"""
+
+import re
+from collections.abc import Iterator
+
+from stoker.findings.finding import Problem
+from stoker.findings.rule import Rule
+from stoker.findings.vocabulary import Category, Confidence, Maturity, Severity, Source
+from stoker.lint.kinds.pod import Mount, VolumeKind
+from stoker.lint.launch.plan import Command, Role
+from stoker.lint.launch.reading import Timeline
+from stoker.lint.submission import Submission
+from stoker.shell.model import Word
+from stoker.shell.short_options import has_short_option
+
+ENVIRONMENT = re.compile(
+    r"(?:^|/)(?:(?:ana|mini)conda\d?|miniforge\d?|mambaforge|micromamba|(?:conda|python)[-_]?envs?|\.?venvs?|virtualenvs?"
+    r"|(?:site|dist)-packages|envs/[^/]+|py(?:thon)?[\d.]*[-_]env"
+    r"|(?:[\w.-]*[-_])?(?:env|environment|venv|conda)\.(?:tar(?:\.\w+)?|tgz|zip))/?[*.]?$",
+    re.IGNORECASE,
+)
+"""Paths that are named like a Python environment, or an archive of one."""
+
+CODE = re.compile(r"(?:^|/)(?:code|codebase|src|source|repo|libs?|librar(?:y|ies)|third_party)/?[*.]?$", re.IGNORECASE)
+"""Paths that are named like a folder of code or libraries."""
+
+REMOTE = re.compile(r"^[a-z][a-z0-9]*://|^(?:[\w.-]+@)?[\w.-]+:(?!\\)")
+SHARES = frozenset({VolumeKind.CLAIM, VolumeKind.NETWORK})
+SHARE = re.compile(r"^/(?:mnt|nfs|shared?|gpfs|lustre|cephfs|efs|fsx|blob|pvc)\d*/", re.IGNORECASE)
+"""Where shares are mounted by custom, also by what the manifest says nothing of."""
+
+EXAMINED = 16
+"""A script has a few copies; a script of thousands shall not cost seconds."""
+
+VALUED = frozenset(
+    {"-e", "--rsh", "--exclude", "--include", "--exclude-from", "-f", "--file", "-C", "--directory", "-d"}
+)
+"""Options of copying tools that take the next word."""
+
+
+def check(submission: Submission) -> Iterator[Problem]:
+    """Report the first copy of an environment, or else of code, before the work."""
+    plan = submission.plan
+    if plan is None or submission.gpus < 1:
+        return
+    timeline = Timeline(plan)
+    copies = [
+        (ENVIRONMENT.search(source.text or "") is not None, command, source)
+        for command in plan.of(Role.COPY, Role.DOWNLOAD)
+        for source in _sources(command)
+        if _holds_up(command) and _comes_from_afar(source.text or "", submission)
+    ]
+    copies.sort(key=lambda one: not one[0])
+    found = next((one for one in copies[:EXAMINED] if submission.initial or timeline.followed(one[1])), None)
+    if found is None:
+        return
+    environment, command, source = found
+    sure = environment and _is_shared(source.text or "", submission)
+    waiting = f"{submission.gpus} GPUs wait" if submission.gpus > 1 else "the GPU waits"
+    what = "a Python environment by its name" if environment else "a tree of code by its name"
+    image = f"Build an image that holds it, and set {submission.paths.image} to that."
+    yield Problem(
+        detail=f"{command.tool} copies {source.text} in every pod at every start, while {waiting}.",
+        evidence=f"It is {what}, {_place(source.text or '', submission)}.",
+        fix=image if environment else "Run it from where it is, or build an image that holds it.",
+        severity=None if sure else Severity.ADVICE,
+        confidence=Confidence.LIKELY if sure else Confidence.POSSIBLE,
+        location=submission.locate(command.invocation, (source,)),
+        sources=(Source.SCRIPT, Source.MANIFEST),
+    )
+
+
+def _holds_up(command: Command) -> bool:
+    """Whether every run waits for the command."""
+    invocation = command.invocation
+    return invocation.certain and not (invocation.background or invocation.captured or invocation.in_trap)
+
+
+def _comes_from_afar(path: str, submission: Submission) -> bool:
+    """Whether it is an environment on what is, or is named like, a share, or code on what is one."""
+    if ENVIRONMENT.search(path):
+        return _is_shared(path, submission) or (_mount(path, submission) is None and SHARE.match(path) is not None)
+    return CODE.search(path) is not None and _is_shared(path, submission)
+
+
+def _sources(command: Command) -> list[Word]:
+    """What a command copies from: all operands but the last one; an archive that is unpacked."""
+    if command.role is Role.DOWNLOAD:
+        return list(command.urls)
+    words, operands, archive = command.invocation.argv[1:], [], []
+    skip = False
+    for index, word in enumerate(words):
+        text = word.text or word.prefix
+        if skip:
+            skip = False
+        elif text.startswith("-"):
+            skip = text in VALUED
+            if command.tool == "tar" and re.fullmatch(r"-[a-z]*f|--file", text):
+                archive, skip = list(words[index + 1 : index + 2]), True
+        else:
+            operands.append(word)
+    if command.tool == "tar":
+        packs = any(has_short_option(f"-{(word.text or '').removeprefix('-')}", "c") for word in words[:1])
+        first = (operands[0].text or "") if operands else ""
+        old_style = first.endswith("f") and has_short_option(f"-{first}", "x")
+        return [] if packs else archive or (operands[1:2] if old_style else [])
+    if command.tool in {"unzip", "unrar", "7z"}:
+        return operands[:1]
+    return operands[:-1]
+
+
+def _mount(path: str, submission: Submission) -> Mount | None:
+    return submission.pod.mount_of(path) if path.startswith("/") else None
+
+
+def _is_shared(path: str, submission: Submission) -> bool:
+    mount = _mount(path, submission)
+    return REMOTE.search(path) is not None or (mount is not None and mount.kind in SHARES)
+
+
+def _place(path: str, submission: Submission) -> str:
+    mount = _mount(path, submission)
+    if mount is not None:
+        return f"on the network volume at {mount.path}"
+    return "on another machine" if REMOTE.search(path) else "where shares are mounted by custom"
+
+
+RULE: Rule[Submission] = Rule(
+    id="A403",
+    name="code-tree-copy",
+    category=Category.LONG_LIBRARY_INSTALLATION,
+    severity=Severity.WARNING,
+    summary="The script copies an environment from a share at every start.",
+    fix="Build an image that holds the environment.",
+    check=check,
+    init_containers=True,
+    maturity=Maturity.PREVIEW,
+)

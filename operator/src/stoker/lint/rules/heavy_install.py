@@ -1,0 +1,209 @@
+"""The script installs what takes minutes.
+
+## What it flags
+
+Installations in the startup script that download gigabytes or compile: frameworks, flash-attn, apex, whole conda
+environments, projects built with cmake or make, what is cloned and then installed from its folder, the packages of a
+requirements file that the script writes.
+
+## Why it costs GPU time
+
+Every pod installs it anew at every start, all GPUs bound and idle. The study counts ten minutes and more as an
+issue of its own.
+
+## When it stays silent
+
+- small packages: `pip install einops wandb` is a matter of seconds;
+- packages that the policy calls light (`lightPackages`);
+- requirement files and packages that can't be seen;
+- installations from files in the image (`--no-index`), editable installs without dependencies (`--no-deps -e .`);
+- installations in a branch, such as after a test whether the package is there;
+- CPU builds of a framework, which are small (see `cpu-wheel`);
+- a framework in an image that nobody knows: it may hold this very version; and one without a pinned version in an image
+  that holds it: pip finds it installed;
+- a framework on a base image without one: `image-installs-framework` reports the whole of it;
+- jobs without GPUs.
+
+## Change
+
+Build an image once, with these very commands.
+
+## References
+
+- An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.4, Long Library
+  Installation
+- FlashAttention's installation instructions: 3 to 5 minutes on 64 cores, hours without ninja
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from stoker.findings.finding import Problem
+from stoker.findings.rule import Parameter, Rule
+from stoker.findings.vocabulary import Category, Confidence, Maturity, Severity, Source
+from stoker.lint.kinds.image_reference import ImageKind
+from stoker.lint.launch.packages import (
+    BUILDS,
+    COMPILED,
+    FRAMEWORKS,
+    HEAVY,
+    LONG_BUILDS,
+    NEEDS_TORCH,
+    Package,
+    build_command,
+    clone_of,
+    cpu_build,
+    installs_from,
+    offline,
+    packages,
+    upgrades,
+)
+from stoker.lint.launch.plan import Command, LaunchPlan, Role
+from stoker.lint.launch.reading import Timeline
+from stoker.lint.submission import Submission
+from stoker.shell.model import Word
+
+CONDA = frozenset({"conda", "mamba", "micromamba"})
+
+
+def check(submission: Submission, *, light_packages: tuple[str, ...]) -> Iterator[Problem]:
+    """Report all heavy installations of the script as one problem, at the first of them."""
+    plan = submission.plan
+    if plan is None or submission.gpus < 1:
+        return
+    installs = [command for command in plan.of(Role.INSTALL) if command.invocation.certain and not offline(command)]
+    if _framework_onto_base(submission, installs):
+        return
+    light = frozenset(light_packages)
+    found: list[tuple[Command, tuple[Word, ...], str]] = []
+    steps: list[Command] = []
+    for position, command in enumerate(installs):
+        words, why = _weight(command, submission, light)
+        if not why:
+            continue
+        if (folder := clone_of(command)) is not None:
+            later = ((one, installs_from(one, folder)) for one in installs[position + 1 :])
+            build, place = next(((one, word) for one, word in later if word is not None), (None, None))
+            if build is None or place is None:
+                continue  # to clone alone is a matter of seconds
+            steps.append(command)
+            command, words = build, (place,)
+        found.append((command, words, why))
+        steps.append(command)
+    if not found:
+        return
+    command, words, why = found[0]
+    others = sum(one.tool not in BUILDS for one, _, _ in found[1:])  # a build is several commands, of one project
+    more = f" ({others} more like it)" if others else ""
+    waiting = f"{submission.gpus} GPUs wait" if submission.gpus > 1 else "the GPU waits"
+    yield Problem(
+        detail=f"{why}{more}, in every pod at every start, while {waiting}.",
+        evidence=f"It runs before {_next(plan, command)}.",
+        fix=f"Build an image once and set {submission.paths.image} to it:"
+        f" {build_command(submission.image.text, steps)}",
+        confidence=Confidence.LIKELY,
+        location=submission.locate(command.invocation, words),
+        sources=(Source.SCRIPT,),
+    )
+
+
+def _framework_onto_base(submission: Submission, installs: list[Command]) -> bool:
+    """Whether the script brings a framework onto a base without one, which is another rule's finding."""
+    return submission.image.family.kind in {ImageKind.GENERIC, ImageKind.CUDA} and any(
+        package.name in FRAMEWORKS or package.name in NEEDS_TORCH
+        for command in installs
+        for package in packages(command)
+    )
+
+
+def _weight(command: Command, submission: Submission, light: frozenset[str]) -> tuple[tuple[Word, ...], str]:
+    """The words that name something heavy, and why it is; an empty reason for a light installation."""
+    heavy = [
+        package
+        for package in packages(command)
+        if package.name not in light and _takes_minutes(package, command, submission)
+    ]
+    if heavy:
+        names = ", ".join(str(package.word) for package in heavy[:3])
+        why = HEAVY.get(heavy[0].name, COMPILED)
+        why = COMPILED if _from_source(heavy[0]) and "compiled" not in why else why
+        return tuple(package.word for package in heavy[:1]), f"{names} {why}"
+    texts = [word.text for word in command.invocation.argv if word.text]
+    if command.tool in CONDA and _whole_environment(command, texts):
+        return command.invocation.argv[:1], f"{command.tool} builds a whole environment"
+    if command.tool in BUILDS and _compiles(command):
+        return command.invocation.argv[:1], f"{command.tool} compiles a project"
+    return (), ""
+
+
+def _whole_environment(command: Command, texts: list[str]) -> bool:
+    """Whether conda builds an environment from a file: `conda env create`, `micromamba create -f env.yaml`."""
+    return ("env" in texts and bool({"create", "update"} & set(texts))) or (
+        "create" in texts and bool(command.requirements)
+    )
+
+
+def _compiles(command: Command) -> bool:
+    """Whether a build tool builds: make with a target of another name may do anything, training included."""
+    if command.tool != "make":
+        return True
+    words = [word.text or "" for word in command.invocation.argv]
+    targets = {
+        text
+        for option, text in pairwise(words)
+        if option not in {"-C", "-f", "-I"} and not text.startswith("-") and "=" not in text and not text.isdigit()
+    }
+    return targets <= {"all", "build", "install"}
+
+
+def _takes_minutes(package: Package, command: Command, submission: Submission) -> bool:
+    if package.name not in HEAVY:
+        return package.name in LONG_BUILDS and _from_source(package)
+    build = cpu_build(command)
+    if build is not None and FRAMEWORKS.get(package.name) == build.framework:
+        return False  # it brings none of CUDA's libraries
+    plain = package.version is None and not _from_source(package) and not upgrades(command)
+    if plain and package.name == submission.image.family.name.lower():
+        return False  # an inference server's own image holds it
+    if package.name not in FRAMEWORKS or upgrades(command):
+        return True
+    if command.tool in CONDA and any(word.text == "create" for word in command.invocation.argv):
+        return True  # a new environment holds nothing
+    if submission.image.family.kind in {ImageKind.GENERIC, ImageKind.CUDA, ImageKind.NON_DL, ImageKind.CPU_ONLY}:
+        return True
+    reference = submission.image.reference
+    tag = (reference.tag if reference is not None else None) or ""
+    known = submission.image.family.kind is ImageKind.FRAMEWORK
+    return known and package.version is not None and tag[:1].isdigit() and not tag.startswith(package.version)
+
+
+def _from_source(package: Package) -> bool:
+    """Whether a package comes from its repository."""
+    return "://" in str(package.word) and not str(package.word).endswith(".whl")
+
+
+def _next(plan: LaunchPlan, command: Command) -> str:
+    timeline = Timeline(plan)
+    later = (one for one in timeline.work if timeline.position(one) > timeline.position(command))
+    launch = next((one.launch for one in later if one.launch is not None), None)
+    return "the job's program" if launch is None else str(launch.launcher)
+
+
+RULE: Rule[Submission] = Rule(
+    id="A401",
+    name="heavy-install",
+    category=Category.LONG_LIBRARY_INSTALLATION,
+    severity=Severity.WARNING,
+    summary="The startup script installs what takes minutes.",
+    fix="Build an image that holds it.",
+    check=check,
+    init_containers=True,
+    parameters=(
+        Parameter(
+            name="lightPackages",
+            default=(),
+            description="Packages that are let pass, by their normalized names: such as a near wheel cache serves.",
+        ),
+    ),
+    maturity=Maturity.PREVIEW,
+)

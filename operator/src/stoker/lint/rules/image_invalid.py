@@ -1,0 +1,55 @@
+"""The image is no image reference.
+
+## What it flags
+
+A `spec.image` that no container runtime accepts: upper case in the repository, a scheme (`https://...`), spaces, an
+empty tag, an unexpanded `${VARIABLE}`.
+
+## Why it costs GPU time
+
+The pods are scheduled and hold their GPUs, but their containers stay in InvalidImageName for as long as the job
+lives.
+
+## When it stays silent
+
+Whenever the text is a reference; whether the image exists is the registry's to say.
+
+## Change
+
+Write `registry/repository:tag` or `registry/repository@sha256:...`.
+
+## References
+
+- OCI Distribution Specification, "Pulling manifests": names, tags and digests
+- Kubernetes documentation, "Images": image names
+"""
+
+from collections.abc import Iterator
+
+from stoker.findings.finding import Problem
+from stoker.findings.rule import Rule
+from stoker.findings.vocabulary import Action, Category, Severity
+from stoker.lint.submission import Submission
+
+
+def check(submission: Submission) -> Iterator[Problem]:
+    """Report a text that is no reference."""
+    image = submission.image
+    if image.text.strip() and image.reference is None:
+        yield Problem(
+            detail=f'"{image.text}" is no image reference: it {(image.error or "can not be read").rstrip(".")}.',
+            location=submission.locate_image(),
+        )
+
+
+RULE: Rule[Submission] = Rule(
+    id="A202",
+    name="image-invalid",
+    category=Category.STARTUP_HOLD,
+    severity=Severity.ERROR,
+    summary="The image is no image reference.",
+    fix="Write it as registry/repository:tag or registry/repository@sha256:DIGEST.",
+    check=check,
+    init_containers=True,
+    action=Action.DENY,
+)

@@ -1,0 +1,52 @@
+"""No image.
+
+## What it flags
+
+An empty `spec.image`.
+
+## Why it costs GPU time
+
+The pods are scheduled and hold their GPUs, but their containers can't be created.
+
+## When it stays silent
+
+Whenever there is any text; whether it is a reference is `image-invalid`'s question.
+
+## Change
+
+Name an image that holds the framework and the program's libraries.
+
+## References
+
+- Kubernetes documentation, "Images"
+"""
+
+from collections.abc import Iterator
+
+from stoker.findings.finding import Problem
+from stoker.findings.rule import Rule
+from stoker.findings.vocabulary import Action, Category, Severity
+from stoker.lint.submission import Submission
+
+
+def check(submission: Submission) -> Iterator[Problem]:
+    """Report an empty image."""
+    if not submission.image.text.strip():
+        yield Problem(
+            detail=f"{submission.paths.image} is empty: an image reference such as registry.example.com/team/train:1.4"
+            " is required.",
+            location=submission.locate_image(),
+        )
+
+
+RULE: Rule[Submission] = Rule(
+    id="A201",
+    name="image-missing",
+    category=Category.STARTUP_HOLD,
+    severity=Severity.ERROR,
+    summary="The job names no image.",
+    fix="Name an image that holds the framework, with a tag that never moves.",
+    check=check,
+    init_containers=True,
+    action=Action.DENY,
+)

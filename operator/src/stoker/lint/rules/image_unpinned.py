@@ -1,0 +1,53 @@
+"""The image may change under the job.
+
+## What it flags
+
+An image without a tag or digest, or with the tag `latest`.
+
+## Why it costs GPU time
+
+The kubelet pulls such an image again at each start, while the pod already holds its GPUs. A pod that is replaced,
+or a job that is resumed, may get another version of the framework than its peers, and fail or hang on it.
+
+## When it stays silent
+
+With a digest, or with any other tag: whether a tag moves can't be seen.
+
+## Change
+
+Name a version or a digest.
+
+## References
+
+- Kubernetes documentation, "Images": imagePullPolicy defaults to Always for `latest` and for no tag
+"""
+
+from collections.abc import Iterator
+
+from stoker.findings.finding import Problem
+from stoker.findings.rule import Rule
+from stoker.findings.vocabulary import Category, Severity
+from stoker.lint.submission import Submission
+
+
+def check(submission: Submission) -> Iterator[Problem]:
+    """Report a reference that floats."""
+    image = submission.image
+    if image.reference is None or not image.reference.floating or submission.gpus < 1:
+        return
+    what = "has no tag and no digest" if image.reference.tag is None else 'has the tag "latest"'
+    yield Problem(
+        detail=f"{image.text} {what}: it is pulled again at each start and may change between the job's pods.",
+        location=submission.locate_image(),
+    )
+
+
+RULE: Rule[Submission] = Rule(
+    id="A203",
+    name="image-unpinned",
+    category=Category.STARTUP_HOLD,
+    severity=Severity.WARNING,
+    summary="The image has no tag, or the tag latest.",
+    fix="Name a version, such as :2026.11, or a digest, @sha256:....",
+    check=check,
+)

@@ -1,0 +1,66 @@
+"""The image is made for something else than deep learning.
+
+## What it flags
+
+An image that is known to hold no deep-learning framework and is made for other work: Apache Spark, R, databases,
+web servers.
+
+## Why it costs GPU time
+
+Nothing in the image can use a GPU; the job holds them for work that a CPU queue does as fast.
+
+## When it stays silent
+
+- an image that nobody knows (a UtilizationPolicy tells a cluster's own in `spec.images`), and general bases such as
+  `python` or `ubuntu`: anything may be on top;
+- the script installs packages, or starts a launcher of deep-learning programs: the image was extended;
+- jobs without GPUs, and interactive jobs.
+
+## Change
+
+Use an image with the framework, or set `spec.gpusPerNode: 0`.
+
+## References
+
+- An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.1, Non-DL Job
+"""
+
+from collections.abc import Iterator
+
+from stoker.findings.finding import Problem
+from stoker.findings.rule import Rule
+from stoker.findings.vocabulary import Category, Confidence, JobType, Severity
+from stoker.lint.kinds.image_reference import ImageKind
+from stoker.lint.launch.plan import Launcher, Role
+from stoker.lint.launch.reading import counted
+from stoker.lint.submission import Submission
+
+
+def check(submission: Submission) -> Iterator[Problem]:
+    """Report a known image of another trade."""
+    family, plan = submission.image.family, submission.plan
+    if family.kind is not ImageKind.NON_DL or submission.gpus < 1 or submission.job_type is JobType.INTERACTIVE:
+        return
+    if plan is not None and (
+        plan.of(Role.INSTALL) or any(launch.launcher is not Launcher.PYTHON for launch in plan.launches)
+    ):
+        return
+    made_for = f" ({family.name})" if family.name else ""
+    yield Problem(
+        detail=f"{submission.image.text}{made_for} holds no deep-learning framework:"
+        f" {counted(submission.gpus, 'GPU')} will be idle.",
+        fix=f"Use an image with the framework, or set {submission.paths.gpus_per_node}: 0 to run it without GPUs.",
+        confidence=Confidence.LIKELY,
+        location=submission.locate_image(),
+    )
+
+
+RULE: Rule[Submission] = Rule(
+    id="A205",
+    name="image-without-framework",
+    category=Category.NON_DL_JOB,
+    severity=Severity.WARNING,
+    summary="The image is known to hold no deep-learning framework.",
+    fix="Use an image with the framework, or request no GPUs.",
+    check=check,
+)

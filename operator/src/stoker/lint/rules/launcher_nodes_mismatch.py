@@ -1,0 +1,203 @@
+"""The launcher waits for other nodes than the job has.
+
+## What it flags
+
+A number of nodes given to the launcher that contradicts the job's: `torchrun --nnodes=4` or
+`accelerate launch --num_machines 4` where `spec.nodes` is 2.
+
+And a rank that is written out, `torchrun --nnodes=2 --node_rank=0`, in every pod of the job.
+
+## Why it costs GPU time
+
+A rendezvous of more nodes than there are waits until it times out, all GPUs bound and idle. With fewer, the nodes
+beyond the number are refused and fail, or wait as well. Of two pods that both claim rank 0, neither ever sees rank 1.
+
+## When it stays silent
+
+- a number that can't be resolved, or a range (`--nnodes=1:4`) that includes the job's nodes;
+- a launcher told of one node on several: each pod may train for itself on purpose (see `duplicate-nodes`);
+- commands that only some ranks run, or that stand in a branch that can't be decided: nodes may have different roles;
+- groups of nodes: a `--rdzv_id` or an address that is computed from the rank (it warns where the rank alone is);
+- a rank that is written out beside `--rdzv_backend=c10d`, which gives out ranks itself;
+- commands that run only after a failure;
+- pods whose number says nothing about the group: a Pod by itself, a Job whose pods can't find one another.
+
+## Change
+
+Make both the same number. The operator sets `PET_NNODES`: torchrun needs no `--nnodes` at all.
+
+## References
+
+- PyTorch documentation, "torchrun (Elastic Launch)": `--nnodes`
+- Hugging Face Accelerate documentation, "accelerate launch": `--num_machines`
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from stoker.findings.finding import Change, Problem
+from stoker.findings.rule import Rule
+from stoker.findings.vocabulary import Action, Category, Confidence, Severity, Source
+from stoker.lint.fixes.editing import in_script, renumbered, together, within_word
+from stoker.lint.launch.plan import CountSource, Launch, Launcher
+from stoker.lint.launch.reading import (
+    RANKS,
+    counted,
+    is_alone,
+    origin_line,
+    plain,
+    quoted,
+    unread_options,
+    with_number,
+)
+from stoker.lint.submission import Submission
+from stoker.shell.model import Word
+
+TELLING = frozenset(
+    {Launcher.TORCHRUN, Launcher.TORCH_DISTRIBUTED_LAUNCH, Launcher.ACCELERATE, Launcher.DEEPSPEED, Launcher.PADDLE}
+)
+"""Launchers that are told the number of nodes."""
+
+NODE_RANKS = ("__node_rank", "__machine_rank")
+"""Options that say which of the nodes this one is."""
+
+MEETINGS = ("__rdzv_id", "__rdzv_endpoint", "__master_addr", "__main_process_ip")
+"""Options that say where nodes meet: those that say the same are one group."""
+
+
+def check(submission: Submission) -> Iterator[Problem]:
+    """Report each launch whose possible numbers of nodes leave out the job's."""
+    plan = submission.plan
+    if plan is None or submission.gpus_per_node < 1 or not submission.nodes_known:
+        return
+    for launch in plan.launches:
+        told = launch.nodes
+        if (
+            launch.launcher not in TELLING
+            or told.possible is None
+            or submission.nodes in told.possible
+            or told.maximum == 1
+            or not quoted(told)
+            or launch.standalone
+            or not launch.invocation.certain
+            or _forms_groups(launch)
+        ):
+            continue
+        changed = with_number(told, submission.nodes)
+        asked = told.value if told.value is not None else max(told.possible)
+        change = f"Change it to {changed}" if changed is not None else f"Make it {submission.nodes}"
+        fewer = asked < submission.nodes
+        line = origin_line(told)
+        certain = told.value is not None and is_alone(plan, launch) and not _computes_rank(submission, launch)
+        yield Problem(
+            detail=f"{quoted(told)} {'makes a group of' if fewer else 'waits for'} {counted(asked, 'node')}, but"
+            f" {submission.said_nodes}.",
+            evidence=f"{'The others find the group complete' if fewer else 'The others never come'}"
+            f"{f'; the number is from line {line}' if line else ''}.",
+            fix=f"{change}, or {submission.set_nodes(asked)}.",
+            confidence=submission.surely if certain else Confidence.LIKELY,
+            location=submission.locate_count(launch, told),
+            sources=(Source.SCRIPT, Source.MANIFEST),
+            change=None if submission.leaders else _change(submission, launch),
+        )
+    for launch in plan.launches:
+        yield from _same_rank(submission, launch)
+
+
+def _same_rank(submission: Submission, launch: Launch) -> Iterator[Problem]:
+    """Report a rank that is written out, where every pod is told the same one of several."""
+    told = launch.nodes.value
+    if (
+        launch.launcher not in {Launcher.TORCHRUN, Launcher.TORCH_DISTRIBUTED_LAUNCH, Launcher.ACCELERATE}
+        or told != submission.nodes
+        or told < 2
+        or submission.leaders
+        or not submission.rank
+        or not launch.invocation.certain
+        or launch.invocation.in_loop
+        or launch.invocation.background
+        or unread_options(launch)
+        or not _is_static(launch)
+    ):
+        return
+    words = _option(launch, NODE_RANKS)
+    rank = words[-1].text.rpartition("=")[2] if words and words[-1].text is not None else ""
+    if not rank.isdecimal():
+        return
+    written, variable = " ".join(map(str, words)), f"${submission.rank}"
+    yield Problem(
+        detail=f'"{written}" gives each of the {told} pods the same rank: they never find one another.',
+        evidence=f"{submission.said_nodes}, and every pod runs this command.",
+        fix=f"Change it to {written.removesuffix(rank)}{variable}.",
+        confidence=Confidence.LIKELY,
+        location=submission.locate(launch.invocation, words),
+        sources=(Source.SCRIPT, Source.MANIFEST),
+        change=None
+        if "'" in _written(submission, words[-1])
+        else in_script(submission, [within_word(submission, words[-1], rank, variable)], safe=False),
+    )
+
+
+def _option(launch: Launch, names: tuple[str, ...]) -> tuple[Word, ...]:
+    """The words of the last of some options before the program: `--node_rank=0`, or `--node_rank` and `0`."""
+    found: tuple[Word, ...] = ()
+    for word, following in pairwise([*launch.invocation.argv, Word.known("")]):
+        if word in launch.program:
+            break
+        name, equals, _ = (word.text or word.prefix).partition("=")
+        if plain(name) in names:
+            found = (word,) if equals else (word, following)
+    return found
+
+
+def _is_static(launch: Launch) -> bool:
+    """Whether nodes have the ranks that they are told: other rendezvous give them out."""
+    backend, word = _option(launch, ("__rdzv_backend",)), launch.invocation.environment.get("PET_RDZV_BACKEND")
+    text = backend[-1].text if backend else word.text if word is not None else "static"
+    return text is not None and text.rpartition("=")[2] == "static"
+
+
+def _forms_groups(launch: Launch) -> bool:
+    """Whether nodes meet where their rank says, so that a launch need not be of all nodes."""
+    return any(_of_rank(launch, (name,)) for name in MEETINGS)
+
+
+def _of_rank(launch: Launch, names: tuple[str, ...]) -> bool:
+    return any(word.names & RANKS for word in _option(launch, names))
+
+
+def _computes_rank(submission: Submission, launch: Launch) -> bool:
+    """Whether a node's rank is computed from the job's, as that of a group is: `$((STOKER_NODE_RANK % 2))`."""
+    if not _of_rank(launch, NODE_RANKS):
+        return False
+    written = _written(submission, _option(launch, NODE_RANKS)[-1])
+    variable = re.search(r"\$\{?(\w+)(?::?-\w+)?\}?[\"']?\Z", written)
+    return written != "" and (variable is None or variable[1] not in RANKS)
+
+
+def _written(submission: Submission, word: Word) -> str:
+    """A word as it stands in the script, "" where it doesn't."""
+    script = submission.script
+    return "" if script is None or word.span is None else script.source[slice(*script.offsets(word.span))]
+
+
+def _change(submission: Submission, launch: Launch) -> Change | None:
+    """The job's nodes, and with them the total of processes where one is given that was right for the others."""
+    change, total = renumbered(submission, launch, launch.nodes, submission.nodes), launch.total
+    given = total.source is not CountSource.DERIVED and total.words
+    if not given or total.value != (launch.nodes.value or 0) * submission.gpus_per_node:
+        return change
+    return together(change, renumbered(submission, launch, total, submission.gpus))
+
+
+RULE: Rule[Submission] = Rule(
+    id="A104",
+    name="launcher-nodes-mismatch",
+    category=Category.API_MISUSE,
+    severity=Severity.ERROR,
+    summary="The launcher is told another number of nodes than the job has.",
+    fix="Make the launcher's number of nodes that of the job, or leave it to the injected PET_NNODES.",
+    check=check,
+    action=Action.DENY,
+)

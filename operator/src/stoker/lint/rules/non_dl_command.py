@@ -1,0 +1,146 @@
+"""The job runs no deep learning.
+
+## What it flags
+
+Scripts whose every command is plainly something else: `spark-submit`, `hadoop`, `hive`, `dask`, `Rscript` and their
+kin, without any option for GPUs.
+
+## Why it costs GPU time
+
+The GPUs are bound and nothing uses them.
+
+## When it stays silent
+
+- any option, variable, package or image of RAPIDS or another GPU library in sight, and any word with `gpu` or
+  `cuda`;
+- dask on an image with CUDA or a framework: what its clients send may use the GPUs;
+- another command that may use a GPU, or one that can't be read;
+- R with a package that uses GPUs in its arguments or in a script in sight: torch, keras, tensorflow, brulee, luz,
+  xgboost and the like;
+- jobs without GPUs, and interactive jobs (see `interactive-entry`).
+
+It never denies what may hide an option: Spark with a properties file, a configuration directory of its own or a volume
+over it, R and Octave outside an image that is known to hold no framework, and images with CUDA.
+
+## Change
+
+Submit the same manifest with `spec.gpusPerNode: 0`, to a queue of CPU nodes.
+
+## References
+
+- An Empirical Study on Low GPU Utilization of Deep Learning Jobs (ICSE 2024), section 4.1, Non-DL Job
+- RAPIDS Accelerator for Apache Spark documentation: `spark.rapids.*` and `spark.*.resource.gpu.*`
+"""
+
+import re
+from collections.abc import Iterator
+
+from stoker.findings.finding import Problem
+from stoker.findings.rule import Rule
+from stoker.findings.vocabulary import Action, Category, Confidence, Severity, Source
+from stoker.lint.kinds.image_reference import ImageKind
+from stoker.lint.launch.plan import Command, Role
+from stoker.lint.launch.reading import counted, working
+from stoker.lint.submission import Submission
+
+RUN_ANYTHING = frozenset({"dask", "dask-ssh", "dask-worker"})
+"""Tools that run what their clients send."""
+
+GPU_IMAGES = re.compile(r"rapids|cudf|cuml|nvtabular", re.IGNORECASE)
+"""Images of libraries that make such tools use GPUs, without any option."""
+
+GPU_WORDS = re.compile(
+    r"gpu|cuda|rapids|cudf|cuml|nvtabular|nvidia|nvenc|nvdec|torch|keras|tensorflow|horovod|mxnet|onnx"
+    r"|brulee|\bluz\b|tabnet|xgboost|lightgbm|catboost",
+    re.IGNORECASE,
+)
+"""Words that say that a GPU may be used after all."""
+
+SPARK = frozenset({"spark-submit", "pyspark", "spark-shell", "spark-sql", "spark-class", "sparkR"})
+SPARK_HOMES = ("/opt/spark", "/opt/bitnami/spark", "/usr/local/spark", "/usr/spark", "/usr/lib/spark", "/etc/spark")
+"""Where images keep Spark; its GPUs may be configured in `conf/spark-defaults.conf` there."""
+
+LANGUAGES = frozenset({"Rscript", "R", "octave", "sas", "stata", "stata-mp"})
+"""Languages whose programs may use any package of the image."""
+
+
+def check(submission: Submission) -> Iterator[Problem]:
+    """Report the job when all that it does is of another trade."""
+    plan = submission.plan
+    if plan is None or submission.gpus < 1 or not plan.readable:
+        return
+    commands = working(plan)
+    foreign = [command for command in commands if command.role is Role.NON_DL]
+    if not foreign or plan.of(Role.INTERACTIVE) or any(command.role is not Role.NON_DL for command in commands):
+        return
+    if any(_may_use_gpus(command) for command in foreign) or GPU_WORDS.search(" ".join(_own_environment(submission))):
+        return
+    kind = submission.image.family.kind
+    for_gpus = kind in {ImageKind.FRAMEWORK, ImageKind.CUDA} or GPU_WORDS.search(submission.image.text)
+    if GPU_IMAGES.search(submission.image.text) or (for_gpus and any(one.tool in RUN_ANYTHING for one in foreign)):
+        return
+    hidden = next((place for command in foreign if (place := _unseen(command, submission))), "")
+    certain = (
+        not for_gpus  # somebody chose an image for GPUs
+        and not hidden
+        and all(command.invocation.certain and command.tool not in RUN_ANYTHING for command in foreign)
+    )
+    first = foreign[0]
+    names = sorted({command.tool or command.invocation.name or "" for command in foreign})
+    yield Problem(
+        detail=f"{', '.join(names)} use{'s' if len(names) == 1 else ''} no GPU, and nothing else runs:"
+        f" {counted(submission.gpus, 'GPU')} will be idle.",
+        evidence=f"Every working command of the job is {' or '.join(names)}, "
+        + (f"and nothing in sight asks for GPUs; {hidden} may." if hidden else "without any option for GPUs."),
+        fix=f"Set {submission.paths.gpus_per_node}: 0 and submit it to a queue of CPU nodes.",
+        confidence=submission.surely if certain else Confidence.LIKELY,
+        location=submission.locate(first.invocation, first.invocation.argv[:1]),
+        sources=(Source.SCRIPT,),
+    )
+
+
+def _may_use_gpus(command: Command) -> bool:
+    """Whether the command has a word about GPUs, or words that can't be read."""
+    invocation = command.invocation
+    if any(word.text is None for word in invocation.argv):
+        return True
+    texts = [str(word) for word in invocation.argv]
+    texts += [invocation.files[text] for text in texts if text in invocation.files]
+    texts += [str(word) for name, word in invocation.environment.items() if name.startswith(("SPARK_", "PYSPARK_"))]
+    return any(GPU_WORDS.search(text) for text in (*texts, invocation.stdin_text or ""))
+
+
+def _unseen(command: Command, submission: Submission) -> str:
+    """What may bring GPUs to the command without a word in sight; "" where nothing does."""
+    if command.tool in LANGUAGES and submission.image.family.kind is not ImageKind.NON_DL:
+        return "its program"
+    if command.tool not in SPARK:
+        return ""
+    environment, words = command.invocation.environment, command.invocation.argv
+    if any(word.prefix.startswith("--properties-file") for word in words):
+        return "the file of --properties-file"
+    if "SPARK_CONF_DIR" in environment:
+        return "the configuration in SPARK_CONF_DIR"
+    home = environment.get("SPARK_HOME")
+    for directory in (*SPARK_HOMES, *([home.text] if home is not None and home.text else [])):
+        mount = submission.pod.mount_of(f"{directory}/conf/spark-defaults.conf")
+        if mount is not None:
+            return f"the configuration mounted at {mount.path}"
+    return ""
+
+
+def _own_environment(submission: Submission) -> list[str]:
+    """The manifest's own variables; the operator's and the node's say nothing about the program."""
+    return [f"{name}={submission.environment.get(name) or ''}" for name in submission.environment_fields]
+
+
+RULE: Rule[Submission] = Rule(
+    id="A301",
+    name="non-dl-command",
+    category=Category.NON_DL_JOB,
+    severity=Severity.ERROR,
+    summary="Every command of the job is plainly no deep learning.",
+    fix="Submit the job without GPUs.",
+    check=check,
+    action=Action.DENY,
+)

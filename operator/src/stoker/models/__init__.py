@@ -1,1 +1,0 @@
-"""Value types and vocabularies; imports nothing of Stoker above it."""

@@ -1,0 +1,132 @@
+"""A replay as JSON, in the names of a DLJob's status (docs/schemas/replay-v1.json)."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from stoker.findings.finding import rfc3339
+from stoker.reclaim import GATES
+from stoker.replay import Figures, JobOutcome, Statement
+from stoker.report.formats.json import assumptions, figure
+from stoker.telemetry.usage import JobIdentity
+
+DEMANDS = {gate.name: gate.demand for gate in GATES}
+
+
+def render(statement: Statement, generated_at: datetime) -> str:
+    """The document, with a line break at its end."""
+    return orjson.dumps(document(statement, generated_at), option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def document(statement: Statement, generated_at: datetime) -> dict[str, Any]:
+    """The document as it is published. What is not known is null."""
+    return {
+        "version": 1,
+        "generatedAt": rfc3339(generated_at),
+        "scope": {"namespaces": list(statement.namespaces)},
+        "period": {"start": rfc3339(statement.period.start), "end": rfc3339(statement.period.end)},
+        "policies": [{"name": one.name, "mode": one.mode.value, "jobs": one.jobs} for one in statement.policies],
+        "total": {
+            "jobsSeen": statement.jobs,
+            "gpuHoursRequested": figure(statement.held),
+            "gpuHoursUsed": figure(statement.used),
+            "gpuHoursIdle": figure(statement.idle),
+            "gpuHoursUnknown": figure(statement.unknown),
+            **_figures(statement.total),
+        },
+        "namespaces": _rows(statement.by_namespace),
+        "owners": _rows(statement.by_owner),
+        "classes": _rows(statement.by_class),
+        "heldBack": [
+            {
+                "gate": line.gate,
+                "demand": DEMANDS.get(line.gate, ""),
+                "jobs": line.jobs,
+                "gpuHours": figure(line.gpu_hours),
+            }
+            for line in statement.held_back
+        ],
+        "brakes": [
+            {"policy": policy, "time": rfc3339(time), "message": message} for policy, time, message in statement.brakes
+        ],
+        "reclaims": [
+            {
+                "job": _job(outcome.identity),
+                "policy": outcome.policy,
+                "class": outcome.classed,
+                "rule": one.rule,
+                "mode": one.mode.value,
+                "idleSince": rfc3339(one.idle_since),
+                "warnedAt": rfc3339(one.warned_at),
+                "reclaimedAt": rfc3339(one.at),
+                "gpuHoursGivenBack": figure(one.given_back),
+                "returnedAt": rfc3339(one.returned_at) if one.returned_at is not None else None,
+                "returnedAfterSeconds": (
+                    round((one.returned_at - one.at).total_seconds()) if one.returned_at is not None else None
+                ),
+                "gpuHoursInterrupted": figure(one.interrupted),
+            }
+            for outcome, one in statement.reclaims
+        ],
+        "warnings": [entry for outcome in statement.outcomes for entry in _warnings(outcome)],
+        "timeline": [
+            {
+                "start": rfc3339(part.period.start),
+                "end": rfc3339(part.period.end),
+                "gpusUsed": figure(part.used),
+                "gpusIdle": figure(part.idle),
+                "gpusGivenBack": figure(part.given_back),
+                "gpusUnknown": figure(part.unknown),
+            }
+            for part in statement.timeline
+        ],
+        "assumptions": assumptions(statement.assumed),
+    }
+
+
+def _figures(figures: Figures) -> dict[str, Any]:
+    return {
+        "jobs": figures.jobs,
+        "warnings": figures.warnings,
+        "saved": figures.saved,
+        "reclaims": figures.reclaims,
+        "gpuHoursGivenBack": figure(figures.given_back),
+        "regrets": figures.regrets,
+        "gpuHoursInterrupted": figure(figures.interrupted),
+    }
+
+
+def _rows(groups: Mapping[str, Figures]) -> list[dict[str, Any]]:
+    return [{"name": name or None, **_figures(figures)} for name, figures in groups.items()]
+
+
+def _job(identity: JobIdentity) -> dict[str, Any]:
+    return {
+        "namespace": identity.namespace,
+        "name": identity.name,
+        "uid": identity.uid,
+        "jobType": identity.job_type or None,
+        "owner": identity.owner or None,
+        "team": identity.team or None,
+        "gpus": identity.gpus,
+    }
+
+
+def _warnings(outcome: JobOutcome) -> list[dict[str, Any]]:
+    return [
+        {
+            "job": _job(outcome.identity),
+            "idleSince": rfc3339(one.idle_since),
+            "warnedAt": rfc3339(one.at),
+            "deadline": rfc3339(one.deadline),
+            "rule": one.rule,
+            "endedBy": one.outcome or None,
+            "endedAt": rfc3339(one.ended_at) if one.ended_at is not None else None,
+        }
+        for one in outcome.warnings
+    ]
+
+
+__all__ = ["document", "render"]

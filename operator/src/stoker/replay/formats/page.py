@@ -1,0 +1,112 @@
+"""A replay as a page that needs nothing but itself: no script, no request; light and dark, on screen and paper."""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from stoker import __version__
+from stoker.findings.wording import count
+from stoker.replay import Figures, JobOutcome, Reclaim, Statement
+from stoker.replay.formats import pictures, words
+from stoker.report import hours
+from stoker.report.formats.json import figure
+from stoker.report.formats.words import day_time, scope, share, span, when
+
+MAX_ROWS = 40
+"""Of a table; what gave back less beyond is counted beneath. The JSON has all."""
+
+
+def render(statement: Statement, generated_at: datetime) -> str:
+    """The page."""
+    return _environment().get_template("page.html").render(_context(statement, generated_at))
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("stoker.replay.formats", package_path=""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(hours=hours, share=share, figure=figure, day_time=day_time)
+    return environment
+
+
+def _context(statement: Statement, generated_at: datetime) -> dict[str, Any]:
+    css = files("stoker.report.formats").joinpath("page.css").read_text(encoding="utf-8")
+    css += files("stoker.replay.formats").joinpath("page.css").read_text(encoding="utf-8")
+    reclaims = [_reclaim(*pair) for pair in sorted(statement.reclaims, key=lambda pair: -pair[1].given_back)]
+    returns = [one.returned_at for _, one in statement.reclaims if one.returned_at is not None]
+    ends = Counter(one.outcome for outcome in statement.outcomes for one in outcome.warnings)
+    total = statement.total
+    return {
+        "style": Markup(css),  # noqa: S704 - our own
+        "version": __version__,
+        "generated_at": generated_at,
+        "scope": scope(statement.namespaces),
+        "headline": words.headline(statement),
+        "period": when(statement.period),
+        "length": span(statement.period.length),
+        "policies": [f"Policy {one.name}, mode {one.mode}, {count(one.jobs, 'job')}" for one in statement.policies],
+        "acts": statement.acts,
+        "statement": statement,
+        "total": total,
+        "ends": [(words.ended(outcome), number) for outcome, number in ends.most_common()],
+        "regrets": [_reclaim(*pair) for pair in statement.reclaims if pair[1].is_regret],
+        "reclaims": reclaims[:MAX_ROWS],
+        "more_reclaims": max(len(reclaims) - MAX_ROWS, 0),
+        "held_back": [(words.held_back(line.gate), line) for line in statement.held_back],
+        "groups": [
+            _group("By namespace", "Namespace", "namespaces", "none", statement.by_namespace),
+            _group("By owner", "Owner", "owners", "no owner", statement.by_owner),
+            *(
+                [_group("By class", "Class", "classes", "no class", statement.by_class)]
+                if set(statement.by_class) - {""}
+                else []
+            ),
+        ],
+        "assumed": statement.assumed,
+        "timeline_svg": Markup(pictures.timeline(statement.timeline, returns)),  # noqa: S704 - matplotlib escapes texts
+        "timeline_alt": (
+            f"GPUs over time, used, idle, given back and unknown: {hours(total.given_back)} of "
+            f"{hours(statement.idle)} idle GPU-hours given back; {count(len(returns), 'mark')} where jobs worked again."
+        ),
+    }
+
+
+def _reclaim(outcome: JobOutcome, one: Reclaim) -> dict[str, Any]:
+    identity = outcome.identity
+    return {
+        "name": identity.name,
+        "whose": ", ".join(text for text in (identity.namespace, identity.owner) if text),
+        "gpus": identity.gpus,
+        "idle_since": one.idle_since,
+        "at": one.at,
+        "given_back": one.given_back,
+        "after": words.after(one.returned_at - one.at) if one.returned_at is not None else "",
+        "interrupted": one.interrupted,
+        "rule": one.rule,
+    }
+
+
+def _group(title: str, column: str, key: str, nobody: str, groups: Mapping[str, Figures]) -> dict[str, Any]:
+    rows = list(groups.items())
+    return {
+        "title": title,
+        "id": key,
+        "column": column,
+        "nobody": nobody,
+        "rows": rows[:MAX_ROWS],
+        "more": max(len(rows) - MAX_ROWS, 0),
+    }
+
+
+__all__ = ["render"]

@@ -1,0 +1,110 @@
+"""A replay on the terminal."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from textwrap import wrap
+
+from stoker.adapters.terminal import Screen, bold, clean, columns, cut
+from stoker.findings.wording import clock, count
+from stoker.replay import Figures, Statement
+from stoker.replay.formats import words
+from stoker.report import hours
+from stoker.report.formats.words import scope, span, when
+
+MAX_WIDTH = 110
+TOP = 10
+
+
+def render(statement: Statement, place: Screen) -> str:
+    """The headline, the figures, every regret, what was held back, by whom, and what had to be assumed."""
+    return "\n".join([*(line.rstrip() for line in _lines(statement, place)), ""])
+
+
+def _lines(statement: Statement, place: Screen) -> Iterator[str]:
+    width = min(place.width, MAX_WIDTH)
+    total = statement.total
+    of = scope(statement.namespaces)
+    yield clean(f"{of[0].upper()}{of[1:]}, {when(statement.period)} ({span(statement.period.length)})")
+    for policy in statement.policies:
+        yield clean(f"Policy {policy.name}, mode {policy.mode}: {count(policy.jobs, 'job')}")
+    yield ""
+    yield bold(words.headline(statement), place)
+    if not statement.acts:
+        yield from wrap(
+            "The policy only observes: --mode Suspend replays what it would do if it acted.", width, initial_indent="  "
+        )
+    yield f"  {'held by jobs':<24}{hours(statement.held):>9} GPU-hours"
+    yield f"  {'of these idle':<24}{hours(statement.idle):>9} GPU-hours"
+    yield f"  {'given back':<24}{hours(total.given_back):>9} GPU-hours"
+    yield f"  {'work interrupted':<24}{hours(total.interrupted):>9} GPU-hours"
+    yield ""
+    yield f"  {total.warnings:>6} {'warning' if total.warnings == 1 else 'warnings'}"
+    ends = Counter(one.outcome for outcome in statement.outcomes for one in outcome.warnings)
+    for outcome, number in ends.most_common():
+        yield f"  {number:>6}   {words.ended(outcome)}"
+    yield from _regrets(statement, place)
+    yield from _reclaims(statement, place)
+    if statement.held_back:
+        yield ""
+        yield bold("GPU-hours that rested for long enough and were left alone", place)
+        for line in statement.held_back:
+            yield f"  {hours(line.gpu_hours):>9}   {words.held_back(line.gate)}, {count(line.jobs, 'job')}"
+    for policy_name, time, message in statement.brakes:
+        yield clean(f"  {clock(time)}: policy {policy_name}: {message}")
+    yield from _groups("By namespace", statement.by_namespace, "(none)", place)
+    yield from _groups("By owner", statement.by_owner, "(no owner)", place)
+    if set(statement.by_class) - {""}:
+        yield from _groups("By class", statement.by_class, "(no class)", place)
+    yield ""
+    yield bold("Assumed", place)
+    for one in statement.assumed:
+        yield from wrap(clean(one.text), width, initial_indent="  - ", subsequent_indent="    ")
+
+
+def _regrets(statement: Statement, place: Screen) -> Iterator[str]:
+    regrets = [(outcome, one) for outcome, one in statement.reclaims if one.returned_at is not None]
+    if not regrets:
+        return
+    yield ""
+    yield bold("Would have worked again after the reclaim", place)
+    for outcome, one in regrets:
+        assert one.returned_at is not None
+        job = f"{outcome.identity.namespace}/{outcome.identity.name}"
+        yield (
+            f"  {clock(one.at)}  after {words.after(one.returned_at - one.at):<14}"
+            f"{hours(one.interrupted):>8} GPU-hours of work   {clean(job)}"
+        )
+
+
+def _reclaims(statement: Statement, place: Screen) -> Iterator[str]:
+    reclaims = sorted(statement.reclaims, key=lambda pair: -pair[1].given_back)
+    if not reclaims:
+        return
+    yield ""
+    yield bold("GPU-hours given back, the most first", place)
+    for outcome, one in reclaims[:TOP]:
+        job = f"{outcome.identity.namespace}/{outcome.identity.name}"
+        yield (
+            f"  {hours(one.given_back):>9}   {clock(one.at)}, {count(outcome.identity.gpus, 'GPU')} idle since "
+            f"{clock(one.idle_since)}   {clean(job)}"
+        )
+    if len(reclaims) > TOP:
+        yield f"  and {len(reclaims) - TOP} more (--format json has all)"
+
+
+def _groups(title: str, groups: Mapping[str, Figures], nobody: str, place: Screen) -> Iterator[str]:
+    if not groups:
+        return
+    yield ""
+    yield bold(f"{title:<26}{'given back':>12}{'reclaims':>10}{'regrets':>9}{'warnings':>10}{'saved':>7}", place)
+    for name, one in list(groups.items())[:TOP]:
+        shown = cut(clean(name or nobody), 24)
+        yield (
+            f"  {shown}{' ' * (24 - columns(shown))}{hours(one.given_back):>12}{one.reclaims:>10}{one.regrets:>9}"
+            f"{one.warnings:>10}{one.saved:>7}"
+        )
+    if len(groups) > TOP:
+        yield f"  and {len(groups) - TOP} more"
+
+
+__all__ = ["render"]

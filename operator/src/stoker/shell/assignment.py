@@ -1,0 +1,270 @@
+"""Assignments and declarations: what a script's variables become."""
+
+import re
+from dataclasses import replace
+
+from tree_sitter import Node
+
+from stoker.shell import text as shell_text
+from stoker.shell.source import Offsets
+from stoker.shell.state import EXPECTED, SUCCESS, UNDECIDED, Outcome, State, Variable
+from stoker.shell.text import EMPTY, Value
+from stoker.shell.walk import Walk
+
+MAX_ELEMENTS = 1_024
+_ENTRY = re.compile(r"\[([^\]]*)\]=")
+
+
+class Assignments(Walk):
+    """NAME=value, arrays, export, local, unset."""
+
+    def _assign(
+        self,
+        node: Node,
+        state: State,
+        *,
+        exported: bool | None = None,
+        store: bool = True,
+        reading: State | None = None,
+    ) -> Outcome:
+        """NAME=value, NAME+=value, NAME=(...), NAME[i]=value. reading: what the value is read from, if not `state`."""
+        name_node, value_node = node.child_by_field_name("name"), node.child_by_field_name("value")
+        if name_node is None:
+            return UNDECIDED
+        append = any(child.type == "+=" for child in node.children)
+        origin = self._source.outer(self._source.start(node), self._source.end(node))
+        if name_node.type == "subscript":
+            base = name_node.child_by_field_name("name")
+            if base is not None:
+                self._assign_element(self._source.slice(base), name_node, value_node, state, origin)
+            return SUCCESS
+        name = state.target(self._source.slice(name_node))
+        if name is None:
+            state.forget()
+            return SUCCESS
+        previous = state.variables.get(name, Variable())
+        if previous.fixed:
+            return UNDECIDED
+        flag = previous.exported if exported is None else exported or previous.exported
+        if value_node is not None and value_node.type == "array":
+            state.variables[name] = self._array(name, value_node, state, append=append, origin=origin, exported=flag)
+            return SUCCESS
+        value = shell_text.as_assigned(self._value(value_node, state if reading is None else reading), whole=True)
+        if append and previous.integer:
+            value = self._expander.calculate(shell_text.concatenate([previous.value, shell_text.literal("+"), value]),
+                                             state)  # fmt: skip
+        elif append:
+            found = self._expander.lookup(name, state)
+            base_value = EMPTY if found is None or shell_text.is_absent(found) else found
+            if found is not None and shell_text.is_absent(found):
+                self._assumed_unset.add(name)
+            value = shell_text.concatenate([base_value, value])
+        elif previous.integer:
+            value = self._expander.calculate(value, state)
+        if store:
+            state.variables[name] = self._stored(name, value, previous, origin, exported=flag)
+        return EXPECTED if value_node is not None and "command_substitution" in _types(value_node) else SUCCESS
+
+    @staticmethod
+    def _stored(name: str, value: Value, previous: Variable, origin: Offsets, *, exported: bool) -> Variable:
+        """A scalar given to a name: the first element where it is an array."""
+        if not previous.items or previous.keys is not None:
+            return Variable(value=value, exported=exported, integer=previous.integer, origin=origin)
+        if any(map(shell_text.is_several, previous.items)):
+            return Variable(value=shell_text.hole([name], many=True), exported=exported, origin=origin)
+        return replace(previous.with_item(0, value), origin=origin)
+
+    def _assign_element(self, name: str, target: Node, value: Node | None, state: State, origin: Offsets) -> None:
+        index_node = target.child_by_field_name("index")
+        resolved = state.target(name)
+        if resolved is None or index_node is None:
+            state.forget()
+            return
+        previous = state.variables.get(resolved, Variable(items=()))
+        element = shell_text.as_assigned(self._value(value, state))
+        if previous.keys is not None and previous.items is not None:
+            key = shell_text.single(self._expander.value(index_node, self._source, state))
+            if key is not None and len(previous.keys) < MAX_ELEMENTS:
+                state.variables[resolved] = replace(_entered(previous, key, element), origin=origin)
+                return
+        elif previous.items is not None and not any(map(shell_text.is_several, previous.items)):
+            position = self._expander.integer(self._source.slice(index_node), state)
+            if position is not None and 0 <= position <= min(len(previous.items), MAX_ELEMENTS):
+                state.variables[resolved] = replace(previous.with_item(position, element), origin=origin)
+                return
+        state.variables[resolved] = Variable(
+            value=shell_text.hole([resolved], many=True), exported=previous.exported, origin=origin
+        )
+
+    def _array(self, name: str, node: Node, state: State, *, append: bool, origin: Offsets, exported: bool) -> Variable:
+        """`x=(a b)`, `x+=(c)`, `declare -A x=([a]=1)`."""
+        previous = state.variables.get(name, Variable(items=()))
+        unknown = Variable(value=shell_text.hole([name], many=True), exported=exported, origin=origin)
+        if append and previous.items is None:
+            scalar = previous.value
+            if any(piece.text is None for text in scalar for piece in text):
+                return unknown
+            previous = replace(previous, items=() if scalar == EMPTY else (scalar,))
+        elements = [child for child in node.named_children if child.type != "comment"]
+        if previous.keys is not None:
+            table = previous if append else replace(previous, items=(), keys=())
+            filled = self._table(node, table, state)
+            return replace(filled, exported=exported, origin=origin) if filled is not None else unknown
+        if any(self._source.slice(child).startswith("[") for child in elements):
+            return unknown
+        variants = self._expander.fields(elements, self._source, state)
+        if len(variants) != 1 or len(variants[0]) > MAX_ELEMENTS:
+            return unknown
+        added = tuple(
+            shell_text.hole(shell_text.names(each.value), many=True)
+            if each.many or each.globs
+            else shell_text.as_assigned(each.value)
+            for each in variants[0]
+        )
+        return Variable(items=(*(previous.items or ()), *added) if append else added, exported=exported, origin=origin)
+
+    def _table(self, node: Node, table: Variable, state: State) -> Variable | None:
+        """The elements `[key]=value` of an associative array; None if one can't be followed."""
+        for child in node.named_children:
+            if child.type == "comment":
+                continue
+            text = shell_text.single(self._expander.value(child, self._source, state))
+            entry = _ENTRY.match(text or "")
+            # Quoted brackets and blanks in keys: the grammar cuts them in ways that aren't worth following.
+            if text is None or entry is None or '"' in entry[1] or "'" in entry[1]:
+                return None
+            table = _entered(table, entry[1], shell_text.literal(text[entry.end() :]))
+            if len(table.items or ()) > MAX_ELEMENTS:
+                return None
+        return table
+
+    def _declare(self, node: Node, state: State) -> Outcome:
+        """export, declare, typeset, local, readonly."""
+        keyword = node.children[0].type if node.children else ""
+        flags = ""
+        outcome = SUCCESS
+        # `export A=1 B=$A`: all words are expanded before the first name is given its value.
+        reading = state.fork() if sum(child.type == "variable_assignment" for child in node.children) > 1 else None
+        for child in node.children[1:]:
+            if child.type == "variable_assignment":
+                name_node = child.child_by_field_name("name")
+                if name_node is not None:
+                    name = self._source.slice(name_node)
+                    if "n" in flags and keyword != "export":
+                        self._refer(name, self._value(child.child_by_field_name("value"), state), state)
+                        continue
+                    self._localize(keyword, flags, name, state)
+                    self._attribute(flags, name, state)
+                export = keyword == "export" or "x" in flags
+                outcome = self._assign(child, state, exported=export or None, reading=reading)
+                if name_node is not None and (keyword == "readonly" or "r" in flags):
+                    self._fix(self._source.slice(name_node), state)
+            elif child.is_named:
+                self._declare_word(child, keyword, flags, state)
+                text = self._source.slice(child)
+                if text.startswith("-"):
+                    flags += text[1:]
+        return outcome
+
+    def _declare_word(self, node: Node, keyword: str, flags: str, state: State) -> None:
+        """`export NAME`, `export $(cat .env)`, `local x`, `declare -A m`."""
+        if self._source.slice(node).startswith("-"):
+            return
+        for field_ in self._expander.fields([node], self._source, state)[0]:
+            text = field_.text
+            if text is None:
+                head = shell_text.prefix(field_.value)
+                if "=" in head:
+                    state.forget_names([head.split("=", 1)[0]])
+                else:
+                    state.forget()
+                continue
+            name, equals, content = text.partition("=")
+            if not name.isidentifier():
+                continue
+            if "n" in flags and keyword != "export":
+                self._refer(name, shell_text.literal(content) if equals else shell_text.hole(), state)
+                continue
+            self._localize(keyword, flags, name, state)
+            self._attribute(flags, name, state)
+            previous = state.variables.get(name)
+            export = (keyword == "export" or "x" in flags) and "n" not in flags
+            if equals:
+                state.variables[name] = Variable(
+                    value=shell_text.literal(content),
+                    exported=export or (previous is not None and previous.exported),
+                    origin=field_.site,
+                )
+            elif previous is not None:
+                state.variables[name] = replace(previous, exported=export or (previous.exported and "n" not in flags))
+            elif export and name not in state.unset:
+                state.variables[name] = Variable(
+                    value=shell_text.hole([name], absent=not state.tainted, many=True), exported=True
+                )
+            if keyword == "readonly" or "r" in flags:
+                self._fix(name, state)
+
+    def _localize(self, keyword: str, flags: str, name: str, state: State) -> None:
+        if self._locals and (keyword == "local" or (keyword in ("declare", "typeset") and "g" not in flags)):
+            self._locals[-1].setdefault(name, state.variables.get(name))
+            if keyword == "local":
+                exported = name in state.variables and state.variables[name].exported
+                state.clear(name)
+                if exported:
+                    state.variables[name] = Variable(exported=True)
+
+    @staticmethod
+    def _refer(name: str, target: Value, state: State) -> None:
+        """`declare -n NAME=TARGET`: from now on NAME is TARGET."""
+        text = shell_text.single(target)
+        known = text if text is not None and text.isidentifier() and text != name else None
+        state.references = {**state.references, name: known}
+
+    @staticmethod
+    def _attribute(flags: str, name: str, state: State) -> None:
+        """`declare -A`, `declare -i`: what becomes of later assignments."""
+        previous = state.variables.get(name, Variable())
+        if "A" in flags and previous.keys is None:
+            state.variables[name] = Variable(items=(), keys=(), exported=previous.exported)
+        elif "i" in flags and not previous.integer:
+            state.variables[name] = replace(previous, integer=True)
+
+    @staticmethod
+    def _fix(name: str, state: State) -> None:
+        """`readonly`, `declare -r`."""
+        if name in state.variables:
+            state.variables[name] = replace(state.variables[name], fixed=True)
+
+    def _unset(self, node: Node, state: State) -> Outcome:
+        children = node.named_children
+        for index, child in enumerate(children):
+            text = self._source.slice(child)
+            if text == "-f":
+                break
+            if index + 1 < len(children) and children[index + 1].start_byte == child.end_byte:
+                continue  # `x[1]`: its name, then its index
+            if text.isidentifier():
+                state.clear(text)
+            elif not text.startswith("-"):
+                # An element, or a name that is computed: what is left of an array has holes in its indices.
+                name = self._source.slice(children[index - 1] if text.startswith("[") and index else child)
+                name = name.strip("\"'").split("[", 1)[0]
+                state.forget_names([name] if name.isidentifier() else state.variables)
+        return SUCCESS
+
+
+def _entered(table: Variable, key: str, element: Value) -> Variable:
+    """An associative array with one more entry, or another value for its key."""
+    keys = table.keys or ()
+    position = keys.index(key) if key in keys else len(keys)
+    return replace(table.with_item(position, element), keys=(*keys[:position], key, *keys[position + 1 :]))
+
+
+def _types(node: Node) -> set[str]:
+    found: set[str] = set()
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        found.add(current.type)
+        stack.extend(current.children)
+    return found

@@ -1,0 +1,103 @@
+"""Brace expansion: `{0..7}`, `a{b,c}`."""
+
+import re
+from collections.abc import Sequence
+
+from stoker.shell import text as shell_text
+from stoker.shell.source import NOWHERE
+from stoker.shell.text import Piece, Text
+
+MAX_WORDS = 256
+MAX_TEXT = 1_024
+MAX_DEPTH = 8
+
+_OPAQUE = 0xF0000
+"""A piece that braces don't look into stands among them as one private character."""
+_RUNS = re.compile("[^\U000f0000-\U0010ffff]+|.")
+
+
+class _TooManyWordsError(Exception):
+    """A brace expansion has more words than are followed."""
+
+
+def expanded(text: Text) -> list[Text]:
+    """The words of `{0..7}`, `a{b,c}`, `"$x"{1,2}`; what is quoted or expanded stands in them as it is."""
+    if not any("{" in piece.text for piece in text if _bare(piece) and piece.text):
+        return [text]
+    content = "".join((piece.text or "") if _bare(piece) else chr(_OPAQUE + index) for index, piece in enumerate(text))
+    if "}" not in content:
+        return [text]
+    try:
+        words = _words(content, 0) if len(content) <= MAX_TEXT else None
+    except _TooManyWordsError:
+        words = None
+    if words is None or any(ord(each) >= _OPAQUE for piece in text for each in piece.text or ""):
+        return list(shell_text.hole(many=True))
+    if words == [content]:
+        return [text]
+    located = [piece for piece in text if piece.start >= 0]
+    start, end = (located[0].start, located[-1].end) if located else NOWHERE
+    return [
+        tuple(
+            Piece(run, start, end) if ord(run[0]) < _OPAQUE else text[ord(run) - _OPAQUE] for run in _RUNS.findall(word)
+        )
+        for word in words
+    ]
+
+
+def _bare(piece: Piece) -> bool:
+    return piece.text is not None and not piece.quoted and not piece.expanded and not piece.separator
+
+
+def _words(word: str, depth: int) -> list[str]:
+    opening = word.find("{")
+    while opening >= 0:
+        level = 0
+        commas: list[int] = []
+        for index in range(opening, len(word)):
+            character = word[index]
+            if character == "{":
+                level += 1
+            elif character == "," and level == 1:
+                commas.append(index)
+            elif character == "}":
+                level -= 1
+                if level == 0:
+                    parts = _parts(word[opening + 1 : index], [comma - opening - 1 for comma in commas])
+                    if parts is None:
+                        break
+                    if depth > MAX_DEPTH:
+                        raise _TooManyWordsError
+                    inners = [inner for part in parts for inner in _words(part, depth + 1)]
+                    tails = _words(word[index + 1 :], depth + 1)
+                    if len(inners) * len(tails) > MAX_WORDS:
+                        raise _TooManyWordsError
+                    return [word[:opening] + inner + tail for inner in inners for tail in tails]
+        opening = word.find("{", opening + 1)
+    return [word]
+
+
+def _parts(inner: str, commas: list[int]) -> Sequence[str] | None:
+    """What stands for a brace expression, None where it is none and stays as it is."""
+    if commas:
+        starts = [0, *(comma + 1 for comma in commas)]
+        return [inner[start:end] for start, end in zip(starts, [*commas, len(inner)], strict=True)]
+    letters = re.fullmatch(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?[0-9]{1,18}))?", inner)
+    if letters is not None:
+        return [chr(code) for code in _range(ord(letters[1]), ord(letters[2]), letters[3])]
+    numbers = re.fullmatch(r"([-+]?[0-9]{1,18})\.\.([-+]?[0-9]{1,18})(?:\.\.(-?[0-9]{1,18}))?", inner)
+    if numbers is None:
+        return None
+    values = _range(int(numbers[1]), int(numbers[2]), numbers[3])
+    padded = any(re.match("[-+]?0[0-9]", each) for each in (numbers[1], numbers[2]))
+    width = max(len(numbers[1].lstrip("+")), len(numbers[2].lstrip("+"))) if padded else 0
+    return [str(number).zfill(width) for number in values]
+
+
+def _range(first: int, last: int, step: str | None) -> range:
+    """The numbers from the first to the last one, whatever the sign of the step."""
+    stride = abs(int(step or 1)) or 1
+    numbers = range(first, last + 1, stride) if first <= last else range(first, last - 1, -stride)
+    if numbers[MAX_WORDS:]:
+        raise _TooManyWordsError
+    return numbers

@@ -1,0 +1,354 @@
+"""Commands that act on the shell itself: exit, set, eval, source, read, trap, ..."""
+
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stoker.shell import output
+from stoker.shell import text as shell_text
+from stoker.shell.expansion import Field
+from stoker.shell.loop import Loops
+from stoker.shell.state import EXPECTED, FAILURE, SUCCESS, UNDECIDED, Outcome, State, Variable, decided, join
+from stoker.shell.text import EMPTY, Text, Value
+from stoker.shell.walk import Run
+
+# Sourcing these changes search paths, not the script's own variables.
+_BENIGN_SOURCES = re.compile(
+    r"(^|/)(activate|conda\.sh|mamba\.sh|profile|\.profile|\.bashrc|bash\.bashrc|\.bash_profile|setvars\.sh|"
+    r"environment|modules?(\.sh)?|init/(bash|sh)|nvm\.sh|lmod\.sh)$"
+)
+
+
+class Builtins(Loops):
+    """The shell's own commands."""
+
+    def _builtin(
+        self, name: str, fields: list[Field], prefix: list[tuple[str, Variable]], state: State
+    ) -> tuple[Outcome, State | None] | None:
+        """Commands that act on the shell itself; None for all others."""
+        arguments = fields[1:]
+        match name:
+            case ":" | "true":
+                return SUCCESS, state
+            case "false":
+                return FAILURE, state
+            case "test":
+                return self._test_words(arguments, state), state
+            case "[":
+                return self._test_words(arguments[:-1], state), state
+            case "exit":
+                return self._exit(arguments, state)
+            case "return":
+                return self._return(arguments, state)
+            case "break" | "continue":
+                return self._jump(name, arguments, state)
+            case "shift":
+                count = self._expander.integer(arguments[0].text or "?", state) if arguments else 1
+                if state.positional is None or count is None:
+                    state.positional = None
+                    return UNDECIDED, state
+                if not 0 <= count <= len(state.positional):
+                    return FAILURE, state
+                state.positional = state.positional[count:]
+                return SUCCESS, state
+            case "set":
+                self._set(arguments, state)
+                return SUCCESS, state
+            case "eval":
+                return self._eval(fields, state)
+            case "source" | ".":
+                return self._sourced(fields, state)
+            case "read":
+                return self._read(arguments, dict(prefix).get("IFS") or state.variables.get("IFS"), state), state
+            case "mapfile" | "readarray":
+                self._read_lines(arguments, state)
+                return SUCCESS, state
+            case "getopts":
+                return self._getopts(arguments, state), state
+            case "coproc" if arguments:
+                return self._coprocess(arguments, prefix, state)
+            case "let":
+                outcome = SUCCESS
+                for each in arguments:
+                    outcome = self._truth_of(self._expander.calculate(each.value, state))
+                return outcome, state
+            case "trap":
+                self._trap(arguments, state)
+                return SUCCESS, state
+            case "unset":
+                for each in arguments:
+                    if each.text is None:
+                        state.forget()
+                    elif each.text.isidentifier():
+                        state.clear(each.text)
+                return SUCCESS, state
+            case "export" | "declare" | "typeset" | "local" | "readonly":
+                names = [(each.text or shell_text.prefix(each.value)).split("=", 1)[0] for each in arguments]
+                state.forget_names(each for each in names if each.isidentifier())
+                return SUCCESS, state
+            case "printf" if len(arguments) > 2 and arguments[0].text == "-v":
+                self._assign_text(arguments[1], output.printed(arguments[2:]), state)
+                return SUCCESS, state
+            case "shopt" | "umask" | "ulimit" | "alias" | "unalias":
+                return SUCCESS, state
+            case _:
+                return None
+
+    def _exit(self, arguments: Sequence[Field], state: State) -> tuple[Outcome, State | None]:
+        code = arguments[0].text if arguments else None
+        last = not arguments or (code is None and shell_text.names(arguments[0].value) <= {EXPECTED.ending.value})
+        if last:
+            outcome = FAILURE if state.how.after_failure else EXPECTED
+        else:
+            outcome = UNDECIDED if code is None or not code.isdecimal() else SUCCESS if not code.strip("0") else FAILURE
+        if outcome is not FAILURE:
+            self._ends += 1
+        self._exits[-1].append((outcome, state))
+        return outcome, None
+
+    def _return(self, arguments: Sequence[Field], state: State) -> tuple[Outcome, State | None]:
+        code = arguments[0].text if arguments else None
+        outcome = EXPECTED if not arguments else UNDECIDED if code is None else decided(code == "0")
+        self._ends += 1
+        (self._calls[-1] if self._calls else self._exits[-1]).append((outcome, state))
+        return outcome, None
+
+    def _jump(self, name: str, arguments: Sequence[Field], state: State) -> tuple[Outcome, State | None]:
+        if not self._loops:
+            return SUCCESS, state
+        level = self._expander.integer(arguments[0].text or "?", state) if arguments else 1
+        loop = self._loops[-min(max(level or 1, 1), len(self._loops))]
+        (loop.breaks if name == "break" else loop.continues).append(state)
+        self._ends += 1
+        return SUCCESS, None
+
+    def _set(self, arguments: Sequence[Field], state: State) -> None:
+        for index, each in enumerate(arguments):
+            text = each.text
+            if text == "--" or text is None or not text.startswith(("-", "+")):
+                rest = arguments[index + 1 :] if text == "--" else arguments[index:]
+                previous = arguments[index - 1].text if index else ""
+                if text in ("errexit", "pipefail", "nounset", "xtrace", "posix", "monitor") and (
+                    previous or ""
+                ).endswith("o"):
+                    if text == "errexit":
+                        state.errexit = (previous or "").startswith("-")
+                    continue
+                state.positional = self._positional(rest)
+                return
+            if "e" in text[1:] and not text.startswith("--"):
+                state.errexit = text.startswith("-")
+
+    def _eval(self, fields: list[Field], state: State) -> tuple[Outcome, State | None]:
+        parts: list[Value] = []
+        for each in fields[1:]:
+            if each.many:
+                parts = [shell_text.hole(many=True)]
+                break
+            parts.extend([shell_text.literal(" "), each.value] if parts else [each.value])
+        value = shell_text.concatenate(parts) if parts else EMPTY
+        if len(value) > 1:
+            runs = [self._evaluated(text, fields) for text in value]
+            return self._arms(state, runs, shell_text.NO_NAMES, None)
+        return self._evaluated(value[0], fields)(state)
+
+    def _evaluated(self, text: Text, fields: list[Field]) -> Run:
+        def run(state: State) -> tuple[Outcome, State | None]:
+            if text and all(piece.text is None or not piece.text.strip() for piece in text):
+                self._record(fields, [], state)
+                if not all("conda" in name or "hook" in name for piece in text for name in piece.names) or not any(
+                    piece.names for piece in text
+                ):
+                    state.forget()
+                return EXPECTED, state
+            followed = self._nested(text, state, fields[-1].site, own=False)
+            if followed is None:
+                self._record(fields, [], state)
+                state.forget()
+                return EXPECTED, state
+            return followed
+
+        return run
+
+    def _sourced(self, fields: list[Field], state: State) -> tuple[Outcome, State | None]:
+        path = fields[1].text if len(fields) > 1 else None
+        content = state.files.get(posixpath.normpath(path)) if path else None
+        if content is not None:
+            positional = state.positional
+            if len(fields) > 2:
+                state.positional = self._positional(fields[2:])
+            self._calls.append([])
+            try:
+                followed = self._nested(content, state, fields[1].site, own=False)
+            finally:
+                returns = self._calls.pop()
+            if followed is not None:
+                after = join([each for each in (followed[1], *(end for _, end in returns)) if each is not None])
+                if after is not None:
+                    after.positional = positional
+                return followed[0], after
+        self._record(fields, [], state)
+        if path is None or not _BENIGN_SOURCES.search(path):
+            state.forget()
+        return EXPECTED, state
+
+    def _assign_text(self, target: Field, text: str | None, state: State) -> None:
+        """Give a variable known text, or forget it; an array's element and an unknown name are not followed."""
+        name = target.text
+        if name is None or not name.split("[", 1)[0].isidentifier():
+            state.forget()
+        elif text is None or not name.isidentifier():
+            state.forget_names([name.split("[", 1)[0]])
+        else:
+            exported = (state.variables.get(name) or Variable()).exported
+            state.assign(name, Variable(value=shell_text.literal(text), exported=exported))
+
+    def _coprocess(
+        self, arguments: Sequence[Field], prefix: list[tuple[str, Variable]], state: State
+    ) -> tuple[Outcome, State | None]:
+        """`coproc COMMAND`: a background command; groups and loops are told by the source."""
+        copy = state.fork()
+        copy.how, copy.errexit = replace(copy.how, background=True), False
+        self._subshell(copy, lambda inner: self._run_command(list(arguments), prefix, inner, None))
+        return SUCCESS, state
+
+    def _input(self) -> str | None:
+        """What is left to read from standard input, if that is known."""
+        return shell_text.single(self._stdin) if self._stdin is not None else None
+
+    def _read(self, arguments: Sequence[Field], separator: Variable | None, state: State) -> Outcome:
+        """`read`: takes one line of a known here-string, heredoc, file or pipe."""
+        flags, targets, delimiter = _read_options(arguments, "pdnNtui")
+        if flags is None:
+            state.forget()
+            return UNDECIDED
+        text = self._input()
+        ifs = shell_text.single(separator.scalar()) if separator is not None else " \t\n"
+        state.forget_names(targets or ["REPLY"])
+        if (
+            text is None
+            or ifs is None
+            or flags & set("nNu")
+            or len(ifs.strip()) > 1
+            or ("\\" in text and "r" not in flags)
+        ):
+            self._stdin = None if self._stdin is None else shell_text.hole(["<"])
+            return UNDECIDED
+        if delimiter is not None:
+            line, rest = (text, "") if delimiter == "" else (None, "")
+        else:
+            line, _, rest = text.partition("\n")
+        self._stdin = shell_text.literal(rest)
+        if line is None:
+            return UNDECIDED
+        if "a" in flags:
+            items = tuple(shell_text.literal(word) for word in _cut(line, ifs, None)[:1_024])
+            state.assign((targets or ["REPLY"])[0], Variable(items=items))
+        else:
+            words = _cut(line, ifs, len(targets)) if targets else [line]
+            for index, target in enumerate(targets or ["REPLY"]):
+                word = words[index] if index < len(words) else ""
+                state.assign(target, Variable(value=shell_text.literal(word)))
+        if delimiter is not None:
+            return UNDECIDED  # the end of the text comes before its delimiter
+        return SUCCESS if text else FAILURE
+
+    def _read_lines(self, arguments: Sequence[Field], state: State) -> None:
+        """`mapfile`, `readarray`."""
+        flags, targets, delimiter = _read_options(arguments, "dnOsuCc")
+        if flags is None:
+            state.forget()
+            return
+        name = (targets or ["MAPFILE"])[0]
+        text = self._input()
+        self._stdin = None if self._stdin is None else shell_text.EMPTY
+        state.forget_names([name])
+        if text is None or flags - {"t", "d"} or (delimiter is not None and len(delimiter) != 1):
+            return
+        end = delimiter or "\n"
+        lines = text.split(end)
+        if lines[-1] == "":
+            lines.pop()
+        if len(lines) <= 1_024:
+            kept = "" if "t" in flags else end
+            state.assign(name, Variable(items=tuple(shell_text.literal(line + kept) for line in lines)))
+
+    def _getopts(self, arguments: Sequence[Field], state: State) -> Outcome:
+        """`getopts`: one option of the known positional parameters, each in a word of its own."""
+        texts = [each.text for each in arguments]
+        state.forget_names(["OPTARG"])
+        if len(texts) != 2 or texts[0] is None or texts[1] is None or not texts[1].isidentifier():
+            state.forget()
+            return UNDECIDED
+        letters, name = texts[0], texts[1]
+        position = self._expander.integer("OPTIND", state) if "OPTIND" in state.variables else 1
+        words = [shell_text.single(value) for value in state.positional] if state.positional is not None else None
+        if words is not None and position is not None:
+            word = words[position - 1] if 0 < position <= len(words) else ""
+            if word is not None and (not word.startswith("-") or word in ("-", "--")):
+                state.assign("OPTIND", Variable(value=shell_text.literal(str(position + (word == "--")))))
+                return FAILURE
+            letter = word[1] if word else ""
+            valued = f"{letter}:" in letters.lstrip(":")
+            if word is not None and letter in letters.replace(":", "") and (valued or len(word) == 2):
+                following = words[position] if position < len(words) else None
+                argument = word[2:] or following
+                if not valued or argument is not None:
+                    state.assign(name, Variable(value=shell_text.literal(letter)))
+                    state.assign("OPTARG", Variable(value=shell_text.literal(argument or "") if valued else EMPTY))
+                    used = 2 if valued and len(word) == 2 else 1
+                    state.assign("OPTIND", Variable(value=shell_text.literal(str(position + used))))
+                    return SUCCESS
+        state.forget_names([name, "OPTIND"])
+        return UNDECIDED
+
+    def _trap(self, arguments: Sequence[Field], state: State) -> None:
+        signals = {each.text for each in arguments[1:]}
+        if not arguments:
+            return
+        value = arguments[0].value
+        known = len(value) == 1 and shell_text.plain(value[0]) not in (None, "", "-")
+        handler = value[0] if known else None
+        if signals & {"EXIT", "0"}:
+            state.exit_traps = (handler,)
+        if "ERR" in signals:
+            state.failure_trap = handler
+
+
+def _read_options(arguments: Sequence[Field], valued: str) -> tuple[set[str] | None, list[str], str | None]:
+    """The letters of the options, the variables and the delimiter of `read` and `mapfile`; None if unknown.
+
+    valued: letters whose option takes a value. An array's name (`-a NAME`) is one of the variables.
+    """
+    flags: set[str] = set()
+    targets: list[str] = []
+    delimiter: str | None = None
+    words = [each.text for each in arguments]
+    while words:
+        word = words.pop(0)
+        if word is None or (not word.startswith("-") and not word.isidentifier()):
+            return None, [], None
+        if not word.startswith("-"):
+            targets.append(word)
+            continue
+        for index, letter in enumerate(word[1:], start=2):
+            flags.add(letter)
+            if letter in valued:
+                value = word[index:] or (words.pop(0) if words else None)
+                delimiter = value if letter == "d" else delimiter
+                break
+    return flags, targets, delimiter
+
+
+def _cut(line: str, separators: str, most: int | None) -> list[str]:
+    """A line in at most so many words, as `read` splits it: blanks in a row are one, other separators are not."""
+    if not separators:
+        return [line]
+    separator = separators.strip()
+    if not separator:
+        return line.strip(separators).split(None, -1 if most is None else most - 1)
+    blank = separators.replace(separator, "")
+    words = line.strip(blank).split(separator, -1 if most is None else most - 1) if line else []
+    words = [word.strip(blank) for word in words] if blank else words
+    return words[:-1] if most is None and words and words[-1] == "" else words

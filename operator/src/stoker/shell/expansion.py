@@ -1,0 +1,755 @@
+"""Expansion of shell words: quotes, parameters, arithmetic, arrays; then braces, and splitting into fields."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from tree_sitter import Node
+
+from stoker.shell import arithmetic as shell_arithmetic
+from stoker.shell import brace
+from stoker.shell import pattern as shell_pattern
+from stoker.shell import text as shell_text
+from stoker.shell.allowance import Allowance
+from stoker.shell.arithmetic import ArithmeticUnknownError
+from stoker.shell.pattern import PatternTooLargeError
+from stoker.shell.source import NOWHERE, Offsets, Source
+from stoker.shell.state import SUCCESS, State, Variable
+from stoker.shell.text import EMPTY, SEPARATOR, ExhaustedError, Piece, Text, Value
+
+MAX_VARIANTS = 4
+MAX_WORK = 1 << 16
+"""Pieces of long values, and characters by the 64: some half a second."""
+ORDINARY = 8
+"""Pieces of a value that costs nothing but its step."""
+MAX_DEPTH = 24
+MAX_TRANSFORMED = 64  # elements of an array
+
+_EXPANSIONS = frozenset(
+    {"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion", "process_substitution"}
+)
+_ESCAPES = {"word": None, "double": '$`"\\\n', "heredoc": "$`\\\n", "raw": ""}
+_ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v", "E": "\x1b"}
+_OPERATORS = frozenset(
+    {":-", "-", ":=", "=", ":+", "+", ":?", "?", "%", "%%", "#", "##", "/", "//", "/#", "/%", ":", "^", "^^", ",", ",,"}
+)
+_PER_ELEMENT = frozenset({"%", "%%", "#", "##", "/", "//", "/#", "/%", "^", "^^", ",", ",,"})
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SPECIAL = re.compile(r"[\\$`*?\[{'\"~]")
+_STAND_IN = re.compile(r"\$\{(__unknown_[0-9]+)\}")
+_OVERLOOKED = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?!$-])|[({])")
+
+# Set by the image, the kubelet or the shell itself: never taken for unset, nor for options.
+AMBIENT = frozenset(
+    {
+        "HOME", "PATH", "HOSTNAME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "LANG", "LC_ALL", "TERM", "TMPDIR",
+        "LD_LIBRARY_PATH", "LIBRARY_PATH", "PYTHONPATH", "RANDOM", "SECONDS", "BASHPID", "PPID", "UID", "EUID", "GID",
+        "CUDA_HOME", "CUDA_VERSION", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "CONDA_PREFIX",
+        "CONDA_DEFAULT_ENV", "VIRTUAL_ENV", "BASH_VERSION", "BASH", "EPOCHSECONDS", "LINENO", "OSTYPE", "MACHTYPE",
+        "BASH_SOURCE", "FUNCNAME", "PIPESTATUS", "OPTARG", "OPTIND", "REPLY", "SHLVL", "DEBIAN_FRONTEND",
+        "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "HOSTTYPE", "SHELLOPTS", "BASHOPTS", "COLUMNS", "LINES",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One word of a command after expansion: its value, and where it stands: in the outermost script, or in argv."""
+
+    value: Value
+    site: Offsets = NOWHERE
+    many: bool = False
+    argument: int | None = None
+
+    @property
+    def text(self) -> str | None:
+        return None if self.many else shell_text.single(self.value)
+
+    @property
+    def globs(self) -> bool:
+        """Whether files' names may take its place."""
+        return any(
+            piece.text is not None and not piece.quoted and any(each in piece.text for each in "*?")
+            for text in self.value
+            for piece in text
+        )
+
+
+Substitute = Callable[[Node, Source, State], Value]
+
+
+class Expander:
+    """substitute: what `$(...)` gives; assumed_unset: collects the variables whose defaults were taken; allowance: what
+    the words may still cost.
+    """
+
+    def __init__(self, substitute: Substitute, assumed_unset: set[str], allowance: Allowance) -> None:
+        self._allowance = allowance
+        self._substitute = substitute
+        self._assumed_unset = assumed_unset
+        self._depth = 0
+        self._work = 0
+
+    # ------------------------------------------------------------------------------------------------------- words
+
+    def fields(self, nodes: Sequence[Node], source: Source, state: State) -> list[list[Field]]:
+        """The words of a command: one list, or several where alternatives split differently."""
+        variants: list[list[Field]] = [[]]
+        for word in _joined(nodes, source):
+            start, end = source.start(word[0]), source.end(word[-1])
+            site = source.outer(start, end)
+            if len(word) == 1 and word[0].type in ("word", "number") and not _SPECIAL.search(source.text, start, end):
+                # Most words are nothing but their characters.
+                for variant in variants:
+                    variant.append(Field(((Piece(source.text[start:end], *site),),), site))
+                continue
+            value = shell_text.concatenate([self.value(node, source, state) for node in word])
+            choices = self._field_choices(value, site, state)
+            if len(choices) == 1:
+                for variant in variants:
+                    variant.extend(choices[0])
+                continue
+            if len(choices) * len(variants) > MAX_VARIANTS:
+                choices = [[Field(shell_text.hole(many=True), site, many=True)]]
+            variants = [[*variant, *choice] for variant, choice in product(variants, choices)]
+        return variants
+
+    def _field_choices(self, value: Value, site: Offsets, state: State) -> list[list[Field]]:
+        ifs = state.variables.get("IFS")
+        separators = " \t\n" if ifs is None else shell_text.single(ifs.scalar())
+        split: list[list[Text]] = []
+        for text in value:
+            if separators is None:
+                return [[Field(shell_text.hole(shell_text.names(value), many=True), site, many=True)]]
+            fields = [each for word in brace.expanded(text) for each in shell_text.split(word, separators)]
+            if fields not in split:
+                split.append(fields)
+        if len(split) == 1 or any(len(fields) != len(split[0]) for fields in split):
+            return [[_field((text,), site) for text in fields] for fields in split]
+        differing = [index for index in range(len(split[0])) if any(each[index] != split[0][index] for each in split)]
+        if len(differing) > 1:
+            return [[_field((text,), site) for text in fields] for fields in split]
+        merged = [shell_text.union([(each[index],) for each in split]) for index in range(len(split[0]))]
+        return [[_field(each, site) for each in merged]]
+
+    def value(self, node: Node, source: Source, state: State) -> Value:
+        """A word's value before splitting."""
+        self._allowance.check()
+        self._depth += 1
+        try:
+            if self._depth > MAX_DEPTH:
+                return shell_text.hole(many=True)
+            value = self._value(node, source, state)
+        finally:
+            self._depth -= 1
+        size = 0
+        for text in value:
+            for piece in text:
+                size += 1 + len(piece.text or "") // 64
+        if size > ORDINARY:
+            self._spend(size)
+        return value
+
+    def _spend(self, work: int) -> None:
+        """Count what was done: pieces, and characters by the 64. Raises ExhaustedError beyond a script's share."""
+        self._work += work
+        if self._work > MAX_WORK:
+            raise ExhaustedError
+
+    def _value(self, node: Node, source: Source, state: State) -> Value:
+        start, end = source.start(node), source.end(node)
+        match node.type:
+            case "word" | "number" | "test_operator" | "variable_name" | "brace_expression" | "extglob_pattern":
+                if node.named_child_count and node.type != "brace_expression":
+                    return self._region(node, start, end, source, state, "word")
+                return self._literally(source, start, end, "word", state)
+            case "raw_string":
+                value = self._literally(source, start + 1, end - 1, "raw", state, quoted=True)
+                return value if end - start > 2 else _nothing(quoted=True)
+            case "string":
+                return self._double_quoted(node, start + 1, end - 1, source, state)
+            case "translated_string":
+                return self._double_quoted(node, start + 2, end - 1, source, state)
+            case "ansi_c_string":
+                return shell_text.literal(
+                    ansi(source.text[start + 2 : end - 1]), *source.outer(start, end), quoted=True
+                )
+            case "concatenation":
+                parts: list[Value] = []
+                position = start
+                for child in node.children:
+                    if (child_start := source.start(child)) > position:
+                        parts.append(self._literally(source, position, child_start, "word", state))
+                    parts.append(self.value(child, source, state))
+                    position = source.end(child)
+                return shell_text.concatenate(parts)
+            case "simple_expansion":
+                return self._simple(node, source, state, quoted=False)
+            case "expansion":
+                return self._parameter(node, source, state, quoted=False)
+            case "command_substitution" if not _is_arithmetic(node, source):
+                return shell_text.mark_expanded(self._substitute(node, source, state), quoted=False)
+            case "process_substitution":
+                self._substitute(node, source, state)
+                return shell_text.hole(["/dev/fd"])
+            case "arithmetic_expansion" | "command_substitution":
+                return shell_text.mark_expanded(self.arithmetic(node, source, state), quoted=False)
+            case _:
+                return self._region(node, start, end, source, state, "word")
+
+    def _double_quoted(self, node: Node, start: int, end: int, source: Source, state: State) -> Value:
+        value = self._region(node, start, end, source, state, "double")
+        return tuple(text or (Piece("", quoted=True),) for text in value) if end <= start else value
+
+    def heredoc(self, node: Node, source: Source, state: State) -> Value:
+        """The text of a heredoc body whose delimiter isn't quoted."""
+        return self._region(node, source.start(node), source.end(node), source, state, "heredoc")
+
+    def region(self, node: Node, start: int, end: int, source: Source, state: State) -> Value:
+        """The characters start..end with the expansions below `node` done, backslashes untouched."""
+        return self._region(node, start, end, source, state, "raw")
+
+    def _region(self, node: Node, start: int, end: int, source: Source, state: State, mode: str) -> Value:
+        """Literal characters and the expansions among them."""
+        quoted = mode != "word"
+        parts: list[Value] = []
+        position = start
+        for child in _expansions(node):
+            child_start = source.start(child)
+            if child_start < position or child_start >= end:
+                continue
+            if child_start > position:
+                parts.append(self._literally(source, position, child_start, mode, state, quoted=quoted))
+            parts.append(self._quoted(child, source, state) if quoted else self.value(child, source, state))
+            position = source.end(child)
+        if position < end:
+            parts.append(self._literally(source, position, end, mode, state, quoted=quoted))
+        return shell_text.concatenate(parts)
+
+    def _literally(
+        self, source: Source, start: int, end: int, mode: str, state: State, *, quoted: bool = False
+    ) -> Value:
+        """Literal characters, and the expansions among them that the grammar overlooks: `$#` in a default or
+        here-document.
+        """
+        parts: list[Value] = []
+        position = start
+        for match in (_STAND_IN if mode == "raw" else _OVERLOOKED).finditer(source.text, start, end):
+            before = source.text[position : match.start()]
+            if mode != "raw" and (len(before) - len(before.rstrip("\\"))) % 2:
+                continue
+            parts.append((tuple(_literal(source, position, match.start(), mode, quoted=quoted)),))
+            name, limit = match[1], match.end()
+            if match.start() < position:
+                continue
+            if name is None:
+                limit = _closing(source.text, match.start() + 1, end)
+                parts.append(self._alone(source, match.start(), limit, state))
+            elif name in ("@", "*"):
+                parts.append(self._list(state.positional, quoted=quoted, joined=name == "*"))
+            else:
+                parts.append(shell_text.mark_expanded(self._plain(name, state), quoted=quoted))
+            position = limit
+        return shell_text.concatenate([*parts, (tuple(_literal(source, position, end, mode, quoted=quoted)),)])
+
+    def _quoted(self, node: Node, source: Source, state: State) -> Value:
+        self._depth += 1
+        try:
+            if self._depth > MAX_DEPTH:
+                return shell_text.hole()
+            if node.type == "simple_expansion":
+                return self._simple(node, source, state, quoted=True)
+            if node.type == "expansion":
+                return self._parameter(node, source, state, quoted=True)
+            if node.type == "arithmetic_expansion" or _is_arithmetic(node, source):
+                return shell_text.mark_expanded(self.arithmetic(node, source, state), quoted=True)
+            return shell_text.mark_expanded(self._substitute(node, source, state), quoted=True)
+        finally:
+            self._depth -= 1
+
+    def _alone(self, source: Source, start: int, end: int, state: State) -> Value:
+        """An overlooked `${...}` or `$(...)`, parsed by itself."""
+        text = source.text[start:end]
+        inner = Source.nested((Piece('"'), Piece(text, *source.outer(start, end)), Piece('"')), NOWHERE)
+        node = inner.node_at(0)
+        if node is None or node.type != "string" or not any(_expansions(node)):
+            return shell_text.hole(many=True)
+        return self._double_quoted(node, 1, len(text) + 1, inner, state)
+
+    # -------------------------------------------------------------------------------------------------- parameters
+
+    def _simple(self, node: Node, source: Source, state: State, *, quoted: bool) -> Value:
+        name = source.slice(node)[1:]
+        if name in ("@", "*"):
+            return self._list(state.positional, quoted=quoted, joined=name == "*")
+        return shell_text.mark_expanded(self._plain(name, state), quoted=quoted)
+
+    def _plain(self, name: str, state: State) -> Value:
+        found = self.lookup(name, state)
+        return EMPTY if found is None else found
+
+    def lookup(self, name: str, state: State) -> Value | None:
+        """A parameter's value; None if it is certainly not set; a hole marked absent if nobody in sight sets it."""
+        if name.isdecimal():
+            index = int(name[:6])
+            if index == 0 or state.positional is None:
+                return shell_text.hole([f"${name}"])
+            return state.positional[index - 1] if index <= len(state.positional) else None
+        if name == "#":
+            if state.positional is None:
+                return shell_text.hole(["$#"])
+            return shell_text.literal(str(len(state.positional)))
+        if name in ("@", "*"):
+            return self._list(state.positional, quoted=True, joined=True)
+        if name == "?":
+            return shell_text.literal("0") if state.last is SUCCESS else shell_text.hole([state.last.ending.value])
+        target = state.target(name)
+        if target is None:
+            return shell_text.hole([name], many=True)
+        name = target
+        variable = state.variables.get(name)
+        if variable is not None:
+            return variable.scalar()
+        if name in state.unset:
+            return None
+        if not name.isidentifier() or name in AMBIENT or state.tainted:
+            return shell_text.hole([name], many=name.isidentifier() and name not in AMBIENT)
+        return shell_text.hole([name], absent=True, many=True)
+
+    def _list(self, items: tuple[Value, ...] | None, *, quoted: bool, joined: bool) -> Value:
+        if items is None:
+            return shell_text.hole(many=True)
+        self._spend(len(items))
+        if joined and quoted and not items:
+            return _nothing(quoted=True)
+        parts: list[Value] = []
+        between: Piece = Piece(" ", quoted=quoted, expanded=True) if joined and quoted else SEPARATOR
+        for index, item in enumerate(items):
+            if index:
+                parts.append(((between,),))
+            parts.append(item if shell_text.is_several(item) else shell_text.mark_expanded(item, quoted=quoted))
+        if any(len(item) > 1 for item in items) and len(shell_text.concatenate(parts)[0]) == 1 < len(parts):
+            return shell_text.hole(many=True)
+        return shell_text.concatenate(parts)
+
+    def _parameter(self, node: Node, source: Source, state: State, *, quoted: bool) -> Value:
+        """`${...}` in all its forms; what isn't understood is a hole."""
+        children = node.children[1:-1]
+        flag = ""
+        if children and children[0].type in ("!", "#") and len(children) > 1:
+            flag = children[0].type
+            children = children[1:]
+        if not children:
+            # `${#}`, `${!}`: the grammar gives the name as an operator.
+            return shell_text.mark_expanded(self._plain(source.slice(node)[2:-1], state), quoted=quoted)
+        target, rest = children[0], children[1:]
+        name = source.slice(target)
+        index: str | None = None
+        if target.type == "subscript":
+            name_node = target.child_by_field_name("name")
+            index_node = target.child_by_field_name("index")
+            if name_node is None or index_node is None:
+                return shell_text.hole(many=True)
+            name = source.slice(name_node)
+            index = source.slice(index_node)
+            if index not in ("@", "*"):
+                index = shell_text.single(self.value(index_node, source, state))
+                if index is None:
+                    return shell_text.hole([name], many=not quoted)
+        operator = rest[0].type if rest else ""
+        if rest and operator not in _OPERATORS:
+            return shell_text.hole([name], many=not quoted)
+        variable = None
+        if name in ("@", "*") and target.type != "subscript":
+            index = name
+            items = state.positional
+        else:
+            variable = state.variables.get(state.target(name) or "")
+            items = variable.items if variable is not None else None
+            if index in ("@", "*") and items is None:
+                scalar = self.lookup(name, state)
+                if scalar is not None and any(piece.text is None for text in scalar for piece in text):
+                    return shell_text.hole([name], many=True)
+                items = () if scalar is None else (scalar,)
+        if index in ("@", "*"):
+            keys = variable.keys if variable is not None else None
+            return self._array(
+                name, items, keys, flag, operator, node, rest, source, state, quoted=quoted, joined=index == "*"
+            )
+        value = self._element(name, index, variable, state)
+        if flag == "!":
+            pointed = shell_text.single(value) if value is not None else None
+            if pointed is None or not pointed.isidentifier():
+                return shell_text.hole([name], many=not quoted)
+            value = self.lookup(pointed, state)
+        if flag == "#":
+            text = shell_text.single(value) if value is not None else ""
+            return shell_text.hole([name]) if text is None else shell_text.literal(str(len(text)))
+        if not operator:
+            return shell_text.mark_expanded(EMPTY if value is None else value, quoted=quoted)
+        return self._operate(name, value, operator, node, rest, source, state, quoted=quoted)
+
+    def _element(self, name: str, index: str | None, variable: Variable | None, state: State) -> Value | None:
+        if index is None:
+            return self.lookup(name, state)
+        if variable is not None and variable.items is not None and variable.keys is not None:
+            return variable.items[variable.keys.index(index)] if index in variable.keys else None
+        position = self.integer(index, state)
+        if variable is None or variable.items is None:
+            return self.lookup(name, state) if position == 0 else shell_text.hole([name], many=True)
+        items = variable.items
+        if position is None or any(map(shell_text.is_several, items)):
+            return shell_text.hole([name], many=True)
+        return items[position] if -len(items) <= position < len(items) else None
+
+    def _array(
+        self,
+        name: str,
+        items: tuple[Value, ...] | None,
+        keys: tuple[str, ...] | None,
+        flag: str,
+        operator: str,
+        node: Node,
+        rest: Sequence[Node],
+        source: Source,
+        state: State,
+        *,
+        quoted: bool,
+        joined: bool,
+    ) -> Value:
+        """`${x[@]}` and `$@` in their forms.
+
+        The shell gives an associative array in an order of its own; a loop over it runs the same rounds in any order.
+        """
+        if items is None:
+            return shell_text.hole(many=True)
+        counted = not any(map(shell_text.is_several, items))
+        if flag == "#":
+            return shell_text.literal(str(len(items))) if counted else shell_text.hole([name])
+        if flag == "!":
+            if not counted:
+                return shell_text.hole(many=True)
+            items = tuple(map(shell_text.literal, keys if keys is not None else map(str, range(len(items)))))
+        elif operator == ":":
+            numbers = [self.integer(source.slice(each), state) for each in rest if each.is_named]
+            # "${@:1}" starts at $1, not at index 1.
+            chosen = _chosen(items, numbers, first=1 if items is state.positional else 0) if counted else None
+            if chosen is None or keys is not None:
+                return shell_text.hole(many=True)
+            items = chosen
+        elif operator in _PER_ELEMENT and counted and len(items) <= MAX_TRANSFORMED:
+            items = tuple(
+                shell_text.as_assigned(self._operate(name, item, operator, node, rest, source, state, quoted=True))
+                for item in items
+            )
+        elif operator in (":-", "-") and not items:
+            return self._operand(rest, source, state, quoted=quoted)
+        elif operator in (":+", "+"):
+            return self._operand(rest, source, state, quoted=quoted) if items else EMPTY
+        elif operator not in ("", ":-", "-", ":?", "?"):
+            return shell_text.hole(many=True)
+        return self._list(items, quoted=quoted, joined=joined)
+
+    def _operand(self, rest: Sequence[Node], source: Source, state: State, *, quoted: bool) -> Value:
+        """What stands after the operator of `${x:-...}`."""
+        nodes = [node for node in rest[1:] if node.type != "}"]
+        if not nodes:
+            return _nothing(quoted=quoted)
+        parts: list[Value] = []
+        position = source.start(nodes[0])
+        for node in nodes:
+            if (start := source.start(node)) > position:
+                parts.append(self._literally(source, position, start, "word", state))
+            parts.append((self._within_quotes if quoted else self.value)(node, source, state))
+            position = source.end(node)
+        value = shell_text.concatenate(parts)
+        if quoted:
+            return shell_text.mark_expanded(value, quoted=True)
+        # Unquoted literals of a default are split, too: `${ARGS:---a 1 --b 2}`.
+        return tuple(tuple(piece._replace(expanded=True) for piece in text) for text in value)
+
+    def _within_quotes(self, node: Node, source: Source, state: State) -> Value:
+        """A part of the default of a `"${x:-...}"`: single quotes and most backslashes there are characters."""
+        if node.type == "concatenation":
+            return shell_text.concatenate([self._within_quotes(child, source, state) for child in node.children])
+        if node.type in _EXPANSIONS:
+            return self._quoted(node, source, state)
+        if node.type == "string":
+            return self.value(node, source, state)
+        return self._region(node, source.start(node), source.end(node), source, state, "double")
+
+    def _operate(
+        self,
+        name: str,
+        value: Value | None,
+        operator: str,
+        node: Node,
+        rest: Sequence[Node],
+        source: Source,
+        state: State,
+        *,
+        quoted: bool,
+    ) -> Value:
+        bare = operator.lstrip(":")
+        if bare in ("-", "=", "+", "?"):
+            alternatives: list[Value] = []
+            for text in value if value is not None else ():
+                # Once assigned, the value of a variable that nobody sets is empty, not absent.
+                known = name in state.variables and state.variables[name].origin != NOWHERE
+                absent = len(text) == 1 and text[0].absent and (operator[0] == ":" or not known)
+                if absent and bare != "?":
+                    self._assumed_unset.add(name)
+                null = absent or (operator[0] == ":" and shell_text.plain(text) == "")
+                unknown = not absent and shell_text.plain(text) is None
+                if bare == "+":
+                    if not null:
+                        alternatives.append(self._operand(rest, source, state, quoted=quoted))
+                    if null or unknown:
+                        alternatives.append(_nothing(quoted=quoted))
+                elif null and bare != "?":
+                    alternatives.append(self._operand(rest, source, state, quoted=quoted))
+                else:
+                    alternatives.append(shell_text.mark_expanded((text,), quoted=quoted))
+            if value is None and bare in ("+", "?"):
+                alternatives.append(_nothing(quoted=quoted))
+            elif value is None:
+                alternatives.append(self._operand(rest, source, state, quoted=quoted))
+            result = shell_text.union(alternatives)
+            if bare == "=" and name.isidentifier():
+                previous = state.variables.get(name, Variable())
+                origin = source.outer(source.start(node), source.end(node))
+                assigned = Variable(
+                    value=shell_text.as_assigned(result, whole=True), exported=previous.exported, origin=origin
+                )
+                state.assign(name, assigned)
+            return result
+        texts = shell_text.possible(value) if value is not None else frozenset({""})
+        if texts is None:
+            return shell_text.hole([name], many=not quoted)
+        if operator == ":":
+            numbers = [self.integer(source.slice(each), state) for each in rest if each.is_named]
+            operand: tuple[str, ...] | None = tuple(str(number) for number in numbers) if None not in numbers else None
+        else:
+            operand = self._pattern_operand(rest, source, state)
+        if operand is None:
+            return shell_text.hole([name], many=not quoted)
+        self._spend(sum(len(text) * (1 + sum(map(len, operand))) for text in texts) // 32)
+        try:
+            results = [shell_text.literal(_transform(text, operator, operand)) for text in sorted(texts)]
+        except (PatternTooLargeError, ValueError):
+            return shell_text.hole([name], many=not quoted)
+        return shell_text.mark_expanded(shell_text.union(results), quoted=quoted)
+
+    def _pattern_operand(self, rest: Sequence[Node], source: Source, state: State) -> tuple[str, ...] | None:
+        """The pattern and, for `/`, the replacement, in known text."""
+        parts: list[list[str]] = [[]]
+        for node in rest[1:]:
+            if node.type == "/" and not node.is_named:
+                parts.append([])
+                continue
+            if node.type in ("regex", "word", "extglob_pattern") and not node.named_child_count:
+                parts[-1].append(source.slice(node))
+                continue
+            text = shell_text.single(self.value(node, source, state))
+            if text is None:
+                return None
+            parts[-1].append(text)
+        return tuple("".join(part) for part in parts)
+
+    # -------------------------------------------------------------------------------------------------- arithmetic
+
+    def arithmetic(self, node: Node, source: Source, state: State) -> Value:
+        """`$((...))`, `$[...]` and the inside of `((...))`, with its assignments."""
+        start, end = source.start(node), source.end(node)
+        opening = 3 if source.text.startswith("$((", start) else 2
+        closing = 1 if source.text.startswith("$[", start) else 2
+        value = self._region(node, start + opening, end - closing, source, state, "raw")
+        return self.calculate(value, state)
+
+    def calculate(self, value: Value, state: State) -> Value:
+        """The results of arithmetic expressions, of those with several possible variables, too."""
+        results: list[Value] = []
+        for text in value:
+            expression = shell_text.plain(text)
+            if expression is None:
+                return shell_text.hole(shell_text.names(value))
+            identifiers = sorted(set(_IDENTIFIER.findall(expression)))[:16]
+            choices = [self._integers(name, state) for name in identifiers]
+            size = 1
+            for choice in choices:
+                size *= len(choice) if choice else 1
+            if size > shell_text.MAX_ALTERNATIVES:
+                return shell_text.hole(identifiers)
+            for combination in product(*(choice or (None,) for choice in choices)):
+                known = dict(zip(identifiers, combination, strict=True))
+                try:
+                    results.append(shell_text.literal(str(self._evaluate(expression, known, state, single=size == 1))))
+                except ArithmeticUnknownError:
+                    self._spoil(expression, state)
+                    return shell_text.hole([name for name, number in known.items() if number is None])
+        return shell_text.union(results)
+
+    def _evaluate(self, expression: str, known: dict[str, int | None], state: State, *, single: bool) -> int:
+        def lookup(name: str) -> int:
+            number = known.get(name)
+            if number is None:
+                raise ArithmeticUnknownError
+            return number
+
+        def assign(name: str, number: int) -> None:
+            if not single:
+                raise ArithmeticUnknownError
+            known[name] = number
+            previous = state.variables.get(name, Variable())
+            value = shell_text.literal(str(number))
+            state.assign(name, Variable(value=value, exported=previous.exported, origin=previous.origin))
+
+        return shell_arithmetic.evaluate(expression, lookup, assign)
+
+    def _spoil(self, expression: str, state: State) -> None:
+        """An expression that can't be followed may have assigned its variables."""
+        if "=" in expression or "++" in expression or "--" in expression:
+            state.forget_names(_IDENTIFIER.findall(expression))
+
+    def _integers(self, name: str, state: State) -> tuple[int, ...]:
+        value = self.lookup(name, state)
+        texts = frozenset({"0"}) if value is None else shell_text.possible(value)
+        if texts is None:
+            return ()
+        try:
+            return tuple(shell_arithmetic.number(text.strip()) if text.strip() else 0 for text in sorted(texts))
+        except ArithmeticUnknownError:
+            return ()
+
+    def integer(self, text: str, state: State) -> int | None:
+        """A known integer, for indices."""
+        result = shell_text.single(
+            self.calculate(shell_text.literal(text.strip().removeprefix("$").strip("{}")), state)
+        )
+        return int(result) if result is not None and result.lstrip("-").isdecimal() else None
+
+
+def _chosen(items: tuple[Value, ...], numbers: Sequence[int | None], *, first: int) -> tuple[Value, ...] | None:
+    """`${x[@]:offset:length}`, the first element's number being `first`; None if it can't be followed."""
+    known = [number for number in numbers if number is not None]
+    if not known or len(known) != len(numbers) or (first and known[0] == 0) or (len(known) > 1 and known[1] < 0):
+        return None
+    start = known[0] - first if known[0] >= 0 else len(items) + known[0]
+    if start < 0:
+        return ()
+    return items[start : start + known[1]] if len(known) > 1 else items[start:]
+
+
+def _joined(nodes: Sequence[Node], source: Source) -> Iterator[list[Node]]:
+    """Nodes by the word that they are of: the grammar makes several of `"$a"{1,2}`."""
+    word: list[Node] = []
+    for node in nodes:
+        if word and source.end(word[-1]) != source.start(node):
+            yield word
+            word = []
+        word.append(node)
+    if word:
+        yield word
+
+
+def _nothing(*, quoted: bool) -> Value:
+    """The empty text: between quotes a word, else none."""
+    return ((Piece("", quoted=True),),) if quoted else EMPTY
+
+
+def _field(value: Value, site: Offsets) -> Field:
+    many = any(text and all(piece.many and not piece.quoted for piece in text) for text in value)
+    return Field(value, site, many)
+
+
+def _is_arithmetic(node: Node, source: Source) -> bool:
+    """`$((1+2))` that the grammar takes for a substitution with a subshell: in here-documents and nested defaults."""
+    start, end = source.start(node), source.end(node)
+    return source.text.startswith("$((", start) and source.text.endswith("))", start, end)
+
+
+def _expansions(node: Node) -> Iterator[Node]:
+    """The topmost expansions below a node, in order, without recursion."""
+    stack = list(reversed(node.children))
+    while stack:
+        child = stack.pop()
+        if child.type in _EXPANSIONS:
+            yield child
+        elif child.child_count:
+            stack.extend(reversed(child.children))
+
+
+def _closing(text: str, start: int, end: int) -> int:
+    """Where the bracket at `start` is closed; `end` where it isn't."""
+    depth = 0
+    for index in range(start, end):
+        if text[index] in "({":
+            depth += 1
+        elif text[index] in ")}":
+            depth -= 1
+            if depth == 0:
+                return index + 1
+    return end
+
+
+def _literal(source: Source, start: int, end: int, mode: str, *, quoted: bool = False) -> list[Piece]:
+    """Pieces of literal text, escapes resolved; each run between escapes keeps its exact place."""
+    pieces: list[Piece] = []
+    escapes = _ESCAPES[mode]
+    text = source.text
+    position = start
+
+    def add(begin: int, limit: int, *, escaped: bool = False) -> None:
+        if limit > begin:
+            pieces.append(Piece(text[begin:limit], *source.outer(begin, limit), quoted or escaped))
+
+    index = text.find("\\", start, end) if escapes != "" else -1
+    while 0 <= index < end - 1:
+        following = text[index + 1]
+        if escapes is None or following in escapes:
+            add(position, index)
+            if following != "\n":
+                add(index + 1, index + 2, escaped=True)
+            position = index + 2
+        index = text.find("\\", index + 2, end)
+    add(position, end)
+    return pieces
+
+
+def ansi(text: str) -> str:
+    """With the escapes of `$'...'`, `printf` and `echo -e` resolved."""
+    return _ANSI_ESCAPE.sub(_unescaped, text)
+
+
+_ANSI_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|.)", re.DOTALL)
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    code = escape[1]
+    if code[0] in "xuU" and len(code) > 1:
+        return chr(min(int(code[1:], 16), 0x10FFFF))
+    if code[0] in "01234567":
+        return chr(int(code, 8) % 256)
+    return _ANSI.get(code, code if code in "\\'\"?" else escape[0])
+
+
+def _transform(text: str, operator: str, operand: tuple[str, ...]) -> str:
+    """Pattern removal, replacement, substring and case of known text. Raises ValueError for other forms."""
+    if operator == ":":
+        if not operand:
+            raise ValueError(operator)
+        numbers = [int(part) for part in operand]
+        start = numbers[0] if numbers[0] >= 0 else max(len(text) + numbers[0], 0)
+        if len(numbers) == 1:
+            return text[start:]
+        return text[start : start + numbers[1]] if numbers[1] >= 0 else text[start : len(text) + numbers[1]]
+    if operator in ("%", "%%", "#", "##"):
+        return shell_pattern.remove(operand[0], text, operator)
+    if operator[0] == "/":
+        return shell_pattern.replace(operand[0], operand[1] if len(operand) > 1 else "", text, operator)
+    if operator in ("^^", ",,") and not operand[0]:
+        return text.upper() if operator == "^^" else text.lower()
+    if operator in ("^", ",") and not operand[0]:
+        return (text[:1].upper() if operator == "^" else text[:1].lower()) + text[1:]
+    raise ValueError(operator)

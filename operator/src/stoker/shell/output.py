@@ -1,0 +1,502 @@
+"""What a command prints, where that is certain without running anything: `echo`, `seq`, `wc`, `cut`, `nvidia-smi`, ...
+
+Output is exact: a line ends in its newline, and one without it has none.
+"""
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from stoker.shell import arithmetic, visible_devices
+from stoker.shell import text as shell_text
+from stoker.shell.arithmetic import ArithmeticUnknownError
+from stoker.shell.expansion import Field, ansi
+from stoker.shell.text import Text, Value
+
+MAX_NUMBERS = 256
+MAX_DIGITS = 12
+MAX_PRINTED = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The pod that commands run in.
+
+    gpus: GPUs granted to it, None = unknown. visible: CUDA_VISIBLE_DEVICES in force, None = not set.
+    files: texts of known files by normalized path (None: there is one, its text is unknown).
+    """
+
+    gpus: int | None
+    visible: Value | None
+    files: Mapping[str, Text | None]
+
+    @property
+    def granted(self) -> Value:
+        return shell_text.hole(["$(nvidia-smi)"]) if self.gpus is None else shell_text.literal(str(self.gpus))
+
+    def seen(self) -> Value:
+        """How many devices a CUDA program counts."""
+        if self.visible is None or self.gpus is None:
+            return self.granted
+        text = shell_text.single(self.visible)
+        number = None if text is None else visible_devices.count(text, self.gpus)
+        return shell_text.hole(["CUDA_VISIBLE_DEVICES"]) if number is None else shell_text.literal(str(number))
+
+    def file(self, path: str) -> Text | None:
+        """A file's text, None if it isn't known."""
+        return self.files.get(posixpath.normpath(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Output of which only the number of lines is known: one for each GPU, and some more."""
+
+    gpus: Value
+    more: int = 0
+
+    def count(self) -> Value:
+        text = shell_text.single(self.gpus)
+        if text is None:
+            return self.gpus if self.more == 0 else shell_text.hole(shell_text.names(self.gpus))
+        return shell_text.literal(str(int(text) + self.more))
+
+
+Stream = Value | Lines
+
+
+def pipeline(commands: Sequence[Sequence[Field]], machine: Machine, stdin: Value | None = None) -> Value | None:
+    """The output of a pipeline of known tools, None if it isn't one. Unknown output is a hole that names its tool.
+
+    stdin: what the first of them reads.
+    """
+    stream: Stream | None = None if stdin is None else _filter(commands[0], stdin, machine)
+    if stream is None:
+        stream = _produce(commands[0], machine)
+    for command in commands[1:]:
+        if stream is None:
+            return None
+        stream = _filter(command, stream, machine)
+    return None if stream is None or isinstance(stream, Lines) else stream
+
+
+def _texts(command: Sequence[Field]) -> list[str] | None:
+    texts = [None if field.globs else field.text for field in command]
+    known = [text for text in texts if text is not None]
+    return known if len(known) == len(texts) else None
+
+
+def _line(value: Value) -> Value:
+    return shell_text.concatenate([value, shell_text.literal("\n")])
+
+
+# ------------------------------------------------------------------------------------------------------------ producers
+
+
+def _produce(command: Sequence[Field], machine: Machine) -> Stream | None:
+    name = (command[0].text or "").rsplit("/", 1)[-1] if command else ""
+    arguments = command[1:]
+    texts = _texts(arguments)
+    match name:
+        case "echo":
+            return _echo(arguments)
+        case "printf" if (text := printed(arguments)) is not None:
+            return shell_text.literal(text)
+        case "seq" if texts:
+            return _sequence(texts)
+        case "cat" if texts and not any(text.startswith("-") for text in texts):
+            contents = [machine.file(text) for text in texts]
+            known = [content for content in contents if content is not None]
+            return shell_text.concatenate([(content,) for content in known]) if len(known) == len(contents) else None
+        case "basename" if texts and len(texts) <= 2:
+            base = posixpath.basename(texts[0].rstrip("/"))
+            return shell_text.literal((base.removesuffix(texts[1]) if len(texts) == 2 else base) + "\n")
+        case "dirname" if texts and len(texts) == 1:
+            return shell_text.literal((posixpath.dirname(texts[0].rstrip("/")) or ".") + "\n")
+        case "expr" if texts and len(texts) == 3 and texts[1] in ("+", "-", "*", "/", "%"):
+            return _calculated(" ".join(texts))
+        case "nvidia-smi" if texts:
+            return _devices(texts, machine)
+        case "ls" if [each.text for each in arguments if not (each.text or "").startswith("-")] in (
+            ["/dev/nvidia[0-9]*"], ["/dev/nvidia[0-9]"], ["/dev/nvidia?"],
+        ):  # fmt: skip
+            return Lines(machine.granted)
+        case "python" | "python3" if texts and len(texts) == 2 and texts[0] == "-c":
+            return _python(texts[1], machine)
+        case "which" if texts and len(texts) == 1 and "/" not in texts[0]:
+            return shell_text.literal(f"/usr/bin/{texts[0]}\n")  # the directory matters to nobody here
+        case "hostname":
+            return shell_text.hole(["HOSTNAME"])
+        case _ if texts and (content := machine.file(texts[-1])) is not None:
+            # `sort -u hosts`, `head -n 1 x`: a filter of a file.
+            counted = _filter(command[:-1], (content,), machine)
+            if name == "wc" and counted is not None and not isinstance(counted, Lines):
+                return shell_text.concatenate([shell_text.trim_end(counted), shell_text.literal(f" {texts[-1]}\n")])
+            return counted
+        case _:
+            return None
+
+
+def _echo(arguments: Sequence[Field]) -> Value | None:
+    flags = ""
+    words = list(arguments)
+    while words and re.fullmatch(r"-[neE]+", words[0].text or ""):
+        flags += (words.pop(0).text or "")[1:]
+    parts: list[Value] = []
+    for index, field in enumerate(words):
+        if index:
+            parts.append(shell_text.literal(" "))
+        parts.append(shell_text.hole(many=True) if field.many or field.globs else field.value)
+    value = shell_text.concatenate(parts) if parts else shell_text.EMPTY
+    if any("\\" in (piece.text or "") for text in value for piece in text):
+        # What bash's echo prints as it stands is an escape to the one of other shells.
+        text = shell_text.single(value)
+        if "e" not in flags or text is None:
+            return None
+        value = shell_text.literal(ansi(text))
+    return value if "n" in flags else _line(value)
+
+
+_FORMAT = re.compile(r"%(?:%|(-?)(0?)(\d{0,3})([sdi]))")
+
+
+def printed(arguments: Sequence[Field]) -> str | None:
+    """What `printf` prints; None if it can't be followed. The format is used again until no words are left."""
+    texts = [each.text for each in arguments if not each.globs]
+    words = [text for text in texts if text is not None]
+    if not words or len(words) != len(arguments):
+        return None
+    form, rest = words[0], words[1:]
+    form = form if form != "--" else ""
+    slots = [match for match in _FORMAT.finditer(form) if match[4]]
+    if not form or re.search(r"%|\\[0-9xuUc]", _FORMAT.sub("", form)) is not None:
+        return None
+    result: list[str] = []
+    size = 0
+    while True:
+        taken, rest = rest[: len(slots)], rest[len(slots) :]
+        values = iter([*taken, *[None] * (len(slots) - len(taken))])
+        position = 0
+        for match in _FORMAT.finditer(form):
+            result.append(ansi(form[position : match.start()]))
+            position = match.end()
+            if not match[4]:
+                result.append("%")
+                continue
+            value = next(values)
+            if match[4] != "s" and not re.fullmatch(r"-?\d{1,12}", value or "0"):
+                return None
+            text = (value or "") if match[4] == "s" else str(int(value or "0"))
+            width = int(match[3] or 0)
+            filled = text.zfill(width) if match[2] and match[4] != "s" else text.rjust(width)
+            result.append(text.ljust(width) if match[1] else filled)
+        result.append(ansi(form[position:]))
+        size += sum(map(len, result[-2 * len(slots) - 2 :]))
+        if size > MAX_PRINTED:
+            return None
+        if not rest or not slots:
+            return "".join(result)
+
+
+def _sequence(texts: list[str]) -> Value | None:
+    separator = "\n"
+    if texts[0] == "-s" and len(texts) > 2:
+        separator, texts = texts[1], texts[2:]
+    elif re.fullmatch(r"-s\D", texts[0]):
+        separator, texts = texts[0][2:], texts[1:]
+    if any(len(text) > MAX_DIGITS for text in texts):
+        return None
+    try:
+        numbers = [int(text) for text in texts]
+    except ValueError:
+        return None
+    if not 1 <= len(numbers) <= 3:
+        return None
+    first = numbers[0] if len(numbers) > 1 else 1
+    step = numbers[1] if len(numbers) == 3 else 1
+    values = range(first, numbers[-1] + (1 if step > 0 else -1), step) if step else range(0)
+    if len(values) > MAX_NUMBERS:
+        return None
+    return shell_text.literal(separator.join(map(str, values)) + "\n" if values else "")
+
+
+def _calculated(expression: str) -> Value | None:
+    def unknown(_name: str) -> int:
+        raise ArithmeticUnknownError
+
+    def refuse(_name: str, _value: int) -> None:
+        raise ArithmeticUnknownError
+
+    if re.search(r"\b0\d", expression):
+        return None  # octal to the shell, not to `expr` and `bc`
+    try:
+        return shell_text.literal(f"{arithmetic.evaluate(expression, unknown, refuse)}\n")
+    except ArithmeticUnknownError:
+        return None
+
+
+def _devices(texts: list[str], machine: Machine) -> Stream | None:
+    """nvidia-smi lists a pod's GPUs from 0 on, whatever CUDA_VISIBLE_DEVICES says."""
+    if any(text in ("-i", "--id") or text.startswith(("-i=", "--id=")) for text in texts):
+        return None
+    if any(text in ("-L", "--list-gpus") for text in texts):
+        return Lines(machine.granted)
+    query = next((text.partition("=")[2] for text in texts if text.startswith("--query-gpu=")), None)
+    form = next((text.partition("=")[2] for text in texts if text.startswith("--format=")), "")
+    if query is None or "csv" not in form.split(","):
+        return None
+    if "noheader" not in form.split(","):
+        return Lines(machine.granted, more=1)
+    if query in ("index", "count") and machine.gpus is not None and machine.gpus <= MAX_NUMBERS:
+        numbers = range(machine.gpus) if query == "index" else [machine.gpus] * machine.gpus
+        return shell_text.literal("".join(f"{number}\n" for number in numbers))
+    return Lines(machine.granted)
+
+
+_COUNTS_DEVICES = re.compile(
+    r"(?:import[\w.,]+;|fromtorchimportcuda;)*print\((?:"
+    r"(?:torch\.)?cuda\.device_count\(\)|jax\.(?:local_)?device_count\(\)|"
+    r"len\((?:tf|tensorflow)\.config\.(?:experimental\.)?list_physical_devices\(['\"]GPU['\"]\)\)"
+    r")(?:,end=['\"]{2})?\);?"
+)
+_COUNTS_PARTS = re.compile(r"print\(len\((['\"])([\d,]*)\1\.split\((['\"]),\3\)\)\);?")
+
+
+def _python(program: str, machine: Machine) -> Value | None:
+    """The one-liners by which scripts count GPUs."""
+    compact = "".join(program.strip().replace("\n", ";").split()).replace("torchascuda", "torch")
+    if _COUNTS_DEVICES.fullmatch(re.sub(r"(?<=import)tensorflowastf(?=;)", "tensorflow", compact)):
+        return _line(machine.seen())
+    parts = _COUNTS_PARTS.fullmatch(compact)
+    return shell_text.literal(f"{len(parts[2].split(','))}\n") if parts is not None else None
+
+
+# -------------------------------------------------------------------------------------------------------------- filters
+
+
+def _filter(command: Sequence[Field], stream: Stream, machine: Machine) -> Stream | None:
+    texts = [each.text for each in command]
+    if not texts or None in texts:
+        return None
+    name, *arguments = [text or "" for text in texts]
+    name = name.rsplit("/", 1)[-1]
+    if isinstance(stream, Lines):
+        return _filter_lines(name, arguments, stream)
+    if name in ("cat", "tee"):
+        return stream if name == "tee" or arguments in ([], ["-"]) else None
+    results: list[Value] = []
+    for each in stream:
+        text = shell_text.plain(each)
+        transformed = None if text is None or len(text) > MAX_PRINTED else _transformed(name, arguments, text)
+        if transformed is None:
+            return None
+        results.append(shell_text.literal(transformed))
+    return shell_text.union(results)
+
+
+def _filter_lines(name: str, arguments: list[str], stream: Lines) -> Stream | None:
+    if (name == "wc" and arguments in (["-l"], ["--lines"])) or (name == "awk" and arguments == ["END{print NR}"]):
+        return _line(stream.count())
+    if name in ("sort", "cat", "tee"):
+        return stream
+    if name == "tail" and arguments in (["-n", "+2"], ["-n+2"], ["+2"]) and stream.more:
+        return replace(stream, more=stream.more - 1)
+    if name == "sed" and arguments in (["1d"], ["-e", "1d"]) and stream.more:
+        return replace(stream, more=stream.more - 1)
+    if name == "grep" and not stream.more and arguments[-1:] in (["GPU"], ["^GPU"], ["UUID"], ["."], [""], ["nvidia"]):
+        if arguments[:-1] in (["-c"], ["--count"]):
+            return _line(stream.count())
+        return stream if arguments[:-1] == [] else None
+    return None
+
+
+def _transformed(name: str, arguments: list[str], text: str) -> str | None:
+    """What a filter makes of a text; None for other filters and options."""
+    lines = text.split("\n")
+    lines = lines[:-1] if lines[-1] == "" else lines
+    transform = _TRANSFORMS.get(name)
+    return None if transform is None else transform(arguments, text, lines)
+
+
+def _ended(lines: Sequence[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _wc(arguments: list[str], text: str, lines: list[str]) -> str | None:
+    del lines
+    match arguments:
+        case ["-l"] | ["--lines"]:
+            return f"{text.count(chr(10))}\n"
+        case ["-w"] | ["--words"]:
+            return f"{len(text.split())}\n"
+        case ["-c"] | ["--bytes"]:
+            return f"{len(text.encode('utf-8', 'replace'))}\n"
+        case _:
+            return None
+
+
+def _tr(arguments: list[str], text: str, lines: list[str]) -> str | None:
+    del lines
+    sets = [ansi(each) for each in arguments if not each.startswith("-") or len(each) == 1]
+    flags = [each for each in arguments if each.startswith("-") and len(each) > 1]
+    if sets in (["[:upper:]", "[:lower:]"], ["A-Z", "a-z"]) and not flags:
+        return text.lower()
+    if sets in (["[:lower:]", "[:upper:]"], ["a-z", "A-Z"]) and not flags:
+        return text.upper()
+    if any(len(each) > 1 and any(mark in each for mark in "[]-\\") for each in sets):
+        return None
+    match flags, sets:
+        case [], [source, target] if len(source) == len(target) == 1:
+            return text.replace(source, target)
+        case ["-d"], [source]:
+            return "".join(each for each in text if each not in source)
+        case ["-cd"] | ["-dc"], [kept]:
+            return "".join(each for each in text if each in kept)
+        case ["-s"], [source] if len(source) == 1:
+            return "".join(source if letter == source else "".join(run) for letter, run in groupby(text))
+        case _:
+            return None
+
+
+def _first_or_last(name: str) -> Callable[[list[str], str, list[str]], str | None]:
+    def transform(arguments: list[str], text: str, lines: list[str]) -> str | None:
+        del text
+        match = re.fullmatch(r"(?:-n ?|--lines=|-(?=\d))(\+?)(\d{1,6})", " ".join(arguments))
+        if arguments and match is None:
+            return None
+        number = int(match[2]) if match is not None else 10
+        if match is not None and match[1]:
+            return _ended(lines[max(number - 1, 0) :]) if name == "tail" else None
+        return _ended(lines[:number] if name == "head" else lines[-number:] if number else [])
+
+    return transform
+
+
+def _xargs(arguments: list[str], text: str, lines: list[str]) -> str | None:
+    del lines
+    return " ".join(text.split()) + "\n" if arguments in ([], ["echo"]) and not set(text) & set("'\"\\") else None
+
+
+def _grep(arguments: list[str], text: str, lines: list[str]) -> str | None:
+    del text
+    flags = "".join(each[1:] for each in arguments[:-1])
+    pattern = arguments[-1] if arguments else ""
+    if not all(re.fullmatch(r"-[cvoEF]+", each) for each in arguments[:-1]) or len(arguments) > 4:
+        return None
+    if pattern == "." and "F" not in flags and "o" not in flags:
+        kept = [line for line in lines if bool(line) != ("v" in flags)]
+        return f"{len(kept)}\n" if "c" in flags else _ended(kept)
+    if not pattern or re.search(r"[^\w ,:=/@%-]", pattern.removeprefix("^")) or ("^" in pattern and "F" in flags):
+        return None
+    literal = pattern.removeprefix("^")
+    if "o" in flags:
+        found = [literal] * sum(line.count(literal) for line in lines)
+        return None if flags != "o" or literal != pattern else _ended(found)
+    matching = [
+        line
+        for line in lines
+        if (line.startswith(literal) if literal != pattern else literal in line) != ("v" in flags)
+    ]
+    return f"{len(matching)}\n" if "c" in flags else _ended(matching)
+
+
+def _sed(arguments: list[str], text: str, lines: list[str]) -> str | None:
+    del text
+    script = arguments[-1] if arguments[:-1] in ([], ["-e"]) and arguments else ""
+    # The last part may hold what sed would take for a reference or an escape: only a newline is known.
+    end = re.fullmatch(r"s/([\w ,=:@%-]+)\$//", script)
+    if end is not None:
+        return _ended([line.removesuffix(end[1]) for line in lines])
+    match = re.fullmatch(r"s([/|,#:])([\w ,=:/@%-]+?)\1((?:[\w ,=:@%-]|\\n)*)\1(g?)", script)
+    if match is None or (match[1] in match[2]):
+        return None
+    replacement = match[3].replace("\\n", "\n")
+    return _ended([line.replace(match[2], replacement, -1 if match[4] else 1) for line in lines])
+
+
+def _sort(arguments: list[str], text: str, lines: list[str]) -> str | None:
+    del text
+    if arguments in ([], ["-u"]):
+        return _ended(sorted(set(lines) if arguments else lines))
+    if arguments in (["-n"], ["-un"], ["-nu"]) and all(re.fullmatch(r"\d{1,12}", line) for line in lines):
+        return _ended(sorted(set(lines) if len(arguments[0]) > 2 else lines, key=int))
+    return None
+
+
+def _uniq(arguments: list[str], text: str, lines: list[str]) -> str | None:
+    del text
+    kept = [line for index, line in enumerate(lines) if not index or line != lines[index - 1]]
+    return _ended(kept) if not arguments else None
+
+
+def _awk(arguments: list[str], text: str, lines: list[str]) -> str | None:
+    del text
+    joined = " ".join(arguments[:-1])
+    program = "".join(arguments[-1].split()) if arguments else ""
+    begin = re.match(r'BEGIN\{FS="(.)"\};?', program)
+    separator = begin[1] if begin is not None else None
+    program = program[begin.end() :] if begin is not None else program
+    option = re.fullmatch(r"(?:-F|-v FS=) ?(.)", joined)
+    if joined and option is None:
+        return None
+    separator = option[1] if option is not None else separator
+    if program == "END{printNR}":
+        return f"{len(lines)}\n"
+    field = re.fullmatch(r"\{print(NF|\$\d{1,3}|\$NF);?\}", program)
+    if field is None:
+        return None
+    result: list[str] = []
+    for line in lines:
+        # An empty line has no field, whatever separates them.
+        parts = line.split(None if separator == " " else separator) if line else []
+        index = len(parts) if field[1] == "$NF" else int(field[1][1:]) if field[1] != "NF" else 0
+        chosen = line if index == 0 else parts[index - 1] if index <= len(parts) else ""
+        result.append(str(len(parts)) if field[1] == "NF" else chosen)
+    return _ended(result)
+
+
+def _cut(arguments: list[str], text: str, lines: list[str]) -> str | None:
+    del text
+    match = re.fullmatch(r"-d ?(.) -f ?(\d{1,3})(-?)", " ".join(arguments))
+    if match is None or match[2] == "0":
+        return None
+    index = int(match[2]) - 1
+    result: list[str] = []
+    for line in lines:
+        parts = line.split(match[1])
+        chosen = match[1].join(parts[index:]) if match[3] else parts[index] if index < len(parts) else ""
+        result.append(line if len(parts) == 1 else chosen)
+    return _ended(result)
+
+
+def _paste(arguments: list[str], text: str, lines: list[str]) -> str | None:
+    del text
+    match = re.fullmatch(r"-s(?: ?-?d ?(.))?(?: -)?", " ".join(arguments))
+    return f"{(match[1] or chr(9)).join(lines)}\n" if match is not None else None
+
+
+def _bc(arguments: list[str], text: str, lines: list[str]) -> str | None:
+    del lines
+    if arguments or "^" in text or not re.fullmatch(r"[\d\s()+*/%-]{1,200}", text):
+        return None
+    value = _calculated(text)
+    return shell_text.single(value) if value is not None else None
+
+
+_TRANSFORMS: Mapping[str, Callable[[list[str], str, list[str]], str | None]] = {
+    "wc": _wc,
+    "tr": _tr,
+    "head": _first_or_last("head"),
+    "tail": _first_or_last("tail"),
+    "xargs": _xargs,
+    "grep": _grep,
+    "sed": _sed,
+    "sort": _sort,
+    "uniq": _uniq,
+    "awk": _awk,
+    "gawk": _awk,
+    "cut": _cut,
+    "paste": _paste,
+    "bc": _bc,
+}
