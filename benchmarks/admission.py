@@ -35,7 +35,7 @@ from stoker.admission.job_review import JobReviewer
 from stoker.admission.server import AdmissionServer, Reviewer, Route, ServerSettings
 from stoker.cluster.view import ClusterView
 from tests.admission.malformed_reviews import OBJECT, review
-from tests.certificate_fixtures import Authority
+from tests.certificates.authority import Authority
 
 HERE = Path(__file__).resolve().parent
 RATES = (1, 50, 300)

@@ -26,7 +26,7 @@ from stoker.admission.admission_review import ALLOWED, AdmissionRequest, Answer
 from stoker.admission.process import warm_up
 from stoker.admission.server import AdmissionServer, Route, ServerSettings
 from tests.admission.malformed_reviews import review
-from tests.certificate_fixtures import Authority
+from tests.certificates.authority import Authority
 
 SOMEBODY = ("127.0.0.2", 0)
 CHUNK = b"x" * 65_536

@@ -32,7 +32,7 @@ from stoker.admission.job_review import JobReviewer
 from stoker.admission.server import AdmissionServer, Route, ServerSettings
 from stoker.cluster.view import ClusterView
 from tests.admission.malformed_reviews import OBJECT, review
-from tests.certificate_fixtures import Authority
+from tests.certificates.authority import Authority
 
 WRONG = "torchrun --nproc_per_node=4 train.py\n"
 COSTLY = "parallel " + "{} " * 19_000

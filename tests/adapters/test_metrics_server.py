@@ -19,7 +19,7 @@ from stoker.adapters.http.metrics_server import (
     Readers,
 )
 from stoker.adapters.kubernetes.client import KubernetesApi, Object, Resource, UnavailableError
-from tests.certificate_fixtures import Authority
+from tests.certificates.authority import Authority
 from tests.controller.cluster import FakeApi, HeldClock
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -138,7 +138,8 @@ async def test_without_authentication_they_are_plain_text_for_everybody() -> Non
         assert (response.status, await response.text()) == (200, "stoker_up 1\n")
 
 
-async def test_with_a_certificate_the_server_can_be_verified(tmp_path: Path, authority: Authority) -> None:
+async def test_with_a_certificate_the_server_can_be_verified(tmp_path: Path) -> None:
+    authority = Authority()
     authority.issue(tmp_path)
     settings = MetricsSettings(address="127.0.0.1", port=0, certificate_folder=tmp_path)
     async with (

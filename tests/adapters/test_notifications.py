@@ -20,7 +20,7 @@ from aiosmtpd.controller import Controller
 from stoker.adapters import notifications
 from stoker.adapters.notifications import Address, Mail, NoAddressesError
 from stoker.api.notification import Message
-from tests.certificate_fixtures import Authority
+from tests.certificates.authority import Authority
 
 MESSAGE = Message(
     title="nlp/gpt will be suspended", body="All 8 GPUs are idle.\nTo put that off: stoker snooze", alarms=True

@@ -6,7 +6,7 @@ import pytest
 
 from stoker.admission.admission_review import ALLOWED, AdmissionRequest, Answer
 from stoker.admission.server import AdmissionServer, Reviewer, Route, ServerSettings
-from tests.certificate_fixtures import Authority
+from tests.certificates.authority import Authority
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from stoker.admission.admission_review import AdmissionRequest, Answer
 from stoker.admission.server import AdmissionServer, ServerSettings
 from tests.admission.conftest import allow, serving
 from tests.admission.malformed_reviews import OBJECT, review
-from tests.certificate_fixtures import Authority
+from tests.certificates.authority import Authority
 
 JSON = {"Content-Type": "application/json"}
 HEAD = (

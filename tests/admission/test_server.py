@@ -15,7 +15,7 @@ from stoker.admission.server import ServerSettings
 from stoker.lint.messages import Cause
 from tests.admission.conftest import allow, serving
 from tests.admission.malformed_reviews import OBJECT, Malformed, malformed_reviews, review
-from tests.certificate_fixtures import Authority
+from tests.certificates.authority import Authority
 
 JSON = {"Content-Type": "application/json"}
 
