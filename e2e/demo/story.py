@@ -14,7 +14,7 @@ from e2e.demo.narrator import Narrator
 from e2e.demo.programs import PROGRAMS, TRAINING_AGAIN
 from e2e.operator import CHART, NAMESPACE, Operator
 from e2e.telemetry.stack import SIMULATION
-from stoker.models.usage import SETTLES
+from stoker.telemetry.usage import SETTLES
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
