@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stoker.adapters.prometheus.access import LabelMatcher, PrometheusAccess
-from stoker.adapters.prometheus.connection import Connection
+from stoker.adapters.prometheus.connection import PrometheusConnection
 from stoker.adapters.prometheus.metric_profile import Factors, profile_of, profiles
 from stoker.adapters.prometheus.past import PrometheusPast
 from stoker.adapters.prometheus.promql import ORIGIN, Selectors
@@ -39,7 +39,7 @@ def test_a_selector_has_the_matchers_beside_its_own_labels() -> None:
 
 
 class Recorder:
-    """A Connection that remembers what is asked, and has rows for the first instant questions."""
+    """A PrometheusConnection that remembers what is asked, and has rows for the first instant questions."""
 
     def __init__(self, *answers: list[dict[str, Any]]) -> None:
         self.selector = Selectors(MATCHERS)
@@ -103,7 +103,7 @@ async def test_an_examination() -> None:
 async def test_the_past_and_the_usage(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder()
     for name in ("range", "instant", "off_loop"):
-        monkeypatch.setattr(Connection, name, getattr(recorder, name))
+        monkeypatch.setattr(PrometheusConnection, name, getattr(recorder, name))
     access = PrometheusAccess(url="http://127.0.0.1:9", matchers=MATCHERS)
     async with PrometheusPast(access) as past:
         await past.outlines(NOW - timedelta(days=2), NOW)

@@ -10,21 +10,20 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from simulator import CASES, Tier, record, simulate
-from stoker.adapters.terminal import Screen
+from stoker.adapters.terminal import Terminal
 from stoker.findings.vocabulary import UnknownReason
 from stoker.inspection import json as as_json
 from stoker.inspection import text as as_text
 from stoker.inspection.look import Looker, Period
 from stoker.inspection.picture import MAX_COLUMNS, MIN_COLUMNS, room
 from stoker.inspection.workload import Workload
-from stoker.telemetry.screen import MetricsUnavailable, Question
-from stoker.telemetry.screen import Screen as MetricsScreen
+from stoker.telemetry.screen import MetricsUnavailable, Question, Screen
 from stoker.telemetry.series import JobFacts, JobSeries
 from tests.lint.test_formats import strict
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/diagnose-v1.json").read_text())
 SEED = 90_210
-SCREENS = (Screen(width=110), Screen(width=60, unicode=False), Screen(width=200, colour=True))
+TERMINALS = (Terminal(width=110), Terminal(width=60, unicode=False), Terminal(width=200, colour=True))
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Recorded:
     async def series(self, facts: JobFacts, start: datetime, end: datetime, step: timedelta) -> JobSeries:
         return self.kept
 
-    async def screen(self, questions: Sequence[Question], now: datetime) -> Sequence[MetricsScreen]:
+    async def screen(self, questions: Sequence[Question], now: datetime) -> Sequence[Screen]:
         raise MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, "no answer")
 
 
@@ -45,7 +44,7 @@ class Recorded:
 async def test_every_answer_is_as_published(case: str, tier: Tier) -> None:
     job = simulate(case, SEED)
     facts, series, now = record(job, tier)
-    for screen in SCREENS:
+    for screen in TERMINALS:
         looker = Looker(source=Recorded(series), period=Period(now=now), columns=room(screen))
         (looked,) = await looker.look_at([Workload(facts=facts, static_findings=tuple(job.static_findings))])
         assert looked.error is None

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
-from stoker.adapters.terminal import Screen
+from stoker.adapters.terminal import Terminal
 from stoker.cli import replay as replay_command
 from stoker.cli import stoker
 from stoker.lint.files.policies import load
@@ -93,7 +93,7 @@ def test_every_gate_that_may_hold_a_job_back_has_its_words() -> None:
 
 
 async def test_the_terminal_names_each_regret_and_what_was_left_alone() -> None:
-    shown = text.render(await stated(), Screen())
+    shown = text.render(await stated(), Terminal())
     assert "2 reclaims would have given back" in shown
     assert "after 1 of them the job worked again" in shown
     assert "after 4 h 45 min" in shown
@@ -102,7 +102,7 @@ async def test_the_terminal_names_each_regret_and_what_was_left_alone() -> None:
 
 
 async def test_nothing_to_reclaim_is_said_so() -> None:
-    shown = text.render(await stated(stories=STORIES[2:3]), Screen())
+    shown = text.render(await stated(stories=STORIES[2:3]), Terminal())
     assert "Nothing would have been reclaimed" in shown
 
 
@@ -111,4 +111,4 @@ async def test_hostile_names_are_text_on_the_page_and_harmless_on_the_terminal()
     shown = page.render(statement, at(24))
     assert "<script" not in shown
     assert "&lt;script&gt;" in shown
-    assert "\x1b" not in text.render(statement, Screen())
+    assert "\x1b" not in text.render(statement, Terminal())

@@ -17,7 +17,7 @@ from stoker.cli import stoker
 from stoker.findings.vocabulary import Action, Category, Confidence, Severity, Source
 from stoker.lint.files.manifests import Region, parse
 from stoker.lint.files.results import Entry, Report, Results
-from stoker.lint.formats import FORMATS, Screen
+from stoker.lint.formats import FORMATS, Terminal
 from stoker.lint.formats.text import render
 
 ROOT = Path(__file__).parents[2]
@@ -271,7 +271,7 @@ def drawn(line: str, column: int, end_column: int, *, width: int = 80) -> list[s
         region=Region(1, column, 1, end_column),
         in_text=True,
     )
-    text = render(Results(reports=[Report(manifest=manifest, entries=[entry])]), Screen(width=width))
+    text = render(Results(reports=[Report(manifest=manifest, entries=[entry])]), Terminal(width=width))
     return text.splitlines()[1:3]
 
 

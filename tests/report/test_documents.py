@@ -16,7 +16,7 @@ import yaml
 from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator, FormatChecker
 
-from stoker.adapters.terminal import Screen
+from stoker.adapters.terminal import Terminal
 from stoker.cli import stoker
 from stoker.findings.vocabulary import Category
 from stoker.report import JobNotes, state
@@ -129,7 +129,7 @@ def test_names_with_separators_and_quotes_stay_one_cell() -> None:
 
 
 def test_the_summary_says_the_total_the_causes_the_jobs_with_their_fix_the_teams_and_what_was_assumed() -> None:
-    summary = text.render(statement(watched=(1.0,) * 40 + (0.5,) + (1.0,) * 15), Screen(width=100))
+    summary = text.render(statement(watched=(1.0,) * 40 + (0.5,) + (1.0,) * 15), Terminal(width=100))
     for line in (
         "All namespaces, Sat 14 Nov 2026, 00:00 to Sat 21 Nov 2026, 00:00 UTC (7 days)",
         "42 % of 8,160 GPU-hours were lost",
@@ -146,12 +146,12 @@ def test_the_summary_says_the_total_the_causes_the_jobs_with_their_fix_the_teams
 def test_the_summary_obeys_no_name() -> None:
     """No control character of a name reaches the terminal; colours are ours alone, and none where none is wanted."""
     job = job_record("bert", gpus=8, start=28, end=56, utilization=0.5, team="\x1b[31mred\x07", namespace="\x1b]0;x")
-    summary = text.render(state(usage_record([job])), Screen(colour=False))
+    summary = text.render(state(usage_record([job])), Terminal(colour=False))
     assert all(line.isprintable() for line in summary.splitlines())
 
 
 def test_a_terminal_without_blocks_gets_letters() -> None:
-    summary = text.render(statement(), Screen(unicode=False))
+    summary = text.render(statement(), Terminal(unicode=False))
     assert "####" in summary
     assert "█" not in summary
 
@@ -189,7 +189,7 @@ def test_findings_without_hours_stand_by_their_job_and_not_as_none() -> None:
     assert uid is not None
     noted = state(usage_record([job]), notes={uid: JobNotes(fixes={"trailing-sleep": "Remove the sleep."})})
     bare = state(usage_record([job]), cluster_read=False)
-    assert "trailing-sleep (no GPU-hours measured): Remove the sleep." in text.render(noted, Screen())
+    assert "trailing-sleep (no GPU-hours measured): Remove the sleep." in text.render(noted, Terminal())
     pages = [" ".join(page.render(one, NOW, rule_fixes={}).split()) for one in (noted, bare)]
     assert ["Remove the sleep." in one for one in pages] == [True, False]
     assert ["No finding claims these hours." in one for one in pages] == [False, True]

@@ -14,7 +14,7 @@ EXIT_USAGE = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Screen:
+class Terminal:
     """Where the output goes: whether it takes colours, how many columns it has, whether it can show block elements."""
 
     colour: bool = False
@@ -22,7 +22,7 @@ class Screen:
     unicode: bool = True
 
 
-def screen(output: str | None = None) -> Screen:
+def detect_terminal(output: str | None = None) -> Terminal:
     """What is known of the place where the text goes (https://no-color.org, https://force-color.org)."""
     terminal = output is None and sys.stdout.isatty()
     colour = terminal and os.environ.get("TERM") != "dumb"
@@ -30,8 +30,8 @@ def screen(output: str | None = None) -> Screen:
         colour = output is None
     if os.environ.get("NO_COLOR"):
         colour = False
-    columns = shutil.get_terminal_size((Screen().width, 24)).columns
-    return Screen(colour=colour, width=columns, unicode=output is not None or _has_blocks(sys.stdout.encoding))
+    columns = shutil.get_terminal_size((Terminal().width, 24)).columns
+    return Terminal(colour=colour, width=columns, unicode=output is not None or _has_blocks(sys.stdout.encoding))
 
 
 def _has_blocks(encoding: str | None) -> bool:
@@ -97,9 +97,9 @@ def cut(text: str, width: int) -> str:
     return f"{text}..."
 
 
-def bold(text: str, place: Screen) -> str:
+def bold(text: str, place: Terminal) -> str:
     """The text, cleaned, in bold where there are colours."""
     return click.style(clean(text), bold=True) if place.colour else clean(text)
 
 
-__all__ = ["EXIT_USAGE", "Screen", "bold", "clean", "columns", "complain", "cut", "screen", "write"]
+__all__ = ["EXIT_USAGE", "Terminal", "bold", "clean", "columns", "complain", "cut", "detect_terminal", "write"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from stoker.adapters.prometheus.access import PrometheusAccess
-from stoker.adapters.terminal import EXIT_USAGE, Screen, screen, write
+from stoker.adapters.terminal import EXIT_USAGE, Terminal, detect_terminal, write
 from stoker.cli.moment import MOMENT
 from stoker.cli.prometheus_options import prometheus_options
 
@@ -107,7 +107,7 @@ def diagnose(
         raise click.UsageError(
             "--from must be earlier than --to." if end is not None else "--from must be in the past."
         )
-    place = screen()
+    place = detect_terminal()
     looker = partial(_looker, access, period, place if form == "text" else None, past=bool(end or jobs_file))
     if jobs_file is not None:
         workloads = _recorded(context, jobs_file, namespace, job, period)
@@ -224,7 +224,7 @@ def _nothing(wanted: "Wanted") -> str:
 
 @asynccontextmanager
 async def _looker(
-    access: PrometheusAccess, period: "Period", place: Screen | None, *, past: bool
+    access: PrometheusAccess, period: "Period", place: Terminal | None, *, past: bool
 ) -> "AsyncIterator[Looker]":
     """What looks at jobs. In the past clocks need not agree."""
     from stoker.adapters.prometheus.source import MAX_SKEW, PrometheusSource
@@ -235,7 +235,7 @@ async def _looker(
         yield Looker(source=source, period=period, columns=None if place is None else room(place))
 
 
-def _rendered(looked: "Sequence[Looked]", form: str, place: Screen) -> str:
+def _rendered(looked: "Sequence[Looked]", form: str, place: Terminal) -> str:
     if form == "json":
         from stoker.inspection import json
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from stoker.adapters.terminal import Screen, screen, write
+from stoker.adapters.terminal import Terminal, detect_terminal, write
 
 SUFFIXES: Mapping[str, str] = {
     "": "text",
@@ -21,7 +21,7 @@ OUTPUT_HELP = "Where to; then the summary is printed as well. [default: standard
 FORMAT_HELP = "What to write. [default: as the name of --output ends, else text]"
 NO_PICTURES = "the page needs matplotlib and jinja2: pip install jinja2 matplotlib (the other formats need neither)"
 
-Renderer = Callable[[Screen], str]
+Renderer = Callable[[Terminal], str]
 """Makes one format's text; the summary is for a screen of some width."""
 
 
@@ -41,9 +41,9 @@ def format_of(form: str | None, output: str | None, forms: Sequence[str]) -> str
 def write_document(form: str, output: str | None, forms: Mapping[str, Renderer], context: click.Context) -> None:
     """Write the format to standard output, or to a file: then the summary goes to standard output."""
     path = None if output == "-" else output
-    write(forms[form](screen(path)), path, context)
+    write(forms[form](detect_terminal(path)), path, context)
     if path is not None:
-        write(f"{forms['text'](screen())}\nWritten to {path}\n", None, context)
+        write(f"{forms['text'](detect_terminal())}\nWritten to {path}\n", None, context)
 
 
 def _require_pictures() -> None:

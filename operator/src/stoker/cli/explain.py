@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stoker.adapters.terminal import screen, write
+from stoker.adapters.terminal import detect_terminal, write
 from stoker.cli.reclaim import JobName
 
 if TYPE_CHECKING:
@@ -36,7 +36,11 @@ def explain(
     from stoker.inspection import explanation_json, explanation_text
 
     found = asyncio.run(_look(job, namespace, kubeconfig, context))
-    write(explanation_json.render(found) if form == "json" else explanation_text.render(found, screen()), None, ctx)
+    write(
+        explanation_json.render(found) if form == "json" else explanation_text.render(found, detect_terminal()),
+        None,
+        ctx,
+    )
 
 
 async def _look(name: str, namespace: str | None, kubeconfig: str | None, context: str | None) -> "Standing":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stoker.adapters.terminal import EXIT_USAGE, complain, screen, write
+from stoker.adapters.terminal import EXIT_USAGE, complain, detect_terminal, write
 from stoker.cli.completion import selected_names
 from stoker.lint.formats import FORMATS, renderer
 
@@ -131,7 +131,7 @@ def lint(
         write(f"{number} {'policy is' if number == 1 else 'policies are'} valid.\n", output, context)
         return
     render = renderer(form)
-    write(render(results, screen(output)), output, context, error=piped is not None)
+    write(render(results, detect_terminal(output)), output, context, error=piped is not None)
     if errors:
         context.exit(EXIT_USAGE)
     if any(report.fails_on(fail_on) for report in results.reports):

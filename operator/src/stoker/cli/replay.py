@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stoker.adapters.prometheus.access import PrometheusAccess
-from stoker.adapters.terminal import EXIT_USAGE, Screen, complain
+from stoker.adapters.terminal import EXIT_USAGE, Terminal, complain
 from stoker.cli.documents import FORMAT_HELP, OUTPUT_HELP, format_of, write_document
 from stoker.cli.duration import DURATION
 from stoker.cli.moment import MOMENT
@@ -135,7 +135,7 @@ def replay(
 def _renderers(statement: "Statement", now: datetime) -> "Mapping[str, Renderer]":
     from stoker.replay.formats import json, text
 
-    def page(_: Screen) -> str:
+    def page(_: Terminal) -> str:
         from stoker.replay.formats import page
 
         return page.render(statement, now)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stoker.adapters.prometheus.access import PrometheusAccess
-from stoker.adapters.terminal import EXIT_USAGE, Screen
+from stoker.adapters.terminal import EXIT_USAGE, Terminal
 from stoker.cli.documents import FORMAT_HELP, OUTPUT_HELP, format_of, write_document
 from stoker.cli.moment import MOMENT
 from stoker.cli.prometheus_options import prometheus_options
@@ -109,7 +109,7 @@ async def _read(access: PrometheusAccess, namespaces: Sequence[str], start: date
 def _renderers(statement: "Statement", now: datetime, rule_fixes: "Mapping[str, str]") -> "Mapping[str, Renderer]":
     from stoker.report.formats import csv, json, text
 
-    def page(_: Screen) -> str:
+    def page(_: Terminal) -> str:
         from stoker.report.formats import page
 
         return page.render(statement, now, rule_fixes=rule_fixes)

@@ -7,7 +7,7 @@ from itertools import groupby
 
 import click
 
-from stoker.adapters.terminal import Screen, clean
+from stoker.adapters.terminal import Terminal, clean
 from stoker.api.duration import format_duration
 from stoker.controller.scan_results import NOT_RUNNING
 from stoker.findings.finding import rfc3339
@@ -34,15 +34,15 @@ MARKS = {True: ("[x]", "green"), False: ("[ ]", "yellow"), None: ("[?]", "bright
 """Of a condition that holds, that does not, and that nobody can answer here and now."""
 
 
-def render(one: Standing, screen: Screen) -> str:
+def render(one: Standing, terminal: Terminal) -> str:
     """The whole answer."""
-    return "\n".join(_Writer(screen).lines(one)) + "\n"
+    return "\n".join(_Writer(terminal).lines(one)) + "\n"
 
 
 class _Writer:
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-        self._width = max(screen.width, MIN_WIDTH)
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._width = max(terminal.width, MIN_WIDTH)
 
     def lines(self, one: Standing) -> Iterator[str]:
         record = one.record
@@ -85,7 +85,7 @@ class _Writer:
         yield from (" " * space + row for row in rows[1:])
 
     def _style(self, text: str, *, fg: str | None = None, bold: bool | None = None) -> str:
-        return click.style(text, fg=fg, bold=bold) if self._screen.colour else text
+        return click.style(text, fg=fg, bold=bold) if self._terminal.colour else text
 
 
 def _facts(one: Standing) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from stoker.adapters.terminal import Screen, clean, columns
+from stoker.adapters.terminal import Terminal, clean, columns
 from stoker.diagnosis.timeline import Strip, Timeline
 from stoker.findings.diagnosis import StageSpan
 from stoker.findings.finding import Finding
@@ -40,9 +40,9 @@ BLOCKS = Marks(levels="▁▂▃▄▅▆▇█", missing="·", span="━", open
 ASCII = Marks(levels="_.:-=+*#", missing="?", span="~", open_end=">", tick="|", bar="-", edge="|")
 
 
-def room(screen: Screen) -> int:
+def room(terminal: Terminal) -> int:
     """How many columns a strip has."""
-    return min(max(screen.width - MARGIN - MAX_LABEL - FIGURE, MIN_COLUMNS), MAX_COLUMNS)
+    return min(max(terminal.width - MARGIN - MAX_LABEL - FIGURE, MIN_COLUMNS), MAX_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +54,11 @@ class Row:
     pieces: tuple[tuple[str, str | None], ...]
 
 
-def rows(timeline: Timeline, stages: Sequence[StageSpan], findings: Sequence[Finding], screen: Screen) -> Iterator[Row]:
+def rows(
+    timeline: Timeline, stages: Sequence[StageSpan], findings: Sequence[Finding], terminal: Terminal
+) -> Iterator[Row]:
     """The lines of the picture, from the ruler down."""
-    marks = BLOCKS if screen.unicode else ASCII
+    marks = BLOCKS if terminal.unicode else ASCII
     day = f"{timeline.start.astimezone(UTC):%Y-%m-%d} UTC"
     yield Row(label=day, pieces=((_ruler(timeline, marks), "bright_black"),))
     if stages:
@@ -73,9 +75,9 @@ def rows(timeline: Timeline, stages: Sequence[StageSpan], findings: Sequence[Fin
             yield Row(label=f"[{number}]", pieces=((_interval(timeline, finding, marks), "yellow"),))
 
 
-def legend(screen: Screen) -> str:
+def legend(terminal: Terminal) -> str:
     """What the signs mean."""
-    marks = BLOCKS if screen.unicode else ASCII
+    marks = BLOCKS if terminal.unicode else ASCII
     return f"{marks.levels[0]} 0 %  {marks.levels[-1]} 100 %  {marks.missing} no sample"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from stoker.adapters.terminal import Screen, clean, columns
+from stoker.adapters.terminal import Terminal, clean, columns
 from stoker.diagnosis.words import UNKNOWN, stage_lines
 from stoker.findings.diagnosis import Utilization
 from stoker.findings.finding import Finding, single_line
@@ -19,9 +19,9 @@ MIN_WIDTH = 60
 INDENT = 6
 
 
-def render(looked: Sequence[Looked], screen: Screen) -> str:
+def render(looked: Sequence[Looked], terminal: Terminal) -> str:
     """All jobs, in their order, and a summary where there are several."""
-    writer = Writer(screen)
+    writer = Writer(terminal)
     blocks = ["\n".join(writer.job(one)) + "\n" for one in looked]
     if len(blocks) != 1:
         blocks.append(_summary(looked))
@@ -29,11 +29,11 @@ def render(looked: Sequence[Looked], screen: Screen) -> str:
 
 
 class Writer:
-    """Writes for a screen of some width, with or without colours and block elements."""
+    """Writes for a terminal of some width, with or without colours and block elements."""
 
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-        self._width = max(screen.width, MIN_WIDTH)
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._width = max(terminal.width, MIN_WIDTH)
 
     def job(self, one: Looked) -> Iterator[str]:
         """The lines of one job."""
@@ -53,8 +53,8 @@ class Writer:
         if one.picture is not None and one.picture.strips:
             yield ""
             stages = used.stages if used is not None else ()
-            yield from map(self._row, picture.rows(one.picture, stages, findings, self._screen))
-            yield f"  {self._style(picture.legend(self._screen), fg='bright_black')}"
+            yield from map(self._row, picture.rows(one.picture, stages, findings, self._terminal))
+            yield f"  {self._style(picture.legend(self._terminal), fg='bright_black')}"
         if used is not None and used.stages:
             yield ""
             yield from (f"  {line}" for line in stage_lines(used.stages, used.as_of))
@@ -110,7 +110,7 @@ class Writer:
             yield f"  {line if number else head + line[len(plain) :]}"
 
     def _style(self, text: str, *, fg: str | None = None, bold: bool = False) -> str:
-        return click.style(text, fg=fg, bold=bold or None) if self._screen.colour else text
+        return click.style(text, fg=fg, bold=bold or None) if self._terminal.colour else text
 
 
 def _headline(one: Looked, used: Utilization | None) -> str:

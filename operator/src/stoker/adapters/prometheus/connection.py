@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 THREADS = 4
 
 
-class Connection:
+class PrometheusConnection:
     """prometheus-api-client in a small thread pool, so that the event loop never waits for a socket.
 
     `close` ends it.

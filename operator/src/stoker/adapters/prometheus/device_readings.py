@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from stoker.adapters.prometheus.metric_profile import PLAUSIBLE, Identity, Kind, Metric, MetricProfile, Unit
+from stoker.adapters.prometheus.metric_profile import PLAUSIBLE, Aggregation, Identity, Metric, MetricProfile, Unit
 from stoker.adapters.prometheus.promql import ORIGIN
 from stoker.adapters.prometheus.transport import Rows
 from stoker.telemetry.grid import Trace
@@ -28,7 +28,7 @@ Device = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _LabelledSamples:
     identity: Identity
     samples: FloatArray
     labels: frozenset[tuple[str, str]]
@@ -44,7 +44,7 @@ class DeviceReadings:
     def __init__(self, profile: MetricProfile, namespace: str) -> None:
         self._profile = profile
         self._namespace = namespace
-        self._rows: dict[str, list[_Row]] = defaultdict(list)
+        self._rows: dict[str, list[_LabelledSamples]] = defaultdict(list)
         self._taken: dict[tuple[str, frozenset[tuple[str, str]]], FloatArray] = {}
 
     def add(self, rows: Rows) -> None:
@@ -63,7 +63,7 @@ class DeviceReadings:
             metric = metrics[name]
             samples = reading(row["values"], PLAUSIBLE[metric.unit])
             if len(samples):
-                self._rows[metric.name].append(_Row(identity, samples, told))
+                self._rows[metric.name].append(_LabelledSamples(identity, samples, told))
 
     def highest(self, metric: Metric) -> float:
         """The metric's largest value, 0 without any."""
@@ -118,7 +118,7 @@ class DeviceReadings:
         """Each device's readings in the signal's unit, the best exporter's first."""
         rows = self._rows[metric.name]
         values = [scaled(row.samples, factor) for row in rows]
-        if metric.kind is Kind.TOTAL:
+        if metric.kind is Aggregation.TOTAL:
             nothing = reading(())
             taken = [self._taken.get((metric.name, row.labels), nothing) for row in rows]
             most = PLAUSIBLE[Unit.WATTS]

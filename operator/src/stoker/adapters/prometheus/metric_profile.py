@@ -35,7 +35,7 @@ class Unit(StrEnum):
     COUNT = "count"
 
 
-class Kind(StrEnum):
+class Aggregation(StrEnum):
     """How a step's value comes from its samples."""
 
     MEAN = "mean"
@@ -85,7 +85,7 @@ class Metric:
     name: str
     signal: GpuSignal
     unit: Unit
-    kind: Kind = Kind.MEAN
+    kind: Aggregation = Aggregation.MEAN
     adds_to: str = ""
     """The signal is the sum of all metrics that share this, such as the two directions of a link."""
 
@@ -173,11 +173,13 @@ class MetricProfile:
 
     def of(self, *signals: GpuSignal) -> tuple[Metric, ...]:
         """The metrics whose samples are values of these signals: totals are not."""
-        return tuple(metric for metric in self.metrics if metric.signal in signals and metric.kind is not Kind.TOTAL)
+        return tuple(
+            metric for metric in self.metrics if metric.signal in signals and metric.kind is not Aggregation.TOTAL
+        )
 
     def totals(self, signal: GpuSignal) -> tuple[Metric, ...]:
         """The metrics whose rate is the signal."""
-        return tuple(metric for metric in self.metrics if metric.signal is signal and metric.kind is Kind.TOTAL)
+        return tuple(metric for metric in self.metrics if metric.signal is signal and metric.kind is Aggregation.TOTAL)
 
     def attributable(self, signal: GpuSignal, *, partition: bool, shared: bool) -> bool:
         """Whether a signal of a device tells of one pod's doing."""
@@ -302,7 +304,7 @@ def profiles() -> Mapping[str, MetricProfile]:
                     name=entry["metric"],
                     signal=GpuSignal(entry["signal"]),
                     unit=Unit(entry["unit"]),
-                    kind=Kind(entry.get("kind", Kind.MEAN)),
+                    kind=Aggregation(entry.get("kind", Aggregation.MEAN)),
                     adds_to=entry.get("adds_to", ""),
                 )
                 for entry in profile["metrics"]

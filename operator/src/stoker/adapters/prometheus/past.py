@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.adapters.prometheus.access import PrometheusAccess
-from stoker.adapters.prometheus.connection import Connection, aware, points
+from stoker.adapters.prometheus.connection import PrometheusConnection, aware, points
 from stoker.adapters.prometheus.metric_profile import PLAUSIBLE, RATIO_LIMIT, Factors, Identity, Metric, profile_of
 from stoker.adapters.prometheus.promql import ORIGIN, Selectors, aggregate, any_of, duration, named, union
 from stoker.adapters.prometheus.screen import ENERGY_STEP, lowest_ceiling
@@ -64,7 +64,7 @@ class PrometheusPast:
 
     def __init__(self, access: PrometheusAccess) -> None:
         """Raises KeyError for an unknown profile."""
-        self._connection = Connection(access, max_skew=None)
+        self._connection = PrometheusConnection(access, max_skew=None)
         self._select = self._connection.selector
         self._profile = profile_of(access.profile, access.metric_prefix)
         self._metrics = {metric.name: metric for metric in self._profile.metrics}
@@ -124,7 +124,11 @@ class PrometheusPast:
         return union(terms)
 
     def _outlines(
-        self, period: Period, grid: Grid, answers: "tuple[_Answer, _Answer, _Answer, _Answer]", wanted: frozenset[str]
+        self,
+        period: Period,
+        grid: Grid,
+        answers: "tuple[_SparseResult, _SparseResult, _SparseResult, _SparseResult]",
+        wanted: frozenset[str],
     ) -> Outlines:
         who, phases, gpus, starts = answers
         self._learn(gpus)
@@ -137,7 +141,7 @@ class PrometheusPast:
         for uid, identity in identities.items():
             if len(lives[uid]):
                 by_name[identity.namespace, identity.name].append(uid)
-        found: dict[str, dict[str, _Pod]] = defaultdict(dict)
+        found: dict[str, dict[str, _PodBuffer]] = defaultdict(dict)
         nobodys: set[str] = set()
         for (namespace, name), pod in pods.items():
             match = POD.fullmatch(name)
@@ -161,15 +165,15 @@ class PrometheusPast:
             warnings=tuple(dict.fromkeys(warning for one in answers for warning in one.warnings)),
         )
 
-    def _learn(self, gpus: "_Answer") -> None:
+    def _learn(self, gpus: "_SparseResult") -> None:
         """Each metric's unit, from its largest samples in the whole period."""
         for metric in self._profile.of(*PRIMARY):
             values = [np.unique(values[np.isfinite(values)]) for _, values in gpus.rows(f"peak/{metric.name}")]
             if values:
                 self._factors.learn(metric, np.unique(np.concatenate(values)).tolist())
 
-    def _pods(self, gpus: "_Answer") -> "dict[PodKey, _Pod]":
-        pods: dict[PodKey, _Pod] = {}
+    def _pods(self, gpus: "_SparseResult") -> "dict[PodKey, _PodBuffer]":
+        pods: dict[PodKey, _PodBuffer] = {}
         for metric in self._profile.of(*PRIMARY):
             factor = self._factors.of(metric)
             for what in ("peak", "used", "sampled"):
@@ -179,7 +183,7 @@ class PrometheusPast:
                         continue
                     most = PLAUSIBLE[metric.unit] if what == "peak" else math.inf
                     scale = {"peak": factor, "used": factor / 100.0, "sampled": 1.0}[what]
-                    pods.setdefault(key, _Pod(key[1])).take(what, np.where(values < most, values, np.nan) * scale)
+                    pods.setdefault(key, _PodBuffer(key[1])).take(what, np.where(values < most, values, np.nan) * scale)
         return pods
 
     # ------------------------------------------------------------------------------------------------ some jobs, finely
@@ -258,9 +262,11 @@ class PrometheusPast:
             terms.append(named("shared", f"count by ({by}) ({latest}) > 1"))
         return " or ".join(terms)
 
-    def _job(self, outline: JobOutline, grid: Grid, told: "_Answer", gpus: "_Answer", shared: "_Answer") -> JobPast:
+    def _job(
+        self, outline: JobOutline, grid: Grid, told: "_SparseResult", gpus: "_SparseResult", shared: "_SparseResult"
+    ) -> JobPast:
         own = {pod.name for pod in outline.pods}
-        devices: dict[tuple[str, str], _Device] = {}
+        devices: dict[tuple[str, str], _GpuBuffer] = {}
         for origin in gpus.origins:
             metric = self._metrics.get(origin.removeprefix("doubt/"))
             for labels, values in gpus.rows(origin):
@@ -269,7 +275,7 @@ class PrometheusPast:
                     continue
                 if identity.namespace != outline.identity.namespace:
                     continue
-                device = devices.setdefault((identity.pod, identity.gpu), _Device(identity, grid.size))
+                device = devices.setdefault((identity.pod, identity.gpu), _GpuBuffer(identity, grid.size))
                 if origin.startswith("doubt/"):
                     device.doubtful |= ~np.isnan(values)
                 else:
@@ -294,13 +300,13 @@ class PrometheusPast:
 
     # -------------------------------------------------------------------------------------------------------- questions
 
-    async def _ask(self, query: str, grid: Grid, size: int = SLICE) -> "_Answer":
+    async def _ask(self, query: str, grid: Grid, size: int = SLICE) -> "_SparseResult":
         first, step = grid.start.timestamp(), grid.step.total_seconds()
         times = [first + place * step for place in range(grid.size)]
         parts = await asyncio.gather(
             *(self._slice(query, grid, times[place : place + size]) for place in range(0, grid.size, size))
         )
-        return _Answer([one for part in parts for one in part], grid.size)
+        return _SparseResult([one for part in parts for one in part], grid.size)
 
     async def _slice(self, query: str, grid: Grid, times: Sequence[float]) -> "list[_Slice]":
         """The query at these times: at once, or in halves where that is more than the server allows."""
@@ -353,7 +359,7 @@ _Name = tuple[str, frozenset[tuple[str, str]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Piece:
+class _SeriesPart:
     """A series' values from the step `first` on: NaN where there is none, infinity where the value is none."""
 
     first: int
@@ -376,27 +382,29 @@ class _Piece:
 class _Slice:
     """What one query has told, in arrays: as it came over the wire it takes twenty times the room."""
 
-    pieces: Sequence[tuple[_Name, _Piece]]
+    pieces: Sequence[tuple[_Name, _SeriesPart]]
     warnings: tuple[str, ...]
 
     @classmethod
     def of(cls, rows: Rows, start: float, step: float) -> Self:
-        pieces: list[tuple[_Name, _Piece]] = []
+        pieces: list[tuple[_Name, _SeriesPart]] = []
         for row in rows:
             labels: dict[str, str] = dict(row["metric"])
             origin = labels.pop(ORIGIN)
-            pieces.append(((origin, frozenset(labels.items())), _Piece.of(row, start, step)))
+            pieces.append(((origin, frozenset(labels.items())), _SeriesPart.of(row, start, step)))
         return cls(pieces=pieces, warnings=rows.warnings)
 
 
-class _Answer:
+class _SparseResult:
     """The rows of all slices of one query by their origin. Most jobs are short beside the period: what is kept of a row
     is the part that has values.
     """
 
     def __init__(self, slices: Sequence[_Slice], size: int) -> None:
         self._size = size
-        self._found: dict[str, dict[frozenset[tuple[str, str]], list[_Piece]]] = defaultdict(lambda: defaultdict(list))
+        self._found: dict[str, dict[frozenset[tuple[str, str]], list[_SeriesPart]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
         for one in slices:
             for (origin, labels), piece in one.pieces:
                 self._found[origin][labels].append(piece)
@@ -416,19 +424,19 @@ class _Answer:
         return tuple(self._found)
 
 
-class _Pod:
+class _PodBuffer:
     """What is gathered of a pod in coarse steps: peak, used and sampled as in an outline."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._told: dict[str, _Piece] = {}
+        self._told: dict[str, _SeriesPart] = {}
 
     def take(self, what: str, values: FloatArray) -> None:
         """Keep these, or of utilization and the graphics engine the one that says more."""
         more = np.fmax(self.row(what, len(values)), values)
         places = np.flatnonzero(~np.isnan(more))
         if len(places):
-            self._told[what] = _Piece(first=int(places[0]), values=more[places[0] : places[-1] + 1].copy())
+            self._told[what] = _SeriesPart(first=int(places[0]), values=more[places[0] : places[-1] + 1].copy())
 
     def row(self, what: str, size: int) -> FloatArray:
         """What is known of all steps."""
@@ -445,7 +453,7 @@ class _Pod:
 
 
 @dataclass(slots=True)
-class _Device:
+class _GpuBuffer:
     """What is gathered of a device in fine steps."""
 
     identity: Identity
@@ -492,7 +500,7 @@ class _Device:
         return float(np.percentile(known, 10)) if len(known) >= LEARNED_STEPS else None
 
 
-def _identities(who: _Answer, wanted: frozenset[str]) -> dict[str, JobIdentity]:
+def _identities(who: _SparseResult, wanted: frozenset[str]) -> dict[str, JobIdentity]:
     """The jobs that the operator told of, by uid, each as it was last told of."""
     latest: dict[str, tuple[int, JobIdentity]] = {}
     for labels, values in who.rows("info"):
@@ -503,7 +511,7 @@ def _identities(who: _Answer, wanted: frozenset[str]) -> dict[str, JobIdentity]:
     return {uid: identity for uid, (_, identity) in latest.items()}
 
 
-def _started(starts: _Answer) -> dict[PodKey, tuple[datetime, ...]]:
+def _started(starts: _SparseResult) -> dict[PodKey, tuple[datetime, ...]]:
     """Of each pod every time at which its container was said to have started."""
     found: dict[PodKey, set[float]] = defaultdict(set)
     for labels, values in starts.rows("start"):
@@ -514,7 +522,7 @@ def _started(starts: _Answer) -> dict[PodKey, tuple[datetime, ...]]:
     }
 
 
-def _owner(pod: _Pod, uids: Iterable[str], lives: Mapping[str, Places], grid: Grid) -> str | None:
+def _owner(pod: _PodBuffer, uids: Iterable[str], lives: Mapping[str, Places], grid: Grid) -> str | None:
     """Whose pod it is, of several jobs that had the name one after the other: whose time it was first seen in."""
     first, last = pod.extent
     slack = SLACK / grid.step
@@ -527,7 +535,7 @@ def _owner(pod: _Pod, uids: Iterable[str], lives: Mapping[str, Places], grid: Gr
 def _outline(
     identity: JobIdentity,
     held: BoolArray,
-    pods: Mapping[str, _Pod],
+    pods: Mapping[str, _PodBuffer],
     grid: Grid,
     started: Mapping[PodKey, tuple[datetime, ...]],
 ) -> JobOutline:
@@ -562,7 +570,7 @@ def _outline(
     )
 
 
-def _shared_devices(shared: _Answer, device: Sequence[str], instance: Sequence[str]) -> dict[str, BoolArray]:
+def _shared_devices(shared: _SparseResult, device: Sequence[str], instance: Sequence[str]) -> dict[str, BoolArray]:
     """By the device's identity, the steps in which several pods held it."""
     found: dict[str, BoolArray] = {}
     for labels, values in shared.rows("shared"):

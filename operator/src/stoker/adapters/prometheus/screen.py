@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from stoker.adapters.prometheus.connection import Connection, aware, number
-from stoker.adapters.prometheus.metric_profile import RATIO_LIMIT, Factors, Identity, Kind, Metric, MetricProfile
+from stoker.adapters.prometheus.connection import PrometheusConnection, aware, number
+from stoker.adapters.prometheus.metric_profile import RATIO_LIMIT, Aggregation, Factors, Identity, Metric, MetricProfile
 from stoker.adapters.prometheus.promql import ORIGIN, aggregate, any_of, duration, named, union
 from stoker.adapters.prometheus.transport import Rows
 from stoker.telemetry.activity import ACTIVITY_SIGNALS, idle_ceiling
@@ -71,7 +71,7 @@ DeviceKey = tuple[str, str, str]
 
 
 @dataclass(slots=True)
-class _Device:
+class _GpuReading:
     """What the close look has gathered of one GPU."""
 
     identity: Identity
@@ -110,7 +110,7 @@ class Screening:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: PrometheusConnection,
         profile: MetricProfile,
         factors: Factors,
         *,
@@ -151,7 +151,7 @@ class Screening:
         over = [next(window for window in windows if window >= question.window) for question in questions]
         close, put_off = _to_look_at(questions, glances)
         asked = {key: over[place] for place in close for key in questions[place].pods}
-        devices: dict[DeviceKey, _Device] = {}
+        devices: dict[DeviceKey, _GpuReading] = {}
         holders: dict[str, dict[PodKey, datetime]] = defaultdict(dict)
         elsewhere: set[str] = set()
         ordered = sorted(asked, key=lambda key: (asked[key], key))
@@ -267,7 +267,7 @@ class Screening:
         step, inner = duration(ENERGY_STEP), duration(max(window - ENERGY_STEP, ENERGY_STEP))
         for metric in (*self._profile.of(GpuSignal.POWER), *self._profile.totals(GpuSignal.POWER)):
             chosen = [self._select(metric.name, matcher) for matcher in matchers]
-            if metric.kind is Kind.TOTAL:
+            if metric.kind is Aggregation.TOTAL:
                 spans = [f"rate({one}[{step}])[{inner}:{step}]" for one in chosen]
             else:
                 spans = [f"{one}[{duration(window)}]" for one in chosen]
@@ -329,7 +329,7 @@ class Screening:
         self,
         rows: Rows,
         windows: Mapping[PodKey, timedelta],
-        devices: dict[DeviceKey, _Device],
+        devices: dict[DeviceKey, _GpuReading],
         holders: dict[str, dict[PodKey, datetime]],
         elsewhere: set[str],
     ) -> None:
@@ -354,7 +354,7 @@ class Screening:
                 continue  # of the same name in another namespace
             if pod not in own:
                 continue
-            device = devices.setdefault((*pod, identity.gpu), _Device(identity))
+            device = devices.setdefault((*pod, identity.gpu), _GpuReading(identity))
             if identity.shared and not device.identity.shared:
                 device.identity = identity
             if at is not None:
@@ -377,7 +377,7 @@ class Screening:
 
     async def _join(
         self,
-        devices: Mapping[DeviceKey, _Device],
+        devices: Mapping[DeviceKey, _GpuReading],
         elsewhere: set[str],
         windows: Mapping[PodKey, timedelta],
         now: datetime,
@@ -416,7 +416,7 @@ class Screening:
         return union(terms)
 
     def _windows(
-        self, devices: Mapping[DeviceKey, _Device], holders: Mapping[str, Mapping[PodKey, datetime]]
+        self, devices: Mapping[DeviceKey, _GpuReading], holders: Mapping[str, Mapping[PodKey, datetime]]
     ) -> dict[PodKey, tuple[GpuWindow, ...]]:
         self._learn(device.values for device in devices.values())
         for device in devices.values():
@@ -439,7 +439,7 @@ class Screening:
         for name, found in values.items():
             self._factors.learn(self._metrics[name], found)
 
-    def _window(self, device: _Device, shared: bool) -> GpuWindow:
+    def _window(self, device: _GpuReading, shared: bool) -> GpuWindow:
         peaks: dict[GpuSignal, float] = {}
         doubtful = device.doubtful
         for name, value in device.values.items():
@@ -460,7 +460,7 @@ class Screening:
             has_gap=device.has_gap,
         )
 
-    def _resting_watts(self, device: _Device) -> float | None:
+    def _resting_watts(self, device: _GpuReading) -> float | None:
         """What it draws without work: its model's figure where there is one, else its own least, as far as that is
         within reach of what other GPUs of its model draw at least; None where its power is not known.
         """

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from stoker.adapters.prometheus.connection import Connection, aware, number
+from stoker.adapters.prometheus.connection import PrometheusConnection, aware, number
 from stoker.adapters.prometheus.device_readings import TAKEN, DeviceReadings
-from stoker.adapters.prometheus.metric_profile import RATIO_LIMIT, Factors, Kind, Metric, MetricProfile, Unit
+from stoker.adapters.prometheus.metric_profile import RATIO_LIMIT, Aggregation, Factors, Metric, MetricProfile, Unit
 from stoker.adapters.prometheus.promql import ORIGIN, Not, aggregate, any_of, duration, named, union
 from stoker.adapters.prometheus.transport import LimitExceeded, Rows
 from stoker.findings.vocabulary import UnknownReason
@@ -47,7 +47,7 @@ class SeriesReader:
     """Reads jobs' series."""
 
     def __init__(
-        self, connection: Connection, profile: MetricProfile, factors: Factors, *, resolution: timedelta
+        self, connection: PrometheusConnection, profile: MetricProfile, factors: Factors, *, resolution: timedelta
     ) -> None:
         """`resolution` is at least the scrape interval."""
         self._connection = connection
@@ -147,24 +147,24 @@ class SeriesReader:
         for metric in self._profile.metrics:
             chosen = [self._select(metric.name, matcher) for matcher in matchers]
             # A target that two replicas of Prometheus scrape is one exporter, whose samples lie a little apart.
-            operator = "avg" if metric.kind is Kind.MEAN else "max"
+            operator = "avg" if metric.kind is Aggregation.MEAN else "max"
             held = [aggregate(operator, labels, self._held(metric.kind, one, step)) for one in chosen]
             terms.append(named(metric.name, union(held)))
-            if metric.kind is Kind.TOTAL:
+            if metric.kind is Aggregation.TOTAL:
                 taken = [aggregate("max", labels, f"timestamp({one})") for one in chosen]
                 terms.append(named(metric.name + TAKEN, union(taken)))
         return union(terms)
 
-    def _held(self, kind: Kind, chosen: str, step: int) -> str:
+    def _held(self, kind: Aggregation, chosen: str, step: int) -> str:
         """What a step's samples say; in a step without one the last sample, for as long as one may be away.
 
         So a scrape interval longer than the step leaves no gaps, and a gap stays one.
         """
         reach = REACH * self._resolution.total_seconds()
         last = f"last_over_time({chosen}[{duration(timedelta(seconds=max(step, reach)))}])"
-        if kind is Kind.TOTAL:
+        if kind is Aggregation.TOTAL:
             return last
-        function = "avg_over_time" if kind is Kind.MEAN else "max_over_time"
+        function = "avg_over_time" if kind is Aggregation.MEAN else "max_over_time"
         own = f"{function}({chosen}[{duration(timedelta(seconds=step))}])"
         return own if step >= reach else f"{own} or {last}"
 

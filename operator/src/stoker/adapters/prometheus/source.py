@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Self
 
 from stoker.adapters.prometheus.access import PrometheusAccess
-from stoker.adapters.prometheus.connection import Connection
+from stoker.adapters.prometheus.connection import PrometheusConnection
 from stoker.adapters.prometheus.metric_profile import Factors, profile_of
 from stoker.adapters.prometheus.observer import QueryObserver
 from stoker.adapters.prometheus.screen import Screening
@@ -42,7 +42,7 @@ class PrometheusSource:
 
         Raises KeyError for an unknown profile.
         """
-        self._connection = Connection(access, max_skew=max_skew, observer=observer)
+        self._connection = PrometheusConnection(access, max_skew=max_skew, observer=observer)
         profile, factors = profile_of(access.profile, access.metric_prefix), Factors()
         screening = self._connection.told_as("screen")
         self._screening = Screening(screening, profile, factors, resolution=resolution, max_skew=max_skew)

@@ -127,7 +127,7 @@ class Transport:
                 # The server's alert may be overtaken by the end of its connection.
                 said += " (a certificate required of us?)"
             raise _unavailable(f"{url} can't be reached: {said}") from error
-        except CredentialsError as error:
+        except PrometheusCredentialsError as error:
             raise _unavailable(f"{url} was not asked: {error}") from error
         except OSError as error:
             # requests checks that the files of certificates exist, and raises this itself.
@@ -147,7 +147,7 @@ class LimitExceeded(MetricsUnavailable):
     """The server refuses the query for its size: a coarser one may pass."""
 
 
-class CredentialsError(Exception):
+class PrometheusCredentialsError(Exception):
     """A file that lets us in can't be used; the message names it."""
 
 
@@ -175,7 +175,9 @@ def _authorization(access: PrometheusAccess) -> str | None:
     if access.token_file is not None:
         token = _secret(access.token_file, "token")
         if not token.isascii():
-            raise CredentialsError(f"{access.token_file} holds no token: it has characters that a header can't carry")
+            raise PrometheusCredentialsError(
+                f"{access.token_file} holds no token: it has characters that a header can't carry"
+            )
         return f"Bearer {token}"
     if access.username is not None and access.password_file is not None:
         pair = f"{access.username}:{_secret(access.password_file, 'password')}"
@@ -187,9 +189,9 @@ def _secret(path: Path, what: str) -> str:
     try:
         text = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise CredentialsError(f"the {what} in {path} can't be read: {error}") from error
+        raise PrometheusCredentialsError(f"the {what} in {path} can't be read: {error}") from error
     if not text or not text.isprintable():
-        raise CredentialsError(f"{path} holds no {what}: it must be one line of text")
+        raise PrometheusCredentialsError(f"{path} holds no {what}: it must be one line of text")
     return text
 
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from stoker.adapters.prometheus.access import PrometheusAccess
-from stoker.adapters.prometheus.connection import Connection, aware, points
+from stoker.adapters.prometheus.connection import PrometheusConnection, aware, points
 from stoker.adapters.prometheus.metric_profile import (
     FACTORS,
     PLAUSIBLE,
@@ -77,7 +77,7 @@ class PrometheusUsage:
 
     def __init__(self, access: PrometheusAccess) -> None:
         """Raises KeyError for an unknown profile."""
-        self._connection = Connection(access, max_skew=None)
+        self._connection = PrometheusConnection(access, max_skew=None)
         self._select = self._connection.selector
         self._profile = profile_of(access.profile, access.metric_prefix)
 
@@ -121,7 +121,7 @@ class PrometheusUsage:
 
     async def _ask(
         self, query: str, cut: "_Cut", *, slice_parts: int | None = None, from_start: bool = False
-    ) -> "_Answer":
+    ) -> "_SlicedResult":
         """The query at the end of each part, and before that where the first one begins if asked for, in slices."""
         size = slice_parts or max(SLICE // cut.steps, 1)
         ends = [part.end.timestamp() for part in cut.parts]
@@ -135,7 +135,7 @@ class PrometheusUsage:
             *(self._slice(query, times[first : first + size], step) for first in range(0, len(times), size))
         )
         rows = [one for answer in answers for one in answer]
-        return await self._connection.off_loop(_Answer.of, rows, times[0], step, len(times))
+        return await self._connection.off_loop(_SlicedResult.of, rows, times[0], step, len(times))
 
     async def _slice(self, query: str, times: Sequence[float], step: float) -> list[Rows]:
         """The query at these times: at once, or in halves where that is more than the server allows."""
@@ -215,7 +215,7 @@ def _utilizations(profile: MetricProfile) -> tuple[Metric, ...]:
     return (*profile.of(GpuSignal.UTIL), *profile.of(GpuSignal.GRAPHICS))
 
 
-def _scheme(profile: MetricProfile, probed: "_Answer") -> _Scheme:
+def _scheme(profile: MetricProfile, probed: "_SlicedResult") -> _Scheme:
     factors = Factors()
     shares: dict[Metric, float] = {}
     for metric in _utilizations(profile):
@@ -300,7 +300,7 @@ def _jobs_query(selector: Selectors, cut: _Cut) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer:
+class _SlicedResult:
     """The rows of all slices of one query by their origin: labels, and a value or None for each part."""
 
     found: Mapping[str, Sequence[Row]]
@@ -347,7 +347,7 @@ class _Job:
 
 
 def _record(
-    cut: _Cut, scheme: _Scheme, answers: tuple[_Answer, _Answer, _Answer], namespaces: frozenset[str]
+    cut: _Cut, scheme: _Scheme, answers: tuple[_SlicedResult, _SlicedResult, _SlicedResult], namespaces: frozenset[str]
 ) -> UsageRecord:
     jobs, gpus, holding = answers
     size = len(cut.parts)
@@ -388,7 +388,7 @@ def _record(
     )
 
 
-def _known_jobs(jobs: _Answer, size: int, namespaces: frozenset[str]) -> dict[str, _Job]:
+def _known_jobs(jobs: _SlicedResult, size: int, namespaces: frozenset[str]) -> dict[str, _Job]:
     """The jobs that the operator told of, by uid, each as it was last told of."""
     latest: dict[str, tuple[int, JobIdentity]] = {}
     first: dict[str, int] = {}
@@ -438,7 +438,7 @@ def _cause(labels: Mapping[str, str]) -> Cause | None:
     return Cause(category=Category(category), rule=labels.get("rule", "")) if category in set(Category) else None
 
 
-def _share_out(gpus: _Answer, scheme: _Scheme, known: Iterable[_Job], cut: _Cut) -> list[_Job]:
+def _share_out(gpus: _SlicedResult, scheme: _Scheme, known: Iterable[_Job], cut: _Cut) -> list[_Job]:
     """Give each job what was sampled of the pods with its name; the answer is what belongs to no known job.
 
     Of jobs that had one name after another each has the parts in which it was on record; time before is the next one's,

@@ -48,7 +48,7 @@ MARKED = 0.5
 """The share of the drops that a log line must name, to decide: not each step may print one."""
 
 
-class Kind(StrEnum):
+class InterruptionKind(StrEnum):
     """What an interruption is for."""
 
     CHECKPOINT = "checkpoint"
@@ -60,13 +60,13 @@ class Kind(StrEnum):
 
 
 CATEGORIES = {
-    Kind.CHECKPOINT: Category.MODEL_CHECKPOINTING,
-    Kind.UPLOAD: Category.INTERMEDIATE_RESULT_UPLOAD,
-    Kind.READ: Category.REMOTE_DATA_READ,
-    Kind.PREPROCESSING: Category.DATA_PREPROCESSING,
-    Kind.EXCHANGE: Category.DATA_EXCHANGE,
+    InterruptionKind.CHECKPOINT: Category.MODEL_CHECKPOINTING,
+    InterruptionKind.UPLOAD: Category.INTERMEDIATE_RESULT_UPLOAD,
+    InterruptionKind.READ: Category.REMOTE_DATA_READ,
+    InterruptionKind.PREPROCESSING: Category.DATA_PREPROCESSING,
+    InterruptionKind.EXCHANGE: Category.DATA_EXCHANGE,
 }
-MARKS = {Kind.CHECKPOINT: MarkKind.CHECKPOINT, Kind.UPLOAD: MarkKind.UPLOAD}
+MARKS = {InterruptionKind.CHECKPOINT: MarkKind.CHECKPOINT, InterruptionKind.UPLOAD: MarkKind.UPLOAD}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class Interruption:
     as a clause. carried: bytes that each drop moves, the middle one; None where that isn't what it is for.
     """
 
-    kind: Kind
+    kind: InterruptionKind
     drops: Drops
     devices: tuple[Device, ...]
     confidence: Confidence
@@ -119,7 +119,7 @@ def interruption(exam: Examination) -> Interruption | None:
         return None
     judged = _judge(exam, *found)
     # What may be the level's own noise is a pattern only if something else has the same.
-    return judged if found[0].clear or judged.kind is not Kind.UNDECIDED else None
+    return judged if found[0].clear or judged.kind is not InterruptionKind.UNDECIDED else None
 
 
 def interrupted(exam: Examination) -> BoolArray:
@@ -171,7 +171,7 @@ def _judge(exam: Examination, found: Drops, devices: tuple[Device, ...]) -> Inte
     """What the drops are for: what the log says, else the traces that they leave."""
     written = _strongest(exam, [("sent", sent(exam)), ("written", flows(exam, PodSignal.DISK_WRITE))], found)
     undecided = Interruption(
-        kind=Kind.UNDECIDED,
+        kind=InterruptionKind.UNDECIDED,
         drops=found,
         devices=devices,
         confidence=Confidence.POSSIBLE,
@@ -191,20 +191,20 @@ def _judge(exam: Examination, found: Drops, devices: tuple[Device, ...]) -> Inte
     decided = replace(undecided, confidence=Confidence.LIKELY)
     read = _strongest(exam, [("received", received(exam))], found)
     if read is not None and (written is None or read.fit.amount >= STAGED * written.fit.amount):
-        return replace(decided, kind=Kind.READ, evidence=read.words)
+        return replace(decided, kind=InterruptionKind.READ, evidence=read.words)
     if written is not None:
         return _judge_written(exam, undecided, written)
     links = _links(exam, found)
     if links is not None and len(devices) == len(working(exam)) > 1:
-        return replace(decided, kind=Kind.EXCHANGE, evidence=links)
+        return replace(decided, kind=InterruptionKind.EXCHANGE, evidence=links)
     cpu = _cpu(exam, found)
     if cpu is not None:
-        return replace(decided, kind=Kind.PREPROCESSING, evidence=cpu)
+        return replace(decided, kind=InterruptionKind.PREPROCESSING, evidence=cpu)
     from_gpu = _from_gpu(exam, found)
     if from_gpu is not None and from_gpu >= MODEL_BYTES and found.regular and found.equal:
         return replace(
             undecided,
-            kind=Kind.CHECKPOINT,
+            kind=InterruptionKind.CHECKPOINT,
             evidence=f"{size(from_gpu)} from the GPUs for each",
             carried=from_gpu,
             alternatives=(Category.INTERMEDIATE_RESULT_UPLOAD,),
@@ -226,11 +226,11 @@ def _judge_written(exam: Examination, undecided: Interruption, burst: Burst) -> 
     if large and (matches or alike):
         # Alike, though the GPUs' traffic was sampled and doesn't match: a state that lives on the host may not show.
         other = () if matches or from_gpu is None else (Category.INTERMEDIATE_RESULT_UPLOAD,)
-        return replace(judged, kind=Kind.CHECKPOINT, confidence=Confidence.LIKELY, alternatives=other)
+        return replace(judged, kind=InterruptionKind.CHECKPOINT, confidence=Confidence.LIKELY, alternatives=other)
     sure = not large or from_gpu is not None
     return replace(
         judged,
-        kind=Kind.UPLOAD,
+        kind=InterruptionKind.UPLOAD,
         confidence=Confidence.LIKELY if sure else Confidence.POSSIBLE,
         alternatives=() if sure else (Category.MODEL_CHECKPOINTING,),
     )
@@ -300,7 +300,7 @@ def _cpu(exam: Examination, found: Drops) -> str | None:
     return None
 
 
-def _marked(exam: Examination, kind: Kind, found: Drops) -> str | None:
+def _marked(exam: Examination, kind: InterruptionKind, found: Drops) -> str | None:
     """A log line that names the drops, where enough of them have one."""
     wanted = MARKS.get(kind)
     times = [

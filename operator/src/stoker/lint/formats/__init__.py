@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
-from stoker.adapters.terminal import Screen
+from stoker.adapters.terminal import Terminal
 
 if TYPE_CHECKING:
     from stoker.lint.files.results import Results
@@ -17,7 +17,7 @@ FORMATS: Mapping[str, str] = {
 class Render(Protocol):
     """What each format's module has: the whole output as one text, its last line break included."""
 
-    def __call__(self, results: "Results", screen: Screen) -> str: ...
+    def __call__(self, results: "Results", terminal: Terminal) -> str: ...
 
 
 def renderer(name: str) -> Render:
@@ -26,4 +26,4 @@ def renderer(name: str) -> Render:
     return render
 
 
-__all__ = ["FORMATS", "Render", "Screen", "renderer"]
+__all__ = ["FORMATS", "Render", "Terminal", "renderer"]

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 
 from stoker.lint.files.manifests import STDIN_NAME
 from stoker.lint.files.results import Entry, Level, Report, Results
-from stoker.lint.formats import Screen
+from stoker.lint.formats import Terminal
 
 COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.ADVICE: "notice", Level.NOTE: "notice"}
 
 
-def render(results: Results, screen: Screen) -> str:
+def render(results: Results, terminal: Terminal) -> str:
     """One command per finding, and per file that could not be read; nothing for what is clean or suppressed."""
     lines = [_error(error.path, error.line, error.message) for error in results.errors]
     for report in results.reports:

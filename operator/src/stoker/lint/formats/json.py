@@ -4,13 +4,13 @@ import json
 from typing import Any
 
 from stoker.lint.files.results import Entry, Report, Results, Skipped
-from stoker.lint.formats import Screen
+from stoker.lint.formats import Terminal
 
 VERSION = 1
 """Version of the JSON; a change that breaks a reader raises it, a new field doesn't."""
 
 
-def render(results: Results, screen: Screen) -> str:
+def render(results: Results, terminal: Terminal) -> str:
     """All of the run; documents that are nothing to judge are listed under `skipped`."""
     document = {
         "version": VERSION,

@@ -14,7 +14,7 @@ from stoker.findings.vocabulary import Action, Severity
 from stoker.lint.files.manifests import STDIN_NAME, InputError, Region
 from stoker.lint.files.results import SCHEMA_RULE, SUPPRESSION_RULE, Entry, Level, Report, Results, Skipped
 from stoker.lint.fixes.edits import NotApplicableError, apply
-from stoker.lint.formats import Screen
+from stoker.lint.formats import Terminal
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 LEVELS = {Level.ERROR: "error", Level.WARNING: "warning", Level.ADVICE: "note", Level.NOTE: "note"}
@@ -25,7 +25,7 @@ OWN_RULES = {
 """What is reported beside the catalogue's rules."""
 
 
-def render(results: Results, screen: Screen) -> str:
+def render(results: Results, terminal: Terminal) -> str:
     """One run: the rules that speak, a result per finding, the suppressed ones among them, and the unreadable input."""
     found = [
         (report, entry) for report in results.reports for entry in (*report.entries, *report.suppressed)

@@ -8,7 +8,7 @@ import click
 from stoker.adapters.terminal import clean, columns
 from stoker.findings.vocabulary import Outcome
 from stoker.lint.files.results import Entry, Level, Report, Results
-from stoker.lint.formats import Screen
+from stoker.lint.formats import Terminal
 
 COLOURS = {Level.ERROR: "red", Level.WARNING: "yellow", Level.ADVICE: "cyan", Level.NOTE: "cyan"}
 TAB = 4
@@ -16,9 +16,9 @@ MIN_WIDTH = 40
 ELLIPSIS = "..."
 
 
-def render(results: Results, screen: Screen) -> str:
+def render(results: Results, terminal: Terminal) -> str:
     """All findings in the order of the input, and a summary; nothing where there was nothing to read."""
-    painter = Painter(screen)
+    painter = Painter(terminal)
     blocks = [
         *(f"{clean(one.path)}:{one.line}: skipped {clean(one.reason)}\n" for one in results.skipped),
         *(block for report in results.reports for block in painter.report(report)),
@@ -29,11 +29,11 @@ def render(results: Results, screen: Screen) -> str:
 
 
 class Painter:
-    """Draws findings on a screen of some width, with or without colours."""
+    """Draws findings on a terminal of some width, with or without colours."""
 
-    def __init__(self, screen: Screen) -> None:
-        self._colour = screen.colour
-        self._width = max(screen.width, MIN_WIDTH)
+    def __init__(self, terminal: Terminal) -> None:
+        self._colour = terminal.colour
+        self._width = max(terminal.width, MIN_WIDTH)
 
     def report(self, report: Report) -> Iterator[str]:
         """The blocks of one manifest, each ending in an empty line."""

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from textwrap import wrap
 
-from stoker.adapters.terminal import Screen, bold, clean, columns, cut
+from stoker.adapters.terminal import Terminal, bold, clean, columns, cut
 from stoker.findings.wording import clock, count
 from stoker.replay import Figures, Statement
 from stoker.replay.formats import words
@@ -15,12 +15,12 @@ MAX_WIDTH = 110
 TOP = 10
 
 
-def render(statement: Statement, place: Screen) -> str:
+def render(statement: Statement, place: Terminal) -> str:
     """The headline, the figures, every regret, what was held back, by whom, and what had to be assumed."""
     return "\n".join([*(line.rstrip() for line in _lines(statement, place)), ""])
 
 
-def _lines(statement: Statement, place: Screen) -> Iterator[str]:
+def _lines(statement: Statement, place: Terminal) -> Iterator[str]:
     width = min(place.width, MAX_WIDTH)
     total = statement.total
     of = scope(statement.namespaces)
@@ -61,7 +61,7 @@ def _lines(statement: Statement, place: Screen) -> Iterator[str]:
         yield from wrap(clean(one.text), width, initial_indent="  - ", subsequent_indent="    ")
 
 
-def _regrets(statement: Statement, place: Screen) -> Iterator[str]:
+def _regrets(statement: Statement, place: Terminal) -> Iterator[str]:
     regrets = [(outcome, one) for outcome, one in statement.reclaims if one.returned_at is not None]
     if not regrets:
         return
@@ -76,7 +76,7 @@ def _regrets(statement: Statement, place: Screen) -> Iterator[str]:
         )
 
 
-def _reclaims(statement: Statement, place: Screen) -> Iterator[str]:
+def _reclaims(statement: Statement, place: Terminal) -> Iterator[str]:
     reclaims = sorted(statement.reclaims, key=lambda pair: -pair[1].given_back)
     if not reclaims:
         return
@@ -92,7 +92,7 @@ def _reclaims(statement: Statement, place: Screen) -> Iterator[str]:
         yield f"  and {len(reclaims) - TOP} more (--format json has all)"
 
 
-def _groups(title: str, groups: Mapping[str, Figures], nobody: str, place: Screen) -> Iterator[str]:
+def _groups(title: str, groups: Mapping[str, Figures], nobody: str, place: Terminal) -> Iterator[str]:
     if not groups:
         return
     yield ""

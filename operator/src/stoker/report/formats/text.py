@@ -5,7 +5,7 @@ from textwrap import wrap
 
 import click
 
-from stoker.adapters.terminal import Screen, bold, clean, cut
+from stoker.adapters.terminal import Terminal, bold, clean, cut
 from stoker.report import Balance, Dimension, Row, Statement, hours
 from stoker.report.formats import words
 
@@ -17,12 +17,12 @@ INDENT = " " * 25
 COLOURS = {"used": "blue", "lost": "red", "unknown": "white"}
 
 
-def render(statement: Statement, place: Screen) -> str:
+def render(statement: Statement, place: Terminal) -> str:
     """The headline, the causes, the jobs that lost most, the teams, and what had to be assumed."""
     return "\n".join([*(line.rstrip() for line in _lines(statement, place)), ""])
 
 
-def _lines(statement: Statement, place: Screen) -> Iterator[str]:
+def _lines(statement: Statement, place: Terminal) -> Iterator[str]:
     width = min(place.width, MAX_WIDTH)
     total, before = statement.total, statement.before
     scope = words.scope(statement.namespaces)
@@ -49,7 +49,7 @@ def _lines(statement: Statement, place: Screen) -> Iterator[str]:
             yield from wrap(clean(one.text), width, initial_indent="  - ", subsequent_indent="    ")
 
 
-def _causes(statement: Statement, place: Screen) -> Iterator[str]:
+def _causes(statement: Statement, place: Terminal) -> Iterator[str]:
     if not statement.causes:
         return
     yield ""
@@ -64,7 +64,7 @@ def _causes(statement: Statement, place: Screen) -> Iterator[str]:
     yield f"  {'no finding':<26}{hours(statement.unexplained):>9}{words.share(statement.unexplained, lost):>7}"
 
 
-def _jobs(statement: Statement, place: Screen, width: int) -> Iterator[str]:
+def _jobs(statement: Statement, place: Terminal, width: int) -> Iterator[str]:
     top = statement.top(TOP)
     if not top:
         return
@@ -83,7 +83,7 @@ def _jobs(statement: Statement, place: Screen, width: int) -> Iterator[str]:
             yield from wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT)
 
 
-def _rows(rows: Sequence[Row], place: Screen, width: int) -> Iterator[str]:
+def _rows(rows: Sequence[Row], place: Terminal, width: int) -> Iterator[str]:
     if not any(row.value for row in rows):
         return
     yield ""
@@ -96,7 +96,7 @@ def _rows(rows: Sequence[Row], place: Screen, width: int) -> Iterator[str]:
         yield f"  and {len(rows) - TOP} more"
 
 
-def _bar(balance: Balance, place: Screen, length: int) -> str:
+def _bar(balance: Balance, place: Terminal, length: int) -> str:
     """Used, lost and unknown as one bar; none where the terminal can't draw one."""
     signs = {"used": "█", "lost": "▒", "unknown": "░"} if place.unicode else {"used": "#", "lost": "-", "unknown": "?"}
     ends = [
@@ -111,7 +111,7 @@ def _bar(balance: Balance, place: Screen, length: int) -> str:
     return "".join(pieces)
 
 
-def _painted(text: str, colour: str, place: Screen) -> str:
+def _painted(text: str, colour: str, place: Terminal) -> str:
     return click.style(text, fg=colour) if place.colour and text else text
 
 
