@@ -424,11 +424,11 @@ def test_a_wrong_file_is_refused_with_the_place_the_value_and_what_is_allowed(
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        (["--selector", "app=bert"], "--jobs asks no cluster"),
-        (["--all-namespaces"], "--jobs asks no cluster"),
-        (["--logs"], "--jobs asks no cluster"),
+        (["--selector", "app=bert"], "--jobs reads no cluster"),
+        (["--all-namespaces"], "--jobs reads no cluster"),
+        (["--logs"], "--jobs reads no cluster"),
         (["--from", "-1h", "--to", "-2h"], "--from must be earlier than --to"),
-        (["--from", "tomorrow"], "is no point in time"),
+        (["--from", "tomorrow"], "is not a time"),
         (["--job", "other"], "holds no such job"),
         (["--namespace", "other"], "holds no such job"),
         (["--prometheus", "prometheus:9090"], "is not an address"),

@@ -79,10 +79,10 @@ def test_a_job_is_named_as_in_the_other_commands_or_by_an_option(tmp_path: Path,
 @pytest.mark.parametrize(
     "chosen, said",
     [
-        (["bert", "--job", "gpt"], "name two jobs"),
-        (["dljob/"], "is no name of a job"),
-        (["bert", "-A"], "goes neither with"),
-        (["bert", "-l", "app=bert"], "two ways to choose"),
+        (["bert", "--job", "gpt"], "name different jobs"),
+        (["dljob/"], "is not the name of a job"),
+        (["bert", "-A"], "cannot be combined with --namespace or JOB"),
+        (["bert", "-l", "app=bert"], "JOB and --selector cannot be combined"),
     ],
 )
 def test_a_job_is_named_once(chosen: list[str], said: str) -> None:

@@ -66,4 +66,4 @@ def test_an_option_takes_a_time_ago_although_it_begins_like_an_option() -> None:
 
     assert CliRunner().invoke(command, ["--from", "-3h"]).stdout == "3\n"
     refused = CliRunner().invoke(command, ["--from", "yesterday"])
-    assert (refused.exit_code, "'yesterday' is no point in time" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "'yesterday' is not a time" in refused.stderr) == (2, True)

@@ -76,12 +76,18 @@ def run(*words: str) -> Result:
 @pytest.mark.parametrize(
     "status, words",
     [
-        ({"state": "Reclaimed", "action": "Suspend", "phase": "Reclaimed"}, "resumes; its script starts anew when"),
+        (
+            {"state": "Reclaimed", "action": "Suspend", "phase": "Reclaimed"},
+            "resumes; its script starts from the beginning when",
+        ),
         ({"state": "Reclaiming", "action": "Suspend"}, "resumes once its old pods have ended"),
         ({"state": "Reclaimed", "action": "Suspend", "suspend": True}, "spec.suspend"),
-        ({"state": "Reclaiming", "action": "Delete"}, "if its Job is not deleted by now"),
-        ({"state": "Warned", "action": "Suspend"}, "not be reclaimed for a while"),
-        ({"state": "Unknown", "deadline": "2026-11-21T12:00:00Z"}, "not be reclaimed for a while"),
+        ({"state": "Reclaiming", "action": "Delete"}, "unless its Job has already been deleted"),
+        ({"state": "Warned", "action": "Suspend"}, "not be reclaimed before the policy's cooldown is over"),
+        (
+            {"state": "Unknown", "deadline": "2026-11-21T12:00:00Z"},
+            "not be reclaimed before the policy's cooldown is over",
+        ),
     ],
 )
 def test_resume_says_what_it_does(status: dict[str, Any], words: str, cluster: Cluster) -> None:
@@ -102,7 +108,7 @@ def test_where_there_is_nothing_to_resume_nothing_is_written(state: str | None, 
 def test_a_job_of_a_queue_is_not_promised_a_start(cluster: Cluster) -> None:
     cluster.add(state="Reclaimed", action="Suspend", phase="Reclaimed")
     cluster.objects[DLJOBS, "team", "bert"]["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
-    assert "goes back to its queue research; its script starts anew when the queue admits it" in (
+    assert "goes back to its queue research; its script starts from the beginning when the queue admits it" in (
         run("resume", "bert").output
     )
 
@@ -112,13 +118,15 @@ def test_of_a_queued_job_it_is_said_what_it_waits_for(cluster: Cluster) -> None:
     ready = {"type": "PodsReady", "status": "False", "message": "Kueue waits for quota: 8 more GPUs are needed"}
     cluster.objects[DLJOBS, "team", "bert"]["status"]["conditions"] = [ready]
     answer = run("resume", "bert")
-    assert answer.output == "dljob bert is not reclaimed, but queued: Kueue waits for quota: 8 more GPUs are needed.\n"
+    assert (
+        answer.output == "dljob bert is not reclaimed; it is queued: Kueue waits for quota: 8 more GPUs are needed.\n"
+    )
     assert not cluster.annotations()
 
 
 def test_a_job_that_its_owner_has_suspended_is_started_by_its_spec(cluster: Cluster) -> None:
     cluster.add(state="Active", phase="Suspended", suspend=True)
-    assert "not by reclaim: set spec.suspend to false" in run("resume", "bert").output
+    assert "not by Stoker: set spec.suspend to false" in run("resume", "bert").output
     assert not cluster.annotations()
 
 
@@ -128,7 +136,7 @@ def test_who_asks_twice_is_told_so_and_asks_once(cluster: Cluster) -> None:
     first = run("resume", "bert")
     assert "the controller has not answered yet" in first.output
     word = cluster.annotations()[RESUME]
-    assert "asked to already" in run("resume", "bert").output
+    assert "already requested" in run("resume", "bert").output
     assert cluster.annotations()[RESUME] == word
 
 
@@ -143,7 +151,7 @@ def test_who_asks_twice_is_told_so_and_asks_once(cluster: Cluster) -> None:
 def test_what_does_not_come_back_is_an_error(status: dict[str, Any], words: str, cluster: Cluster) -> None:
     cluster.add(**status)
     answer = run("resume", "bert")
-    assert (answer.exit_code, words in answer.stderr, "anew" in answer.stderr) == (1, True, True)
+    assert (answer.exit_code, words in answer.stderr, "recreate" in answer.stderr) == (1, True, True)
     assert not cluster.annotations()
 
 
@@ -179,8 +187,8 @@ def test_without_the_controllers_answer_no_more_is_promised_than_is_known(cluste
     cluster.add("idle", state="Idle")
     cluster.add("going", state="Reclaiming", action="Suspend")
     answer = run("snooze", "idle", "going", "--for", "2h")
-    assert "or the bound of its policy (the controller has not answered yet" in answer.output
-    assert "if this came too late, stoker resume going -n team" in answer.output
+    assert "or for the policy's maxSnooze if that is shorter (the controller has not answered yet" in answer.output
+    assert "if the snooze came too late, start it again with stoker resume going -n team" in answer.output
 
 
 def test_a_later_snooze_replaces_the_earlier_with_its_reason(cluster: Cluster) -> None:
@@ -212,13 +220,13 @@ def test_what_can_not_be_put_off_is_an_error(status: dict[str, Any], words: str,
 @pytest.mark.parametrize(
     "options, words",
     [
-        (["--for", "0s"], "longer than nothing"),
-        (["--for", "2h", "--cancel"], "neither"),
-        (["--reason", "x", "--cancel"], "neither"),
-        (["--reason", "x"], "for how long"),
-        ([], "for how long"),
+        (["--for", "0s"], "longer than 0s"),
+        (["--for", "2h", "--cancel"], "cannot be combined"),
+        (["--reason", "x", "--cancel"], "cannot be combined"),
+        (["--reason", "x"], "Give a duration"),
+        ([], "Give a duration"),
         (["--for", "2h", "--reason", "x" * 257], "256"),
-        (["--for", "2h", "--reason", " \n\x07"], "says nothing"),
+        (["--for", "2h", "--reason", " \n\x07"], "is empty"),
         *([["--for", duration], "1h30m"] for duration in ("", "4", "4 hours", "-1h", "1d")),
     ],
 )
@@ -245,7 +253,7 @@ def test_several_jobs_are_told_of_one_by_one_whatever_becomes_of_the_others(clus
 @pytest.mark.parametrize("name", ["bert/status", "../x", "Bert", "pod/bert", "bert?x=1", ""])
 def test_what_is_no_name_never_reaches_the_server(name: str, cluster: Cluster) -> None:
     answer = run("resume", name)
-    assert (answer.exit_code, "no name of a DLJob" in answer.output) == (2, True)
+    assert (answer.exit_code, "not the name of a DLJob" in answer.output) == (2, True)
     assert not cluster.requests
 
 

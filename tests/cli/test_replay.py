@@ -53,7 +53,7 @@ def test_a_policy_that_the_cluster_would_refuse_is_named_with_its_field(tmp_path
     [
         (("--since", "400d"), "at most 90 days"),
         (("--since", "10m"), "at least 1 hour"),
-        (("--since", "soon"), "is no point in time"),
+        (("--since", "soon"), "is not a time"),
         (("--step", "5m"), "from 10s to 60s"),
         (("--mode", "Observe"), "is not one of 'Suspend', 'Delete'"),
     ],
@@ -77,7 +77,7 @@ def test_a_policy_alone_that_selects_namespaces_is_said_to_be_replayed_in_all(tm
         "spec: {namespaceSelector: {matchLabels: {team: research}}}\n"
     )
     (said,) = replay_command._everywhere(load([str(path)], at(0)))
-    assert "research is replayed in every namespace" in said
+    assert "research is replayed in all namespaces" in said
 
 
 async def test_the_json_is_what_its_schema_describes_and_nothing_else() -> None:

@@ -25,15 +25,15 @@ class _Place(NamedTuple):
 
 COMMANDS = {
     "lint": _Place("stoker.cli.lint", "lint", "Check manifests as admission does, without a cluster."),
-    "diagnose": _Place("stoker.cli.diagnose", "diagnose", "Say why running or recorded jobs use their GPUs badly."),
-    "report": _Place("stoker.cli.report", "report", "Sum up where a period's GPU-hours went."),
-    "replay": _Place("stoker.cli.replay", "replay", "Say what a policy would have reclaimed."),
+    "diagnose": _Place("stoker.cli.diagnose", "diagnose", "Show why running or recorded jobs use their GPUs poorly."),
+    "report": _Place("stoker.cli.report", "report", "Report where the GPU-hours of a period went."),
+    "replay": _Place("stoker.cli.replay", "replay", "Show what a policy would have reclaimed."),
     "rules": _Place("stoker.cli.rules", "rules", "List the rules and show their pages."),
     "completion": _Place("stoker.cli.completion", "completion", "Print the completion script of bash, zsh or fish."),
-    "run": _Place("stoker.cli.run", "run", "Run a part of the operator: the controller or admission."),
-    "explain": _Place("stoker.cli.explain", "explain", "Say why a job was, or was not, reclaimed."),
-    "resume": _Place("stoker.cli.reclaim", "resume", "Give a reclaimed job its GPUs back."),
-    "snooze": _Place("stoker.cli.reclaim", "snooze", "Keep a job from being reclaimed for a while."),
+    "run": _Place("stoker.cli.run", "run", "Run a part of the operator: controller, admission or certificates."),
+    "explain": _Place("stoker.cli.explain", "explain", "Show why a job was or was not reclaimed."),
+    "resume": _Place("stoker.cli.reclaim", "resume", "Start a reclaimed job again."),
+    "snooze": _Place("stoker.cli.reclaim", "snooze", "Protect a job from reclaim for some time."),
 }
 
 

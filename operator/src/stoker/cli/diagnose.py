@@ -38,31 +38,40 @@ class _Cluster(NamedTuple):
 
 
 @click.command(
-    short_help="Say why running or recorded jobs use their GPUs badly.",
+    short_help="Show why running or recorded jobs use their GPUs poorly.",
     context_settings={"default_map": {"prometheus_timeout": QUERY_TIMEOUT}},
 )
 @click.argument("name", metavar="[JOB]", required=False)
-@click.option("-n", "--namespace", help="Namespace of the jobs. [default: the context's; of recorded jobs all]")
-@click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces.")
+@click.option("-n", "--namespace", help="Namespace of the jobs. [default: the context's; with --jobs all]")
+@click.option("-A", "--all-namespaces", is_flag=True, help="The jobs of all namespaces.")
 @click.option("--job", metavar="NAME", help="The same as JOB.")
-@click.option("-l", "--selector", metavar="LABELS", help="Only jobs with a pod of these labels, as kubectl has them.")
-@click.option("--jobs", "jobs_file", metavar="FILE", help="Recorded jobs in place of a cluster's: a JSON or YAML list.")
-@click.option("--logs", is_flag=True, help="Read what the pods of a cluster log, too; your account must be allowed to.")
+@click.option(
+    "-l", "--selector", metavar="LABELS", help="Only jobs with a pod that matches this label selector (as in kubectl)."
+)
+@click.option(
+    "--jobs", "jobs_file", metavar="FILE", help="Read the jobs from this JSON or YAML list instead of from a cluster."
+)
+@click.option("--logs", is_flag=True, help="Also read the pods' logs; your account needs `get` on pods/log.")
 @click.option(
     "--logs-file",
     "logs_files",
     metavar="FILE",
     multiple=True,
-    help="Recorded logs of recorded jobs, as kubectl logs --timestamps --prefix writes them.",
+    help="Logs of the recorded jobs, as written by kubectl logs --timestamps --prefix.",
 )
 @click.option(
-    "--from", "--since", "start", metavar="T", type=MOMENT, help="Look from then on. [default: each job's own start]"
+    "--from",
+    "--since",
+    "start",
+    metavar="T",
+    type=MOMENT,
+    help="Start of the time to diagnose. [default: the start of each job]",
 )
-@click.option("--to", "end", metavar="T", type=MOMENT, help="Look up to then, as if it were now. [default: now]")
+@click.option("--to", "end", metavar="T", type=MOMENT, help="End of the time to diagnose. [default: now]")
 @click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Default: $KUBECONFIG, then ~/.kube/config.")
-@click.option("--context", "kube_context", help="Context of the kubeconfig. Default: the current one.")
+@click.option("--context", "kube_context", help="Context of the kubeconfig. Default: the current context.")
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="What to print."
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
 )
 @prometheus_options
 @click.pass_context
@@ -95,13 +104,13 @@ def diagnose(
 
     job = _job_name(name, job)
     if all_namespaces and (namespace or job):
-        raise click.UsageError("--all-namespaces goes neither with --namespace nor with JOB.")
+        raise click.UsageError("--all-namespaces cannot be combined with --namespace or JOB.")
     if job and selector:
-        raise click.UsageError("JOB and --selector are two ways to choose: give one.")
+        raise click.UsageError("JOB and --selector cannot be combined: give one of them.")
     if jobs_file is not None and (selector or all_namespaces or logs or kubeconfig or kube_context):
-        raise click.UsageError("--jobs asks no cluster: only JOB, --namespace and --logs-file go with it.")
+        raise click.UsageError("--jobs reads no cluster: combine it with JOB, --namespace and --logs-file only.")
     if jobs_file is None and logs_files:
-        raise click.UsageError("--logs-file goes with --jobs; of a cluster's jobs --logs reads the logs.")
+        raise click.UsageError("--logs-file needs --jobs. For jobs in a cluster use --logs.")
     period = Period(start=start, end=end, now=datetime.now(UTC))
     if start is not None and start >= period.at:
         raise click.UsageError(
@@ -129,9 +138,9 @@ def _job_name(argument: str | None, option: str | None) -> str | None:
     """The job that is asked for, without the kind that kubectl would put before its name."""
     names = {one.rpartition("/")[2] for one in (argument, option) if one is not None}
     if len(names) > 1:
-        raise click.UsageError("JOB and --job name two jobs: give one.")
+        raise click.UsageError("JOB and --job name different jobs: give one of them.")
     if "" in names:
-        raise click.UsageError(f"{argument or option!r} is no name of a job: write bert, or dljob/bert.")
+        raise click.UsageError(f"{argument or option!r} is not the name of a job: write bert or dljob/bert.")
     return next(iter(names), None)
 
 
@@ -217,9 +226,9 @@ async def _look_at_cluster(
 def _nothing(wanted: "Wanted") -> str:
     where = "any namespace" if wanted.namespace is None else f'namespace "{wanted.namespace}"'
     if wanted.job is not None:
-        return f'no DLJob and no pods with GPUs of a "{wanted.job}" in {where}'
+        return f'no DLJob "{wanted.job}" and no other workload of this name with GPU pods in {where}'
     chosen = f' with the labels "{wanted.selector}"' if wanted.selector is not None else ""
-    return f"no DLJobs and no pods with GPUs{chosen} in {where}"
+    return f"no DLJobs and no GPU pods{chosen} in {where}"
 
 
 @asynccontextmanager

@@ -17,9 +17,9 @@ SUFFIXES: Mapping[str, str] = {
     ".json": "json",
 }
 """The format that a file's name asks for, by its suffix."""
-OUTPUT_HELP = "Where to; then the summary is printed as well. [default: standard output]"
-FORMAT_HELP = "What to write. [default: as the name of --output ends, else text]"
-NO_PICTURES = "the page needs matplotlib and jinja2: pip install jinja2 matplotlib (the other formats need neither)"
+OUTPUT_HELP = "File to write; the summary is then printed as well. [default: standard output]"
+FORMAT_HELP = "Output format. [default: by the suffix of --output, else text]"
+NO_PICTURES = "the HTML page needs matplotlib and jinja2: pip install jinja2 matplotlib (other formats do not)"
 
 Renderer = Callable[[Terminal], str]
 """Makes one format's text; the summary is for a screen of some width."""
@@ -30,11 +30,11 @@ def format_of(form: str | None, output: str | None, forms: Sequence[str]) -> str
     if form is None:
         form = SUFFIXES.get(Path(output).suffix.lower() if output else "", "")
         if form not in forms:
-            raise click.UsageError(f"{output}: the name tells no format, --format does: {', '.join(forms)}.")
+            raise click.UsageError(f"{output}: unknown suffix; choose the format with --format: {', '.join(forms)}.")
     if form == "html":
         _require_pictures()
         if output is None and sys.stdout.isatty():
-            raise click.UsageError("the page is for a browser: --output FILE says where to write it.")
+            raise click.UsageError("the HTML page is for a browser: write it to a file with --output FILE.")
     return form
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 @click.argument("job", type=JobName())
 @click.option("-n", "--namespace", help="Namespace of the job. Default: the context's.")
 @click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Default: $KUBECONFIG, then ~/.kube/config.")
-@click.option("--context", help="Context of the kubeconfig. Default: the current one.")
+@click.option("--context", help="Context of the kubeconfig. Default: the current context.")
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="What to print."
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
 )
 @click.pass_context
 def explain(
@@ -88,7 +88,7 @@ async def _look(name: str, namespace: str | None, kubeconfig: str | None, contex
         raise click.ClickException(error.answer or str(error)) from error
     except ValidationError as error:
         faults = "; ".join(str(violation) for violation in violations(error)[:5])
-        raise click.ClickException(f"dljob {name} is of another version: {faults}") from error
+        raise click.ClickException(f"dljob {name} was written by another version of Stoker: {faults}") from error
 
 
 __all__ = ["explain"]

@@ -27,16 +27,16 @@ EXIT_FINDINGS = 1
     metavar="FILE",
     multiple=True,
     type=click.Path(),
-    help="The policy to judge by, or several with the Namespaces they select. [default: the built-in one]",
+    help="The policy to apply, or several with the Namespaces that they select. [default: the built-in policy]",
 )
-@click.option("-n", "--namespace", default="", help="The namespace of manifests that name none.")
+@click.option("-n", "--namespace", default="", help="Namespace of manifests without one.")
 @click.option(
     "--select",
     "selected",
     metavar="RULE,...",
     multiple=True,
     shell_complete=selected_names,
-    help="Run only these: names, ids, categories.",
+    help="Run only these rules: names, ids or categories.",
 )
 @click.option(
     "--ignore",
@@ -44,14 +44,14 @@ EXIT_FINDINGS = 1
     metavar="RULE,...",
     multiple=True,
     shell_complete=selected_names,
-    help="Leave these out, of all or the selected.",
+    help="Skip these rules: names, ids or categories.",
 )
 @click.option(
     "--fail-on",
     type=click.Choice(["deny", "warn", "advice"]),
     default="warn",
     show_default=True,
-    help="The least that makes the command exit with 1.",
+    help="The mildest result that makes the command exit with 1.",
 )
 @click.option(
     "--format",
@@ -59,12 +59,14 @@ EXIT_FINDINGS = 1
     type=click.Choice(list(FORMATS)),
     default=next(iter(FORMATS)),
     show_default=True,
-    help="What to print.",
+    help="Output format.",
 )
-@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Where to write it. [default: standard output]")
-@click.option("--fix", is_flag=True, help="Make the safe changes in the files, then tell what is left.")
-@click.option("--diff", is_flag=True, help="Show the changes instead, and write nothing.")
-@click.option("--unsafe-fixes", is_flag=True, help="With --fix or --diff: also what changes results or resources.")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="File to write. [default: standard output]")
+@click.option("--fix", is_flag=True, help="Apply the safe fixes to the files, then report the remaining findings.")
+@click.option("--diff", is_flag=True, help="Show the fixes as a diff, and write nothing.")
+@click.option(
+    "--unsafe-fixes", is_flag=True, help="With --fix or --diff: also apply fixes that change results or resources."
+)
 @click.pass_context
 def lint(
     context: click.Context,
@@ -95,7 +97,7 @@ def lint(
     if unsafe_fixes and not (fix or diff):
         raise click.UsageError("--unsafe-fixes needs --fix or --diff.")
     if not paths and not policy_files:
-        raise click.UsageError("Say what to check: a file, a directory, - for standard input, or --policy FILE.")
+        raise click.UsageError("Give what to check: a file, a directory, - for standard input, or --policy FILE.")
     now = datetime.now(UTC)
     try:
         policies = load(policy_files, now)

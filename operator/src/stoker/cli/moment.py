@@ -29,7 +29,7 @@ def parse_moment(text: str, now: datetime) -> datetime:
             return (now - timedelta(days=int(ago["days"] or 0)) - rest).astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         pass
-    raise ValueError(f"{text!r} is no point in time: {ALLOWED}")
+    raise ValueError(f"{text!r} is not a time: {ALLOWED}")
 
 
 class Moment(click.ParamType[datetime]):

@@ -39,14 +39,14 @@ class JobName(click.ParamType[str]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         match = _NAME.fullmatch(str(value))
         if match is None:
-            self.fail(f"{str(value)!r} is no name of a DLJob: write bert, or dljob/bert", param, ctx)
+            self.fail(f"{str(value)!r} is not the name of a DLJob: write bert or dljob/bert", param, ctx)
         return match[1]
 
 
 def _jobs(command: Callable[..., Any]) -> Callable[..., Any]:
     """The jobs, and the options that say in which cluster and namespace, as kubectl has them."""
     for parameter in (
-        click.option("--context", help="Context of the kubeconfig. Default: the current one."),
+        click.option("--context", help="Context of the kubeconfig. Default: the current context."),
         click.option(
             "--kubeconfig", type=click.Path(dir_okay=False), help="Default: $KUBECONFIG, then ~/.kube/config."
         ),
@@ -72,9 +72,9 @@ class _Cluster:
 @click.command()
 @_jobs
 def resume(jobs: Sequence[str], namespace: str | None, kubeconfig: str | None, context: str | None) -> None:
-    """Give reclaimed JOBs their GPUs back; their scripts start anew. Warned ones are left alone for a while.
+    """Start reclaimed JOBs again, from the beginning of their scripts. The warning of a warned job is cancelled.
 
-    Exit code 1 where that is impossible for one of them: what is over, or was deleted, does not come back.
+    Exit code 1 if that is impossible for one of them: a job that has ended or was deleted cannot be resumed.
     """
     _for_each(jobs, _resume, _Cluster(namespace=namespace, kubeconfig=kubeconfig, context=context))
 
@@ -88,7 +88,7 @@ async def _resume(api: "KubernetesApi", namespace: str, name: str) -> str:
     if record.get("state") not in {"Warned", "Reclaiming", "Reclaimed"} and "deadline" not in record:
         return will
     if asked is not None and asked != record.get("handledResume"):
-        return f"{will} (it was asked to already)"
+        return f"{will} (already requested)"
     word = uuid.uuid4().hex[:12]
     await _annotate(api, namespace, name, {RESUME_ANNOTATION: word})
     heard = await _heard(api, namespace, name, "handledResume", word)
@@ -101,24 +101,26 @@ def resumption_of(raw: Mapping[str, Any]) -> str:
     phase = raw.get("status", {}).get("phase")
     state, deleted = record.get("state"), record.get("action") == "Delete"
     if phase in OVER:
-        raise RefusedError(f"{OVER[phase]}: to run it again, delete the DLJob and create it anew")
+        raise RefusedError(f"{OVER[phase]}: recreate the DLJob to run it again")
     if state in {"Reclaiming", "Reclaimed"}:
         if deleted and state == "Reclaimed":
-            raise RefusedError("its Job was deleted for good: delete the DLJob and create it anew")
+            raise RefusedError("its Job was deleted for good: recreate the DLJob to run it again")
         if deleted:
-            return "is not reclaimed, if its Job is not deleted by now"
+            return "will not be reclaimed, unless its Job has already been deleted"
         if raw["spec"].get("suspend"):
             return "stays suspended: set spec.suspend to false to start it"
         ending = " once its old pods have ended" if state == "Reclaiming" else ""
         if (queue := raw["metadata"].get("labels", {}).get(QUEUE_LABEL)) is not None:
-            return f"goes back to its queue {queue}{ending}; its script starts anew when the queue admits it"
-        return f"resumes{ending}; its script starts anew when its pods have their GPUs"
+            return (
+                f"goes back to its queue {queue}{ending}; its script starts from the beginning when the queue admits it"
+            )
+        return f"resumes{ending}; its script starts from the beginning when its pods have their GPUs"
     if state == "Warned" or "deadline" in record:
-        return "will not be reclaimed for a while: the warning is taken back, and the policy's cooldown begins"
+        return "will not be reclaimed before the policy's cooldown is over: its warning is cancelled"
     if raw["spec"].get("suspend"):
-        return "is suspended, and not by reclaim: set spec.suspend to false to start it"
+        return "is suspended by spec.suspend, not by Stoker: set spec.suspend to false to start it"
     if phase == "Queued":
-        return f"is not reclaimed, but queued: {_why_not_ready(raw)}"
+        return f"is not reclaimed; it is queued: {_why_not_ready(raw)}"
     return "is not reclaimed: there is nothing to resume"
 
 
@@ -131,11 +133,12 @@ def _why_not_ready(raw: Mapping[str, Any]) -> str:
 
 
 @click.command()
-@click.option("--for", "duration", type=DURATION, help="For how long from now, such as 4h; the policy has a bound.")
+@click.option("--for", "duration", type=DURATION, help="How long from now, such as 4h; at most the policy's maxSnooze.")
 @click.option(
-    "--reason", help=f"Why, in one line of at most {MAX_SNOOZE_REASON} characters; all who see the job see it."
+    "--reason",
+    help=f"Reason, in one line of at most {MAX_SNOOZE_REASON} characters; visible to everyone who can view the job.",
 )
-@click.option("--cancel", is_flag=True, help="Let the job be reclaimed again.")
+@click.option("--cancel", is_flag=True, help="End the snooze: the job may be reclaimed again.")
 @_jobs
 def snooze(
     jobs: Sequence[str],
@@ -146,24 +149,24 @@ def snooze(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Keep JOBs from being reclaimed for a while, within the bound of their policy. A later word replaces an earlier.
+    """Protect JOBs from reclaim for some time, at most their policy's maxSnooze. A new snooze replaces the last one.
 
-    Exit code 1 where that is impossible for one of them: what is over or reclaimed can't be put off.
+    Exit code 1 if that is impossible for one of them: a job that has ended or was reclaimed cannot be snoozed.
     """
     cluster = _Cluster(namespace=namespace, kubeconfig=kubeconfig, context=context)
     if cancel:
         if duration is not None or reason is not None:
-            raise click.UsageError("--cancel takes neither --for nor --reason.")
+            raise click.UsageError("--cancel cannot be combined with --for or --reason.")
         _for_each(jobs, _cancel, cluster)
         return
     if duration is None:
-        raise click.UsageError("Say for how long with --for 4h, or --cancel.")
+        raise click.UsageError("Give a duration with --for, such as --for 4h, or end the snooze with --cancel.")
     if not duration:
-        raise click.BadParameter("must be longer than nothing: write 90s, 60m or 1h30m", param_hint="--for")
+        raise click.BadParameter("must be longer than 0s: write 90s, 60m or 1h30m", param_hint="--for")
     words = snooze_words(reason)
     if reason is not None and (words is None or len(" ".join(reason.split())) > MAX_SNOOZE_REASON):
-        wrong = "says nothing" if words is None else f"has more than {MAX_SNOOZE_REASON} characters"
-        raise click.BadParameter(f"it {wrong}: one line is enough", param_hint="--reason")
+        wrong = "is empty" if words is None else f"has more than {MAX_SNOOZE_REASON} characters"
+        raise click.BadParameter(f"the reason {wrong}: write one line", param_hint="--reason")
 
     async def put_off(api: "KubernetesApi", namespace: str, name: str) -> str:
         return await _snooze(api, namespace, name, datetime.now(UTC) + duration, words)
@@ -175,21 +178,29 @@ async def _snooze(api: "KubernetesApi", namespace: str, name: str, until: dateti
     raw = await _get(api, namespace, name)
     phase, record = raw.get("status", {}).get("phase"), _record(raw)
     if phase in OVER:
-        raise RefusedError(f"{OVER[phase]}: there is nothing to put off")
+        raise RefusedError(f"{OVER[phase]}: there is nothing to snooze")
     if record.get("state") == "Reclaimed":
-        raise RefusedError(f"it is reclaimed already: stoker resume {name} -n {namespace} brings it back")
+        raise RefusedError(f"it has already been reclaimed: start it again with stoker resume {name} -n {namespace}")
     asked = rfc3339(until)
     await _annotate(api, namespace, name, {SNOOZE_ANNOTATION: asked, SNOOZE_REASON_ANNOTATION: why})
     heard = await _heard(api, namespace, name, "handledSnooze", asked)
     if heard is None and record.get("state") == "Reclaiming":
-        return f"is being reclaimed: if this came too late, stoker resume {name} -n {namespace} brings it back"
+        return (
+            f"is being reclaimed: if the snooze came too late, start it again with stoker resume {name} -n {namespace}"
+        )
     if heard is None:
-        return f"will not be reclaimed before {asked}, or the bound of its policy {_silent(namespace, name)}"
+        return (
+            f"will not be reclaimed before {asked}, or for the policy's maxSnooze if that is shorter "
+            f"{_silent(namespace, name)}"
+        )
     granted = _record(heard).get("snoozedUntil", asked)
     if granted != asked and datetime.fromisoformat(granted) <= datetime.now(UTC):
-        raise RefusedError("its policy does not let owners put a reclaim off (reclaim.maxSnooze)")
+        raise RefusedError("its policy does not allow owners to snooze (reclaim.maxSnooze)")
     if granted != asked:
-        return f"will not be reclaimed before {granted}; you asked for {asked}, and its policy allows no more at a time"
+        return (
+            f"will not be reclaimed before {granted}; you asked for {asked}, but its policy allows no more "
+            "at a time (reclaim.maxSnooze)"
+        )
     return f"will not be reclaimed before {granted}"
 
 

@@ -35,7 +35,7 @@ LEAD = timedelta(minutes=30)
 
 
 @click.command(
-    short_help="Say what a policy would have reclaimed.",
+    short_help="Show what a policy would have reclaimed.",
     context_settings={"default_map": {"prometheus_timeout": QUERY_TIMEOUT}},
 )
 @click.option(
@@ -44,23 +44,34 @@ LEAD = timedelta(minutes=30)
     multiple=True,
     required=True,
     metavar="FILE",
-    help="UtilizationPolicies to replay, and Namespaces whose labels they ask for. May be repeated.",
+    help="File with UtilizationPolicies to replay and the Namespaces that they select. May be repeated.",
 )
 @click.option(
-    "--since", "--from", "start", metavar="T", type=MOMENT, default="30d", show_default=True, help="From when on."
+    "--since",
+    "--from",
+    "start",
+    metavar="T",
+    type=MOMENT,
+    default="30d",
+    show_default=True,
+    help="Start of the period.",
 )
-@click.option("--to", "end", metavar="T", type=MOMENT, help="Until when. [default: now]")
-@click.option("-n", "--namespace", "namespaces", multiple=True, help="Only this one; may be repeated. [default: all]")
-@click.option("--mode", type=click.Choice(("Suspend", "Delete")), help="Replay as if the policies' mode were this one.")
-@click.option("--assume-volumes", is_flag=True, help="Take every job to write to a volume that outlives its pods.")
+@click.option("--to", "end", metavar="T", type=MOMENT, help="End of the period. [default: now]")
+@click.option(
+    "-n", "--namespace", "namespaces", multiple=True, help="Only this namespace; may be repeated. [default: all]"
+)
+@click.option(
+    "--mode", type=click.Choice(("Suspend", "Delete")), help="Replay with this mode in place of the policies' own."
+)
+@click.option("--assume-volumes", is_flag=True, help="Assume that every job writes to a volume that outlives its pods.")
 @click.option(
     "--minimum-warning-grace",
     type=DURATION,
     default="5m",
     show_default=True,
-    help="The controller's own floor under every warning's grace.",
+    help="The controller's minimum for every policy's warningGrace.",
 )
-@click.option("--step", type=DURATION, default="30s", show_default=True, help="Time between two looks, 10s to 60s.")
+@click.option("--step", type=DURATION, default="30s", show_default=True, help="Time between two scans, 10s to 60s.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help=FORMAT_HELP)
 @click.option("-o", "--output", metavar="FILE", help=OUTPUT_HELP)
 @prometheus_options
@@ -162,7 +173,7 @@ async def _state(
     from stoker.telemetry.past import JobOutline, JobPast
 
     async with PrometheusPast(access) as source:
-        _tell("reading the outlines of all jobs")
+        _tell("reading a summary of all jobs")
         outlines = await source.outlines(start, end, namespaces)
         in_force = _in_force(policies, {job.key: job.identity.namespace for job in outlines.jobs}, inputs)
         surroundings = Surroundings(outlines, in_force, minimum_warning_grace=minimum_warning_grace)
@@ -171,7 +182,7 @@ async def _state(
         simulation = Simulation(outlines.period, surroundings, examiner, assumed=assumed)
         rests = {job.key: first_rest(job, outlines.grid, in_force[job.key], start) for job in outlines.jobs}
         resting = [(job, rest) for job in outlines.jobs if (rest := rests[job.key]) is not None]
-        _tell(f"reading {len(resting)} of {len(outlines.jobs)} jobs closely: those that rested")
+        _tell(f"reading {len(resting)} of {len(outlines.jobs)} jobs in detail: those that were idle")
         turn = asyncio.Semaphore(READERS)
 
         async def read(job: JobOutline, rest: datetime) -> JobPast:
@@ -214,8 +225,8 @@ def _everywhere(policies: "Policies") -> Iterator[str]:
         selector = policy.spec.namespace_selector
         if selector is not None and (selector.match_labels or selector.match_expressions):
             yield (
-                f"Policy {policy.name} is replayed in every namespace that is replayed, though it selects some: "
-                "--namespace leaves the others out."
+                f"Policy {policy.name} is replayed in all namespaces, although it selects only some of them: "
+                "--namespace leaves out the others."
             )
 
 

@@ -27,16 +27,18 @@ QUERY_TIMEOUT = "2m"
 
 
 @click.command(
-    short_help="Sum up where a period's GPU-hours went.",
+    short_help="Report where the GPU-hours of a period went.",
     context_settings={"default_map": {"prometheus_timeout": QUERY_TIMEOUT}},
 )
-@click.option("-n", "--namespace", "namespaces", multiple=True, help="Only this one; may be repeated. [default: all]")
+@click.option(
+    "-n", "--namespace", "namespaces", multiple=True, help="Only this namespace; may be repeated. [default: all]"
+)
 @click.option("--from", "--since", "start", metavar="T", type=MOMENT, help="[default: a week before --to]")
 @click.option("--to", "end", metavar="T", type=MOMENT, help="[default: now]")
 @click.option("--format", "form", type=click.Choice(FORMATS), help=FORMAT_HELP)
 @click.option("-o", "--output", metavar="FILE", help=OUTPUT_HELP)
 @click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Default: $KUBECONFIG, then ~/.kube/config.")
-@click.option("--context", "kube_context", help="Context of the kubeconfig. Default: the current one.")
+@click.option("--context", "kube_context", help="Context of the kubeconfig. Default: the current context.")
 @prometheus_options
 @click.pass_context
 def report(

@@ -38,16 +38,16 @@ def metrics_options(command: C) -> C:
         click.option(
             "--metrics-certificate-folder",
             type=click.Path(path_type=Path, file_okay=False),
-            help="Folder with tls.crt and tls.key for /metrics; without, one is made that nobody can verify.",
+            help="Folder with tls.crt and tls.key for /metrics. Without it, /metrics gets a self-signed certificate.",
         ),
         click.option(
             "--metrics-authentication/--no-metrics-authentication",
             default=True,
             show_default=True,
-            help="Whether /metrics is for ServiceAccounts that may get it, by token over TLS, or for everybody.",
+            help="Serve /metrics over TLS and only to ServiceAccounts that may get it, or to everybody.",
         ),
         click.option(
-            "--metrics-port", type=click.IntRange(0, 65535), default=8443, show_default=True, help="For /metrics."
+            "--metrics-port", type=click.IntRange(0, 65535), default=8443, show_default=True, help="Port of /metrics."
         ),
     ):
         command = option(command)
@@ -57,7 +57,7 @@ def metrics_options(command: C) -> C:
 @click.group()
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
 def run(log_level: str) -> None:
-    """Run a part of the operator in the cluster that $KUBECONFIG or the pod's service account leads to."""
+    """Run a part of the operator, in the cluster of $KUBECONFIG or of the pod's ServiceAccount."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(PlainFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S%z"))
     logging.basicConfig(level=log_level.upper(), handlers=[handler])
@@ -73,55 +73,57 @@ def run(log_level: str) -> None:
 @run.command()
 @prometheus_options
 @click.option(
-    "--scan-interval", type=DURATION, default="30s", show_default=True, help="Time between two looks at them."
+    "--scan-interval", type=DURATION, default="30s", show_default=True, help="Time between two scans of the metrics."
 )
 @click.option(
     "--minimum-warning-grace",
     type=DURATION,
     default="5m",
     show_default=True,
-    help="The least time between a warning and the reclaim, whatever a policy says.",
+    help="Minimum time between a warning and the reclaim, whatever a policy sets.",
 )
 @click.option(
     "--scrape-interval",
     type=DURATION,
     default="30s",
     show_default=True,
-    help="How often Prometheus scrapes the GPUs, for policies to be measured by.",
+    help="Scrape interval of the GPU metrics; policies are checked against it.",
 )
 @click.option(
     "--notification-folder",
     type=click.Path(path_type=Path, file_okay=False),
     envvar="STOKER_NOTIFICATION_FOLDER",
     show_envvar=True,
-    help="Folder with the channels' addresses, a file each, that policies name; read again for each message.",
+    help="Folder with one file of addresses for each channel that policies name; read again for each message.",
 )
 @click.option(
-    "--leader-elect/--no-leader-elect", default=True, show_default=True, help="Whether only one of several acts."
+    "--leader-elect/--no-leader-elect",
+    default=True,
+    show_default=True,
+    help="Elect a leader: of several replicas only one acts.",
 )
 @click.option(
     "--ask-jupyter/--no-ask-jupyter",
     default=True,
     show_default=True,
-    help="Whether notebook servers in jobs' pods are asked when they were used, before an idle job is reclaimed.",
+    help="Ask the notebook servers in an idle job's pods when they were last used, before the job is reclaimed.",
 )
 @click.option(
-    "--namespace", envvar="POD_NAMESPACE", default="stoker-system", show_default=True, help="Where the lease is."
+    "--namespace", envvar="POD_NAMESPACE", default="stoker-system", show_default=True, help="Namespace of the Lease."
 )
 @click.option(
     "--health-port",
     type=click.IntRange(0, 65535),
     default=8081,
     show_default=True,
-    help="For /healthz and /readyz.",
+    help="Port of /healthz and /readyz.",
 )
 @click.option(
     "--review-workers",
     type=click.IntRange(1, 64),
     default=2,
     show_default=True,
-    help="Processes that read jobs' manifests. Of several one at least is left to other namespaces than the one whose"
-    " manifests take long.",
+    help="Number of processes that read jobs' manifests. With two or more, one namespace cannot occupy all of them.",
 )
 @metrics_options
 def controller(
@@ -197,53 +199,52 @@ def _refuse_short_grace(grace: timedelta) -> None:
     type=click.IntRange(0, 65535),
     default=8081,
     show_default=True,
-    help="For /healthz and /readyz.",
+    help="Port of /healthz and /readyz.",
 )
 @click.option(
     "--scrape-interval",
     type=DURATION,
     default="30s",
     show_default=True,
-    help="How often Prometheus scrapes the GPUs: no policy may judge by less than two scrapes.",
+    help="Scrape interval of the GPU metrics: a policy's times must be at least two intervals.",
 )
 @click.option(
     "--minimum-warning-grace",
     type=DURATION,
     default="5m",
     show_default=True,
-    help="The controller's setting of that name, for policies to be warned by.",
+    help="The controller's --minimum-warning-grace; policies with less get a warning.",
 )
 @click.option(
     "--review-workers",
     type=click.IntRange(1, 64),
     default=2,
     show_default=True,
-    help="Processes that review jobs. Of several one at least is left to other namespaces than the one whose reviews"
-    " take long.",
+    help="Number of processes that review jobs. With two or more, one namespace cannot occupy all of them.",
 )
 @click.option(
     "--client-ca-file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="PEM authorities: only clients with a certificate of theirs, such as the API server, are answered.",
+    help="PEM file with authorities: only clients with a certificate signed by one of them are answered.",
 )
 @click.option(
     "--client-name",
     "client_names",
     multiple=True,
-    help="Common name of a client's certificate; with it, others of the same authority are refused. May be repeated.",
+    help="Common name that a client's certificate must have. May be repeated.",
 )
 @click.option(
     "--note-sessions/--no-note-sessions",
     default=False,
     show_default=True,
-    help="Whether to take reviews of exec, attach and port-forward, and to write into a job's status when one began."
+    help="Review exec, attach and port-forward, and write the time of the last session to the job's status."
     " Needs --client-ca-file or --trust-network.",
 )
 @click.option(
     "--trust-network/--no-trust-network",
     default=False,
     show_default=True,
-    help="Whether only the API server can reach the port anyway: sessions are then noted without --client-ca-file.",
+    help="Declare that only the API server can reach the port: sessions are then noted without --client-ca-file.",
 )
 @metrics_options
 def admission(
@@ -271,8 +272,8 @@ def admission(
 
     if note_sessions and client_ca_file is None and not trust_network:
         raise click.UsageError(
-            "--note-sessions needs --client-ca-file: otherwise whoever reaches the port can hold any job as if somebody"
-            " worked in it. Where the network lets nobody but the API server reach it, say --trust-network."
+            "--note-sessions needs --client-ca-file: otherwise anyone who reaches the port can report false sessions"
+            " and so prevent reclaims. If only the API server can reach the port, use --trust-network."
         )
     if client_names and client_ca_file is None:
         raise click.UsageError("--client-name needs --client-ca-file")
@@ -304,26 +305,30 @@ def admission(
 
 @run.command()
 @click.option(
-    "--namespace", envvar="POD_NAMESPACE", default="stoker-system", show_default=True, help="Where the Secret is."
+    "--namespace", envvar="POD_NAMESPACE", default="stoker-system", show_default=True, help="Namespace of the Secret."
 )
-@click.option("--secret", required=True, help="Secret that holds the certificate. It has to exist; it may be empty.")
-@click.option("--webhook", required=True, help="ValidatingWebhookConfiguration whose caBundle follows the certificate.")
-@click.option("--dns-name", "dns_names", required=True, multiple=True, help="Name of the server. May be repeated.")
+@click.option("--secret", required=True, help="Secret that holds the certificate. It must exist and may be empty.")
+@click.option("--webhook", required=True, help="ValidatingWebhookConfiguration whose caBundle is kept up to date.")
+@click.option("--dns-name", "dns_names", required=True, multiple=True, help="DNS name of the server. May be repeated.")
 @click.option("--valid", type=DURATION, default="2160h", show_default=True, help="How long a certificate is valid.")
 @click.option(
-    "--health-port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="For /healthz and /readyz."
+    "--health-port",
+    type=click.IntRange(0, 65535),
+    default=8081,
+    show_default=True,
+    help="Port of /healthz and /readyz.",
 )
 def certificates(
     namespace: str, secret: str, webhook: str, dns_names: tuple[str, ...], valid: timedelta, health_port: int
 ) -> None:
-    """Make the webhook's certificate, renew it in time, and have the API server trust it."""
+    """Create and renew the webhook's certificate, and keep the caBundle of the webhook configuration up to date."""
     from stoker.adapters.kubernetes.client import CredentialsError
     from stoker.certificates.process import CertificateSettings
     from stoker.certificates.process import run as run_certificates
     from stoker.certificates.renewal import SETTLE, Place
 
     if valid < 12 * SETTLE:
-        raise click.BadParameter("must be at least 1h: a renewal takes its time", param_hint="--valid")
+        raise click.BadParameter("must be at least 1h, to leave time for a renewal", param_hint="--valid")
     place = Place(namespace=namespace, secret=secret, webhook=webhook, names=dns_names, valid=valid)
     try:
         run_certificates(CertificateSettings(place=place, health_port=health_port))

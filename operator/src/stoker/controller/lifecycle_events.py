@@ -50,7 +50,7 @@ def milestones(before: Mapping[str, Any], after: Mapping[str, Any], now: datetim
 def _of_phase(before: Mapping[str, Any], after: Mapping[str, Any], now: datetime) -> Iterator[Event]:
     was, phase, at = before.get("phase"), after.get("phase"), rfc3339(now)
     if was == Phase.SUSPENDED and phase not in {Phase.SUCCEEDED, Phase.FAILED}:
-        note = "spec.suspend is false: its script starts anew when its pods have their GPUs."
+        note = "spec.suspend is false: its script starts from the beginning when its pods have their GPUs."
         yield _event("Normal", "Resumed", note, episode=at)
     match phase:
         case Phase.RUNNING:

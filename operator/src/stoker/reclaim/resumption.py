@@ -69,7 +69,10 @@ def _brought_back(record: Record, how: str, episode: str, now: datetime) -> Resu
     ).remembering(now, f"resumed: {how}")
     message = "The job is not reclaimed."
     if was is ReclaimState.RECLAIMED:
-        message = "The job is resumed; its script starts anew when its pods have their GPUs, which a queue may delay."
+        message = (
+            "The job is resumed; its script starts from the beginning when its pods have their GPUs, "
+            "which a queue may delay."
+        )
     return Resumption(
         record=record, notices=(Notice(reason=NoticeReason.RESUMED, message=message, episode=episode, numbers=numbers),)
     )
