@@ -22,6 +22,7 @@ from yarl import URL
 TIMEOUT = 3.0
 """Seconds for both questions."""
 CONNECT_TIMEOUT = 1.0
+"""Seconds until the connection stands: pods are in the same cluster."""
 MAX_ANSWER = 256 * 1024
 """Bytes of one answer: a kernel takes some 200."""
 MAX_SKEW = timedelta(minutes=1)

@@ -25,8 +25,11 @@ SEND_TIMEOUT = 30.0
 SENDERS = 16
 """So many threads send at once; one that hangs keeps its place until it ends, and its address gets no other."""
 MAX_FILE = 65_536
+"""Bytes of a file of addresses."""
 MAX_ADDRESSES = 32
+"""Addresses of one channel."""
 MAX_ADDRESS = 2_048
+"""Characters of one address; Apprise has no bound of its own."""
 
 KEY = re.compile(r"(?!\.\.)[-._a-zA-Z0-9]{1,253}", re.ASCII)
 """What a Secret's key may be called (k8s.io/apimachinery, IsConfigMapKey)."""

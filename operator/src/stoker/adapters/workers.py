@@ -42,6 +42,7 @@ MAX_WAITING = 64
 COSTLY_FOR = 60.0
 """Seconds for which an owner is counted among the costly ones after a task that had to be stopped."""
 START_TIMEOUT = 60.0
+"""Seconds that a worker may take to import the rules, on a loaded node."""
 RETRY = 1.0
 """Seconds until another try to start a worker."""
 STUCK_AFTER = 120.0

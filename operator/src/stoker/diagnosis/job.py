@@ -7,8 +7,8 @@ from datetime import datetime
 import numpy as np
 
 from stoker.catalogue import diagnosis_rules
+from stoker.diagnosis.idle_since import idle_since
 from stoker.diagnosis.merge import Claimed, merge
-from stoker.diagnosis.rest import idle_since
 from stoker.diagnosis.series.examination import Claim, Examination, examine
 from stoker.diagnosis.utilization import utilization
 from stoker.findings.diagnosis import MAX_ADVICE, Advice, Diagnosis, DiagnosisThresholds

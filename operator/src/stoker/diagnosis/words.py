@@ -20,7 +20,9 @@ UNKNOWN = {
 }
 """Why nothing can be said of now."""
 MAX_STAGES = 32
+"""Stages in a status; a job with more alternates between two of them."""
 MAX_NODES = 32
+"""Pods in a status, the worst first: a status stays within what etcd stores."""
 
 
 def to_status(utilization: Utilization) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 MAX_LENGTH = 64
+"""Characters of a quantity that are read; a longer one is no quantity that people or Kubernetes write."""
 _QUANTITY = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE]([+-]?[0-9]{1,3})|([KMGTPE]i|[numkMGTPE]))?")
 _UNITS: Mapping[str, Fraction] = {
     **{unit: Fraction(1, 1000**power) for power, unit in enumerate("mun", 1)},

@@ -13,6 +13,7 @@ reference).
 IDLE_NVLINK_BYTES = 5e6
 """bytes/s. Idle links carry nothing; the floor only absorbs rounding to whole MB/s."""
 POWER_MARGIN_WATTS = 15.0
+"""Watts over the context-idle draw that are no work on small boards."""
 POWER_MARGIN_SHARE = 0.10
 """Over its context-idle draw a GPU must rise by the larger of 15 W and 10 % before power says that it works: an idle
 board's own swing with temperature stays below that.

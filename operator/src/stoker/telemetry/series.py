@@ -34,7 +34,7 @@ class GpuSignal(StrEnum):
     PCIE_TX = "pcieTx"
     """GPU to host."""
     NVLINK = "nvlink"
-    """A rate, of both directions together; some exporters' totals are made one by `subjects.readings.link_rates`."""
+    """A rate, of both directions together; some exporters' totals are made one by `telemetry.readings.link_rates`."""
     POWER = "power"
     """Mean over the interval where the energy counter is exported, else over the exporter's last second."""
     ENCODER = "encoder"

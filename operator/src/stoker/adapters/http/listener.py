@@ -35,8 +35,9 @@ COLLECT_AFTER = 16
 of 256 KB, which counts as a few dozen objects for the collector and would stay for long.
 """
 MAX_HEADERS = 48
+"""Header fields of a request."""
 MAX_LINE = 8190
-"""Header fields of a request, and bytes of each and of the request line. A ServiceAccount's token takes 1 to 2 KB."""
+"""Bytes of one header field, and of the request line. The token of a ServiceAccount takes 1 to 2 KB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ REMEMBERED = 200
 AT_ONCE = 4
 """Tokens that the API server is asked about at a time."""
 CERTIFICATE_INTERVAL = 10.0
+"""Seconds between two looks at the certificate's files."""
 OWN_VALID = timedelta(days=3650)
 """Of a certificate that exists in one process' memory alone and that nobody can verify."""
 

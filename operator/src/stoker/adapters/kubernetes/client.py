@@ -35,10 +35,13 @@ Warn = Callable[[str], object]
 """Takes what the API server warns of, one text at a time."""
 
 REQUEST_TIMEOUT = 30.0
+"""Seconds for a whole request, a page of 500 objects included."""
 CONNECT_TIMEOUT = 5.0
+"""Seconds until the connection stands."""
 CHUNK = 500
 """Objects a page of a list."""
 CONNECTIONS = 40
+"""Connections to the API server: the workers' and a few for the scan, events and the lease."""
 PARSED_AT_ONCE = 256 * 1024
 """Bytes; a larger answer is parsed in a thread, since the event loop has watches and a lease to serve."""
 

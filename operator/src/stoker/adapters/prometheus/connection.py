@@ -23,6 +23,7 @@ LOG = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 THREADS = 4
+"""Queries that run at a time; Prometheus itself runs 20 by default (`--query.max-concurrency`), for all its users."""
 
 
 class PrometheusConnection:

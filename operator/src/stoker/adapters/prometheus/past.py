@@ -41,6 +41,7 @@ SLICE = 2000
 FINE_SLICE = 8000
 """Fine steps in one query of one job; Prometheus refuses more than 11,000."""
 RESOLUTION = timedelta(seconds=60)
+"""The finest step of the past: the longest scrape interval in common use."""
 REACH = timedelta(seconds=90)
 """A step is told of when a sample is at most so old: scrape intervals of up to a minute fit."""
 PRIMARY = (GpuSignal.UTIL, GpuSignal.GRAPHICS)
@@ -51,7 +52,7 @@ POD = re.compile(r"(?P<job>.+)-(?P<rank>[0-9]{1,5})-[a-z0-9]{5}")
 SLACK = timedelta(minutes=15)
 """A pod's samples may begin before its job's phase says so, and outlast it: by a few scrapes of either."""
 LEARNED_STEPS = 20
-"""Steps without much utilization from which a GPU's own power at rest is learned (subjects.series.examination)."""
+"""Steps without much utilization from which a GPU's own power at rest is learned (diagnosis.series.examination)."""
 ONE_SCRAPE = 0.5
 """Seconds. Samples of one scrape have one time (see prometheus_screen)."""
 

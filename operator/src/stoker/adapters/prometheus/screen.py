@@ -46,6 +46,7 @@ JOINED_DEVICES = 500
 GAP_STEP = timedelta(minutes=2)
 """At least so often a window is looked at for gaps: one of LONGEST_GAP less this may count as one already."""
 QUIET_LOOKBACK = timedelta(hours=24)
+"""How far back the beginning of an idle stretch is looked for."""
 QUIET_STEP = timedelta(minutes=5)
 """How far back, and how finely, the beginning of an idle stretch is looked for."""
 QUIET_PODS = 40

@@ -35,6 +35,7 @@ UNIT_PROBES = 12
 REACH = 1.5
 """In resolutions: for so long a sample stands for what follows."""
 RATE_SLACK = timedelta(seconds=30)
+"""Added to a step to make the window of its rate: one scrape interval in common use."""
 RATE_WINDOW = timedelta(minutes=2)
 """A rate needs two samples. A window longer than the step by a scrape interval has every change in it once; where that
 holds fewer than two, the longer window serves intervals of up to a minute.

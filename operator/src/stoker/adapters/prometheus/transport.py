@@ -27,9 +27,11 @@ from stoker.findings.vocabulary import UnknownReason
 from stoker.telemetry.screen import MetricsUnavailable
 
 CONNECT_SECONDS = 3.05
+"""Seconds until the connection stands: a little over 3, the first retransmission of TCP."""
 BODY_LIMIT = 128 * 1024 * 1024
 """bytes; the largest answer that the queries here ask for is some 50 MB."""
 CHUNK = 256 * 1024
+"""Bytes that are read at a time; the body's limit is checked after each."""
 MAX_WORDS = 400
 """Characters of a server's error or warning that are repeated in logs and conditions."""
 

@@ -52,6 +52,7 @@ from stoker.telemetry.series import FloatArray, PodSignal
 LEAST_SECONDS = 1800.0
 """Half an hour of work on each pod."""
 WORKING_PERCENT = 20.0
+"""Percent of use from which a GPU is training, not loading."""
 ALIKE = 0.2
 """Of their mean: pods that train the same model differ by less."""
 EXCHANGE_BYTES = 5e6
@@ -59,14 +60,19 @@ EXCHANGE_BYTES = 5e6
 AHEAD_SECONDS = 600.0
 """Ten minutes of work before a peer has touched a GPU: no rank of a common training gets past its rendezvous."""
 DROP_SHARE = 0.7
+"""Of a pod's usual effort: below, it is in a drop (an epoch's end, a validation)."""
 LEAST_DROPS = 5
 """Under 70 % of a pod's usual effort, five times at least: so many don't miss those of the others by chance."""
 SAVED_BYTES = 40e6
+"""Bytes from which a write may be a model: 10 million parameters in fp32."""
 USUAL_FACTOR = 10.0
 """A small model's parameters, and ten times what is usually written in a step: logs are smaller."""
 LEAST_SAVES = 3
+"""Saves of each pod that are compared at least; two may differ by chance."""
 SAVE_STEPS = 10
+"""Samples that two saves of one pod are apart at least, so that one save is not counted twice."""
 NEAR_STEPS = 2
+"""Samples within which ranks that save together begin."""
 ALONE_SHARE = 0.3
 """Ranks that save together begin within two samples of one another, each time. A third of the saves alone, and not more
 than one in ten samples, is no common training.

@@ -50,11 +50,13 @@ from stoker.telemetry.series import GpuSignal
 MOST_MEMORY_PERCENT = 50.0
 """As in the study's definition of an improper batch size (ICSE 2024, section 4.2)."""
 TENSOR_PERCENT = 30.0
+"""Percent of the time with busy tensor cores, under which matrix products are small."""
 DRAM_PERCENT = 40.0
 """Matrix products that are large enough keep tensor cores busier, and what moves much data keeps the memory busier."""
 KERNEL_PERCENT = 80.0
 """Of the time with a kernel: the study's largest batches reach 85 % and more in training, its baselines 58 and 64."""
 LEAST_SECONDS = 900.0
+"""Seconds of training: compilation, autotuning and warm-up are over."""
 
 
 def check(exam: Examination) -> Iterator[Claim]:

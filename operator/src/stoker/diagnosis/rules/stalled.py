@@ -47,21 +47,27 @@ from stoker.telemetry.grid import BoolArray
 from stoker.telemetry.series import FloatArray, GpuSignal, MarkKind, PodSignal
 
 SPINNING_PERCENT = 95.0
+"""Percent of utilization that a polling kernel shows: it runs all the time."""
 LEAST_SECONDS = 900.0
 """A quarter of an hour: ranks wait for minutes while another one saves or evaluates."""
 QUIET_TENSOR_PERCENT = 1.0
+"""Percent of the time with busy tensor cores that polling shows at most."""
 QUIET_DRAM_PERCENT = 4.0
+"""Percent of the time with busy device memory that polling shows at most."""
 QUIET_LINK_BYTES = 50e6
 """Polling kernels read a few flags: next to nothing of any of them. bytes/s."""
 POLLING_WATTS = 60.0
+"""Watts over a context without work that polling draws at most."""
 POLLING_FACTOR = 1.75
 """What polling draws over a context without work at most: clocks stand high, and a few processors read flags."""
 POLLING_SHARE = 0.5
+"""Of the power that the GPU has drawn at work, what polling draws at most."""
 POLLING_SHARE_ALONE = 0.4
 """Of what the GPU has drawn at work; less where neither tensor cores nor memory can be seen beside its power."""
 UNFED_BYTES = 1e6
 """bytes/s from the host: a program without tensor cores and with little memory traffic is at least given its data."""
 WORKED_PERCENTILE = 95.0
+"""Percentile of a signal that counts as its height at work."""
 WORKED_FACTOR = 5.0
 """A signal that was never five times its quiet bound can't show that the GPU has stopped computing."""
 TRAFFIC_BYTES = 1e6
@@ -69,8 +75,11 @@ TRAFFIC_BYTES = 1e6
 CORES_A_GPU = 1.5
 """A waiting process polls with one core."""
 ODD_PERCENT = 50.0
+"""Percent of use under which a GPU is the odd one while the others poll."""
 ODD_CORES = 0.5
+"""Of the median pod's CPU cores (of one core at least): a pod that differs by more is the odd one."""
 KNOWN_SHARE = 0.9
+"""Of the GPU time of the stretch: so much must be sampled."""
 GAP_SECONDS = 120.0
 """A shorter break between two such stretches, of a sample that went wrong, is none."""
 

@@ -44,6 +44,7 @@ LEAST_SECONDS = 900.0
 EXPLAINED_SECONDS = 600.0
 """From here on a doing has a rule of its own."""
 WAITING_SHARE = 0.5
+"""Of the start: pods that wait for half of it or more are held up by something outside them."""
 CANDIDATES = {
     Doing.INSTALLING: Category.LONG_LIBRARY_INSTALLATION,
     Doing.DOWNLOADING: Category.EXTERNAL_DATA_USAGE,

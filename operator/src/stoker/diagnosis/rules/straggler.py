@@ -52,25 +52,31 @@ from stoker.telemetry.series import FloatArray, GpuSignal
 LEAST_SECONDS = 900.0
 """Fifteen minutes of training: compilation and warm-up differ from rank to rank."""
 MOST_OF_THE_TIME = 0.8
+"""Share of the training in which the GPU must be the odd one: a passing load of the node is shorter."""
 CLOCK_SHARE = 0.85
 """Boards of one model differ in their clocks by some percent; throttling takes more."""
 WORKING_PERCENT = 50.0
 """A GPU that is used less has time to clock down."""
 MORE_WORK = 1.15
+"""Ratio to the median of the peers' tensor cores or processors from which a GPU has more to do."""
 MORE_POWER = 1.25
 """Over the median of the peers. Power of boards of one model differs by a tenth for the same work."""
 LEAST_PERCENT = 3.0
 """Of tensor cores or processors: a ratio of two small numbers is noise."""
 SPINNING_PERCENT = 80.0
+"""Percent of utilization that peers in a collective show: their kernels poll."""
 LESS_USE = 0.85
+"""Ratio to the peers' use under which the odd GPU waits between its kernels."""
 SAME_WORK = 0.15
 """Peers that wait in a collective spin; the odd one is used for less than 85 % of their time, and does the same work up
 to 15 %.
 """
 POLLING_POINTS = 2.0
+"""Percentage points of tensor, SM or memory activity that polling adds to the peers at most."""
 ALIKE = 0.08
 """The peers' means deviate by less than this share of their mean."""
 LEAST_PEERS = 2
+"""Peers that a GPU is compared with at least: of two nobody knows which one is odd."""
 ODD_SHARE = 0.25
 """More than a quarter of the GPUs are not odd ones."""
 

@@ -14,7 +14,10 @@ LAGS = (0, 1, -1, 2)
 last minute lags by half of it and by the kubelet's own housekeeping.
 """
 TIED = 0.4
+"""Correlation from which two series count as tied, however many samples there are; chosen on the tuning seeds.
+"""
 DEVIATIONS = 3.0
+"""And the correlation must exceed this many standard deviations of what so many samples show by chance."""
 LEAST_SAMPLES = 40
 """Two series are tied from this correlation on, where it is three deviations of what so many samples show by chance."""
 UNLIKE = 0.25

@@ -23,12 +23,15 @@ LEAST_DEPTH_POINTS = 20.0
 LEAST_COUNT = 3
 """Two drops have one gap, and no regularity."""
 LEAST_SAMPLES = 20
+"""Fewer known samples than this make neither a level nor a standard deviation."""
 LEAST_SAMPLED_STEPS = 2
+"""Known samples that a single drop must hold: one low sample may be a scrape that hit a pause between two steps."""
 PERSISTENCE = 0.25
 """Of samples taken in a moment as often as not, low ones are followed by low ones no more often than others are."""
 DEVIATION_OF_MEDIAN = 1.4826
 """Makes the median absolute deviation of normal noise its standard deviation."""
 REGULAR_GAPS = 0.25
+"""Coefficient of variation of the gaps up to which drops count as regular."""
 EQUAL_SIZES = 0.25
 """Variations up to which gaps count as regular and sizes as equal. Steps of 30 s add some 0.1 of their own."""
 

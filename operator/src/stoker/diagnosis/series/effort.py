@@ -15,6 +15,7 @@ from stoker.telemetry.series import FloatArray, GpuSignal
 WORK_SIGNALS = (GpuSignal.TENSOR, GpuSignal.DRAM, GpuSignal.SM_ACTIVE)
 """What rises with the work done and not with the time spent in a kernel, each a mean over the exporter's interval."""
 USUAL_PERCENTILE = 90.0
+"""Percentile of a signal that counts as its usual height: the highest tenth holds spikes and short phases."""
 LEAST_USUAL_PERCENT = 3.0
 """A signal whose usual height is less says nothing of the work: fp32 arithmetic uses no tensor cores."""
 LEAST_USE_PERCENT = 1.0

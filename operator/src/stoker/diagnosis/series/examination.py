@@ -1,5 +1,7 @@
-"""What diagnosis rules look at: one job's series, read once into use, work, idleness, stages and what its pods did
-meanwhile.
+"""What diagnosis rules look at: one job's series, read once into use, work, idleness, stages and what its pods did.
+
+`examine` makes an `Examination` of a job's facts and series; `stoker.diagnosis.job.diagnose` hands it to every rule in
+`stoker.diagnosis.rules`. What several rules compute alike is a module beside this one, kept by `once`.
 """
 
 import warnings
@@ -22,17 +24,20 @@ from stoker.telemetry.activity import ACTIVITY_SIGNALS, PROFILING_SIGNALS, idle_
 from stoker.telemetry.grid import BoolArray, job_lives
 from stoker.telemetry.series import FloatArray, GpuSeries, GpuSignal, JobFacts, JobSeries, MarkKind, PodFacts, PodSignal
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 ALLOCATED_MIB = 64.0
 """Memory counts as allocated from this far over the device's baseline: the driver's own share swings by less."""
 STUCK_UTIL_PERCENT = 5.0
+"""Percent of utilization above which the graphics engine cannot truly read 0."""
 STUCK_SAMPLES = 3
+"""Contradicting samples in a row that prove it; two may be scraped on both sides of a change."""
 STUCK_SHARE = 0.2
 """The graphics engine at exactly 0 while utilization stands over 5 % for three samples in a row, or in a fifth of all:
 profiling is broken on that GPU. A mean over the whole interval misses no kernel that a look at a moment has seen.
 """
 ALIASED_JUMP_POINTS = 50.0
+"""Percentage points between neighbouring samples that count as a jump."""
 ALIASED_SHARE = 0.25
 """Utilization without the interval means of profiling, jumping by 50 points between a quarter of neighbouring samples,
 was sampled more slowly than it changes: its mean may be anything between its extremes.
@@ -40,6 +45,7 @@ was sampled more slowly than it changes: its mean may be anything between its ex
 POD_COVERAGE = 0.5
 """A pod's mean over a stretch needs samples in half of its steps."""
 LATELY_SECONDS = 600.0
+"""Seconds that "lately" reaches back: the same ten minutes as `recentPercent` in the status."""
 LEARNED_SAMPLES = 20
 """Steps without work from which a GPU's own context-idle power is learned (its lowest tenth)."""
 LEARNED_REACH = 1.5
@@ -49,6 +55,7 @@ SATURATED_SHARE = 0.85
 MOST_NAMED_PODS = 4
 """A job may have hundreds: what is said of them stays readable."""
 PREPARING_CORES = 2.0
+"""Cores of a pod from which its CPUs count as preparing data."""
 PREPARING_RECEIVED_BYTES = 1e6
 """Cores, and bytes/s received, a pod: preprocessing keeps several cores busy, and a download or pip receives more."""
 
@@ -119,7 +126,35 @@ class Device:
 
 @dataclass(frozen=True, kw_only=True)
 class Examination:
-    """A job's facts and series, with what every rule asks of them."""
+    """A job's facts and series, with what every rule asks of them.
+
+    Everything lies on one grid of time. A *mask* is a boolean array with one element a step; an array "one row a device"
+    has the shape (devices, steps) in the order of `devices`. A step without a sample is NaN, and neither busy nor idle:
+    `busy | idle` is what is known. All that is derived is computed on first use and kept. What a rule needs, by question:
+
+    ==================================== ==============================================================================
+    How long did the job run?            `life` (mask), `life_seconds`, `attempts` (masks, cut at restarts), `running`
+    What did the GPUs do?                `use` (percent), `busy`, `idle`, `alive` (one row a device), `any_busy`,
+                                         `all_idle` (masks), `bursts` (ranges of steps)
+    Which GPUs?                          `devices` (former pods' too), `present` (of the latest pods), `names` (as text)
+    Is enough known to conclude?         `sampled(mask)`, `covered`, `covered_idle(mask)`, `every_gpu_seen`,
+                                         `whole_gpus`, `known_at_all`
+    What was it doing when?              `stages`, `stage(...)`, `active`, `training`, `evaluating`, `lately` (masks)
+    How busy was it overall?             `average`, `bounds` (percent), `coverage_percent`, `is_low`
+    What did pods and devices measure?   `pod_means`, `pod_peak`, `device_mean` of a signal within a mask; None where
+                                         too little of it was sampled
+    Which GPU time does a cause explain? `explains(mask, devices)` for a `Claim`, `idle_hours` of it, `steps`, `span`,
+                                         `time`, `until` for its interval
+    ==================================== ==============================================================================
+
+    A rule yields a `Claim` and nothing where it can't decide:
+
+        mask = exam.training & exam.lately
+        if not exam.sampled(mask):
+            return
+        since, until = exam.span(mask)
+        yield Claim(detail="...", explains=exam.explains(mask), since=since, until=until, ...)
+    """
 
     facts: JobFacts
     series: JobSeries
@@ -129,7 +164,7 @@ class Examination:
     """Those of former pods, too: what they did is the job's."""
     lives: Mapping[str, BoolArray]
     """The steps in which each pod's container ran, former pods' too."""
-    answers: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    computed: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """What `once` has computed of it."""
 
     # ------------------------------------------------------------------------------------------------------ time
@@ -512,15 +547,15 @@ class Examination:
         return np.array(list(rows), dtype=np.bool_).reshape(self._shape)
 
 
-def once(read: Callable[[Examination], Answer]) -> Callable[[Examination], Answer]:
+def once(read: Callable[[Examination], Result]) -> Callable[[Examination], Result]:
     """Keep a function's answer with the examination: several rules ask for the same."""
     name = f"{read.__module__}.{read.__qualname__}"
 
     @wraps(read)
-    def kept(exam: Examination) -> Answer:
-        if name not in exam.answers:
-            exam.answers[name] = read(exam)
-        return cast(Answer, exam.answers[name])
+    def kept(exam: Examination) -> Result:
+        if name not in exam.computed:
+            exam.computed[name] = read(exam)
+        return cast(Result, exam.computed[name])
 
     return kept
 

@@ -12,6 +12,7 @@ LEAST_WORK_SECONDS = 900.0
 LEAST_USE_PERCENT = 5.0
 """A GPU below has hardly worked, and says nothing of what the others should do."""
 TOUCHED_SECONDS = 60.0
+"""Seconds of work on a GPU up to which it was only touched, as by a check of the devices."""
 TOUCHED_SHARE = 0.01
 """Busy for a minute, or for a hundredth of the life where that is more: a check of the devices, no work."""
 HELD_MEMORY_PERCENT = 10.0

@@ -46,16 +46,19 @@ DRAM_PERCENT = 50.0
 EXPLAINS = 0.4
 """A transfer explains a wait from two fifths of it on: the rest is what a step does on the host anyway."""
 THROTTLED_PERCENT = 25.0
+"""Percent of the CFS periods in which the CPU limit stopped the pod, from which the CPUs hold it up."""
 CPU_PRESSURE_PERCENT = 50.0
 """Of the CFS periods, and of the time in which some task waits for a CPU: the CPUs hold the pod up."""
 IO_PRESSURE_PERCENT = 20.0
 """Of the time in which some task waits for storage."""
 CORES_A_GPU = 1.0
+"""Cores that a training process keeps busy by launching kernels and polling for their end."""
 LOADING_CORES_A_GPU = 3.0
 """A training process keeps about one core busy; three and more are loading or transforming data."""
 BUSY_CORES_A_GPU = 6.0
+"""Cores for each GPU of a pod without a CPU limit; below, the CPUs are not what holds the input up."""
 UNSATURATED_SHARE = 0.6
-"""Of the CPU limit, or, without one, cores: below, the CPUs are not what holds the input up."""
+"""The same of a pod with a limit, as a share of it."""
 LOADING_SHARE = 0.75
 """Of the CPUs that the GPUs' own processes leave: the workers take no more when they wait for one another."""
 WRITTEN_BYTES = 500e3
@@ -65,6 +68,7 @@ MODEL_RATE = 10e6
 ANSWERS = 0.1
 """Of what is received, acknowledgements and requests are less."""
 LEAST_RECEIVED_BYTES = 1e6
+"""bytes/s a pod up to which nothing but logs, metrics and heartbeats is received."""
 RECEIVED_BYTES = 20e6
 """bytes/s a pod: logs and metrics stay below the first; a job that receives more than the second may wait for it,
 though its pace doesn't follow.
@@ -76,7 +80,9 @@ PAGEABLE_BYTES = 6e9
 FAST_COPY_BYTES = 8e9
 """bytes/s that they reach on the fastest hosts."""
 BESIDE = 1.2
+"""Copies that would take 1.2 times as long as the whole wait run beside the kernels: they do not hold them up."""
 VARYING = 0.05
+"""Coefficient of variation of the work from which its pace varies; chosen on the tuning seeds."""
 SLOW_COPY_BYTES = 1.5e9
 """bytes/s that they reach at worst: many small ones."""
 PEER_BYTES = 10e9
@@ -90,10 +96,15 @@ OWN_PROCESS_CORES = 0.75
 NVLINK_BYTES = 300e9
 """bytes/s of both directions together that collectives reach on NVLink (A100: 600 GB/s by its data sheet)."""
 ALONE_PERCENT = 60.0
+"""Percent of use up to which one GPU stands out from others that spin at 80 % and more."""
 SPINNING_PERCENT = 80.0
+"""Percent of utilization from which a kernel counts as running nearly always."""
 SPINNING_BYTES = 300e6
+"""bytes/s that a pod exchanges at least while its collectives spin."""
 SPINNING_SM_PERCENT = 50.0
+"""Percent of the time with busy SMs; training that its network does not hold up has more."""
 SPINNING_TENSOR_PERCENT = 15.0
+"""Percent of the time with busy tensor cores, where SMs are not sampled."""
 SPINNING_DRAM_PERCENT = 25.0
 """Use that is no work: a kernel runs nearly always, a pod exchanges so many bytes/s, and the SMs (or, where these are
 not sampled, tensor cores and memory) are busy for less of the time than in training that its network does not hold up.
@@ -103,11 +114,13 @@ NETWORK_BYTES = 1e9
 
 
 MOST_BATCH_MEMORY_PERCENT = 50.0
+"""Percent of memory up to which the batch may grow (ICSE 2024, section 4.2: improper batch size)."""
 FULL_MEMORY_PERCENT = 80.0
 """Of the GPUs' memory at its peak (ICSE 2024, section 4.2)."""
 NEARLY_EMPTY_PERCENT = 10.0
 """Up to here the batch may grow so much that it comes first among the candidates, whatever else the pods do."""
 DROP_PERCENT = 10.0
+"""Percent of use under which a low state is an interruption."""
 DROP_SHARE = 0.1
 """A low state under 10 % for a tenth of the time is an interruption, not a low level."""
 

@@ -26,6 +26,7 @@ LOST_SHARE = 0.10
 validation of some seconds each epoch, which is no fault, stays below.
 """
 BURST_BYTES = 500e3
+"""bytes/s over the level outside the drops from which traffic counts as a burst."""
 LEAST_CARRIED_BYTES = 5e6
 """bytes/s over the level outside, and bytes in a drop: metrics, logs and heartbeats stay below."""
 STAGED = 0.5

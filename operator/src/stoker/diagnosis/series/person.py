@@ -17,7 +17,9 @@ INTERACTIVE_USE_PERCENT = 5.0
 LEAST_BURSTS = 3
 """Two pauses at least: one has no regularity."""
 IRREGULAR_VARIATION = 1.0
+"""Coefficient of variation from which a few pauses count as irregular."""
 MANY_PAUSES = 6
+"""Pauses from which the variation itself is known well enough for the lower bound."""
 IRREGULAR_VARIATION_OF_MANY = 0.4
 """Coefficient of variation of the pauses. Independent events have 1, periodic work with its jitter 0.3 at most; of few
 pauses only a large one means something.
@@ -29,11 +31,15 @@ SESSION_SHARE = 0.3
 A training with pauses, abandoned later, does not.
 """
 WORKING_CORES = 2.0
+"""Cores of a pod that count as a program at work."""
 WORKING_SHARE = 0.85
 """Two cores busy nearly throughout the pauses are a program's: it works on between its bursts."""
 DAYS_SECONDS = 36 * 3600.0
+"""Seconds of a job's life from which the hours of the clock are looked at: it holds a night in any time zone."""
 DAYS_BURSTS = 8
+"""Bursts from which an empty night is not chance."""
 NIGHT_HOURS = 8
+"""Hours of the clock that count as a night."""
 NIGHT_SHARE = 0.1
 """Over days a person sleeps: some eight hours of the clock hold next to none of the bursts, in whatever time zone."""
 

@@ -17,6 +17,7 @@ PREPROCESSING_MINIMUM_SECONDS = 300.0
 SEGMENT_MINIMUM_SECONDS = 300.0
 """A shorter stretch at another level may be a warm-up, one long batch or a neighbour's burst."""
 LEVEL_SEPARATION_POINTS = 20.0
+"""Percentage points between the levels of training and evaluation at least."""
 LEVEL_DEVIATIONS = 3.0
 """Training and evaluation lie at two levels only if these differ by 20 points, and by three times what each varies."""
 LEAST_LEVEL_PERCENT = 5.0

@@ -24,6 +24,7 @@ from stoker.telemetry.series import FloatArray, LogMark, MarkKind, PodSignal
 CONTEXT_MIB = 1024.0
 """A GPU that holds more than a CUDA context takes has been given the model: the program has started."""
 WORK_SECONDS = 120.0
+"""Seconds of work that make the first use of a GPU."""
 WORK_WITHIN_SECONDS = 300.0
 """The first use of a GPU is two busy minutes within five: a check that the devices are there is shorter."""
 SMOOTHING_SECONDS = 120.0
@@ -31,10 +32,13 @@ SMOOTHING_SECONDS = 120.0
 SHORT_SECONDS = 120.0
 """A shorter stretch between two others belongs to what came before."""
 QUIET_CORES = 0.1
+"""Cores of a pod under which it waits."""
 QUIET_BYTES = 500e3
 """Cores, and bytes/s received or written, a pod: below, it waits."""
 STREAM_BYTES = 1e6
+"""bytes/s that a download receives at least."""
 STREAM_CORES = 0.3
+"""Cores that the downloading program itself takes."""
 STREAM_BYTES_A_CORE = 50e6
 """A download receives 1 MB/s at least, and takes little of a CPU: a third of a core for its program, and a core for
 each 50 MB/s of decryption, checksums and writing.
@@ -44,7 +48,9 @@ SMALL_FILES_SHARE = 0.04
 takes more. Libraries are such files, data and models are not.
 """
 INSTALLING_CORES = 0.2
+"""Cores that an installer keeps busy at least."""
 INSTALLING_BYTES = 500e3
+"""bytes/s that an installer writes at least."""
 FETCHED_BYTES = 100e3
 """Cores, and bytes/s written: what unpacks packages or compiles them does at least so much, and writes more than it
 receives; and it has received something before.

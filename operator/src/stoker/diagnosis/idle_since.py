@@ -1,4 +1,4 @@
-"""Since when a job rests."""
+"""Since when a job is idle: computed from its full series, where the screen only knows the last window."""
 
 from datetime import datetime
 
