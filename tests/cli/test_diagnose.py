@@ -206,7 +206,7 @@ def test_what_can_t_be_known_of_now_is_no_reason_to_reclaim(tmp_path: Path, tape
     assert job["unknown"] == UnknownReason.PARTIAL
     assert [finding["category"] for finding in job["findings"]] == [Category.UNRELEASED_JOB]
     assert job["reclaim"]["eligible"] is False
-    assert "nothing can be said of now" in job["reclaim"]["why"]
+    assert "its present state is unknown" in job["reclaim"]["why"]
 
 
 async def test_the_gpus_of_an_object_that_is_no_dljob_are_left_alone(tape: Tape) -> None:
@@ -217,7 +217,7 @@ async def test_the_gpus_of_an_object_that_is_no_dljob_are_left_alone(tape: Tape)
     looker = Looker(source=tape, period=Period(now=END))
     ours, theirs = await looker.look_at([Workload(facts=facts), Workload(facts=facts, owner="JobSet")])
     assert (ours.eligibility.eligible, theirs.eligibility.eligible) == (True, False)
-    assert theirs.eligibility.why.startswith("the controller leaves it alone, no DLJob owns it")
+    assert theirs.eligibility.why.startswith("the controller never reclaims it, because no DLJob owns it")
 
 
 def test_the_script_joins_what_the_series_show(tmp_path: Path, tape: Tape) -> None:
@@ -290,7 +290,7 @@ def test_recorded_logs_reach_the_diagnosis(tmp_path: Path, tape: Tape, monkeypat
     [
         (None, "No such file"),
         ("Epoch 1/90\n", "no line begins with a time: write it with kubectl logs --timestamps --prefix"),
-        ("2026-11-20T06:00:00Z Epoch 1/90\n", "name no pod, and there are several"),
+        ("2026-11-20T06:00:00Z Epoch 1/90\n", "do not name the pod, and the jobs have several"),
     ],
 )
 def test_logs_that_cannot_be_placed_are_refused(tmp_path: Path, tape: Tape, text: str | None, said: str) -> None:
@@ -315,8 +315,8 @@ def test_start_and_end_are_sought_in_the_samples(tmp_path: Path, tape: Tape) -> 
     assert job["utilization"]["coveragePercent"] == 100
     assert job["reclaim"]["why"] == "it has ended"
     assert [note.partition(",")[0] for note in job["notes"]] == [
-        "its start is taken from its first sample",
-        "its end is taken from its last sample",
+        "its start is not recorded; it is assumed at its first sample",
+        "its end is not recorded; it is assumed at its last sample",
     ]
 
 
@@ -351,7 +351,7 @@ def test_a_window_cuts_the_life_and_says_so(tmp_path: Path, tape: Tape) -> None:
     assert job["since"] == "2026-11-20T07:00:00Z"
     assert job["utilization"]["gpuHours"] == pytest.approx(6)
     assert job["utilization"]["averagePercent"] == pytest.approx(90)
-    assert "only looked at from 2026-11-20 07:00 UTC on" in job["notes"][0]
+    assert "diagnosed from 2026-11-20 07:00 UTC on" in job["notes"][0]
 
 
 def test_a_cut_life_has_no_start(tmp_path: Path, tape: Tape) -> None:
@@ -371,7 +371,7 @@ def test_a_window_beside_the_life_is_said(tmp_path: Path, tape: Tape) -> None:
     given = entry("bert", end=(START + timedelta(hours=1)).isoformat())
     begin = (START + timedelta(hours=2)).isoformat()
     (job,) = document(run(tmp_path, "--from", begin, "--format", "json", jobs=[given]))["jobs"]
-    assert "outside the time asked for" in job["notes"][0]
+    assert "outside the requested time" in job["notes"][0]
 
 
 # ------------------------------------------------------------------------------------------------------------- usage
@@ -385,7 +385,7 @@ def test_a_window_beside_the_life_is_said(tmp_path: Path, tape: Tape) -> None:
         ("- {namespace: nlp}\n", "[0].pods: required"),
         ("- {namespace: nlp, pods: [a]}\n", "[0].gpusPerNode: required"),
         ("- {namespace: nlp, pods: [], gpusPerNode: 1}\n", "[0].pods: must not be empty"),
-        ("- {namespace: nlp, pods: [a, a], gpusPerNode: 1}\n", "pods: the same pod twice"),
+        ("- {namespace: nlp, pods: [a, a], gpusPerNode: 1}\n", "pods: the same pod is listed twice"),
         (
             "- {namespace: nlp, pods: [a], gpusPerNode: 0}\n",
             "[0].gpusPerNode: 0: input should be greater than or equal",
@@ -409,7 +409,7 @@ def test_a_window_beside_the_life_is_said(tmp_path: Path, tape: Tape) -> None:
         ("- {namespace: n, pods: [a], gpusPerNode: 1, end: '9999-12-31T23:59:59-12:00'}\n", "must be in the years"),
         ("- [\n", "not valid YAML"),
         ("[]\n", "holds no jobs"),
-        ("", "holds no list of jobs"),
+        ("", "contains no list of jobs"),
     ],
 )
 def test_a_wrong_file_is_refused_with_the_place_the_value_and_what_is_allowed(

@@ -153,7 +153,7 @@ def test_it_says_when_the_controller_last_looked(cluster: Cluster) -> None:
     cluster.objects[DLJOBS, "team", "bert"]["status"]["lookedAt"] = ago(0)
     answer = document()
     assert (answer["lookedAt"], answer["outOfDate"], answer["decisive"]) == (ago(0), False, "grace-over")
-    assert f"looked at       {ago(0)} (" in run().stdout
+    assert f"last scan       {ago(0)} (" in run().stdout
     assert " ago)\n" in run().stdout
 
 
@@ -166,7 +166,7 @@ def test_what_stands_in_a_status_that_nobody_renews_is_not_taken_for_the_present
         assert answer["outOfDate"] is True
         assert answer["decisive"] == ("look-fresh" if idle is IDLE else "metrics-known")
         shown = " ".join(run().stdout.split())
-        assert "no controller has looked since, and what stands here may be out of date" in shown
+        assert "no controller has scanned it since; what is shown may be out of date" in shown
 
 
 def test_a_suspended_job_is_not_said_to_hold_gpus(cluster: Cluster) -> None:
@@ -247,7 +247,7 @@ def test_a_job_that_nobody_has_looked_at_is_unknown_not_idle(cluster: Cluster) -
     cluster.put(idle=None, finding=False)
     answer = document()
     assert (answer["state"], answer["decisive"], answer["idle"]["state"]) == (None, "metrics-known", "Unknown")
-    assert "not looked at" in run().stdout
+    assert "not scanned" in run().stdout
 
 
 def test_a_reclaimed_job_says_how_to_bring_it_back(cluster: Cluster) -> None:
@@ -282,7 +282,7 @@ def test_a_brake_is_read_from_the_policy(cluster: Cluster) -> None:
     assert any("40 of 60" in (one["reason"] or "") for one in answer["conditions"])
 
 
-@pytest.mark.parametrize("phase, words", [("Succeeded", "it is over"), ("Suspended", "it has no Job")])
+@pytest.mark.parametrize("phase, words", [("Succeeded", "it has ended"), ("Suspended", "it has no Job")])
 def test_a_job_without_a_job_is_out_of_reach(cluster: Cluster, phase: str, words: str) -> None:
     cluster.put(state="Active")
     del cluster.objects[JOBS, "team", "bert"]
@@ -304,16 +304,18 @@ def test_of_policies_that_may_not_be_read_nothing_is_pretended(cluster: Cluster)
     answer = document()
     assert (answer["decisive"], answer["nextDeadline"]) == ("grace-over", ago(-10)), "by what the record says"
     assert holds(answer)["idle-long-enough"] is None
-    assert "may not be read" in run().stdout
+    assert "you may not read it" in run().stdout
     consent = [one for one in answer["conditions"] if one["question"] == Stage.CONSENT]
-    assert {(one["holds"], one["reason"]) for one in consent} == {(None, "the policies may not be read")}
-    assert any("may not be read" in note for note in answer["notes"])
+    assert {(one["holds"], one["reason"]) for one in consent} == {(None, "you may not read the policies")}
+    assert any("you may not read the policies" in note for note in answer["notes"])
 
 
 def test_a_namespace_that_may_not_be_read_is_said_to_have_no_labels(cluster: Cluster) -> None:
     cluster.put(**WARNED)
     del cluster.objects[NAMESPACES, None, "team"]
-    assert document()["notes"] == ["the labels of namespace team may not be read: it is taken to have none"]
+    assert document()["notes"] == [
+        "the labels of namespace team may not be read: policies are selected as if it had none"
+    ]
 
 
 def test_what_is_not_there_and_what_can_not_be_read_are_errors_in_one_line(cluster: Cluster) -> None:

@@ -95,7 +95,7 @@ def test_every_gate_that_may_hold_a_job_back_has_its_words() -> None:
 async def test_the_terminal_names_each_regret_and_what_was_left_alone() -> None:
     shown = text.render(await stated(), Terminal())
     assert "2 reclaims would have given back" in shown
-    assert "after 1 of them the job worked again" in shown
+    assert "1 job worked again afterwards" in shown
     assert "after 4 h 45 min" in shown
     assert "warned, and within the grace" in shown
     assert "Assumed" in shown

@@ -45,7 +45,7 @@ def rests(*spans: tuple[float, float]) -> Signal:
 
 @dataclass(frozen=True, kw_only=True)
 class Story:
-    """What a job of one pod did between two hours. `ready`: its ready pods; NaN while the operator told nothing.
+    """What a job of one pod did between two hours. `ready`: its ready pods; NaN while the operator recorded none.
     `pods`: since when each of its pods was there.
     """
 

@@ -115,7 +115,7 @@ async def test_a_policy_that_observes_does_nothing_and_says_what_it_held_back() 
     ids=[
         "no samples",
         "gaps of a fifth of the time",
-        "the operator told nothing",
+        "the operator did not record a job",
         "a pod not ready",
         "a shared GPU",
         "another signal works",

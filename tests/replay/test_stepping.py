@@ -84,7 +84,7 @@ def stepped(story: Story, policy: EffectivePolicy) -> Events:
             findings=(UNRELEASED,),
             has_persistent_volume=True,
             termination_grace=timedelta(hours=1),
-            untouchable=None if past.held[place] else "it holds no GPUs",
+            untouchable=None if past.held[place] else "it has no GPUs",
         )
         idle = idleness(
             facts,

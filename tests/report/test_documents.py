@@ -133,13 +133,13 @@ def test_the_summary_says_the_total_the_causes_the_jobs_with_their_fix_the_teams
     for line in (
         "All namespaces, Sat 14 Nov 2026, 00:00 to Sat 21 Nov 2026, 00:00 UTC (7 days)",
         "42 % of 8,160 GPU-hours were lost",
-        "  lost          3,416 GPU-hours   42 %   +113 % to the period before",
+        "  lost          3,416 GPU-hours   42 %   +113 % from the previous period",
         "  ImproperBatchSize             1,150   34 %   batch too small, 1 job",
         "     1,325 of    1,920   research/bert-large",
         f"{text.INDENT}ImproperBatchSize: Raise --batch-size from 32 to 64.",
     ):
         assert line in summary.splitlines()
-    assert "No GPU was sampled at all for 3 h" in " ".join(summary.split())
+    assert "No GPU has samples for 3 h" in " ".join(summary.split())
     assert all(len(line) <= 100 for line in summary.splitlines())
 
 
@@ -269,7 +269,7 @@ def test_a_cluster_that_was_asked_for_by_name_and_does_not_answer_is_told_of(
     arguments = ("--format", "csv", "--kubeconfig", str(tmp_path / "none"))
     result = report(tmp_path, monkeypatch, *arguments)
     assert result.exit_code == 0
-    assert "the cluster was not asked" in result.stderr
+    assert "could not be read from the cluster" in result.stderr
 
 
 def test_without_the_plotting_library_the_page_says_how_to_have_it(

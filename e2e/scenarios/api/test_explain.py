@@ -64,7 +64,7 @@ def test_who_may_view_the_namespace_alone_is_told_what_is_not_seen(applier: Appl
     viewer = cluster.service_account_kubeconfig(namespace, "viewer")
     answer = explain(applier, warned, viewer)
     assert (answer["state"], answer["deadline"], answer["policy"]["mode"]) == ("Warned", DEADLINE, "Suspend")
-    assert any("may not be read" in note for note in answer["notes"])
+    assert any("you may not read" in note for note in answer["notes"])
     assert {one["holds"] for one in answer["conditions"] if one["name"] in {"mode", "checkpoint-grace"}} == {None}
     page = (Path(__file__).parents[3] / "docs/reclaim.md").read_text()
     commands = [line.split()[1:] for line in page.splitlines() if line.startswith("kubectl create clusterrole")]

@@ -69,7 +69,7 @@ def test_a_window_cuts_the_life(story: Story) -> None:
     assert left["utilization"]["averagePercent"] == pytest.approx(91, abs=2)
     assert left["utilization"]["gpuHours"] == pytest.approx(4, abs=0.1)
     assert categories(left) == []
-    assert any("only looked at from" in note for note in left["notes"])
+    assert any("diagnosed from" in note for note in left["notes"])
 
 
 def test_the_text_is_for_people_and_the_exit_code_for_scripts(story: Story) -> None:
@@ -181,4 +181,4 @@ def test_recorded_series_need_no_cluster(story: Story, tmp_path: Path) -> None:
         assert job["utilization"]["averagePercent"] == pytest.approx(average, abs=1)
     assert after["left"]["reclaim"]["eligible"] is True
     assert abs(datetime.fromisoformat(after["few"]["since"]) - story.started) < timedelta(minutes=2)
-    assert "its start is taken from its first sample" in after["few"]["notes"][0]
+    assert "its start is not recorded; it is assumed at its first sample" in after["few"]["notes"][0]

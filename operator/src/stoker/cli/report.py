@@ -95,7 +95,7 @@ async def _state(
         read_notes(namespaces, kubeconfig=kubeconfig, context=kube_context), _read(access, namespaces, start, end)
     )
     if failure and (kubeconfig or kube_context):
-        click.echo(f"stoker: the cluster was not asked for its jobs' findings: {failure}", err=True)
+        click.echo(f"stoker: the jobs' findings could not be read from the cluster: {failure}", err=True)
     rule_fixes = {rule.name: rule.fix for rule in all_rules()}
     statement = state(record, namespaces=namespaces, notes=notes, rule_fixes=rule_fixes, cluster_read=not failure)
     return statement, rule_fixes

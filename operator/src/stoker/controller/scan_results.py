@@ -87,7 +87,7 @@ def not_running() -> Fact:
 def not_looked_at() -> tuple[Fact, ...]:
     """The conditions Idle and LowUtilization of a job that runs and that no scan has seen yet."""
     return tuple(
-        Fact(type=kind, status=UNKNOWN, reason=UnknownReason.NO_SAMPLES.value, message="not looked at yet")
+        Fact(type=kind, status=UNKNOWN, reason=UnknownReason.NO_SAMPLES.value, message="not scanned yet")
         for kind in (ConditionType.IDLE, ConditionType.LOW_UTILIZATION)
     )
 

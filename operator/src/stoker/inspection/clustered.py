@@ -123,7 +123,10 @@ async def _dljob(
         job = DLJob.model_validate(raw)
     except ValidationError as error:
         facts = JobFacts(namespace=namespace, name=name, uid=str(metadata["uid"]), nodes=0, gpus_per_node=0)
-        return Workload(facts=facts, error=f"the DLJob is of another version: {error.error_count()} fields don't fit")
+        return Workload(
+            facts=facts,
+            error=f"the DLJob was written by another version of Stoker: {error.error_count()} fields are not valid",
+        )
     uid = raw.get("status", {}).get("jobUID", "")
     own = by_owner.get(uid, ()) if uid else ()
     child = await _optional(api.get(JOBS, namespace, name))
@@ -132,7 +135,7 @@ async def _dljob(
     policy, notes = await policies.of(namespace)
     facts = job_facts(job, own, program_facts(job), child=child, now=now)
     if not facts.pods:
-        notes = (*notes, "it has no pods; --jobs FILE names those of a job that is over")
+        notes = (*notes, "it has no pods; if the job has ended, list its pods in a file and use --jobs FILE")
     return Workload(
         facts=facts,
         policy=policy,
@@ -152,7 +155,7 @@ async def _group(api: KubernetesApi, group: PodGroup, policies: "ClusterPolicies
     if group.replaced:
         notes = (
             *notes,
-            f"an earlier {group.kind} of this name, which was deleted: its pods are still there",
+            f"the pods of an earlier {group.kind} of this name, which was deleted",
         )
     document = await _manifest(api, group)
     read = _submissions(group, document, policy)
@@ -229,7 +232,7 @@ class ClusterPolicies:
             found = await _optional(self._api.get(NAMESPACES, None, namespace))
             self._labels[namespace] = None if found is None else found["metadata"].get("labels") or {}
         labels = self._labels[namespace]
-        hidden = f"the labels of namespace {namespace} may not be read: it is taken to have none"
+        hidden = f"the labels of namespace {namespace} may not be read: policies are selected as if it had none"
         return resolve(self._policies, namespace, labels or {}), (*self._notes, *([hidden] if labels is None else []))
 
     def brake(self, policy: EffectivePolicy) -> Obstruction | None:
@@ -254,7 +257,7 @@ class ClusterPolicies:
             return []  # Stoker is not installed here
         except ForbiddenError:
             self.are_hidden = True
-            self._notes = ("the policies may not be read: judged by the built-in thresholds",)
+            self._notes = ("you may not read the policies: the built-in thresholds are used",)
             return []
         return list(_valid(listed))
 

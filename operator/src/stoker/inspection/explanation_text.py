@@ -46,11 +46,11 @@ class _Writer:
 
     def lines(self, one: Standing) -> Iterator[str]:
         record = one.record
-        state = record.state.value if record.state is not None else "not looked at yet"
+        state = record.state.value if record.state is not None else "not scanned yet"
         if one.job.status is not None and one.job.status.phase in TELLING:
             state = one.job.status.phase.value
         yield self._style(clean(f"{one.job.namespace}/{one.job.name}"), bold=True) + f"  {state}"
-        yield from self._wrapped("  ", record.reason or "the controller has said nothing of it yet")
+        yield from self._wrapped("  ", record.reason or "the controller has not reported on it yet")
         yield ""
         for label, text in _facts(one):
             yield from self._wrapped(f"  {label:<{LABEL}}", text)
@@ -99,17 +99,17 @@ def _facts(one: Standing) -> Iterator[tuple[str, str]]:
         yield "gpus", f"{gpus}; {case.idleness.message or case.idleness.state.value}"
     if (at := one.looked_at) is not None:
         ago = format_duration(max(case.now - at, timedelta(0)))
-        late = ": no controller has looked since, and what stands here may be out of date"
-        yield "looked at", f"{rfc3339(at)} ({ago} ago){late if one.is_out_of_date else ''}"
+        late = ": no controller has scanned it since; what is shown may be out of date"
+        yield "last scan", f"{rfc3339(at)} ({ago} ago){late if one.is_out_of_date else ''}"
     yield from _told(one)
     if one.idle is not None and one.idle.reason != NOT_RUNNING:
         yield "since", f"{rfc3339(one.idle.last_transition_time)} (condition Idle)"
     if cause is not None:
         yield "cause", f"{cause.category}, {cause.confidence.lower()}: {cause.detail}"
     named = f", class {found.name}" if found is not None else ""
-    grace = f"warned {format_duration(case.warning_grace)} ahead" if settings.mode is not ReclaimMode.OBSERVE else ""
+    grace = f"warned {format_duration(case.warning_grace)} before" if settings.mode is not ReclaimMode.OBSERVE else ""
     told = [f"{settings.mode}", f"after {format_duration(case.idle_after)} of idleness", *([grace] if grace else [])]
-    said = ", ".join(told) if one.is_policy_seen else "may not be read"
+    said = ", ".join(told) if one.is_policy_seen else "you may not read it"
     yield "policy", f"{case.policy.revision}{named}: {said}"
     if record.has_warning and record.warned_at is not None:
         yield "warned", rfc3339(record.warned_at)

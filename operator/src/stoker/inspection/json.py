@@ -22,7 +22,7 @@ def render(looked: Sequence[Looked]) -> str:
 
 
 def _job(one: Looked) -> dict[str, Any]:
-    """One job. One that could not be looked at has the same fields, unknown, and an `error`."""
+    """One job. One that could not be diagnosed has the same fields, unknown, and an `error`."""
     diagnosis = one.diagnosis or Diagnosis(utilization=None)
     used = diagnosis.utilization
     return {

@@ -115,7 +115,7 @@ class Looker:
         if workload.error is not None:
             return replace(failed, error=workload.error)
         if self._failures >= FAILURES:
-            return replace(failed, error="not asked for: there was no answer for the jobs before")
+            return replace(failed, error="not read: there was no answer for earlier jobs")
         try:
             facts, notes = await self._placed(workload, facts)
             looked = await self._examined(workload, facts, (*workload.notes, *notes))
@@ -123,8 +123,8 @@ class Looker:
             self._failures += 1
             return replace(failed, error=unavailable.message)
         except Exception as fault:  # a fault of ours with one job is not the others'
-            logger.debug("%s/%s can't be looked at", facts.namespace, facts.name, exc_info=fault)
-            return replace(failed, error=f"a fault of Stoker's: {type(fault).__name__}: {fault}")
+            logger.debug("%s/%s can't be diagnosed", facts.namespace, facts.name, exc_info=fault)
+            return replace(failed, error=f"an internal error in Stoker: {type(fault).__name__}: {fault}")
         self._failures = 0
         return looked
 
@@ -149,16 +149,18 @@ class Looker:
         found = lived(facts, seen, at, starts=not workload.start_known, ends=not workload.end_known)
         notes = []
         if not workload.start_known:
-            notes.append(f"its start is taken from its first sample, at {clock(began(found) or begin)}")
+            notes.append(
+                f"its start is not recorded; it is assumed at its first sample, {clock(began(found) or begin)}"
+            )
         if not workload.end_known and (over := ended(found)) is not None:
-            notes.append(f"its end is taken from its last sample, at {clock(over)}")
+            notes.append(f"its end is not recorded; it is assumed at its last sample, {clock(over)}")
         return found, tuple(notes)
 
     async def _examined(self, workload: Workload, facts: JobFacts, notes: tuple[str, ...]) -> Looked:
         at = self.period.at
         nothing = Looked(workload=workload, facts=facts, eligibility=NOT_LOOKED_AT, diagnosis=UNSEEN, notes=notes)
         if facts.gpus == 0:
-            return replace(nothing, diagnosis=Diagnosis(utilization=None), notes=(*notes, "it asks for no GPUs"))
+            return replace(nothing, diagnosis=Diagnosis(utilization=None), notes=(*notes, "it requests no GPUs"))
         start, end = began(facts), ended(facts) or at
         if start is None:
             waits = next((pod.waiting_for for pod in facts.pods if pod.waiting_for), None)
@@ -166,12 +168,12 @@ class Looker:
             return nothing if not workload.start_known else replace(nothing, notes=(*notes, *said))
         since = max(start, self.period.start or start)
         if since >= end:
-            ran = f"it ran from {clock(start)} to {clock(end)}, outside the time asked for"
+            ran = f"it ran from {clock(start)} to {clock(end)}, outside the requested time"
             return replace(nothing, notes=(*notes, ran))
         if since > start:
-            notes = (*notes, f"only looked at from {clock(since)} on: it began at {clock(start)}")
+            notes = (*notes, f"diagnosed from {clock(since)} on; it began at {clock(start)}")
         if self.period.end is not None and end == at:
-            notes = (*notes, f"looked at as of {clock(at)}")
+            notes = (*notes, f"diagnosed as of {clock(at)}")
         series = await self.source.series(facts, since, end, step_for(end - since))
         if self.logs is not None:
             marks = await self.logs.marks(facts, workload.container)
@@ -272,9 +274,9 @@ def _candidate(one: Looked, diagnosis: Diagnosis) -> Candidate:
 def _held_back(answer: Eligibility, one: Looked, diagnosis: Diagnosis) -> Eligibility:
     """The answer without what the controller would not do: it acts on a look that is complete, and on DLJobs alone."""
     if answer.eligible and diagnosis.unknown is not None:
-        return Eligibility(eligible=False, why=f"nothing can be said of now: {UNKNOWN[diagnosis.unknown]}")
+        return Eligibility(eligible=False, why=f"its present state is unknown: {UNKNOWN[diagnosis.unknown]}")
     if answer.eligible and not one.workload.ours:
-        why = f"the controller leaves it alone, no DLJob owns it; of a DLJob it would take the GPUs: {answer.why}"
+        why = f"the controller never reclaims it, because no DLJob owns it; a DLJob would be reclaimable: {answer.why}"
         return Eligibility(eligible=False, why=why)
     return answer
 

@@ -85,7 +85,7 @@ class RecordedJob(ApiModel):
         if self.start is not None and self.end is not None and self.end <= self.start:
             raise PydanticCustomError("order", "end: must be later than start")
         if len(set(self.pods)) < len(self.pods):
-            raise PydanticCustomError("twice", "pods: the same pod twice")
+            raise PydanticCustomError("twice", "pods: the same pod is listed twice")
         return self
 
 
@@ -94,11 +94,11 @@ def read_jobs(path: str, now: datetime) -> tuple[list[Workload], list[InputError
     try:
         (file,) = read([path])
     except ValueError:
-        return [], [InputError(path, "is a directory: one file is read")]
+        return [], [InputError(path, "is a directory: give one file")]
     if isinstance(file, InputError):
         return [], [file]
     if isinstance(file, Fragment) or not file.manifests:
-        return [], [InputError(path, "holds no list of jobs")]
+        return [], [InputError(path, "contains no list of jobs")]
     return _jobs(file, now)
 
 

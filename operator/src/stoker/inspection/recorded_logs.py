@@ -54,7 +54,9 @@ def _lines(path: str, only_pod: str | None) -> Iterable[tuple[str, str]]:
         timed = True
         pod = only_pod if match is None else match["pod"]
         if pod is None:
-            raise InputError(path, f"its lines name no pod, and there are several: {HOW}, or choose a job with --job")
+            raise InputError(
+                path, f"its lines do not name the pod, and the jobs have several: {HOW}, or choose one job with --job"
+            )
         yield pod, rest
     if not timed:
         raise InputError(path, f"no line begins with a time: {HOW}")

@@ -85,7 +85,7 @@ def standing(
     if child is None:
         known = replace(known, untouchable=known.untouchable or "it has no Job")
     if status is not None and status.phase in {Phase.SUCCEEDED, Phase.FAILED}:
-        known = replace(known, untouchable=f"it is over: {status.phase}")
+        known = replace(known, untouchable=f"it has ended: {status.phase}")
     if status is not None and status.last_session is not None:
         known = replace(known, presence=Presence(last_seen=status.last_session, how="a session was opened"))
     record = Record.from_status(status.reclaim if status is not None else None)
@@ -127,7 +127,7 @@ def said(idle: Condition | None, since: datetime | None, pods: frozenset[str], s
     """What the condition Idle says."""
     answer = Idleness(state=IdlenessState.UNKNOWN, observed_at=seen_at, pod_uids=pods)
     if idle is None:
-        return replace(answer, reason=UnknownReason.NO_SAMPLES, message="the controller has not looked at it yet")
+        return replace(answer, reason=UnknownReason.NO_SAMPLES, message="the controller has not scanned it yet")
     answer = replace(answer, message=idle.message)
     if idle.status is ConditionStatus.TRUE:
         return replace(answer, state=IdlenessState.IDLE, since=since or idle.last_transition_time)
@@ -138,9 +138,9 @@ def said(idle: Condition | None, since: datetime | None, pods: frozenset[str], s
 
 def _as_far_as_seen(answer: Answer, *, is_policy_seen: bool) -> Answer:
     if not is_policy_seen and (answer.stage is Stage.CONSENT or answer.gate in POLICYS):
-        return replace(answer, holds=None, reason="the policies may not be read", until=None, change="")
+        return replace(answer, holds=None, reason="you may not read the policies", until=None, change="")
     if answer.gate in UNSEEN and answer.holds is True:
-        return replace(answer, holds=None, reason="only the controller asks")
+        return replace(answer, holds=None, reason="only the controller checks this")
     return answer
 
 

@@ -46,7 +46,7 @@ class Writer:
         unknown = one.diagnosis.unknown if one.diagnosis is not None else None
         yield from self._wrapped("", _headline(one, used))
         if unknown is not None:
-            yield from self._wrapped("", f"nothing can be said of now: {UNKNOWN[unknown]}")
+            yield from self._wrapped("", f"its present state is unknown: {UNKNOWN[unknown]}")
         for note in one.notes:
             yield from self._wrapped("note: ", note)
         findings = one.diagnosis.findings if one.diagnosis is not None else ()
@@ -117,18 +117,19 @@ def _headline(one: Looked, used: Utilization | None) -> str:
     gpus = count(one.facts.gpus, "GPU")
     if used is None or one.since is None or one.until is None:
         return f"{gpus}, utilization unknown"
-    low = {True: ", low", False: "", None: ", not known whether low"}[one.is_low]
+    low = {True: " (low)", False: "", None: " (not known whether low)"}[one.is_low]
     life = f"{minutes((one.until - one.since).total_seconds())} ({interval(one.since, one.until)})"
-    idle = "" if used.gpu_hours_idle is None else f", {used.gpu_hours_idle:.1f} of {gpu_hours(used.gpu_hours)} idle"
-    memory = "" if used.peak_memory_percent is None else f", at most {percent(used.peak_memory_percent)} of memory"
-    return f"{_average(used)} of {gpus} over {life}{low}{idle}{memory}; samples cover {percent(used.coverage_percent)}"
+    idle = "" if used.gpu_hours_idle is None else f"; {used.gpu_hours_idle:.1f} of {gpu_hours(used.gpu_hours)} idle"
+    memory = "" if used.peak_memory_percent is None else f"; peak memory {percent(used.peak_memory_percent)}"
+    covered = f"samples cover {percent(used.coverage_percent)}"
+    return f"mean utilization {_average(used)}{low} on {gpus} over {life}{idle}{memory}; {covered}"
 
 
 def _average(used: Utilization) -> str:
     if used.average_percent is not None:
         return percent(used.average_percent)
     if used.average_percent_range is None:
-        return "an unknown share"
+        return "unknown"
     low, high = used.average_percent_range
     return f"between {percent(low)} and {percent(high)}"
 
@@ -152,7 +153,7 @@ def _summary(looked: Sequence[Looked]) -> str:
     failed = sum(one.error is not None for one in looked)
     parts = [f"{found} with findings", f"{low} low"]
     if failed:
-        parts.append(f"{failed} could not be looked at")
+        parts.append(f"{failed} could not be diagnosed")
     return f"{count(len(looked), 'job')}: {', '.join(parts)}.\n" if looked else "No jobs.\n"
 
 

@@ -281,7 +281,7 @@ class _Replay:
             gpu_product=self.identity.product or None,
             has_persistent_volume=self._assumed.has_persistent_volume,
             termination_grace=self._settings.min_termination_grace,
-            untouchable=None if held else "it holds no GPUs",
+            untouchable=None if held else "it has no GPUs",
         )
         return _Looked(facts=facts, idle=idle, candidate=candidate)
 

@@ -124,7 +124,7 @@ class Surroundings:
             jobs=policy.reclaim.max_jobs_per_window,
             gpu_percent=policy.reclaim.max_gpu_percent_per_window,
             cluster_gpus={RESOURCE: int(known.max())} if len(known) else None,
-            unread="no GPU was sampled",
+            unread="no GPU has samples",
         )
 
 

@@ -41,16 +41,17 @@ def _gaps(record: UsageRecord) -> Iterator[Assumption]:
     if blind is not None:
         yield Assumption(
             key="notWatched",
-            text=f"No GPU was sampled at all for {_length(blind.length)} {_when(blind)}: no exporter, or Prometheus no "
-            "longer keeps it. What the operator recorded of that time is unknown; what it did not is not counted.",
+            text=f"No GPU has samples for {_length(blind.length)} {_when(blind)}: the exporter was down, or "
+            "Prometheus no "
+            "longer retains them. GPU-hours that the operator recorded then count as unknown; others are not counted.",
         )
     unrecorded = _gap(parts, record.recorded[first:])
     if unrecorded is not None:
         yield Assumption(
             key="notRecorded",
-            text=f"The operator recorded no jobs for {_length(unrecorded.length)} {_when(unrecorded)}. Its pods are "
-            "known by their samples alone: what was held without a sample is not counted, nor are causes that came "
-            "and went.",
+            text=f"The operator recorded no jobs for {_length(unrecorded.length)} {_when(unrecorded)}. Pods of "
+            "that time are known by their samples only: GPUs that were held without samples are not counted, nor are "
+            "causes that were found only then.",
         )
 
 
@@ -80,13 +81,13 @@ def _comparison(record: UsageRecord, watched: float, comparable: float) -> Itera
     if watched < comparable:
         yield Assumption(
             key="noComparison",
-            text=f"The period before was watched for {100 * watched:.0f} % of its time ({100 * comparable:.0f} % are "
-            "needed): there is no trend.",
+            text=f"Only {100 * watched:.0f} % of the previous period have records ({100 * comparable:.0f} % are "
+            "needed): no trend is shown.",
         )
     elif fsum(record.recorded[: record.first]) < comparable * record.first:
         yield Assumption(
             key="noCauseComparison",
-            text="The operator did not record the period before: its causes are unknown, and have no trend.",
+            text="The operator did not record the previous period: causes have no trend.",
         )
 
 
@@ -96,7 +97,7 @@ def _jobs(record: UsageRecord, ledger: Ledger) -> Iterator[Assumption]:
         yield Assumption(
             key="notSampled",
             text=f"{hours(balance.unknown)} GPU-hours ({percent(balance.unknown / balance.requested)}) were held by "
-            "jobs without a sample of their GPUs. They are unknown: neither used nor lost.",
+            "jobs whose GPUs have no samples. They count as unknown, neither used nor lost.",
             gpu_hours=balance.unknown,
         )
     foreign = [one for one in ledger.accounts if one.identity.uid is None]
@@ -104,8 +105,8 @@ def _jobs(record: UsageRecord, ledger: Ledger) -> Iterator[Assumption]:
         held = fsum(one.balance.requested for one in foreign)
         yield Assumption(
             key="noRecord",
-            text=f"{hours(held)} GPU-hours belong to pods of no DLJob on record: their owner, team and causes are "
-            "unknown, and of their GPUs only the sampled ones count.",
+            text=f"{hours(held)} GPU-hours belong to pods without a recorded DLJob: their owner, team and causes are "
+            "unknown, and only their GPUs with samples are counted.",
             gpu_hours=held,
         )
     known = {one.identity.uid for one in ledger.accounts if one.identity.uid is not None}
@@ -119,8 +120,8 @@ def _jobs(record: UsageRecord, ledger: Ledger) -> Iterator[Assumption]:
         yield Assumption(
             key="beforeRecord",
             text=f"{_jobs_word(number)} ran before the operator's first record of {'it' if number == 1 else 'them'}: "
-            f"{hours(before)} GPU-hours are known by the samples of pods with the job's name, and taken to be the same "
-            "job's, with the same owner and team.",
+            f"{hours(before)} GPU-hours are attributed by the pods' names, and assumed to have the same owner "
+            "and team.",
             gpu_hours=before,
         )
 
@@ -129,14 +130,14 @@ def _causes(ledger: Ledger) -> Iterator[Assumption]:
     if number := sum(one.from_birth for one in ledger.accounts):
         yield Assumption(
             key="causesFromBirth",
-            text=f"The findings of {_jobs_word(number)} were not on record when the period began: they count from the "
-            "job's beginning, and at most with what the job lost in the period.",
+            text=f"The findings of {_jobs_word(number)} were not recorded when the period began: they count from the "
+            "start of the job, but at most what the job lost in the period.",
         )
     if number := sum(one.scaled for one in ledger.accounts):
         yield Assumption(
             key="causesScaled",
             text=f"The findings of {_jobs_word(number)} claim more idle GPU-hours than were lost in the period: each "
-            "was cut by the same share.",
+            "is reduced by the same share.",
         )
     lost, unstaged = ledger.total.lost, ledger.unstaged
     if unstaged > 0.005 * lost:
@@ -151,12 +152,12 @@ def _sources(record: UsageRecord, cluster_read: bool) -> Iterator[Assumption]:
     if not cluster_read:
         yield Assumption(
             key="noCluster",
-            text="The cluster's DLJobs were not read: the changes are the rules' general ones, without the job's "
+            text="The DLJobs were not read from the cluster: the fixes are the rules' general ones, without the jobs' "
             "own numbers.",
         )
     yield Assumption(
         key="resolution",
-        text=f"Time is counted in steps of {_length(record.resolution)}: a pod's start and end are known to that.",
+        text=f"Time is counted in steps of {_length(record.resolution)}: starts and ends of pods are rounded to it.",
     )
     for warning in record.warnings:
         yield Assumption(key="prometheusWarning", text=f"Prometheus warned: {warning}")

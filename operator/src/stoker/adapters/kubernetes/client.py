@@ -480,7 +480,7 @@ async def find_credentials(*, kubeconfig: str | None = None, context: str | None
         msg = f"no credentials for a cluster in {where}: {error}"
         raise CredentialsError(msg) from error
     except (KeyError, TypeError, AttributeError) as error:
-        msg = f"kubeconfig {path} is none: it does not have what one has"
+        msg = f"{path} is not a kubeconfig: it has no clusters, users and contexts"
         raise CredentialsError(msg) from error
     except (OSError, ValueError, YAMLError) as error:
         msg = f"kubeconfig {path} can't be read: {error}"

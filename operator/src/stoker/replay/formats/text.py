@@ -31,7 +31,9 @@ def _lines(statement: Statement, place: Terminal) -> Iterator[str]:
     yield bold(words.headline(statement), place)
     if not statement.acts:
         yield from wrap(
-            "The policy only observes: --mode Suspend replays what it would do if it acted.", width, initial_indent="  "
+            "The policy is in mode Observe. To replay what it would do in mode Suspend, add --mode Suspend.",
+            width,
+            initial_indent="  ",
         )
     yield f"  {'held by jobs':<24}{hours(statement.held):>9} GPU-hours"
     yield f"  {'of these idle':<24}{hours(statement.idle):>9} GPU-hours"
@@ -46,7 +48,7 @@ def _lines(statement: Statement, place: Terminal) -> Iterator[str]:
     yield from _reclaims(statement, place)
     if statement.held_back:
         yield ""
-        yield bold("GPU-hours that rested for long enough and were left alone", place)
+        yield bold("GPU-hours that were idle for long enough and not reclaimed", place)
         for line in statement.held_back:
             yield f"  {hours(line.gpu_hours):>9}   {words.held_back(line.gate)}, {count(line.jobs, 'job')}"
     for policy_name, time, message in statement.brakes:

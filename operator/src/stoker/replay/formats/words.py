@@ -9,31 +9,31 @@ from stoker.report import hours, percent
 GATES = {
     "not-exempt": "exempt by policy",
     "no-service": "services",
-    "metrics-known": "not known whether they rested",
-    "look-fresh": "not looked at lately",
-    "start-known": "not known when they started",
+    "metrics-known": "unknown whether they were idle",
+    "look-fresh": "no recent scan",
+    "start-known": "start unknown",
     "idle-long-enough": "within the start-up grace",
-    "unattended": "attended, as their CPUs worked",
-    "cooled-down": "resumed lately",
-    "not-stalled": "hang, which is only reported",
-    "cause": "no finding says that nobody needs them",
+    "unattended": "in use by somebody, as their CPUs show",
+    "cooled-down": "resumed recently",
+    "not-stalled": "hanging, which is only reported",
+    "cause": "no finding shows that the GPUs are not needed",
     "mode": "the policy only observes",
     "checkpoint-grace": "too little time to save a checkpoint",
     "nothing-lost": "no volume that outlives its pods",
     "brake-off": "the mass-idle brake was on",
     "grace-over": "warned, and within the grace",
     "schedule-open": "the schedule was closed",
-    "pressure": "nobody waited for GPUs",
+    "pressure": "no pod waited for GPUs",
     "bounds": "the bounds were reached, or others came first",
 }
 """What held resting GPUs back, by the gate that did."""
 ENDS = {
     "reclaimed": "reclaimed",
     "all-idle": "worked again before the deadline",
-    "touchable": "ended by themselves before the deadline",
-    "unattended": "were attended by somebody before the deadline",
+    "touchable": "ended before the deadline",
+    "unattended": "used by somebody before the deadline",
     "pods-ready": "lost a pod before the deadline",
-    "cause": "were found to be needed after all",
+    "cause": "found to be needed",
     "": "still open at the end",
 }
 """How warnings ended, by the gate that ended them."""
@@ -44,7 +44,7 @@ def headline(statement: Statement) -> str:
     total = statement.total
     if not total.reclaims:
         return "Nothing would have been reclaimed"
-    share = f" ({percent(total.given_back / statement.idle)} of what was idle)" if statement.idle > 0 else ""
+    share = f" ({percent(total.given_back / statement.idle)} of the idle GPU-hours)" if statement.idle > 0 else ""
     return (
         f"{count(total.reclaims, 'reclaim')} would have given back {hours(total.given_back)} GPU-hours{share}; "
         f"{regretted(total)}"
@@ -52,10 +52,10 @@ def headline(statement: Statement) -> str:
 
 
 def regretted(total: Figures) -> str:
-    """`none of the jobs worked again`, `2 jobs worked again later`."""
+    """`no job worked again afterwards`, `2 jobs worked again later`."""
     if not total.regrets:
-        return "none of the jobs worked again"
-    return f"after {count(total.regrets, 'of them', 'of them')} the job worked again"
+        return "no job worked again afterwards"
+    return f"{count(total.regrets, 'job')} worked again afterwards"
 
 
 def after(length: timedelta) -> str:

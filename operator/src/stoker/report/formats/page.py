@@ -23,8 +23,8 @@ MAX_BARS = 10
 
 STAGES = {
     Stage.INITIALIZATION: "before the first work on the GPU",
-    Stage.PREPROCESSING: "data made ready before training",
-    Stage.ACTIVE: "training or evaluation, not told apart",
+    Stage.PREPROCESSING: "data preparation before training",
+    Stage.ACTIVE: "training or evaluation (not distinguishable)",
     Stage.TRAINING: "training",
     Stage.EVALUATION: "evaluation",
     Stage.TAIL: "after the last work on the GPU",
@@ -34,7 +34,7 @@ TITLES = {
     Dimension.TEAM: ("By team", "Team", "no team"),
     Dimension.OWNER: ("By user", "User", "no owner"),
     Dimension.NAMESPACE: ("By namespace", "Namespace", "no namespace"),
-    Dimension.PRODUCT: ("By GPU", "Product", "none asked for"),
+    Dimension.PRODUCT: ("By GPU", "Product", "none requested"),
 }
 LABELS = {Dimension.TEAM: TEAM_LABEL, Dimension.OWNER: OWNER_LABEL}
 NEGLIGIBLE = 0.005
@@ -102,10 +102,10 @@ def _causes_sentence(statement: Statement) -> str:
     """How much of the loss has a name, and the greatest of them."""
     first = statement.causes[0] if statement.causes else None
     if first is None:
-        return "No finding accounts for what was lost."
+        return "No finding explains the lost GPU-hours."
     known = words.share(statement.explained, statement.total.lost)
     return (
-        f"{known} of the {hours(statement.total.lost)} lost GPU-hours have a known cause. The greatest is "
+        f"{known} of the {hours(statement.total.lost)} lost GPU-hours have a known cause. The largest is "
         f"{first.category} ({words.CAUSES[first.category]}): {hours(first.lost)} GPU-hours."
     )
 
@@ -189,7 +189,7 @@ def _hint(dimension: Dimension, rows: Sequence[Row]) -> str:
     """How to have more in the table, where nothing is in it."""
     if dimension not in LABELS or any(row.value for row in rows):
         return ""
-    return f"Jobs with the label {LABELS[dimension]} are told apart here."
+    return f"Jobs with the label {LABELS[dimension]} are listed separately."
 
 
 def _drawn(number: int, what: str) -> str:

@@ -37,7 +37,7 @@ def _lines(statement: Statement, place: Terminal) -> Iterator[str]:
             value: float = getattr(total, name)
             share = words.share(value, total.requested) if name != "requested" else ""
             moved = words.change(value, getattr(before, name)) if before is not None else ""
-            moved = f"   {moved} to the period before" if moved not in {"", "new"} else ""
+            moved = f"   {moved} from the previous period" if moved not in {"", "new"} else ""
             yield f"  {name:<10}{hours(value):>9} GPU-hours{share:>7}{moved}"
         yield from _causes(statement, place)
         yield from _jobs(statement, place, width)

@@ -14,7 +14,7 @@ CAUSES = {
     Category.INTERACTIVE_JOB: "a person at a prompt",
     Category.GPU_OVERSUBSCRIPTION: "more GPUs than are used",
     Category.UNRELEASED_JOB: "kept after the work was done",
-    Category.NON_DL_JOB: "no deep-learning job",
+    Category.NON_DL_JOB: "not a deep-learning job",
     Category.IMPROPER_BATCH_SIZE: "batch too small",
     Category.INSUFFICIENT_GPU_MEMORY: "GPU memory too small",
     Category.MODEL_CHECKPOINTING: "waits for checkpoints",
@@ -25,10 +25,10 @@ CAUSES = {
     Category.INTERMEDIATE_RESULT_UPLOAD: "waits for uploads",
     Category.DATA_EXCHANGE: "waits for other GPUs",
     Category.LONG_LIBRARY_INSTALLATION: "installs at its start",
-    Category.API_MISUSE: "program leaves GPUs out",
-    Category.STALLED: "stands still",
-    Category.DUPLICATE_TRAINING: "trains the same twice",
-    Category.STRAGGLER: "one slow rank holds the others up",
+    Category.API_MISUSE: "program does not use all GPUs",
+    Category.STALLED: "hangs",
+    Category.DUPLICATE_TRAINING: "trains the same model twice",
+    Category.STRAGGLER: "one slow rank delays the others",
     Category.STARTUP_HOLD: "holds GPUs before it can start",
 }
 """A cause in plain words."""
@@ -99,7 +99,7 @@ def headline(total: Balance) -> str:
     if total.requested <= 0:
         return "No GPU was held by a job"
     if total.used_share is None:
-        return f"Nothing is known of {hours(total.requested)} GPU-hours"
+        return f"The use of {hours(total.requested)} GPU-hours is unknown"
     return f"{share(total.lost, total.requested)} of {hours(total.requested)} GPU-hours were lost"
 
 
