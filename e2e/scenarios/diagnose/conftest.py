@@ -10,7 +10,7 @@ from e2e.scenarios.diagnose.story import Story, begin
 @pytest.fixture(scope="package")
 def story(start_cluster: StartCluster) -> Iterator[Story]:
     cluster = start_cluster("diagnose")
-    cluster.add_nodes(4)
+    cluster.add_nodes(6)  # three jobs of a whole node each, and three pods of one GPU, which may be spread
     operator = Operator(cluster, values={"controller": {"readLogs": True}})
     operator.start(scan_interval="1s")
     yield begin(operator)  # starts Prometheus on the history: a counter scraped before would jump where that begins
