@@ -155,6 +155,7 @@ class Telemetry:
         pods = [played[uid] for uid in sorted(uids) if uid in played]
         if len(pods) < len(uids):
             raise ClusterError(f"the exporter does not play {uids - set(played)}; see its log")
+        self._scraped_anew()
         old = self._snapshot()
         text = self._folder / "history.txt"
         text.parent.mkdir(parents=True, exist_ok=True)
@@ -167,8 +168,20 @@ class Telemetry:
         create_blocks(self._programs["promtool"], text, self._data)
         text.unlink()
         self._start_prometheus()
+        self._scraped_anew()
         self._filled |= uids
         return samples
+
+    def _scraped_anew(self) -> None:
+        """Wait until Prometheus, if it runs, has scraped what the exporter shows now. Before it ends: it then notes
+        that no GPU of a new pod is free any more, or another pod's; a series that ends unnoted is told for five minutes
+        more, as if by a second exporter. After its start: it notes only the end of what it has scraped itself.
+        """
+        if not self._cluster.running(PROMETHEUS) or not self._settings["targets"]:
+            return
+        now = time.time()
+        last = f'timestamp(up{{job="{DCGM_JOB}"}})'
+        wait_for("a scrape", lambda: any(float(row["value"][1]) > now for row in self._cluster.query(last)))
 
     def _snapshot(self) -> Path | None:
         """All that Prometheus has, as blocks: what is still in its head would not survive newer blocks beside it."""

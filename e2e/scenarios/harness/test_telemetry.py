@@ -48,7 +48,8 @@ def test_a_back_dated_job_has_its_past_and_goes_on_live(cluster: Cluster, jobs: 
         lambda: min(values(cluster, f"timestamp(DCGM_FI_DEV_GPU_UTIL{mine}) - time()"), default=-99) > -3,
     )
     assert values(cluster, f"resets(DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{mine}[7h])") == [0] * 4
-    assert values(cluster, f"rate(DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{mine}[5m]) / 1000") == pytest.approx(
+    # Over half an hour: a rate leaves out up to a step of the past, 30 s, where live samples are closer.
+    assert values(cluster, f"rate(DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{mine}[30m]) / 1000") == pytest.approx(
         values(cluster, f"DCGM_FI_DEV_POWER_USAGE{mine}"), rel=0.05
     )
     assert values(cluster, f"max_over_time(rate(container_cpu_usage_seconds_total{mine}[5m])[6h:1m])") == pytest.approx(
@@ -69,6 +70,16 @@ def test_a_second_past_keeps_the_first_and_what_was_scraped(cluster: Cluster, jo
     assert values(cluster, f"count_over_time({one}[3h])") >= before
     two = f'DCGM_FI_DEV_GPU_UTIL{{namespace="{jobs.namespace}",pod=~"two-.*"}}'
     assert values(cluster, f"count_over_time({two}[5h])") >= [480]
+
+
+def test_nobody_but_its_pod_tells_of_a_gpu_once_the_pod_has_its_past(cluster: Cluster, jobs: Jobs) -> None:
+    """As free it was scraped until then: a series that ends while Prometheus is down is told for five minutes more."""
+    jobs.create("whole", gpus=8, started_at=ago(hours=2), scenario="phases: [{util: 80}]")
+    jobs.running("whole")
+    cluster.backfill(jobs.namespace)
+    mine = f'DCGM_FI_DEV_GPU_UTIL{{namespace="{jobs.namespace}"}}'
+    told = f"count(DCGM_FI_DEV_GPU_UTIL and on (UUID) {mine})"
+    assert (values(cluster, f"count({mine})"), values(cluster, told)) == ([8], [8])
 
 
 def test_every_gpu_is_exported_once_and_a_pod_has_its_own(cluster: Cluster, jobs: Jobs) -> None:
