@@ -1,13 +1,13 @@
 """Jobs of the simulator, on really scheduled pods with hours of history, end in the cause that they play, or none."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from e2e.cluster.provider import Cluster
 from e2e.cluster.waiting import wait_for
+from e2e.conftest import StartCluster
 from e2e.scenarios.harness.jobs import Jobs, ago
 from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.adapters.prometheus.source import PrometheusSource
@@ -154,10 +154,14 @@ def facts(jobs: Jobs, name: str) -> JobFacts:
 
 
 @pytest.fixture(scope="module")
-def played(cluster: Cluster) -> Jobs:
-    """All the jobs, running, with their past in Prometheus."""
+def played(start_cluster: StartCluster) -> Iterator[Jobs]:
+    """All the jobs, running, with their past in Prometheus. Nobody had their GPUs in that past: a cluster of their own,
+    in which each of the ten pods finds a whole node.
+    """
+    cluster = start_cluster("played")
+    cluster.add_nodes(10)
+    cluster.start_prometheus()
     jobs = Jobs(cluster, cluster.create_namespace("metrics"))
-    cluster.add_nodes(3, prefix="played")
     for name, (job, _, _) in PLAYED.items():
         jobs.create(name, **job)
     for name, (job, _, _) in PLAYED.items():
@@ -166,7 +170,8 @@ def played(cluster: Cluster) -> Jobs:
     ours = f'count(DCGM_FI_DEV_GPU_UTIL{{namespace="{jobs.namespace}"}} and on() vector(1))'
     count = sum(job.get("pods", 1) * job["gpus"] for job, _, _ in PLAYED.values())
     wait_for("live samples", lambda: [float(row["value"][1]) for row in cluster.query(ours)] == [count])
-    return jobs
+    yield jobs
+    cluster.stop()
 
 
 @pytest.fixture
