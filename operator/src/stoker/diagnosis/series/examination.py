@@ -128,9 +128,10 @@ class Device:
 class Examination:
     """A job's facts and series, with what every rule asks of them.
 
-    Everything lies on one grid of time. A *mask* is a boolean array with one element a step; an array "one row a device"
-    has the shape (devices, steps) in the order of `devices`. A step without a sample is NaN, and neither busy nor idle:
-    `busy | idle` is what is known. All that is derived is computed on first use and kept. What a rule needs, by question:
+    Everything lies on one grid of time. A *mask* is a boolean array with one element a step; an array with "one row a
+    device" has the shape (devices, steps) in the order of `devices`. A step without a sample is NaN, and neither busy
+    nor idle: `busy | idle` is what is known. All that is derived is computed on first use and kept. What there is, by
+    question:
 
     ==================================== ==============================================================================
     How long did the job run?            `life` (mask), `life_seconds`, `attempts` (masks, cut at restarts), `running`
