@@ -65,7 +65,7 @@ def xtuner(invocation: Invocation, words: Sequence[Word], setting: Setting) -> L
 def mim(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
     """`mim train PACKAGE CONFIG --launcher pytorch --gpus 8`: torch.distributed.launch with so many processes."""
     launcher, count = "", ONE
-    for word, following in zip(words, [*words[1:], Word.known("")], strict=True):
+    for word, following in pairwise([*words, Word.known("")]):
         name, equals, value = (word.text or "").partition("=")
         if name in ("--launcher", "-l"):
             launcher = value if equals else following.text or ""
