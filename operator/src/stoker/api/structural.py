@@ -71,7 +71,7 @@ def unknown_fields(schema: Schema, value: Any, path: Path = ()) -> Iterator[Faul
     """The fields that the schema does not name, each with the name that was probably meant."""
     if isinstance(value, Mapping):
         properties = schema.get("properties", {})
-        rest = schema.get("additionalProperties")
+        rest = schema.get("additionalProperties") or None
         for name, inner in value.items():
             child = properties.get(name, rest)
             if child is not None:
@@ -137,7 +137,7 @@ def _object_faults(schema: Schema, value: Any, path: Path) -> Iterator[Fault]:
         yield Fault(path=path, message=f"has {len(value)} entries, at most {most} are allowed")
         return
     properties = schema.get("properties", {})
-    rest = schema.get("additionalProperties")
+    rest = schema.get("additionalProperties") or None
     for name in schema.get("required", ()):
         if value.get(name) is None:
             yield Fault(path=(*path, name), message="required")
@@ -189,6 +189,8 @@ def _text_fault(schema: Schema, value: Any) -> str | None:
         return f"has {len(value)} characters, at most {most} are allowed"
     if "enum" in schema and value not in schema["enum"]:
         return f"must be one of {', '.join(schema['enum'])}"
+    if "pattern" in schema and re.search(schema["pattern"], value) is None:
+        return f"must match {schema['pattern']}"
     if schema.get("format") == "date-time" and not is_time(value):
         return "must be a time with its zone, such as 2026-11-21T18:00:00Z"
     return None

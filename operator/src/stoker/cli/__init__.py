@@ -3,6 +3,7 @@
 A command's module is imported when the command is asked for: `stoker lint` starts without what the controller needs.
 """
 
+import os
 from difflib import get_close_matches
 from importlib import import_module
 from typing import NamedTuple
@@ -13,6 +14,8 @@ from stoker import __version__
 
 EXIT_INTERRUPTED = 130
 """128 and the number of SIGINT, as shells have it."""
+SITE_WORD_LISTS = "STOKER_WORD_LISTS"
+"""The environment variable of lint.word_lists.loader, which is imported only where it is set."""
 
 
 class _Place(NamedTuple):
@@ -77,6 +80,18 @@ class LazyGroup(click.Group):
 @click.version_option(version=__version__, message="%(prog)s %(version)s")
 def stoker() -> None:
     """Keep the GPUs of deep-learning jobs fed."""
+    if os.environ.get(SITE_WORD_LISTS):
+        _check_site_word_lists()
+
+
+def _check_site_word_lists() -> None:
+    """Refuse to start with a word list that is broken: else every review would fail by it."""
+    from stoker.lint.word_lists.loader import WordListError, check_site_lists
+
+    try:
+        check_site_lists()
+    except WordListError as error:
+        raise click.UsageError(str(error)) from None
 
 
 __all__ = ["COMMANDS", "LazyGroup", "stoker"]

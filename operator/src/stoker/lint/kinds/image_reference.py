@@ -4,12 +4,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
-from typing import Any
-
-import yaml
 
 from stoker.api.image import ImageKind, ImagePattern
+from stoker.lint.word_lists.loader import WordList, word_lists
 from stoker.shell import pattern as shell_pattern
 from stoker.shell.pattern import PatternTooLargeError
 
@@ -149,25 +146,31 @@ def _short(text: str) -> str:
 
 Families = Sequence[ImagePattern]
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
 
 @cache
-def _builtin() -> Families:
-    text = files("stoker.lint.kinds").joinpath("image_families.yaml").read_text("utf-8")
+def known_families() -> Families:
+    """All families of the word list `image_families`, a site's before Stoker's own.
+
+    Raises WordListError where a site's list is broken.
+    """
+    return families_of(word_lists("image_families"))
+
+
+def families_of(lists: Sequence[WordList]) -> Families:
+    """The families of some word lists, in the order in which they are tried: those of the last list first."""
     return tuple(
         ImagePattern(
-            **{
-                **entry,
-                "kind": ImageKind(entry["kind"]),
-                **{
-                    key: tuple(entry[key])
-                    for key in ("repositories", "tags", "without_tags", "entrypoint")
-                    if key in entry
-                },
-            }
+            name=entry["name"],
+            kind=ImageKind(entry["kind"]),
+            repositories=tuple(entry["repositories"]),
+            tags=tuple(entry.get("tags", ())),
+            without_tags=tuple(entry.get("withoutTags", ())),
+            framework=entry.get("framework"),
+            gpu_variant=entry.get("gpuVariant"),
+            entrypoint=tuple(entry.get("entrypoint", ())),
         )
-        for entry in yaml.load(text, Loader=_Loader)["families"]  # noqa: S506 - a safe one
+        for one in reversed(lists)
+        for entry in one.get("families", ())
     )
 
 
@@ -181,14 +184,14 @@ _HUB_MIRRORS = (
 
 
 def classify(reference: ImageReference, families: Families = ()) -> ImageFamily:
-    """The family, UNKNOWN when none is known. families: an administrator's, tried before the built-in ones."""
+    """The family, UNKNOWN when none is known. families: an administrator's, tried before those of the word list."""
     return _first(reference, families) or _known(reference)
 
 
 @lru_cache(maxsize=4096)
 def _known(reference: ImageReference) -> ImageFamily:
-    """Of the built-in families; jobs share their images."""
-    return _first(reference, _builtin()) or ImageFamily(kind=ImageKind.UNKNOWN)
+    """By the word list; jobs share their images."""
+    return _first(reference, known_families()) or ImageFamily(kind=ImageKind.UNKNOWN)
 
 
 def _first(reference: ImageReference, families: Families) -> ImageFamily | None:

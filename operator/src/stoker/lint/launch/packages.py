@@ -4,100 +4,72 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 
 from stoker.lint.launch.plan import Command
+from stoker.lint.word_lists.loader import WordList, word_lists
 from stoker.shell.model import Word
 
-FRAMEWORKS: Mapping[str, str] = {
-    "torch": "PyTorch",
-    "pytorch": "PyTorch",
-    "pytorch-cuda": "PyTorch",
-    "pytorch-gpu": "PyTorch",
-    "torchvision": "PyTorch",
-    "torchaudio": "PyTorch",
-    "tensorflow": "TensorFlow",
-    "tensorflow-gpu": "TensorFlow",
-    "tf-nightly": "TensorFlow",
-    "jax": "JAX",
-    "jaxlib": "JAX",
-    "paddlepaddle-gpu": "PaddlePaddle",
-    "mxnet": "MXNet",
+COMPILED_FOR_HOURS = "is compiled for minutes up to hours"
+_REASONS = {
+    "download-of-gigabytes": "is a download of gigabytes",
+    "compiled-for-minutes": "is compiled for minutes",
+    "compiled-for-hours": COMPILED_FOR_HOURS,
 }
-"""Packages that are a deep-learning framework, and which. Each brings CUDA libraries of 1 to 3 GB (sizes on PyPI)."""
+"""Why an installation takes minutes, by the names that the word list has for it."""
 
-NEEDS_TORCH = frozenset(
-    {
-        "accelerate",
-        "deepspeed",
-        "fairseq",
-        "lightning",
-        "openai-whisper",
-        "peft",
-        "pytorch-lightning",
-        "sentence-transformers",
-        "sglang",
-        "timm",
-        "torchmetrics",
-        "trl",
-        "ultralytics",
-        "vllm",
-        "xformers",
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownPackages:
+    """What is known of packages by their normalized names; the word list `packages` says it of each table.
+
+    frameworks: the framework that a package is. slow: why it takes minutes to install, frameworks included. cpu_builds:
+    the framework, and the package that is its build for GPUs.
+    """
+
+    frameworks: Mapping[str, str]
+    needs_pytorch: frozenset[str]
+    pytorch_builds: frozenset[str]
+    slow: Mapping[str, str]
+    slow_from_repository: frozenset[str]
+    cpu_builds: Mapping[str, tuple[str, str]]
+    build_tools: frozenset[str]
+    system_package_managers: frozenset[str]
+
+
+@cache
+def known_packages() -> KnownPackages:
+    """All packages that are known. Raises WordListError where a site's list is broken."""
+    return known_packages_of(word_lists("packages"))
+
+
+def known_packages_of(lists: Iterable[WordList]) -> KnownPackages:
+    """The packages of some word lists; of a name that is there twice the later entry counts."""
+    lists = tuple(lists)
+
+    def names(key: str) -> frozenset[str]:
+        return frozenset(name for one in lists for name in one.get(key, ()))
+
+    frameworks = {name: framework for one in lists for name, framework in one.get("frameworks", {}).items()}
+    slow = {
+        name: _REASONS[reason] for one in lists for reason, listed in one.get("slow", {}).items() for name in listed
     }
-)
-"""Packages whose requirements bring PyTorch along."""
+    return KnownPackages(
+        frameworks=frameworks,
+        needs_pytorch=names("needsPytorch"),
+        pytorch_builds=names("pytorchBuilds"),
+        slow={**slow, **dict.fromkeys(frameworks, _REASONS["download-of-gigabytes"])},
+        slow_from_repository=names("slowFromRepository"),
+        cpu_builds={
+            name: (build["framework"], build["gpuBuild"])
+            for one in lists
+            for name, build in one.get("cpuBuilds", {}).items()
+        },
+        build_tools=names("buildTools"),
+        system_package_managers=names("systemPackageManagers"),
+    )
 
-HEAVY: Mapping[str, str] = {
-    "apex": "is compiled for minutes",
-    "causal-conv1d": "is compiled for minutes",
-    "cuda-toolkit": "is a download of gigabytes",
-    "cudatoolkit": "is a download of gigabytes",
-    "cudf-cu12": "is a download of gigabytes",
-    "cuml-cu12": "is a download of gigabytes",
-    "detectron2": "is compiled for minutes",
-    "fairseq": "is compiled for minutes",
-    "flash-attn": "is compiled for minutes up to hours",
-    "flash-attention": "is compiled for minutes up to hours",
-    "horovod": "is compiled for minutes",
-    "mamba-ssm": "is compiled for minutes",
-    "megatron-core": "is compiled for minutes",
-    "mmcv": "is compiled for minutes",
-    "mmcv-full": "is compiled for minutes",
-    "nvidia-cuda-toolkit": "is a download of gigabytes",
-    "pytorch3d": "is compiled for minutes",
-    "sglang": "is a download of gigabytes",
-    "tensorrt": "is a download of gigabytes",
-    "torch-cluster": "is compiled for minutes",
-    "torch-scatter": "is compiled for minutes",
-    "torch-sparse": "is compiled for minutes",
-    "transformer-engine": "is compiled for minutes",
-    "transformerengine": "is compiled for minutes",
-    "vllm": "is a download of gigabytes",
-    **dict.fromkeys(FRAMEWORKS, "is a download of gigabytes"),
-}
-"""Packages that take minutes to install, and why; whatever is not here is taken for a matter of seconds."""
-
-COMPILED = "is compiled for minutes up to hours"
-LONG_BUILDS = frozenset({"bitsandbytes", "flashinfer", "triton", "xformers"})
-"""Packages that come as small wheels, and are compiled when they are taken from their repository."""
-
-BUILDS = frozenset({"cmake", "make", "ninja", "bazel"})
-"""Tools that compile a project."""
-
-
-TORCH = frozenset({"pytorch", "torch", "torchaudio", "torchvision"})
-"""Packages whose builds for CPUs and GPUs have the same name."""
-
-CPU_PACKAGES: Mapping[str, tuple[str, str]] = {
-    "cpuonly": ("PyTorch", "pytorch-cuda"),
-    "intel-tensorflow": ("TensorFlow", "tensorflow"),
-    "onnxruntime": ("ONNX Runtime", "onnxruntime-gpu"),
-    "paddlepaddle": ("PaddlePaddle", "paddlepaddle-gpu"),
-    "pytorch-cpu": ("PyTorch", "pytorch-gpu"),
-    "tensorflow-cpu": ("TensorFlow", "tensorflow"),
-    "tf-nightly-cpu": ("TensorFlow", "tf-nightly"),
-}
-"""Packages that are a framework's build for CPUs (their pages on PyPI and conda-forge): of which, and its GPU build."""
 
 CPU_INDEX = re.compile(r"/whl/(?:nightly/|test/)?cpu(?:/|$)")
 """The path of download.pytorch.org's indexes of CPU wheels, and of mirrors of them."""
@@ -118,16 +90,13 @@ class Package:
     word: Word
 
 
-SYSTEM_TOOLS = frozenset({"apk", "apt", "apt-get", "aptitude", "dnf", "microdnf", "yum", "zypper"})
-
-
 def packages(command: Command) -> list[Package]:
     """The packages that an installation names, those of a requirements file in sight included, unknown words left out.
 
     Systems' packages go without the version in their name: `cuda-toolkit-12-4`.
     """
     found = [package for word in command.packages if word.text and (package := _package(word)) is not None]
-    if command.tool in SYSTEM_TOOLS:
+    if command.tool in known_packages().system_package_managers:
         return [replace(package, name=_without_version(package.name)) for package in found]
     for requirements in command.requirements:
         for line in command.invocation.files.get(requirements.text or "", "").splitlines():
@@ -156,7 +125,7 @@ def clone_of(command: Command) -> str | None:
 
 def installs_from(command: Command, folder: str) -> Word | None:
     """The word of an installation that takes its package from a folder, or from where it runs."""
-    if command.tool in ("git", *BUILDS, *SYSTEM_TOOLS):
+    if command.tool in {"git", *known_packages().build_tools, *known_packages().system_package_managers}:
         return None
     name = folder.rstrip("/").rsplit("/", 1)[-1]
     return next(
@@ -207,15 +176,15 @@ class CpuBuild:
 
 def cpu_build(command: Command) -> CpuBuild | None:
     """The first build for CPUs among a command's packages."""
-    index = _cpu_index(command)
+    index, known = _cpu_index(command), known_packages()
     for package in packages(command):
         text = package.word.text or ""
-        if package.name in CPU_PACKAGES:
-            framework, name = CPU_PACKAGES[package.name]
+        if package.name in known.cpu_builds:
+            framework, name = known.cpu_builds[package.name]
             return CpuBuild(framework=framework, package=package, instead=_renamed(text, name))
         if package.name == "jax" and text.startswith("jax[cpu]"):
             return CpuBuild(framework="JAX", package=package, instead=text.replace("[cpu]", "[cuda12]", 1))
-        if package.name in TORCH:
+        if package.name in known.pytorch_builds:
             if "://" in text and (CPU_VERSION.search(text) or CPU_INDEX.search(text)):
                 return CpuBuild(framework="PyTorch", package=package, instead="the wheel for CUDA")
             if CPU_VERSION.search(text):
@@ -263,8 +232,10 @@ def upgrades(command: Command) -> bool:
 
 def command_line(command: Command) -> str | None:
     """The command as a container file's RUN would have it; None where a word, or the folder of a build, is unknown."""
-    known = [word.text for word in command.invocation.argv]
-    return None if None in known or command.tool in BUILDS else shlex.join(text for text in known if text is not None)
+    known, build_tools = [word.text for word in command.invocation.argv], known_packages().build_tools
+    return (
+        None if None in known or command.tool in build_tools else shlex.join(text for text in known if text is not None)
+    )
 
 
 def build_command(base: str, commands: Iterable[Command]) -> str:
@@ -296,18 +267,17 @@ def build_command(base: str, commands: Iterable[Command]) -> str:
 
 
 __all__ = [
-    "BUILDS",
+    "COMPILED_FOR_HOURS",
     "CpuBuild",
-    "FRAMEWORKS",
-    "HEAVY",
-    "NEEDS_TORCH",
-    "TORCH",
+    "KnownPackages",
     "Package",
     "build_command",
     "clone_of",
     "command_line",
     "cpu_build",
     "installs_from",
+    "known_packages",
+    "known_packages_of",
     "offline",
     "packages",
     "upgrades",

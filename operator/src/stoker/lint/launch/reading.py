@@ -9,6 +9,7 @@ from types import MappingProxyType
 from stoker.lint.launch.launchers.counts import counts_named
 from stoker.lint.launch.model import RANKS
 from stoker.lint.launch.plan import Command, Count, CountSource, Launch, Launcher, LaunchPlan, Role
+from stoker.lint.launch.tools import tools
 from stoker.shell.model import ShellScript
 from stoker.shell.visible_devices import VARIABLES
 
@@ -31,38 +32,17 @@ COUNTING_LAUNCHERS = PER_DEVICE_LAUNCHERS | {Launcher.MPIRUN, Launcher.COMPOSER,
 SERVERS = frozenset({Launcher.VLLM, Launcher.SGLANG, Launcher.LMDEPLOY, Launcher.TGI, Launcher.TRITON})
 """Launchers that serve until they are stopped."""
 
-MONITORS = frozenset(
-    {
-        "dcgmi",
-        "dstat",
-        "gpustat",
-        "htop",
-        "iostat",
-        "mlflow",
-        "nvidia-smi",
-        "nvitop",
-        "redis-server",
-        "sshd",
-        "tail",
-        "tensorboard",
-        "top",
-        "vmstat",
-        "wandb",
-        "watch",
-    }
-)
-"""Programs that run beside a training and take no GPU from it."""
-
 WORKING_ROLES = (Role.LAUNCH, Role.NON_DL, Role.OPAQUE, Role.OTHER)
 """Roles of commands that may do the job's work."""
 
 
 def working(plan: LaunchPlan) -> list[Command]:
     """The commands that may do the job's work, known monitors and captured output left out."""
+    monitors = tools().monitors
     return [
         command
         for command in plan.of(*WORKING_ROLES)
-        if not command.invocation.captured and (command.role is Role.LAUNCH or command.invocation.name not in MONITORS)
+        if not command.invocation.captured and (command.role is Role.LAUNCH or command.invocation.name not in monitors)
     ]
 
 
@@ -81,7 +61,7 @@ def is_alone(plan: LaunchPlan, launch: Launch) -> bool:
     """
     return (
         [command.launch for command in working(plan)] == [launch]
-        and all(command.invocation.name in MONITORS for command in plan.of(Role.INTERACTIVE))
+        and all(command.invocation.name in tools().monitors for command in plan.of(Role.INTERACTIVE))
         and plan.readable
         and launch.invocation.certain
         and not launch.invocation.in_loop
@@ -404,7 +384,6 @@ def duration(seconds: float) -> str:
 
 __all__ = [
     "COUNTING_LAUNCHERS",
-    "MONITORS",
     "OWN_DEVICES",
     "PER_DEVICE_LAUNCHERS",
     "RANKS",

@@ -1,16 +1,23 @@
-"""Tools that are no launchers: what they install, fetch, copy and wait for, told by their words alone."""
+"""Tools that are no launchers: what they install, fetch, copy and wait for, by the word list `tools` and their words.
+
+Used by lint.launch.role, which asks for every command of a script.
+"""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 
 from stoker.lint.launch.launchers.counts import words_of
 from stoker.lint.launch.model import Command, Role
 from stoker.lint.launch.options import tail
+from stoker.lint.word_lists.loader import WordList, word_lists
 from stoker.shell.model import Invocation, Word
 from stoker.shell.short_options import has_short_option
 from stoker.shell.wrapper import duration
 
-Handler = Callable[[Invocation, str, Sequence[Word]], Command]
+ToolReader = Callable[[Invocation, str, Sequence[Word]], Command]
+"""Gives the role of a command: the invocation, the tool's name, and the words after it."""
 
 _PIP_VALUED = words_of(
     "-c --constraint -i --index-url --extra-index-url -f --find-links -t --target --prefix --root --trusted-host "
@@ -42,9 +49,15 @@ def urls(words: Sequence[Word]) -> tuple[Word, ...]:
     return tuple(word for word in words if _URL.search(word.text or word.prefix))
 
 
-def plain(invocation: Invocation, role: Role, tool: str) -> Command:
-    """A command of which only the role is known."""
-    return Command(invocation=invocation, role=role, tool=tool)
+def with_role(invocation: Invocation, role: Role, tool: str, words: Sequence[Word] = ()) -> Command:
+    """A command of which only the role is known. words: its arguments, of which a download's addresses are taken."""
+    return Command(
+        invocation=invocation,
+        role=role,
+        tool=tool,
+        urls=urls(words) if role is Role.DOWNLOAD else (),
+        seconds=float("inf") if role is Role.ENDLESS else None,
+    )
 
 
 def _sleep(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
@@ -65,7 +78,7 @@ def _tail(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
     follows = any(re.fullmatch(r"-[0-9nqvs]*[fF].*", text) or text.startswith("--follow") for text in texts)
     bounded = any(text.startswith("--pid") for text in texts)
     if not follows or bounded:
-        return plain(invocation, Role.TRIVIAL, name)
+        return with_role(invocation, Role.TRIVIAL, name)
     if invocation.time_limit is not None and texts[-1] == "/dev/null":
         return Command(invocation=invocation, role=Role.SLEEP, tool=name, seconds=invocation.time_limit)
     return Command(
@@ -78,7 +91,7 @@ def _tail(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
 
 def _wait(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
     del words
-    return plain(invocation, Role.WAIT, name)
+    return with_role(invocation, Role.WAIT, name)
 
 
 def pip(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
@@ -93,7 +106,7 @@ def pip(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
     if verb == "download":
         return Command(invocation=invocation, role=Role.DOWNLOAD, tool=name)
     if verb not in ("install", "wheel", "sync", "add"):
-        return plain(invocation, Role.TRIVIAL, name)
+        return with_role(invocation, Role.TRIVIAL, name)
     packages: list[Word] = []
     requirements: list[Word] = []
     position += 1
@@ -125,9 +138,9 @@ def _conda(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
     if verb == "env":
         verb = next((text for text in texts[texts.index("env") + 1 :] if not text.startswith("-")), "")
         if verb not in ("create", "update"):
-            return plain(invocation, Role.TRIVIAL, name)
+            return with_role(invocation, Role.TRIVIAL, name)
     elif verb not in ("install", "create", "update", "upgrade"):
-        return plain(invocation, Role.TRIVIAL, name)
+        return with_role(invocation, Role.TRIVIAL, name)
     packages: list[Word] = []
     requirements: list[Word] = []
     position = texts.index(verb) + 1
@@ -164,7 +177,7 @@ def _system(invocation: Invocation, name: str, words: Sequence[Word]) -> Command
         "ci",
         "i",
     ):
-        return plain(invocation, Role.TRIVIAL, name)
+        return with_role(invocation, Role.TRIVIAL, name)
     position = texts.index(verb) + 1
     packages = tuple(word for word in words[position:] if not (word.text or word.prefix).startswith("-"))
     return Command(invocation=invocation, role=Role.INSTALL, tool=name, packages=packages)
@@ -182,7 +195,7 @@ def _make(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
         if not word.prefix.startswith("-") and "=" not in word.prefix and before not in ("-C", "-f", "-j", "-l", "-o")
     ]
     if any(word.text is None or _RUNS.search(word.text) for word in targets):
-        return plain(invocation, Role.OPAQUE, name)
+        return with_role(invocation, Role.OPAQUE, name)
     return _build(invocation, name, words)
 
 
@@ -205,7 +218,7 @@ def _git(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
             invocation=invocation, role=Role.DOWNLOAD if hub else Role.INSTALL, tool=name, urls=urls(words),
             packages=() if hub else urls(words),
         )  # fmt: skip
-    return plain(invocation, Role.TRIVIAL, name)
+    return with_role(invocation, Role.TRIVIAL, name)
 
 
 def _fetch(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
@@ -216,9 +229,9 @@ def _fetch(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
         or text.startswith(("--data", "-X", "--request=", "-d@"))
         for text in texts
     ):
-        return plain(invocation, Role.TRIVIAL, name)
+        return with_role(invocation, Role.TRIVIAL, name)
     if name == "wget" and "--spider" in texts:
-        return plain(invocation, Role.TRIVIAL, name)
+        return with_role(invocation, Role.TRIVIAL, name)
     skipped = words_of(
         "-O -o --output --output-document -P --directory-prefix -H --header -u --user -A --user-agent -d --dir -x -s "
         "-j -b --cookie -e --referer --retry --connect-timeout -m --max-time -i --input-file -U --tries -t -T "
@@ -233,7 +246,7 @@ def _fetch(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
         re.search(r"^(https?://)?(localhost|127\.0\.0\.1|\[::1\])", str(word)) for word in addresses
     )
     if local or not addresses:
-        return plain(invocation, Role.TRIVIAL, name)
+        return with_role(invocation, Role.TRIVIAL, name)
     return Command(invocation=invocation, role=Role.DOWNLOAD, tool=name, urls=addresses)
 
 
@@ -249,8 +262,8 @@ def _hub(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
         skipped = 0 if name == "gdown" else 2 if name in ("kaggle", "wandb") else 1
         return Command(invocation=invocation, role=Role.DOWNLOAD, tool=name, urls=tuple(named[skipped : skipped + 1]))
     if texts and texts[0] in ("upload", "push"):
-        return plain(invocation, Role.UPLOAD, name)
-    return plain(invocation, Role.TRIVIAL, name)
+        return with_role(invocation, Role.UPLOAD, name)
+    return with_role(invocation, Role.TRIVIAL, name)
 
 
 def _cloud(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
@@ -265,17 +278,17 @@ def _cloud(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
              "upload", "upload-batch", "put", "-put", "-copyFromLocal"}  # fmt: skip
     verb = next((text for text in texts if text in verbs), None)
     if verb is None:
-        return plain(invocation, Role.TRIVIAL, name)
+        return with_role(invocation, Role.TRIVIAL, name)
     if verb in ("get", "-get", "-copyToLocal", "download", "download-batch"):
         return Command(invocation=invocation, role=Role.DOWNLOAD, tool=name, urls=tuple(places) or urls(words))
     if verb in ("put", "-put", "-copyFromLocal", "upload", "upload-batch"):
-        return plain(invocation, Role.UPLOAD, name)
+        return with_role(invocation, Role.UPLOAD, name)
     operands = [word for word in words[texts.index(verb) + 1 :] if not (word.text or word.prefix).startswith("-")]
     if not operands or (operands[0].text is None and not operands[0].prefix):
-        return plain(invocation, Role.OTHER, name)
+        return with_role(invocation, Role.OTHER, name)
     if _CLOUDS.search(operands[0].text or operands[0].prefix):
         return Command(invocation=invocation, role=Role.DOWNLOAD, tool=name, urls=(operands[0],))
-    return plain(invocation, Role.UPLOAD, name)
+    return with_role(invocation, Role.UPLOAD, name)
 
 
 def _copy(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
@@ -283,8 +296,8 @@ def _copy(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
     if name == "cp" and not any(
         text in ("--recursive", "--archive") or has_short_option(text, "rRa") for text in texts
     ):
-        return plain(invocation, Role.TRIVIAL, name)
-    return plain(invocation, Role.COPY, name)
+        return with_role(invocation, Role.TRIVIAL, name)
+    return with_role(invocation, Role.COPY, name)
 
 
 def _uv(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
@@ -293,19 +306,19 @@ def _uv(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
         return pip(invocation, name, words)
     if verb in ("install", "update") and name != "uv":
         return _build(invocation, name, words[1:])
-    return plain(invocation, Role.TRIVIAL if verb not in ("run", "tool", None) else Role.OPAQUE, name)
+    return with_role(invocation, Role.TRIVIAL if verb not in ("run", "tool", None) else Role.OPAQUE, name)
 
 
 def _daemon(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
     """Sshd goes to the background unless -D keeps it in front."""
     front = any(has_short_option(text, "D") for text in texts_of(words))
-    return plain(invocation, Role.INTERACTIVE if front else Role.TRIVIAL, name)
+    return with_role(invocation, Role.INTERACTIVE if front else Role.TRIVIAL, name)
 
 
 def _board(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
     """Dashboards, which serve until they are stopped; mlflow has commands that end."""
     if name == "mlflow" and not {"ui", "server"}.intersection(texts_of(words)):
-        return plain(invocation, Role.OTHER, name)
+        return with_role(invocation, Role.OTHER, name)
     return Command(invocation=invocation, role=Role.ENDLESS, tool=name, seconds=float("inf"))
 
 
@@ -319,46 +332,93 @@ def _loop_monitor(invocation: Invocation, name: str, words: Sequence[Word]) -> C
     )
     if endless:
         return Command(invocation=invocation, role=Role.ENDLESS, tool=name, seconds=float("inf"))
-    return plain(invocation, Role.TRIVIAL, name)
+    return with_role(invocation, Role.TRIVIAL, name)
 
 
 def _find(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
     runs = any(text in ("-exec", "-execdir", "-ok") for text in texts_of(words))
-    return plain(invocation, Role.OPAQUE if runs else Role.TRIVIAL, name)
+    return with_role(invocation, Role.OPAQUE if runs else Role.TRIVIAL, name)
 
 
 def _source(invocation: Invocation, name: str, words: Sequence[Word]) -> Command:
     """A sourced file that could be read was followed; environments' activation is harmless, the rest unknown."""
     text = (words[0].text or "") if words else ""
     harmless = _HARMLESS_SOURCE.search(text) is not None or "env" in text.rpartition("/")[2]
-    return plain(invocation, Role.TRIVIAL if harmless else Role.OPAQUE, name)
+    return with_role(invocation, Role.TRIVIAL if harmless else Role.OPAQUE, name)
 
 
-HANDLERS: dict[str, Handler] = {
-    "sleep": _sleep,
-    "tail": _tail,
-    "wait": _wait,
-    **dict.fromkeys(("pip", "pip2", "pip3"), pip),
-    **dict.fromkeys(("conda", "mamba", "micromamba"), _conda),
-    **dict.fromkeys(("apt", "apt-get", "aptitude", "apk", "yum", "dnf", "microdnf", "zypper", "npm", "yarn-pkg"),
-    _system),
-    **dict.fromkeys(("cmake", "ninja", "bazel", "meson", "easy_install", "mim"), _build),
-    **dict.fromkeys(("poetry", "pipenv", "pdm", "rye", "pixi", "hatch", "uv"), _uv),
-    "make": _make,
-    "git": _git,
-    "git-lfs": _git,
-    **dict.fromkeys(("wget", "curl", "aria2c", "axel"), _fetch),
-    **dict.fromkeys(("huggingface-cli", "hf", "modelscope", "kaggle", "gdown", "dvc", "wandb"), _hub),
-    **dict.fromkeys(
-        ("aws", "gsutil", "gcloud", "azcopy", "az", "rclone", "mc", "s5cmd", "s3cmd", "ossutil", "ossutil64",
-         "coscli", "obsutil"),
-        _cloud,
-    ),
-    **dict.fromkeys(("cp", "rsync", "scp", "tar", "unzip", "unrar", "7z", "pigz", "gunzip", "zstd"), _copy),
-    "sshd": _daemon,
-    **dict.fromkeys(("tensorboard", "mlflow", "streamlit", "gradio"), _board),
-    **dict.fromkeys(("nvidia-smi", "gpustat", "rocm-smi"), _loop_monitor),
+READERS: Mapping[str, ToolReader] = {
+    "build": _build,
+    "cloud-storage": _cloud,
+    "conda": _conda,
+    "copy": _copy,
+    "dashboard": _board,
+    "fetch": _fetch,
     "find": _find,
+    "git": _git,
+    "gpu-monitor": _loop_monitor,
+    "hub": _hub,
+    "make": _make,
+    "pip": pip,
+    "sleep": _sleep,
     "source": _source,
-    ".": _source,
-}  # fmt: skip
+    "sshd": _daemon,
+    "system-packages": _system,
+    "tail": _tail,
+    "uv": _uv,
+    "wait": _wait,
+}
+"""The readers by the names that the word list `tools` has for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What is known of tools by their names.
+
+    readers: programs of which the arguments decide. roles: programs of which nothing else is to be said. subcommands:
+    the role by the program's name and its first word. modules: the role of `python -m`, by the module; module_commands:
+    the command that a module is. monitors: programs that run beside a training and take no GPU from it.
+    """
+
+    readers: Mapping[str, ToolReader]
+    roles: Mapping[str, Role]
+    subcommands: Mapping[tuple[str, str], Role]
+    modules: Mapping[str, Role]
+    module_commands: Mapping[str, str]
+    monitors: frozenset[str]
+
+
+@cache
+def tools() -> Tools:
+    """All tools that are known. Raises WordListError where a site's list is broken."""
+    return tools_of(word_lists("tools"))
+
+
+def tools_of(lists: Iterable[WordList]) -> Tools:
+    """The tools of some word lists; of a name that is there twice the later entry counts."""
+    readers: dict[str, ToolReader] = {}
+    roles: dict[str, Role] = {}
+    subcommands: dict[tuple[str, str], Role] = {}
+    modules: dict[str, Role] = {}
+    module_commands: dict[str, str] = {}
+    monitors: set[str] = set()
+    for one in lists:
+        for role, names in one.get("commands", {}).items():
+            roles |= dict.fromkeys(names, Role(role))
+            readers = {name: reader for name, reader in readers.items() if name not in roles}
+        for reader, names in one.get("readers", {}).items():
+            readers |= dict.fromkeys(names, READERS[reader])
+        for role, pairs in one.get("subcommands", {}).items():
+            subcommands |= {(program, word): Role(role) for program, word in map(str.split, pairs)}
+        listed = one.get("modules", {})
+        modules |= {name: Role(role) for role, names in listed.items() if role != "commands" for name in names}
+        module_commands |= listed.get("commands", {})
+        monitors.update(one.get("monitors", ()))
+    return Tools(
+        readers=readers,
+        roles=roles,
+        subcommands=subcommands,
+        modules=modules,
+        module_commands=module_commands,
+        monitors=frozenset(monitors),
+    )

@@ -41,7 +41,7 @@ from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Maturity, Severity, Source
 from stoker.lint.fixes.editing import in_script, within_word, without_setting, without_word, without_words
 from stoker.lint.kinds.image_reference import ImageKind
-from stoker.lint.launch.packages import FRAMEWORKS, TORCH, CpuBuild, Package, cpu_build, packages, upgrades
+from stoker.lint.launch.packages import CpuBuild, Package, cpu_build, known_packages, packages, upgrades
 from stoker.lint.launch.plan import Command, Role
 from stoker.lint.launch.reading import PER_DEVICE_LAUNCHERS, counted
 from stoker.lint.submission import Submission
@@ -121,7 +121,7 @@ def _change(submission: Submission, command: Command, build: CpuBuild, *, safe: 
         (index,) = build.index
         cut = without_word if index in command.invocation.argv else without_setting
         return in_script(submission, [cut(submission, index)], safe=safe)
-    if build.package.name in TORCH:
+    if build.package.name in known_packages().pytorch_builds:
         versions = [package.word for package in packages(command) if "+cpu" in (package.word.text or "")]
         return in_script(submission, [within_word(submission, one, "+cpu", "") for one in versions], safe=safe)
     old, new = re.split(r"[=<>!~; ]", f"{word.text}=")[0], re.split(r"[=<>!~; ]", build.instead)[0]
@@ -145,7 +145,8 @@ def _satisfied(build: CpuBuild, command: Command, submission: Submission) -> boo
     """Whether the image holds the framework and pip has no reason to replace it."""
     family = submission.image.family
     held = family.kind is ImageKind.FRAMEWORK and family.framework == build.framework
-    return held and build.package.name in TORCH and build.package.version is None and not upgrades(command)
+    same_name = build.package.name in known_packages().pytorch_builds
+    return held and same_name and build.package.version is None and not upgrades(command)
 
 
 def _has_gpu_build(build: CpuBuild, installed: Installed) -> bool:
@@ -165,7 +166,8 @@ def _is_own(build: CpuBuild, installed: Installed, submission: Submission) -> bo
     launches = submission.plan.launches if submission.plan is not None else ()
     if build.framework != "PyTorch" and any(launch.launcher in PER_DEVICE_LAUNCHERS for launch in launches):
         return False
-    return {FRAMEWORKS.get(package.name, build.framework) for package, _ in installed} <= {build.framework}
+    frameworks = known_packages().frameworks
+    return {frameworks.get(package.name, build.framework) for package, _ in installed} <= {build.framework}
 
 
 RULE: Rule[Submission] = Rule(

@@ -43,17 +43,13 @@ from stoker.findings.rule import Parameter, Rule
 from stoker.findings.vocabulary import Category, Confidence, Maturity, Severity, Source
 from stoker.lint.kinds.image_reference import ImageKind
 from stoker.lint.launch.packages import (
-    BUILDS,
-    COMPILED,
-    FRAMEWORKS,
-    HEAVY,
-    LONG_BUILDS,
-    NEEDS_TORCH,
+    COMPILED_FOR_HOURS,
     Package,
     build_command,
     clone_of,
     cpu_build,
     installs_from,
+    known_packages,
     offline,
     packages,
     upgrades,
@@ -93,7 +89,8 @@ def check(submission: Submission, *, light_packages: tuple[str, ...]) -> Iterato
     if not found:
         return
     command, words, why = found[0]
-    others = sum(one.tool not in BUILDS for one, _, _ in found[1:])  # a build is several commands, of one project
+    # A build is several commands, of one project.
+    others = sum(one.tool not in known_packages().build_tools for one, _, _ in found[1:])
     more = f" ({others} more like it)" if others else ""
     waiting = f"{submission.gpus} GPUs wait" if submission.gpus > 1 else "the GPU waits"
     yield Problem(
@@ -109,10 +106,9 @@ def check(submission: Submission, *, light_packages: tuple[str, ...]) -> Iterato
 
 def _framework_onto_base(submission: Submission, installs: list[Command]) -> bool:
     """Whether the script brings a framework onto a base without one, which is another rule's finding."""
+    frameworks = known_packages().frameworks.keys() | known_packages().needs_pytorch
     return submission.image.family.kind in {ImageKind.GENERIC, ImageKind.CUDA} and any(
-        package.name in FRAMEWORKS or package.name in NEEDS_TORCH
-        for command in installs
-        for package in packages(command)
+        package.name in frameworks for command in installs for package in packages(command)
     )
 
 
@@ -125,13 +121,13 @@ def _weight(command: Command, submission: Submission, light: frozenset[str]) -> 
     ]
     if heavy:
         names = ", ".join(str(package.word) for package in heavy[:3])
-        why = HEAVY.get(heavy[0].name, COMPILED)
-        why = COMPILED if _from_source(heavy[0]) and "compiled" not in why else why
+        why = known_packages().slow.get(heavy[0].name, COMPILED_FOR_HOURS)
+        why = COMPILED_FOR_HOURS if _from_source(heavy[0]) and "compiled" not in why else why
         return tuple(package.word for package in heavy[:1]), f"{names} {why}"
     texts = [word.text for word in command.invocation.argv if word.text]
     if command.tool in CONDA and _whole_environment(command, texts):
         return command.invocation.argv[:1], f"{command.tool} builds a whole environment"
-    if command.tool in BUILDS and _compiles(command):
+    if command.tool in known_packages().build_tools and _compiles(command):
         return command.invocation.argv[:1], f"{command.tool} compiles a project"
     return (), ""
 
@@ -157,15 +153,16 @@ def _compiles(command: Command) -> bool:
 
 
 def _takes_minutes(package: Package, command: Command, submission: Submission) -> bool:
-    if package.name not in HEAVY:
-        return package.name in LONG_BUILDS and _from_source(package)
+    known = known_packages()
+    if package.name not in known.slow:
+        return package.name in known.slow_from_repository and _from_source(package)
     build = cpu_build(command)
-    if build is not None and FRAMEWORKS.get(package.name) == build.framework:
+    if build is not None and known.frameworks.get(package.name) == build.framework:
         return False  # it brings none of CUDA's libraries
     plain = package.version is None and not _from_source(package) and not upgrades(command)
     if plain and package.name == submission.image.family.name.lower():
         return False  # an inference server's own image holds it
-    if package.name not in FRAMEWORKS or upgrades(command):
+    if package.name not in known.frameworks or upgrades(command):
         return True
     if command.tool in CONDA and any(word.text == "create" for word in command.invocation.argv):
         return True  # a new environment holds nothing
@@ -173,8 +170,8 @@ def _takes_minutes(package: Package, command: Command, submission: Submission) -
         return True
     reference = submission.image.reference
     tag = (reference.tag if reference is not None else None) or ""
-    known = submission.image.family.kind is ImageKind.FRAMEWORK
-    return known and package.version is not None and tag[:1].isdigit() and not tag.startswith(package.version)
+    holds_framework = submission.image.family.kind is ImageKind.FRAMEWORK
+    return holds_framework and package.version is not None and tag[:1].isdigit() and not tag.startswith(package.version)
 
 
 def _from_source(package: Package) -> bool:

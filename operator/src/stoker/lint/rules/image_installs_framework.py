@@ -33,7 +33,7 @@ from stoker.findings.finding import Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source
 from stoker.lint.kinds.image_reference import ImageKind
-from stoker.lint.launch.packages import FRAMEWORKS, NEEDS_TORCH, Package, build_command, cpu_build, offline, packages
+from stoker.lint.launch.packages import Package, build_command, cpu_build, known_packages, offline, packages
 from stoker.lint.launch.plan import Command, Role
 from stoker.lint.submission import Submission
 
@@ -71,7 +71,8 @@ def _runs(command: Command) -> bool:
 
 def _brings(package: Package) -> str | None:
     """The framework that a package is or requires."""
-    return FRAMEWORKS.get(package.name, "PyTorch" if package.name in NEEDS_TORCH else None)
+    known = known_packages()
+    return known.frameworks.get(package.name, "PyTorch" if package.name in known.needs_pytorch else None)
 
 
 RULE: Rule[Submission] = Rule(

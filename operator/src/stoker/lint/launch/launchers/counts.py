@@ -3,11 +3,12 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cache, reduce
 from itertools import takewhile
 
 from stoker.lint.launch.model import Count, CountSource, Devices, Launch
 from stoker.lint.launch.options import Interpretation, Options, count_of, integer, tail
+from stoker.lint.word_lists.loader import word_lists
 from stoker.shell import visible_devices as cuda
 from stoker.shell.model import Invocation, Word
 
@@ -23,26 +24,11 @@ ONE = Count(possible=frozenset({1}), source=CountSource.DEFAULT)
 UNKNOWN = Count(possible=None, source=CountSource.UNKNOWN)
 
 
-PARALLELISM = {
-    "tensor": words_of(
-        "tensor_parallel_size tensor_model_parallel_size tensor_parallel tp_size tp tp_degree tensor_parallel_degree "
-        "model_parallel_size mp_size mp num_shard model_parallel sharding_degree tensor_parallel_dim"
-    ),
-    "pipeline": words_of(
-        "pipeline_parallel_size pipeline_model_parallel_size pipeline_parallel pp_size pp pp_degree "
-        "pipeline_parallel_degree pipeline_stages pipe_parallel_size"
-    ),
-    "context": words_of(
-        "context_parallel_size cp_size cp context_parallel_degree sequence_parallel_size ulysses_degree sp_size "
-        "ulysses_size sequence_parallel_degree ring_degree prefill_context_parallel_size pcp"
-    ),
-    "expert": words_of("expert_parallel_size expert_model_parallel_size ep_size expert_parallel_degree"),
-    "data": words_of("data_parallel_size dp_size dp data_parallel_degree data_parallel_replicate_degree"),
-    "other": words_of("device_map"),
-}  # fmt: skip
-
-
-_PARALLELISM_BY_NAME = {name: kind for kind, names in PARALLELISM.items() for name in names}
+@cache
+def parallelism_options() -> Mapping[str, str]:
+    """Names of options, with _ for -, and the parallel size that each sets: tensor, pipeline, context, ..."""
+    sizes = (size for one in word_lists("launchers") for size in one.get("parallelism", {}).items())
+    return {name: kind for kind, names in sizes for name in names}
 
 
 _LOCAL = re.compile(r"^(localhost|127\.0\.0\.1|0\.0\.0\.0|::1|\[::1\])(:\d*)?$")
@@ -144,7 +130,7 @@ def takes_rank(options: Options, program: Sequence[Word]) -> bool:
 
 def parallelism(arguments: Sequence[Word]) -> dict[str, Count]:
     """Parallel sizes among a program's arguments: `--tensor-parallel-size 4`, `model.tp_size=2`, `-tp 2`."""
-    return counts_named(arguments, _PARALLELISM_BY_NAME)
+    return counts_named(arguments, parallelism_options())
 
 
 def counts_named(arguments: Sequence[Word], kinds: Mapping[str, str]) -> dict[str, Count]:

@@ -1,78 +1,77 @@
-"""Names of launchers and the modules that they are, with their readers."""
+"""Which program is a launcher, and who reads its command line: the word list `launchers`, with the readers it names.
+
+Used by lint.launch.role, which asks for every command of a script.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
 
 from stoker.lint.launch.launchers import accelerate, deepspeed, mpi, one_node, torch_elastic, wrapping
 from stoker.lint.launch.launchers.counts import Reader
 from stoker.lint.launch.launchers.programs import unknown_counts
 from stoker.lint.launch.launchers.servers import server
 from stoker.lint.launch.model import Launcher
+from stoker.lint.word_lists.loader import WordList, word_lists
 
-COMMANDS: dict[str, Reader] = {
-    "torchrun": torch_elastic.torchrun,
-    "torchrun-hpu": torch_elastic.torchrun,
-    "deepspeed": deepspeed.deepspeed,
-    "ds": deepspeed.deepspeed,
-    "accelerate-launch": accelerate.accelerate,
-    "mpirun": mpi.mpirun,
-    "mpiexec": mpi.mpirun,
-    "mpirun.openmpi": mpi.mpirun,
-    "mpirun.mpich": mpi.mpirun,
-    "mpiexec.hydra": mpi.mpirun,
-    "orterun": mpi.mpirun,
-    "prterun": mpi.mpirun,
-    "horovodrun": mpi.horovodrun,
-    "srun": mpi.srun,
+ANY_NUMBER = unknown_counts(Launcher.OTHER)
+"""Reads programs that decide by themselves how many GPUs they use."""
+
+READERS: Mapping[str, Reader] = {
+    "accelerate": accelerate.accelerate,
+    "any-number-of-gpus": ANY_NUMBER,
     "composer": one_node.composer,
-    "fleetrun": one_node.paddle,
-    "llamafactory-cli": wrapping.llama_factory,
-    "lmf": wrapping.llama_factory,
-    "swift": wrapping.swift,
-    "xtuner": wrapping.xtuner,
-    "torchx": wrapping.torchx,
-    "text-generation-launcher": server(Launcher.TGI),
-    "tritonserver": unknown_counts(Launcher.TRITON),
-}
-"""Readers of commands by their name."""
-
-VERBS: dict[tuple[str, str], Reader] = {
-    ("accelerate", "launch"): accelerate.accelerate,
-    ("colossalai", "run"): torch_elastic.torchrun,
-    ("vllm", "serve"): server(Launcher.VLLM),
-    ("vllm", "bench"): server(Launcher.VLLM),
-    ("vllm", "run-batch"): server(Launcher.VLLM),
-    ("sglang", "serve"): server(Launcher.SGLANG),
-    ("lmdeploy", "serve"): server(Launcher.LMDEPLOY),
-    ("fabric", "run"): one_node.fabric,
-    ("lightning", "run"): one_node.fabric,
-    ("mim", "train"): wrapping.mim,
-    ("mim", "run"): unknown_counts(Launcher.OTHER),
-    ("mim", "test"): unknown_counts(Launcher.OTHER),
-    ("mim", "gridsearch"): unknown_counts(Launcher.OTHER),
-    ("mlflow", "run"): unknown_counts(Launcher.OTHER),
-    ("wandb", "agent"): unknown_counts(Launcher.OTHER),
-    ("wandb", "launch-agent"): unknown_counts(Launcher.OTHER),
-}
-"""Readers of commands by their name and first word; what follows it is read."""
-
-MODULES: dict[str, Reader] = {
-    "torch.distributed.run": torch_elastic.torchrun,
-    "torch.distributed.launch": torch_elastic.torch_launch,
-    "torch.distributed.elastic_launch": torch_elastic.torchrun,
-    "accelerate.commands.launch": accelerate.accelerate,
-    "accelerate.launch": accelerate.accelerate,
     "deepspeed": deepspeed.deepspeed,
-    "deepspeed.launcher.runner": deepspeed.deepspeed,
-    "horovod.runner": mpi.horovodrun,
-    "horovod.runner.launch": mpi.horovodrun,
-    "horovod.run": mpi.horovodrun,
-    "paddle.distributed.launch": one_node.paddle,
-    "composer.cli.launcher": one_node.composer,
-    "llamafactory.cli": wrapping.llama_factory,
-    "swift.cli.main": wrapping.swift,
-    "vllm.entrypoints.openai.api_server": server(Launcher.VLLM),
-    "vllm.entrypoints.api_server": server(Launcher.VLLM),
-    "sglang.launch_server": server(Launcher.SGLANG),
-    "sglang_router.launch_server": server(Launcher.SGLANG),
-    "colossalai.cli": unknown_counts(Launcher.OTHER),
+    "fabric": one_node.fabric,
+    "horovodrun": mpi.horovodrun,
     "lightning": unknown_counts(Launcher.LIGHTNING),
+    "llama-factory": wrapping.llama_factory,
+    "lmdeploy": server(Launcher.LMDEPLOY),
+    "mim": wrapping.mim,
+    "mpirun": mpi.mpirun,
+    "paddle": one_node.paddle,
+    "sglang": server(Launcher.SGLANG),
+    "srun": mpi.srun,
+    "swift": wrapping.swift,
+    "text-generation-inference": server(Launcher.TGI),
+    "torch-distributed-launch": torch_elastic.torch_launch,
+    "torchrun": torch_elastic.torchrun,
+    "torchx": wrapping.torchx,
+    "triton": unknown_counts(Launcher.TRITON),
+    "vllm": server(Launcher.VLLM),
+    "xtuner": wrapping.xtuner,
 }
-"""Readers of `python -m MODULE`."""
+"""The readers by the names that the word list has for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launchers:
+    """Readers of command lines.
+
+    commands: by the program's name. subcommands: by the name and the first word; what follows it is read. modules: of
+    `python -m`, by the module.
+    """
+
+    commands: Mapping[str, Reader]
+    subcommands: Mapping[tuple[str, str], Reader]
+    modules: Mapping[str, Reader]
+
+
+@cache
+def launchers() -> Launchers:
+    """All launchers that are known. Raises WordListError where a site's list is broken."""
+    return launchers_of(word_lists("launchers"))
+
+
+def launchers_of(lists: Iterable[WordList]) -> Launchers:
+    """The launchers of some word lists; of a name that is there twice the later entry counts."""
+    commands: dict[str, Reader] = {}
+    subcommands: dict[tuple[str, str], Reader] = {}
+    modules: dict[str, Reader] = {}
+    for entry in (entry for one in lists for entry in one.get("launchers", ())):
+        reader = READERS[entry["reader"]]
+        commands |= dict.fromkeys(entry.get("commands", ()), reader)
+        modules |= dict.fromkeys(entry.get("modules", ()), reader)
+        for program, word in map(str.split, entry.get("subcommands", ())):
+            subcommands[program, word] = reader
+    return Launchers(commands=commands, subcommands=subcommands, modules=modules)
