@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from tests.admission import malformed_reviews
 from tests.admission.malformed_reviews import OBJECT
+from tests.rules.fixtures import cases
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "fuzz"
@@ -91,12 +92,11 @@ TARGETS: dict[str, Callable[[bytes], None]] = {"shell": shell, "yaml": yaml, "re
 def seeds(target: str) -> Iterator[bytes]:
     """What the corpus begins with."""
     scripts = sorted(ROOT.glob("tests/shell/scripts/*.sh"))
-    manifests = sorted(ROOT.glob("tests/rules/admission/*/*.yaml"))
     match target:
         case "shell":
             yield from (path.read_bytes() for path in scripts)
         case "yaml":
-            yield from (path.read_bytes() for path in manifests)
+            yield from (case.manifest.encode() for case in cases("admission"))
         case _:
             for path in scripts[::4]:
                 job = {**OBJECT, "spec": {**OBJECT["spec"], "script": path.read_text()}}

@@ -6,14 +6,12 @@ values (the same way each time), and a parenthesis repeats: `"(90x3 0x1)x15"`. S
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import yaml
 
 from stoker.api.duration import parse_duration
 from stoker.findings.vocabulary import Framework, JobType
@@ -75,7 +73,6 @@ class Recording:
     fires: int | None = None
     """The number of steps after which the rule speaks first."""
     finished: bool = False
-    raw: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def length(self) -> int:
@@ -150,11 +147,6 @@ def _pod_at(pod: PodFacts, now: datetime, ended: datetime | None) -> PodFacts:
     return replace(pod, finished_at=finished, ready=finished is None, waiting_for=None)
 
 
-def load(path: Path) -> Recording:
-    """Read a recording from a fixture."""
-    return from_dict(yaml.safe_load(path.read_text()))
-
-
 def from_dict(raw: Mapping[str, Any]) -> Recording:
     """Build a recording; the keys of `job` are those of a DLJob's spec and of JobFacts, in camel case.
 
@@ -222,7 +214,6 @@ def from_dict(raw: Mapping[str, Any]) -> Recording:
         context_idle_watts=job.get("contextIdleWatts"),
         fires=raw.get("fires"),
         finished=bool(job.get("finished", False)),
-        raw=raw,
     )
 
 

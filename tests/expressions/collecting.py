@@ -256,8 +256,8 @@ def review_fixtures() -> None:
     """Review what every rule speaks of: it compiles what is put together at run time."""
     from tests.rules.test_admission_rules import BAD, verdict
 
-    for path in BAD:
-        verdict(path)
+    for case in BAD:
+        verdict(case)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import copy
 import json
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,9 +20,10 @@ from stoker.lint.review import review
 from tests.admission import malformed_reviews
 from tests.admission.malformed_reviews import OBJECT
 from tests.fuzz.shell_grammar import broken_scripts
+from tests.rules.fixtures import cases
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-FIXTURES = sorted((Path(__file__).parent.parent / "rules" / "admission").glob("*/*.yaml"))
+MANIFESTS = [case.manifest for case in cases("admission")]
 LENIENT = settings(deadline=None, suppress_health_check=list(HealthCheck))
 FEW = settings(LENIENT, max_examples=40, derandomize=True)
 MANY = settings(LENIENT, max_examples=5_000)
@@ -70,7 +70,7 @@ _YAML = st.sampled_from(
 @st.composite
 def manifests(draw: st.DrawFn) -> str:
     """A rule's fixture with characters cut out and pieces of YAML put in."""
-    text = draw(st.sampled_from(FIXTURES)).read_text()
+    text = draw(st.sampled_from(MANIFESTS))
     for _ in range(draw(st.integers(1, 5))):
         place = draw(st.integers(0, len(text)))
         text = text[:place] + draw(_YAML) + text[place + draw(st.integers(0, 12)) :]

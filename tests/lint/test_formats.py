@@ -19,10 +19,12 @@ from stoker.lint.files.manifests import Region, parse
 from stoker.lint.files.results import Entry, Report, Results
 from stoker.lint.formats import FORMATS, Terminal
 from stoker.lint.formats.text import render
+from tests.rules.fixtures import cases
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
-BAD = sorted((ROOT / "tests/rules/admission").glob("*/bad_*.yaml"))
+BAD = {str(case): case.manifest for case in cases("admission", "bad_")}
+WRONG = "examples/wrong/launcher-too-few.yaml"
 OASIS = Draft4Validator(json.loads((HERE / "sarif/sarif-schema-2.1.0.json").read_text()))
 JOB = """\
 apiVersion: stoker.dev/v1alpha1
@@ -72,14 +74,23 @@ def mixed(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
+def bad(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The bad cases of all rules, each in a file."""
+    folder = tmp_path_factory.mktemp("bad")
+    for name, manifest in BAD.items():
+        (folder / f"{name.replace('/', '-')}.yaml").write_text(manifest)
+    return sorted(map(str, folder.iterdir()))
+
+
+@pytest.fixture(scope="module")
 def published() -> Draft202012Validator:
     schema = json.loads((ROOT / "docs/schemas/lint-v1.json").read_text())
     Draft202012Validator.check_schema(schema)
     return Draft202012Validator(strict(schema))
 
 
-def test_json_is_as_its_published_schema_says(published: Draft202012Validator, mixed: Path) -> None:
-    for arguments in ([str(mixed)], [str(path) for path in BAD], [str(ROOT / "examples")], ["missing.yaml"]):
+def test_json_is_as_its_published_schema_says(published: Draft202012Validator, mixed: Path, bad: list[str]) -> None:
+    for arguments in ([str(mixed)], bad, [str(ROOT / "examples")], ["missing.yaml"]):
         document = json.loads(run(*arguments, "--format", "json").stdout)
         published.validate(document)
     assert {finding["rule"] for file in document["files"] for finding in file["findings"]} == set()
@@ -124,8 +135,8 @@ def test_json_tells_of_everything_that_was_given(mixed: Path) -> None:
 
 
 @pytest.mark.parametrize("paths", [["mixed"], ["bad"], ["examples"], ["missing"]], ids=lambda paths: paths[0])
-def test_sarif_is_as_its_standard_says(paths: list[str], mixed: Path) -> None:
-    places = {"mixed": [str(mixed)], "bad": [str(path) for path in BAD], "examples": [str(ROOT / "examples")]}
+def test_sarif_is_as_its_standard_says(paths: list[str], mixed: Path, bad: list[str]) -> None:
+    places = {"mixed": [str(mixed)], "bad": bad, "examples": [str(ROOT / "examples")]}
     document = json.loads(run(*places.get(paths[0], paths), "--format", "sarif").stdout)
     OASIS.validate(document)
 
@@ -155,10 +166,10 @@ def test_sarif_has_what_code_scanning_shows(mixed: Path) -> None:
     assert any("not valid YAML" in text for text in said)
 
 
-@pytest.mark.parametrize("path", [*BAD[::5], ROOT / "examples/wrong/launcher-too-few.yaml"], ids=lambda path: path.name)
-def test_sarif_carries_the_computed_changes_as_replacements(path: Path) -> None:
+@pytest.mark.parametrize("name", [*list(BAD)[::5], WRONG])
+def test_sarif_carries_the_computed_changes_as_replacements(name: str) -> None:
     """Applied by a reader, each gives a manifest in which the finding is gone."""
-    text = path.read_text()
+    text = (ROOT / WRONG).read_text() if name == WRONG else BAD[name]
     document = json.loads(run("-", "--format", "sarif", given=text).stdout)
     OASIS.validate(document)
     for result in document["runs"][0]["results"]:

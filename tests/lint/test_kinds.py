@@ -3,7 +3,6 @@
 import copy
 import re
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +16,9 @@ from stoker.lint.kinds.pod_submission import submissions
 from stoker.lint.review import review, review_submissions
 from stoker.workload import job_manifest
 from stoker.workload.manifest import verbatim
+from tests.rules.fixtures import cases
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-FIXTURES = Path(__file__).parents[1] / "rules" / "admission"
 OF_DLJOBS = frozenset({"job-type-untrusted", "restart-cannot-rejoin", "shebang-ignored"})
 """Rules about what only a DLJob has."""
 
@@ -38,11 +37,11 @@ DLJOB_WORDS = (
 def jobs() -> dict[str, DLJob]:
     """The rules' own bad fixtures: those that declare nothing that only a DLJob can."""
     found = {}
-    for path in sorted(FIXTURES.glob("*/bad_*.yaml")):
-        document = yaml.safe_load(path.read_text())
+    for case in cases("admission", "bad_"):
+        document = yaml.safe_load(case.manifest)
         declared = {"jobType", "framework"} & document["spec"].keys()
         if document["kind"] == "DLJob" and document["spec"]["gpusPerNode"] and not declared:
-            found[f"{path.parent.name}/{path.stem}"] = DLJob.model_validate(document)
+            found[str(case)] = DLJob.model_validate(document)
     return found
 
 

@@ -1,13 +1,11 @@
 """Every admission rule on its fixtures: exact words on the bad ones, silence on the good ones, which name their reason.
 
-`EXPECT=write pytest tests/rules/test_admission_rules.py` writes expected.txt anew: read each
-changed line before you commit it.
+`EXPECT=write pytest tests/rules/test_admission_rules.py` writes what is expected anew: read each changed
+line before you commit it.
 """
 
-import os
 from datetime import UTC, datetime
 from functools import cache
-from pathlib import Path
 
 import pytest
 import yaml
@@ -19,81 +17,78 @@ from stoker.findings.finding import Finding
 from stoker.findings.verdict import Verdict
 from stoker.lint.kinds.pod_submission import submissions
 from stoker.lint.review import review, review_submission
+from tests.rules import fixtures
+from tests.rules.fixtures import Case, cases
 
-FIXTURES = Path(__file__).parent / "admission"
-BAD = sorted(FIXTURES.glob("*/bad_*.yaml"))
-GOOD = sorted(FIXTURES.glob("*/good_*.yaml"))
+BAD = cases("admission", "bad_")
+GOOD = cases("admission", "good_")
 NAMES = [rule.name for rule in admission_rules()]
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
-def name(path: Path) -> str:
-    return f"{path.parent.name}/{path.stem}"
-
-
 @cache
-def verdict(path: Path) -> Verdict:
-    document, judge = yaml.safe_load(path.read_text()), policy(path.parent / "policy.yaml")
+def verdict(case: Case) -> Verdict:
+    document, judge = yaml.safe_load(case.manifest), policy(case.rule)
     if document["kind"] == "DLJob":
         return review(DLJob.model_validate(document), judge, now=NOW)
     (submission,) = submissions(document)
     return review_submission(submission, judge, now=NOW)
 
 
-def policy(path: Path) -> EffectivePolicy:
-    """The policy beside the fixtures of a rule that needs one, as if it were the cluster's default."""
-    if not path.exists():
+def policy(rule: str) -> EffectivePolicy:
+    """The policy by which a rule's cases are judged, as if it were the cluster's default."""
+    text = fixtures.policy("admission", rule)
+    if text is None:
         return BUILT_IN
-    return resolve([UtilizationPolicy.model_validate(yaml.safe_load(path.read_text()))], "team", {})
+    return resolve([UtilizationPolicy.model_validate(yaml.safe_load(text))], "team", {})
 
 
-@pytest.mark.parametrize("path", [*BAD, *GOOD], ids=name)
-def test_every_rule_finishes(path: Path) -> None:
-    assert verdict(path).unfinished == ()
+@pytest.mark.parametrize("case", [*BAD, *GOOD], ids=str)
+def test_every_rule_finishes(case: Case) -> None:
+    assert verdict(case).unfinished == ()
 
 
-@pytest.mark.parametrize("path", BAD, ids=name)
-def test_a_rule_speaks_on_its_bad_fixtures(path: Path) -> None:
-    assert path.parent.name in {finding.rule for finding in verdict(path).findings}
+@pytest.mark.parametrize("case", BAD, ids=str)
+def test_a_rule_speaks_on_its_bad_fixtures(case: Case) -> None:
+    assert case.rule in {finding.rule for finding in verdict(case).findings}
 
 
-@pytest.mark.parametrize("path", GOOD, ids=name)
-def test_a_rule_is_silent_on_its_good_fixtures(path: Path) -> None:
-    assert path.parent.name not in {finding.rule for finding in verdict(path).findings}
+@pytest.mark.parametrize("case", GOOD, ids=str)
+def test_a_rule_is_silent_on_its_good_fixtures(case: Case) -> None:
+    assert case.rule not in {finding.rule for finding in verdict(case).findings}
 
 
-@pytest.mark.parametrize("path", [path for path in GOOD if "undecidable" in path.stem], ids=name)
-def test_what_cannot_be_decided_is_not_denied_by_any_rule(path: Path) -> None:
-    own = {finding.rule for finding in verdict(path).denied}
+@pytest.mark.parametrize("case", [case for case in GOOD if "undecidable" in case.name], ids=str)
+def test_what_cannot_be_decided_is_not_denied_by_any_rule(case: Case) -> None:
+    own = {finding.rule for finding in verdict(case).denied}
     assert own <= {"image-invalid"}  # it decides what image-missing leaves open
 
 
-@pytest.mark.parametrize("rule", NAMES)
-def test_findings_are_worded_exactly(rule: str) -> None:
-    """All that `review` says about each bad fixture: the rule's own words, and the names of the others that speak."""
-    blocks = [show(path, rule) for path in BAD if path.parent.name == rule]
-    text = "\n".join(blocks)
-    expected = FIXTURES / rule / "expected.txt"
-    if os.environ.get("EXPECT") == "write":
-        expected.write_text(text)
-    assert text == expected.read_text()
+@pytest.mark.parametrize("case", BAD, ids=str)
+def test_findings_are_worded_exactly(case: Case) -> None:
+    """All that `review` says about each bad case: the rule's own words, and the names of the others that speak."""
+    text = show(case)
+    if fixtures.WRITES:
+        case.write_expected(text)
+    else:
+        assert text == case.expected
 
 
 @pytest.mark.parametrize("rule", NAMES)
 def test_every_rule_has_fixtures_both_ways(rule: str) -> None:
     """Several spellings of the fault, several reasons for silence, and what can't be decided among them."""
-    files = FIXTURES / rule
-    assert len(list(files.glob("bad_*.yaml"))) >= 2
-    assert len(list(files.glob("good_*.yaml"))) >= 3
-    assert list(files.glob("good_undecidable*.yaml"))
+    good = [case.name for case in GOOD if case.rule == rule]
+    assert len([case for case in BAD if case.rule == rule]) >= 2
+    assert len(good) >= 3
+    assert [name for name in good if name.startswith("good_undecidable")]
 
 
-def test_every_fixture_directory_has_its_rule() -> None:
-    assert {path.name for path in FIXTURES.iterdir()} == set(NAMES)
+def test_every_file_of_fixtures_has_its_rule() -> None:
+    assert {file.name for file in (fixtures.HERE / "admission").iterdir()} == {f"{name}.yaml" for name in NAMES}
 
 
 def test_every_finding_is_a_single_line_with_a_change() -> None:
-    findings = [finding for path in BAD for finding in verdict(path).findings]
+    findings = [finding for case in BAD for finding in verdict(case).findings]
     assert findings
     for finding in findings:
         for text in (finding.detail, finding.evidence, finding.fix):
@@ -103,11 +98,11 @@ def test_every_finding_is_a_single_line_with_a_change() -> None:
         assert finding.fix
 
 
-def show(path: Path, rule: str) -> str:
-    judged = verdict(path)
-    lines = [f"{path.name}: {judged.outcome}"]
+def show(case: Case) -> str:
+    judged = verdict(case)
+    lines = [str(judged.outcome)]
     for finding in judged.findings:
-        lines += own(finding) if finding.rule == rule else [f"  also {finding.rule} ({finding.confidence})"]
+        lines += own(finding) if finding.rule == case.rule else [f"also {finding.rule} ({finding.confidence})"]
     return "\n".join([*lines, ""])
 
 
@@ -115,10 +110,13 @@ def own(finding: Finding) -> list[str]:
     place = finding.location
     assert place is not None
     column = "" if place.column is None else f":{place.column}"
-    lines = [
-        f"  {finding.rule} ({finding.severity}, {finding.confidence}) at {place}{column}",
-        f"    {finding.detail}",
-        f"    {finding.evidence}",
-        f"    {finding.fix}",
+    said = [
+        finding.detail,
+        finding.evidence,
+        finding.fix,
+        *(f"| {line}" for line in (place.excerpt or "").splitlines()),
     ]
-    return lines + [f"    | {line}".rstrip() for line in (place.excerpt or "").splitlines()]
+    return [
+        f"{finding.rule} ({finding.severity}, {finding.confidence}) at {place}{column}",
+        *(f"  {line}".rstrip() for line in said if line),
+    ]

@@ -1,8 +1,5 @@
 """Every diagnosis rule on its fixtures: silent just before its threshold, exact words at it, silent on look-alikes."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from stoker.catalogue import diagnosis_rules
@@ -10,15 +7,13 @@ from stoker.diagnosis.job import diagnose
 from stoker.diagnosis.series.examination import examine
 from stoker.findings.diagnosis import Advice
 from stoker.findings.finding import Finding
-from tests.diagnosis.recording import Recording, Thresholds, load
+from tests.diagnosis.recording import Recording, Thresholds, from_dict
+from tests.rules import fixtures
+from tests.rules.fixtures import Case, cases
 
-FIXTURES = Path(__file__).parent / "diagnosis"
-BAD = sorted(FIXTURES.glob("*/bad_*.yaml"))
-GOOD = sorted(FIXTURES.glob("*/good_*.yaml"))
-
-
-def name(path: Path) -> str:
-    return f"{path.parent.name}/{path.stem}"
+BAD = cases("diagnosis", "bad_")
+GOOD = cases("diagnosis", "good_")
+NAMES = [rule.name for rule in diagnosis_rules()]
 
 
 def found(recording: Recording, steps: int) -> list[Finding | Advice]:
@@ -36,50 +31,53 @@ def said(rule: str, recording: Recording, steps: int) -> list[str]:
     return [problem.detail for problem in checked.check(exam)]
 
 
-@pytest.mark.parametrize("path", BAD, ids=name)
-def test_a_rule_is_silent_just_before_its_threshold_and_speaks_at_it(path: Path) -> None:
-    recording, rule = load(path), path.parent.name
+@pytest.mark.parametrize("case", BAD, ids=str)
+def test_a_rule_is_silent_just_before_its_threshold_and_speaks_at_it(case: Case) -> None:
+    recording, rule = from_dict(case.document), case.rule
     assert recording.fires is not None, "a bad fixture says after how many steps the rule fires"
     assert {steps: words for steps in range(1, recording.fires) if (words := said(rule, recording, steps))} == {}
     assert said(rule, recording, recording.fires)
 
 
-@pytest.mark.parametrize("path", GOOD, ids=name)
-def test_a_rule_is_silent_on_look_alikes_at_every_moment(path: Path) -> None:
-    recording, rule = load(path), path.parent.name
+@pytest.mark.parametrize("case", GOOD, ids=str)
+def test_a_rule_is_silent_on_look_alikes_at_every_moment(case: Case) -> None:
+    recording, rule = from_dict(case.document), case.rule
     spoken = {steps: words for steps in range(1, recording.length + 1) if (words := said(rule, recording, steps))}
     assert spoken == {}
 
 
-@pytest.mark.parametrize("rule", [rule.name for rule in diagnosis_rules()])
-def test_findings_are_worded_exactly(rule: str) -> None:
-    """All that `diagnose` finds at the end of each bad fixture, whichever rule finds it."""
-    lines: list[str] = []
-    for path in sorted((FIXTURES / rule).glob("bad_*.yaml")):
-        recording = load(path)
-        lines += [path.name, *(line for finding in found(recording, recording.length) for line in show(finding)), ""]
-    expected = FIXTURES / rule / "expected.txt"
-    if os.environ.get("EXPECT") == "write":
-        expected.write_text("\n".join(lines))
-    assert "\n".join(lines) == expected.read_text(), "EXPECT=write writes it: read it before you commit it"
+@pytest.mark.parametrize("case", BAD, ids=str)
+def test_findings_are_worded_exactly(case: Case) -> None:
+    """All that `diagnose` finds at the end of each bad case, whichever rule finds it."""
+    recording = from_dict(case.document)
+    text = "".join(f"{line}\n" for finding in found(recording, recording.length) for line in show(finding))
+    if fixtures.WRITES:
+        case.write_expected(text)
+    else:
+        assert text == case.expected, "EXPECT=write writes it: read it before you commit it"
 
 
-@pytest.mark.parametrize("rule", [rule.name for rule in diagnosis_rules()])
+@pytest.mark.parametrize("rule", NAMES)
 def test_every_rule_has_fixtures_both_ways(rule: str) -> None:
-    assert list((FIXTURES / rule).glob("bad_*.yaml"))
-    assert list((FIXTURES / rule).glob("good_*.yaml"))
-    assert list((FIXTURES / rule).glob("good_undecidable_*.yaml"))
+    good = [case.name for case in GOOD if case.rule == rule]
+    assert [case for case in BAD if case.rule == rule]
+    assert good
+    assert [name for name in good if name.startswith("good_undecidable_")]
+
+
+def test_every_file_of_fixtures_has_its_rule() -> None:
+    assert {file.name for file in (fixtures.HERE / "diagnosis").iterdir()} == {f"{name}.yaml" for name in NAMES}
 
 
 def show(finding: Finding | Advice) -> list[str]:
     if isinstance(finding, Advice):
-        return [f"  {finding.rule}: advice", f"    {finding.detail}", f"    {finding.fix}"]
+        return [f"{finding.rule}: advice", f"  {finding.detail}", f"  {finding.fix}"]
     until = "" if finding.until is None else f"{finding.until:%H:%M}"
     alternatives = "".join(f", or {category}" for category in finding.alternatives)
     graded = f"{finding.category} ({finding.severity}, {finding.confidence}{alternatives})"
     return [
-        f"  {finding.rule}: {graded}, {finding.since:%H:%M}-{until}, {finding.gpu_hours_idle:.1f} GPU-hours",
-        f"    {finding.detail}",
-        f"    {finding.evidence}",
-        f"    {finding.fix}",
+        f"{finding.rule}: {graded}, {finding.since:%H:%M}-{until}, {finding.gpu_hours_idle:.1f} GPU-hours",
+        f"  {finding.detail}",
+        f"  {finding.evidence}",
+        f"  {finding.fix}",
     ]

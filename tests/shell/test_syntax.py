@@ -2,22 +2,16 @@
 
 import random
 import subprocess
-from pathlib import Path
 
 import pytest
-import yaml
 
 from stoker.shell.script import interpret
+from tests.rules.fixtures import cases
 
-FIXTURES = Path(__file__).parents[1] / "rules" / "admission"
-SCRIPTS = sorted(
-    {
-        str(document["spec"]["script"])
-        for path in FIXTURES.glob("*/*.yaml")
-        for document in yaml.safe_load_all(path.read_text())
-        if document.get("kind") == "DLJob" and "script" in document["spec"]
-    }
-)
+SPECS = [
+    spec for case in cases("admission") for spec in (case.document.get("spec"), case.document.get("fixed")) if spec
+]
+SCRIPTS = sorted({str(spec["script"]) for spec in SPECS if "script" in spec})
 COMPOUND = [script for script in SCRIPTS if any(word in script for word in ("if ", "for ", "while ", "case "))]
 INSERTED = ("fi", "done", "if true; then", "for x in a; do", "esac", "else", "echo done", 'echo "if x"', "# for you")
 
