@@ -80,7 +80,8 @@ def test_the_text_is_for_people_and_the_exit_code_for_scripts(story: Story) -> N
     assert "\x1b[" not in result.stdout
     nothing = story.diagnose(*where, "--job=other")
     assert (nothing.returncode, nothing.stdout) == (2, "")
-    assert f'of a "other" in namespace "{story.dljobs.namespace}"' in nothing.stderr
+    assert 'no DLJob "other" and no other workload of this name' in nothing.stderr
+    assert f'in namespace "{story.dljobs.namespace}"' in nothing.stderr
 
 
 def test_the_json_is_as_published(story: Story) -> None:
