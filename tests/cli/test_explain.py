@@ -87,7 +87,9 @@ WARNED: dict[str, Any] = {
     "action": "Suspend",
     "jobUID": JOB_UID,
     "podUIDs": ["pod-0"],
-    "history": [f"{ago(5)} warned: UnreleasedJob (likely)"],
+    "history": [
+        {"time": ago(5), "event": "ReclaimWarning", "reason": "UnreleasedJob", "policy": "default", "generation": 3}
+    ],
 }
 
 
@@ -125,11 +127,20 @@ def test_a_warned_job_shows_its_numbers_its_deadline_and_what_would_keep_it(clus
     assert (answer["state"], answer["decisive"]) == ("Warned", "grace-over")
     assert (answer["nextDeadline"], answer["deadline"], answer["idle"]["since"]) == (ago(-10), ago(-10), ago(180))
     assert answer["cause"]["category"] == "UnreleasedJob"
-    assert answer["policy"]["revision"] == "default@3"
+    assert answer["policy"]["revisions"] == [{"name": "default", "generation": 3}]
+    assert answer["history"] == WARNED["history"]
     assert (answer["policy"]["mode"], answer["policy"]["warningGrace"]) == ("Suspend", "15m")
     assert "snooze" in answer["change"]
     shown = run().stdout
-    for words in ("team/bert  Warned", "idle; will be reclaimed", ago(-10), "default@3", "History", "Is it due?"):
+    for words in (
+        "team/bert  Warned",
+        "idle; will be reclaimed",
+        ago(-10),
+        "default@3",
+        "History",
+        "warned: UnreleasedJob",
+        "Is it due?",
+    ):
         assert words in shown
 
 

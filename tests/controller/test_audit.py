@@ -10,6 +10,7 @@ import pytest
 
 from stoker.adapters.kubernetes.client import DLJOBS, ConflictError
 from stoker.adapters.kubernetes.events import EventWriter
+from stoker.api.policy import PolicyRevision
 from stoker.cluster.cache import Store
 from stoker.cluster.recorder import UNMETERED
 from stoker.controller.audit import Audit
@@ -22,6 +23,8 @@ from tests.workload.building import dljob_object
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 BEFORE = datetime(2026, 11, 21, 10, tzinfo=UTC)
+REVISIONS = (PolicyRevision(name="default", generation=3), PolicyRevision(name="research", generation=7))
+POLICIES = [{"name": "default", "generation": 3}, {"name": "research", "generation": 7}]
 WARNED = Record(
     state=ReclaimState.WARNED,
     idle_since=BEFORE,
@@ -29,7 +32,7 @@ WARNED = Record(
     deadline=NOW,
     action=ReclaimMode.SUSPEND,
     rule="unreleased-job",
-    policy="default@3, research@7",
+    policies=REVISIONS,
 )
 
 
@@ -69,9 +72,14 @@ def test_a_warning_is_told_with_all_that_it_rested_on(lines: Any) -> None:
         "gpus": 8,
         "cause": "UnreleasedJob",
         "coveragePercent": 100,
-        "policy": "default@3, research@7",
     }
-    notice = Notice(reason=NoticeReason.WARNED, message="All 8 GPUs are idle.", episode="1", numbers=numbers)
+    notice = Notice(
+        reason=NoticeReason.WARNED,
+        message="All 8 GPUs are idle.",
+        episode="1",
+        numbers=numbers,
+        policies=REVISIONS,
+    )
     Audit(HeldClock(NOW), counts).of_job(written(WARNED), notice)
     (line,) = lines()
     assert line == {
@@ -83,7 +91,8 @@ def test_a_warning_is_told_with_all_that_it_rested_on(lines: Any) -> None:
         "owner": "ada",
         "team": "nlp",
         "gpus": 8,
-        "policy": "default@3, research@7",
+        "policy": "research",
+        "policies": POLICIES,
         "idleSince": "2026-11-21T10:00:00Z",
         "warnedAt": "2026-11-21T10:00:00Z",
         "deadline": "2026-11-21T12:00:00Z",
@@ -112,7 +121,7 @@ def test_a_resumption_says_what_it_undid(lines: Any) -> None:
     assert line["event"] == "Resumed"
     assert (line["was"], line["how"]) == ("Warned", "annotation stoker.dev/resume")
     assert (line["idleSince"], line["deadline"]) == ("2026-11-21T10:00:00Z", "2026-11-21T12:00:00Z")
-    assert line["policy"] == "default@3, research@7"
+    assert (line["policy"], line["policies"]) == ("research", POLICIES)
 
 
 def test_what_a_user_writes_stays_within_its_field_and_its_line(lines: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -126,12 +135,12 @@ def test_what_a_user_writes_stays_within_its_field_and_its_line(lines: Any, capl
 def test_the_brake_is_told_of_its_policy(lines: Any) -> None:
     counts = Counts()
     audit = Audit(HeldClock(NOW), counts)
-    audit.of_policy("default@3", NoticeReason.BRAKED, "7 jobs turned idle at once", {"jobs": 7, "gpus": 56})
+    audit.of_policy("default", NoticeReason.BRAKED, "7 jobs turned idle at once", {"jobs": 7, "gpus": 56})
     assert lines() == [
         {
             "time": "2026-11-21T12:00:00Z",
             "event": "ReclaimBraked",
-            "policy": "default@3",
+            "policy": "default",
             "jobs": 7,
             "gpus": 56,
             "message": "7 jobs turned idle at once",

@@ -8,20 +8,30 @@ import pytest
 from stoker.adapters.kubernetes.client import POLICIES, ApiError, ConflictError
 from stoker.api.policy import DigestTime
 from stoker.cluster.policies import Policies
-from stoker.controller.digest import Digests, Period, digest, last_due
+from stoker.controller.digest import DigestPeriod, Digests, digest, last_due
 from stoker.findings.finding import rfc3339
-from stoker.findings.vocabulary import ReclaimState
+from stoker.findings.vocabulary import ReclaimEvent, ReclaimState
 from stoker.reclaim import Record, resumed
 from tests.controller.test_notifier import NOW, World, reclaimed, warned
 from tests.workload.building import dljob_object
 
 EIGHT = NOW.replace(hour=8)
-DAY = Period(start=EIGHT - timedelta(days=1), end=EIGHT)
+DAY = DigestPeriod(start=EIGHT - timedelta(days=1), end=EIGHT)
 
 
 def at(hours: float) -> str:
     """A time so many hours before the digest."""
     return rfc3339(EIGHT - timedelta(hours=hours))
+
+
+def event(hours: float, event: ReclaimEvent, reason: str) -> dict[str, str]:
+    """An entry of a history, so many hours before the digest."""
+    return {"time": at(hours), "event": event.value, "reason": reason}
+
+
+def deferred(hours: float) -> dict[str, str]:
+    """A warning's notification that was left to the digest."""
+    return {"event": "Warned", "eventTime": at(hours), "result": "Digest", "time": at(hours)}
 
 
 def job(name: str = "bert", **record: Any) -> dict[str, Any]:
@@ -46,16 +56,26 @@ def test_it_counts_what_happened_since_the_last_one_and_shows_what_stands() -> N
     jobs = [
         job(
             "gpt",
-            history=[f"{at(30)} warned: before", f"{at(5)} warned: idle", f"{at(4)} reclaimed: idle"],
+            history=[
+                event(30, ReclaimEvent.WARNED, "before"),
+                event(5, ReclaimEvent.WARNED, "idle"),
+                event(4, ReclaimEvent.RECLAIMED, "idle"),
+            ],
             state="Reclaimed",
             reclaimedAt=at(4),
         ),
-        job("llama", history=[f"{at(2)} warned: idle"], state="Warned", deadline=at(-1), idleSince=at(3)),
-        job("t5", history=[f"{at(3)} resumed: annotation"], state="Active", reclaimedAt=at(26), resumedAt=at(3)),
-        job("vit", history=[f"{at(1)} snoozed until {at(-3)}: <!channel> @all"], state="Snoozed"),
-        job("old", history=[f"{at(200)} warned: idle"], state="Active"),
-        job("later", history=[f"{at(-1)} warned: idle"], state="Active", notified=[f"Warned {at(-1)} digest {at(-1)}"]),
-        job("many", notified=[f"Warned {at(2)} digest {at(2)}"], state="Active"),
+        job("llama", history=[event(2, ReclaimEvent.WARNED, "idle")], state="Warned", deadline=at(-1), idleSince=at(3)),
+        job(
+            "t5",
+            history=[event(3, ReclaimEvent.RESUMED, "annotation")],
+            state="Active",
+            reclaimedAt=at(26),
+            resumedAt=at(3),
+        ),
+        job("vit", history=[event(1, ReclaimEvent.SNOOZED, f"until {at(-3)}: <!channel> @all")], state="Snoozed"),
+        job("old", history=[event(200, ReclaimEvent.WARNED, "idle")], state="Active"),
+        job("later", history=[event(-1, ReclaimEvent.WARNED, "idle")], state="Active", notified=[deferred(-1)]),
+        job("many", notified=[deferred(2)], state="Active"),
     ]
     message = digest("research", jobs, DAY)
     assert message is not None
@@ -82,7 +102,10 @@ def test_a_brake_that_came_on_is_news_and_is_shown_while_it_is_on() -> None:
 
 
 def test_it_stays_readable_however_much_happened() -> None:
-    jobs = [job(f"j{n}", history=[f"{at(1)} warned: idle"], state="Warned", deadline=at(-1)) for n in range(500)]
+    jobs = [
+        job(f"j{n}", history=[event(1, ReclaimEvent.WARNED, "idle")], state="Warned", deadline=at(-1))
+        for n in range(500)
+    ]
     message = digest("research", jobs, DAY)
     assert message is not None
     assert "Policy research: 500 warned" in message.title
@@ -91,8 +114,11 @@ def test_it_stays_readable_however_much_happened() -> None:
 
 
 def test_one_namespace_with_much_to_tell_leaves_no_other_out() -> None:
-    jobs = [job(f"j{n}", history=[f"{at(1)} warned: idle"], state="Warned", deadline=at(-1)) for n in range(500)]
-    small = job("small", history=[f"{at(1)} warned: idle"], state="Warned", deadline=at(-1))
+    jobs = [
+        job(f"j{n}", history=[event(1, ReclaimEvent.WARNED, "idle")], state="Warned", deadline=at(-1))
+        for n in range(500)
+    ]
+    small = job("small", history=[event(1, ReclaimEvent.WARNED, "idle")], state="Warned", deadline=at(-1))
     small["metadata"]["namespace"] = "zoo"
     message = digest("research", [*jobs, small], DAY)
     assert message is not None
@@ -129,7 +155,7 @@ class Office(World):
 
 
 def office(**notification: Any) -> Office:
-    history = [f"{at(3)} warned: idle"]
+    history = [event(3, ReclaimEvent.WARNED, "idle")]
     return Office(warned(EIGHT - timedelta(hours=3), history=history), **notification)
 
 
@@ -234,11 +260,11 @@ async def test_what_exceeded_the_hour_is_in_the_digest() -> None:
     world.clock.time = EIGHT - timedelta(hours=0.9)
     await world.tell()
     await world.at(0.1)
-    assert "Not told at the time, since the hour was full: 2" in world.box.sent[-1][1].body
+    assert "Not sent at the time, since maxPerHour was reached: 2" in world.box.sent[-1][1].body
 
 
 async def test_reclaimed_jobs_are_given_back_until_they_are_resumed() -> None:
-    world = Office(reclaimed(EIGHT - timedelta(hours=2), history=[f"{at(2)} reclaimed: idle"]))
+    world = Office(reclaimed(EIGHT - timedelta(hours=2), history=[event(2, ReclaimEvent.RECLAIMED, "idle")]))
     await world.at(-5)
     await world.at(0.1)
     assert "8 GPUs, and 16.0 GPU-hours" in world.box.sent[0][1].body

@@ -310,16 +310,16 @@ def test_figures_follow_when_they_have_moved(before: dict[str, Any], after: dict
 RESTS = {
     "state": "Idle",
     "idleSince": "2026-11-21T10:00:00Z",
-    "reason": "idle since 2026-11-21T10:00:00Z; only reported",
+    "reason": "idle, and only reported",
 }
 
 
 @pytest.mark.parametrize(
     "change, same",
     [
-        ({"idleSince": "2026-11-21T10:05:00Z", "reason": "idle since 2026-11-21T10:05:00Z; only reported"}, True),
-        ({"idleSince": "2026-11-21T10:35:00Z", "reason": "idle since 2026-11-21T10:35:00Z; only reported"}, False),
-        ({"idleSince": "2026-11-21T10:05:00Z", "reason": "idle since 2026-11-21T10:05:00Z; snoozed"}, False),
+        ({"idleSince": "2026-11-21T10:05:00Z"}, True),
+        ({"idleSince": "2026-11-21T10:35:00Z"}, False),
+        ({"idleSince": "2026-11-21T10:05:00Z", "reason": "snoozed"}, False),
         ({"idleSince": "2026-11-21T10:05:00Z", "reason": RESTS["reason"], "deadline": "2026-11-21T12:00:00Z"}, False),
         ({"state": "Active"}, False),
     ],

@@ -72,6 +72,14 @@ class Counts:
         return getattr(UNMETERED, name)
 
 
+NOON = "2026-11-21T12:00:00Z"
+
+
+def warned_of(result: str, time: str) -> dict[str, str]:
+    """What `status.reclaim.notified` has of the warning."""
+    return {"event": "Warned", "eventTime": "2026-11-21T11:59:50Z", "result": result, "time": time}
+
+
 def warned(at: datetime = WARNED, **more: Any) -> dict[str, Any]:
     deadline = rfc3339(at + timedelta(minutes=15))
     own = {
@@ -81,7 +89,12 @@ def warned(at: datetime = WARNED, **more: Any) -> dict[str, Any]:
         "action": "Suspend",
         "rule": "unreleased-job",
     }
-    return {**own, "idleSince": rfc3339(at - timedelta(hours=1)), "policy": "default@1", **more}
+    return {
+        **own,
+        "idleSince": rfc3339(at - timedelta(hours=1)),
+        "policies": [{"name": "default", "generation": 1}],
+        **more,
+    }
 
 
 def reclaimed(at: datetime = WARNED, **more: Any) -> dict[str, Any]:
@@ -131,8 +144,8 @@ class World:
         for name in self.names:
             await self.notifier.tell(Key("team", name))
 
-    def notified(self, name: str = "bert") -> list[str]:
-        found: list[str] = self.api.objects[DLJOBS, "team", name]["status"]["reclaim"].get("notified", [])
+    def notified(self, name: str = "bert") -> list[dict[str, str]]:
+        found: list[dict[str, str]] = self.api.objects[DLJOBS, "team", name]["status"]["reclaim"].get("notified", [])
         return found
 
 
@@ -145,7 +158,7 @@ async def test_a_warning_is_told_once_and_that_is_noted() -> None:
     ((_, message),) = world.box.sent
     assert message.title == "team/bert will be suspended at 2026-11-21 12:14 UTC"
     assert "stoker snooze bert -n team --for 2h" in message.body
-    assert world.notified() == ["Warned 2026-11-21T11:59:50Z sent 2026-11-21T12:00:00Z"]
+    assert world.notified() == [warned_of("Sent", "2026-11-21T12:00:00Z")]
     assert world.counts.messages == [("Warned", "sent")]
 
 
@@ -159,7 +172,7 @@ async def test_the_deed_is_told_beside_the_warning() -> None:
         "team/bert was suspended: its GPUs were idle",
     ]
     assert "stoker resume bert -n team" in world.box.sent[1][1].body
-    assert [entry.split()[0] for entry in world.notified()] == ["Warned", "Reclaimed"]
+    assert [entry["event"] for entry in world.notified()] == ["Warned", "Reclaimed"]
 
 
 async def test_a_new_warning_is_told_anew() -> None:
@@ -205,7 +218,7 @@ async def test_a_message_that_could_not_be_sent_is_tried_again_then_given_up() -
     world.clock.time += TRIED_FOR
     await world.tell()
     await world.tell()
-    assert world.notified() == ["Warned 2026-11-21T11:59:50Z failed 2026-11-21T13:00:00Z"]
+    assert world.notified() == [warned_of("Failed", "2026-11-21T13:00:00Z")]
     assert world.counts.messages == [("Warned", "failed")]
     (event,) = [obj for (resource, _, _), obj in world.api.objects.items() if resource == EVENTS]
     assert event["reason"] == "NotificationFailed"
@@ -219,7 +232,7 @@ async def test_an_address_that_failed_gets_what_the_others_have_and_they_get_it_
     with pytest.raises(Transient):
         await world.tell()
     assert world.box.reached == ["one", "three"]
-    assert [entry.split()[2] for entry in world.notified()] == ["sent"]
+    assert [entry["result"] for entry in world.notified()] == ["Sent"]
     del world.box.failures["two"]
     await world.tell()
     assert world.box.reached == ["one", "three", "two"]
@@ -275,7 +288,7 @@ async def test_killed_anywhere_it_forgets_no_message_and_repeats_one_for_each_ki
     titles = Counter(message.title for _, message in world.box.sent)
     assert len(titles) == len(world.names)
     assert sum(titles.values()) <= len(world.names) + kills
-    assert all([entry.split()[2] for entry in world.notified(name)] == ["sent"] for name in world.names)
+    assert all([entry["result"] for entry in world.notified(name)] == ["Sent"] for name in world.names)
     before = len(world.box.sent)
     world.restart()
     await world.tell()
@@ -322,7 +335,7 @@ async def test_a_job_that_keeps_changing_is_noted_later() -> None:
 
 
 def test_the_note_survives_every_write_of_the_record() -> None:
-    world = World(warned(notified=["Warned 2026-11-21T11:59:50Z sent 2026-11-21T12:00:00Z"]))
+    world = World(warned(notified=[warned_of("Sent", "2026-11-21T12:00:00Z")]))
     status = DLJob.model_validate(world.store.dljobs.get(KEY)).status
     assert status is not None
     assert Record.from_status(status.reclaim).to_status()["notified"] == world.notified()
@@ -341,8 +354,8 @@ async def test_of_a_thousand_warnings_at_once_those_that_exceed_the_hour_go_to_t
 
     await asyncio.gather(*(worker() for _ in range(4)))
     assert len(world.box.sent) == 30
-    became = [world.notified(name)[0].split()[2] for name in world.names]
-    assert (became.count("sent"), became.count("digest")) == (30, 970)
+    became = [world.notified(name)[0]["result"] for name in world.names]
+    assert (became.count("Sent"), became.count("Digest")) == (30, 970)
 
 
 async def test_one_namespace_can_not_silence_the_warnings_of_another() -> None:
@@ -398,13 +411,15 @@ async def test_a_restart_does_not_begin_the_hour_anew() -> None:
 
 
 @pytest.mark.parametrize(
-    "entry", ["", "x", "Warned 2026-11-21T11:59:50Z", "Warned 2026-11-21T11:59:50Z sent 2026-11-21"]
+    "entry",
+    ["", "Warned 2026-11-21T11:59:50Z sent 2026-11-21T12:00:00Z", {}, {**warned_of("Sent", NOON), "time": "soon"}],
 )
-async def test_what_another_version_has_noted_stops_nothing(entry: str) -> None:
+async def test_what_another_version_has_recorded_stops_nothing(entry: object) -> None:
     world = World(warned(notified=[entry]))
     world.restart()
     await world.tell()
-    assert len(world.box.sent) == (0 if "sent" in entry else 1)
+    assert len(world.box.sent) == 1
+    assert world.notified() == [warned_of("Sent", NOON)]
 
 
 async def test_a_message_that_nobody_took_does_not_count() -> None:
@@ -422,7 +437,7 @@ async def test_where_no_address_is_for_the_job_that_is_noted() -> None:
     world.box.channels["ops"] = []
     await world.tell()
     await world.tell()
-    assert [entry.split()[2] for entry in world.notified()] == ["nobody"]
+    assert [entry["result"] for entry in world.notified()] == ["Nobody"]
 
 
 async def test_a_secret_that_comes_later_is_taken() -> None:

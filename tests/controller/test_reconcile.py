@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stoker.adapters.kubernetes.client import DLJOBS, JOBS, ConflictError, ForbiddenError, UnavailableError
+from stoker.api.dljob import DLJobStatus
 from stoker.cluster.workqueue import Transient
 from stoker.controller.grace_periods import CLOCKS_APART
 from stoker.controller.reclaimer import Reclaimer
@@ -547,6 +548,28 @@ async def test_a_pod_that_vanished_is_remembered_with_its_end() -> None:
     world.clock.time += timedelta(hours=1)
     await world.reconcile()
     assert world.status["pods"][0].endswith("to 2026-11-21T12:00:00Z")
+
+
+async def test_a_status_of_another_version_is_read_as_far_as_possible_and_written_anew(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    older = {
+        "jobUID": JOB_UID,
+        "phase": "Running",
+        "pods": ["bert-0-abcde on gpu-0: 8 GPUs from 2026-11-21T05:00:00Z"],
+        "findings": ["small-batch", {"rule": "small-batch"}],
+        "utilization": {"averagePercent": "many", "stages": ["Active  05:52-       33 %"], "gpuHours": "4.0"},
+        "reclaim": {"state": "Reclaimed", "history": ["2026-11-21T04:00:00Z reclaimed: idle"], "policy": "default@3"},
+    }
+    world = World(status=older)
+    world.put_job(suspend=True)
+    await world.reconcile()
+    DLJobStatus.model_validate(world.status)
+    assert "status can't be read" in caplog.text
+    assert (world.status["reclaim"]["state"], world.status["utilization"]["gpuHours"]) == ("Reclaimed", "4.0")
+    caplog.clear()
+    await world.reconcile()
+    assert "status can't be read" not in caplog.text
 
 
 # ------------------------------------------------------------------------------------------- what is not analysed

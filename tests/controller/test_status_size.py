@@ -5,16 +5,27 @@ from datetime import UTC, datetime, timedelta
 
 import yaml
 
-from stoker.api.dljob import MAX_FINDINGS, MAX_HISTORY, MAX_PODS, DLJobStatus
-from stoker.api.policy import resolve
+from stoker.api.dljob import MAX_FINDINGS, MAX_HISTORY, MAX_NOTIFIED, MAX_PODS, DLJobStatus
+from stoker.api.policy import PolicyRevision, resolve
 from stoker.controller.next_status import MAX_FINDING_TEXT, Draft
 from stoker.controller.scan_results import Look
 from stoker.controller.status_findings import merged
 from stoker.diagnosis.words import MAX_NODES, MAX_STAGES, node_line
 from stoker.findings.diagnosis import MAX_ADVICE, Advice, Diagnosis, Idleness, IdlenessState, StageSpan, Utilization
 from stoker.findings.finding import Finding, Location
-from stoker.findings.vocabulary import Category, Confidence, ReclaimState, Severity, Source, Stage
-from stoker.reclaim import Record
+from stoker.findings.vocabulary import (
+    Category,
+    Confidence,
+    NotificationEvent,
+    NotificationResult,
+    ReclaimEvent,
+    ReclaimState,
+    Severity,
+    Source,
+    Stage,
+)
+from stoker.reclaim import HistoryEntry, NotificationRecord, Record
+from stoker.reclaim.record import MAX_REASON
 from stoker.telemetry.series import PodFacts
 from stoker.workload import observe
 from tests.workload.building import dljob, job
@@ -89,7 +100,22 @@ def largest() -> dict[str, object]:
         warned_at=NOW,
         deadline=NOW,
         pod_uids=frozenset(f"{number:08}-0000-0000-0000-000000000000" for number in range(NODES)),
-        history=tuple("h" * 512 for _ in range(MAX_HISTORY)),
+        policies=(PolicyRevision(name="p" * 63, generation=2**60),) * 2,
+        notified=(
+            NotificationRecord(
+                event=NotificationEvent.RECLAIMED, event_time=NOW, result=NotificationResult.NOBODY, time=NOW
+            ),
+        )
+        * MAX_NOTIFIED,
+        history=(
+            HistoryEntry(
+                time=NOW,
+                event=ReclaimEvent.SNOOZE_WITHDRAWN,
+                reason="\U0001f525" * MAX_REASON,
+                policy=PolicyRevision(name="p" * 63, generation=2**60),
+            ),
+        )
+        * MAX_HISTORY,
     )
     draft = Draft(
         job=owner,

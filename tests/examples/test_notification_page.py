@@ -11,7 +11,7 @@ from stoker.adapters import notifications
 from stoker.adapters.notifications import Mail
 from stoker.api.notification import PLACEHOLDERS, template_faults
 from stoker.api.policy import UtilizationPolicySpec
-from stoker.controller import notifier
+from stoker.findings.vocabulary import NotificationResult
 
 PAGE = (Path(__file__).parents[2] / "docs" / "notifications.md").read_text()
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -38,4 +38,4 @@ def test_every_address_is_one_that_apprise_knows(key: str, tmp_path: Path) -> No
 
 def test_every_placeholder_and_every_end_of_a_message_is_explained() -> None:
     assert all(f"`{{{name}}}`" in PAGE for name in PLACEHOLDERS)
-    assert all(f"*{became}*" in PAGE for became in (notifier.SENT, notifier.FAILED, notifier.DIGEST, notifier.NOBODY))
+    assert all(f"*{result}*" in PAGE for result in NotificationResult)

@@ -40,7 +40,7 @@ def policies(title: str) -> list[UtilizationPolicy]:
 
 def test_the_whole_object_spells_out_the_built_in_defaults() -> None:
     (default,) = policies("defaults")
-    assert replace(resolve([default], "team", {}), sources=(), revision=BUILT_IN.revision) == BUILT_IN
+    assert replace(resolve([default], "team", {}), sources=(), revisions=BUILT_IN.revisions) == BUILT_IN
     shown = {*default.spec.model_fields_set, "namespace_selector", "suppressible"}
     assert shown == set(UtilizationPolicySpec.model_fields)
     assert default.spec.reclaim is not None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stoker.api.meta import LabelSelector
-from stoker.api.policy import BUILT_IN, Exemption, ReclaimClass, RuleSetting, ScheduleWindow
+from stoker.api.policy import BUILT_IN, Exemption, PolicyRevision, ReclaimClass, RuleSetting, ScheduleWindow
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import (
@@ -15,6 +15,7 @@ from stoker.findings.vocabulary import (
     Category,
     Confidence,
     JobType,
+    ReclaimEvent,
     ReclaimMode,
     ReclaimState,
     Source,
@@ -242,7 +243,7 @@ def test_a_warning_about_something_else_is_given_anew(change: dict[str, Any]) ->
 def test_activity_cancels_a_warning_and_says_so() -> None:
     decision = look(record=WARNED, idle=replace(IDLE, state=IdlenessState.ACTIVE, message="GPU 0 works"))
     assert reasons(decision) == [NoticeReason.CANCELLED]
-    assert "cancelled" in decision.record.history[-1]
+    assert decision.record.history[-1].event is ReclaimEvent.CANCELLED
     assert not decision.record.has_warning
 
 
@@ -508,20 +509,23 @@ def test_a_closed_schedule_says_when_it_opens() -> None:
 
 
 def test_a_change_of_the_policy_is_noted_in_jobs_that_it_concerns() -> None:
-    revised = replace(SUSPENDS, revision="default@2")
-    warned = look(policy=replace(SUSPENDS, revision="default@1")).record
+    revised = replace(SUSPENDS, revisions=(PolicyRevision(name="default", generation=2),))
+    warned = look(policy=replace(SUSPENDS, revisions=(PolicyRevision(name="default", generation=1),))).record
     noted = look(policy=revised, record=warned).record
-    assert "policy is now default@2, was default@1" in noted.history[-1]
-    assert noted.policy == "default@2"
+    assert noted.history[-1].event is ReclaimEvent.POLICY_CHANGED
+    assert noted.history[-1].policy == PolicyRevision(name="default", generation=2)
+    assert noted.policies == revised.revisions
 
 
 def test_of_many_changes_of_the_policy_the_history_keeps_the_last() -> None:
-    record = look(policy=replace(SUSPENDS, revision="default@1")).record
+    record = look(policy=replace(SUSPENDS, revisions=(PolicyRevision(name="default", generation=1),))).record
     for generation in range(2, 30):
-        record = look(policy=replace(SUSPENDS, revision=f"default@{generation}"), record=record).record
-    assert [line.split(" ", 1)[1].split(":")[0] for line in record.history] == [
-        "warned",
-        "policy is now default@29, was default@28",
+        record = look(
+            policy=replace(SUSPENDS, revisions=(PolicyRevision(name="default", generation=generation),)), record=record
+        ).record
+    assert [(entry.event, entry.policy) for entry in record.history] == [
+        (ReclaimEvent.WARNED, PolicyRevision(name="default", generation=1)),
+        (ReclaimEvent.POLICY_CHANGED, PolicyRevision(name="default", generation=29)),
     ]
 
 
@@ -538,10 +542,17 @@ def test_ten_thousand_jobs_that_are_not_concerned_are_not_written_to_when_a_poli
     idle: Idleness, job: Any
 ) -> None:
     """Their record is the same to the letter, and a status that is the same is not written."""
-    record = look(job=job, idle=idle, policy=replace(SUSPENDS, revision="default@1")).record
+    record = look(
+        job=job, idle=idle, policy=replace(SUSPENDS, revisions=(PolicyRevision(name="default", generation=1),))
+    ).record
     for generation in range(2, 5):
         changed = with_reclaim(idle_after=timedelta(minutes=10 * generation))
-        after = look(job=job, idle=idle, policy=replace(changed, revision=f"default@{generation}"), record=record)
+        after = look(
+            job=job,
+            idle=idle,
+            policy=replace(changed, revisions=(PolicyRevision(name="default", generation=generation),)),
+            record=record,
+        )
         assert (after.record, after.notices) == (record, ())
 
 

@@ -72,7 +72,7 @@ def test_an_idle_job_that_nobody_needs_is_eligible_and_the_cause_is_said() -> No
             JOB,
             FOUND,
             replace(IDLE, since=NOW - timedelta(minutes=30)),
-            "idle since 2026-11-21T11:30:00Z; counts as idle",
+            "idle since 2026-11-21 11:30 UTC; counts as idle",
         ),
         (JOB, replace(FOUND, findings=()), IDLE, "no finding says that nobody needs its GPUs"),
         (

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from stoker.api.dljob import ReclaimStatus
 from stoker.api.meta import LabelSelector
-from stoker.api.policy import EffectivePolicy, EffectiveReclaim, Exemption, ReclaimClass, RuleSetting, ScheduleWindow
+from stoker.api.policy import (
+    EffectivePolicy,
+    EffectiveReclaim,
+    Exemption,
+    PolicyRevision,
+    ReclaimClass,
+    RuleSetting,
+    ScheduleWindow,
+)
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Action, Category, Confidence, JobType, ReclaimMode, ReclaimState, Source
@@ -80,7 +88,7 @@ records = st.builds(
     pod_uids=pods,
     resumed_at=maybe_time,
     snoozed_until=maybe_time,
-    policy=st.sampled_from([None, "default@1", "default@2"]),
+    policies=st.sampled_from([(), *((PolicyRevision(name="default", generation=number),) for number in (1, 2))]),
 )
 policies = st.builds(
     EffectivePolicy,
@@ -112,7 +120,7 @@ policies = st.builds(
             [(), (ReclaimClass(name="low", priority_classes=("low",), mode=ReclaimMode.DELETE, idle_after="30m"),)]
         ),
     ),
-    revision=st.sampled_from(["default@1", "default@2"]),
+    revisions=st.sampled_from([(PolicyRevision(name="default", generation=number),) for number in (1, 2)]),
 )
 surroundings = st.builds(
     Circumstances,

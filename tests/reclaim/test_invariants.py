@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from stoker.api.dljob import ReclaimStatus
 from stoker.api.meta import LabelSelector
-from stoker.api.policy import EffectivePolicy, EffectiveReclaim, Exemption, ScheduleWindow
+from stoker.api.policy import EffectivePolicy, EffectiveReclaim, Exemption, PolicyRevision, ScheduleWindow
 from stoker.diagnosis.idleness import idleness
 from stoker.findings.diagnosis import Idleness
 from stoker.findings.finding import Finding, rfc3339
@@ -135,7 +135,7 @@ class Cluster(RuleBasedStateMachine):
         self.uncounted: str | None = None
         self.keeps_results = True
         self.offers: str | None = None
-        self.policy = EffectivePolicy(reclaim=AT_FIRST, revision="default@1")
+        self.policy = EffectivePolicy(reclaim=AT_FIRST, revisions=(PolicyRevision(name="default", generation=1),))
         self.edits = 1
         self.around = Circumstances()
         self.presence = Presence()
@@ -272,7 +272,7 @@ class Cluster(RuleBasedStateMachine):
         self.edits += 1
         self.policy = replace(
             self.policy,
-            revision=f"default@{self.edits}",
+            revisions=(PolicyRevision(name="default", generation=self.edits),),
             reclaim=EffectiveReclaim(
                 mode=mode,
                 idle_after=idle_after * MINUTE,

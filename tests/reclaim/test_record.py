@@ -3,8 +3,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stoker.api.dljob import ReclaimStatus
-from stoker.findings.vocabulary import ReclaimMode, ReclaimState
-from stoker.reclaim import NoticeReason, Record, resumed
+from stoker.api.policy import BUILT_IN_REVISION, PolicyRevision
+from stoker.findings.vocabulary import NotificationEvent, NotificationResult, ReclaimEvent, ReclaimMode, ReclaimState
+from stoker.reclaim import HistoryEntry, NoticeReason, NotificationRecord, Record, resumed
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 RECLAIMED = Record(state=ReclaimState.RECLAIMED, action=ReclaimMode.SUSPEND, warned_at=NOW, deadline=NOW)
@@ -26,7 +27,16 @@ def test_a_record_survives_its_being_written() -> None:
         reclaimed_at=NOW,
         resumed_at=NOW,
         snoozed_until=NOW,
-        history=("x", "y"),
+        policies=(PolicyRevision(name="default", generation=3), PolicyRevision(name="research", generation=7)),
+        notified=(
+            NotificationRecord(
+                event=NotificationEvent.WARNED, event_time=NOW, result=NotificationResult.SENT, time=NOW
+            ),
+        ),
+        history=(
+            HistoryEntry(time=NOW, event=ReclaimEvent.WARNED, reason="idle", policy=BUILT_IN_REVISION),
+            HistoryEntry(time=NOW, event=ReclaimEvent.RESUMED),
+        ),
     )
     assert Record.from_status(ReclaimStatus.model_validate(record.to_status())) == record
 
@@ -42,12 +52,27 @@ def test_times_beyond_the_calendar_of_utc_are_moved_into_it() -> None:
     assert record.to_status() == {"warnedAt": "9999-12-31T23:59:59Z", "resumedAt": "0001-01-01T00:00:00Z"}
 
 
-def test_history_keeps_the_last_ten_lines() -> None:
+def test_history_keeps_the_last_ten_events() -> None:
     record = Record()
     for number in range(12):
-        record = record.remembering(NOW, f"line {number}\nbroken")
+        record = record.remembering(NOW, ReclaimEvent.RESUMED, f"reason {number}\nbroken")
     assert len(record.history) == 10
-    assert record.history[-1].endswith("line 11 broken")
+    assert record.history[-1].reason == "reason 11 broken"
+
+
+def test_a_record_of_an_older_version_is_read_without_what_it_had_as_text() -> None:
+    good = {"event": "Warned", "eventTime": "2026-11-21T12:00:00Z", "result": "Sent", "time": "2026-11-21T12:00:05Z"}
+    written = {
+        "state": "Warned",
+        "warnedAt": "2026-11-21T12:00:00Z",
+        "deadline": "soon",
+        "policies": "default@3",
+        "history": ["2026-11-21T12:00:00Z warned: idle"],
+        "notified": ["Warned 2026-11-21T12:00:00Z sent 2026-11-21T12:00:00Z", good, {"event": "Warned"}],
+    }
+    record = Record.of({"status": {"reclaim": written}})
+    assert record.to_status() == {"state": "Warned", "warnedAt": "2026-11-21T12:00:00Z", "notified": [good]}
+    assert Record.of({"status": {"reclaim": "idle"}}) == Record.of({"status": None}) == Record.of({}) == Record()
 
 
 @pytest.mark.parametrize(

@@ -402,7 +402,24 @@ STATUS: dict[str, Any] = {
         "deadline": "2026-11-21T10:56:00Z",
         "action": "Suspend",
         "podUIDs": ["u1", "u2"],
-        "history": ["2026-11-21T10:41:00Z warned"],
+        "policies": [{"name": "default", "generation": 3}],
+        "notified": [
+            {
+                "event": "Warned",
+                "eventTime": "2026-11-21T10:41:00Z",
+                "result": "Sent",
+                "time": "2026-11-21T10:41:02Z",
+            }
+        ],
+        "history": [
+            {
+                "time": "2026-11-21T10:41:00Z",
+                "event": "ReclaimWarning",
+                "reason": "UnreleasedJob (likely), 16 GPUs idle since 2026-11-21T09:41:00Z",
+                "policy": "default",
+                "generation": 3,
+            }
+        ],
     },
     "utilization": {
         "averagePercent": 31,

@@ -7,7 +7,7 @@ import sys
 from e2e.cluster.waiting import wait_for
 from e2e.operator import CONTROLLER
 from e2e.scenarios.kueue.queue import QUEUE, VERSIONS, Kueue
-from e2e.scenarios.reclaim.idling import Idling
+from e2e.scenarios.reclaim.idling import Idling, happened
 
 MARK = "stoker.dev/suspended-by"
 
@@ -103,7 +103,7 @@ def test_an_idle_job_is_reclaimed_by_its_workload_and_comes_back_through_its_que
         warned.wait_condition(name, "Suspended", "True", "Reclaimed")
         record = warned.record(name)
         assert (record["state"], bool(record["reclaimedAt"])) == ("Reclaimed", True)
-        assert sum("reclaimed" in line for line in record["history"]) == 1
+        assert happened(record).count("Reclaimed") == 1
         assert warned.is_suspended(name)
         assert not warned.pods(name)
     assert workload(kueue, warned, "busy") == (True, None)

@@ -91,7 +91,8 @@ def told_of(idling: Idling, webhook: Webhook, event: str) -> None:
 
     def noted() -> bool:
         notified = idling.status("idle").get("reclaim", {}).get("notified", [])
-        assert any(entry.startswith(f"{event} ") and " sent " in entry for entry in notified), (notified, webhook.taken)
+        results = [(entry["event"], entry["result"]) for entry in notified]
+        assert (event, "Sent") in results, (notified, webhook.taken)
         return True
 
     wait_for(f"the message {event}", noted, timeout=90)
@@ -135,6 +136,7 @@ def each_event_is_audited_once(operator: Operator, idling: Idling) -> None:
     assert warning["deadline"] == record["deadline"]
     gpus = idling.status("idle")["gpus"]
     assert (warning["namespace"], warning["owner"], warning["gpus"]) == (idling.namespace, "ada", gpus)
-    assert warning["policy"] == record["policy"] == "default@1"
+    assert warning["policies"] == record["policies"] == [{"name": "default", "generation": 1}]
     assert warning["coveragePercent"] >= 90
-    assert any("warned: " in line and "default@1" in line for line in record["history"])
+    warnings = [entry for entry in record["history"] if entry["event"] == "ReclaimWarning"]
+    assert any((entry["policy"], entry["generation"]) == ("default", 1) for entry in warnings)

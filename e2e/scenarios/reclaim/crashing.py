@@ -12,7 +12,7 @@ from typing import Any
 from e2e.cluster.provider import Cluster
 from e2e.cluster.waiting import wait_for
 from e2e.operator import CONTROLLER, Operator
-from e2e.scenarios.reclaim.idling import BUSY, IDLE, RESTS, TRAINS, Idling, Phases, past, time_of
+from e2e.scenarios.reclaim.idling import BUSY, IDLE, RESTS, TRAINS, Idling, Phases, happened, past, time_of
 from e2e.witness import DLJOB, JOB, POLICY, Change, Witness
 
 SCENE = "crashing"
@@ -198,8 +198,8 @@ class Population:
             assert deed.written_at - warned[0].written_at >= grace - timedelta(seconds=1), (name, self.told)
             before = [one for one in records if one.version < deed.version]
             assert before[-1].after["state"] == "Reclaiming", "the intent is recorded before the deed"
-            history = self.jobs.record(name)["history"]
-            assert sum("reclaimed" in line for line in history) == 1, (name, history, self.told)
+            record = self.jobs.record(name)
+            assert happened(record).count("Reclaimed") == 1, (name, record["history"], self.told)
             # A kill between the record and the event leaves none: what counts is the record.
             told = [event.get("series") for event in self.jobs.events(name, "Reclaimed")]
             assert told in ([None], []), (name, self.told)

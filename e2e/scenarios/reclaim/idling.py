@@ -32,6 +32,11 @@ UNBOUNDED: Mapping[str, Any] = {
 """Many jobs of a test turn idle at once, and are reclaimed at once."""
 
 
+def happened(record: Mapping[str, Any]) -> list[str]:
+    """The events of a record's history, the oldest first."""
+    return [entry["event"] for entry in record.get("history", ())]
+
+
 def time_of(text: str) -> datetime:
     """A time of a status."""
     return datetime.fromisoformat(text)

@@ -13,7 +13,7 @@ from e2e.cluster.waiting import wait_for
 from e2e.conftest import StartCluster
 from e2e.operator import CONTROLLER
 from e2e.scenarios.reclaim.crashing import DUE, KILLS, LATE, RESUMED, SETTINGS, Population, populated
-from e2e.scenarios.reclaim.idling import time_of
+from e2e.scenarios.reclaim.idling import happened, time_of
 from e2e.witness import DLJOB, JOB
 
 MANY = 100
@@ -46,7 +46,7 @@ def test_a_job_that_was_brought_back_stays_so_through_crashes(crashed: Populatio
     assert [one.after for one in crashed.witness.of(JOB, namespace, RESUMED)] == [False, True, False], crashed.told
     records = [one.after for one in crashed.witness.of(DLJOB, namespace, RESUMED) if one.after]
     assert len({record["resumedAt"] for record in records if "resumedAt" in record}) == 1, crashed.told
-    assert sum("resumed" in line for line in crashed.jobs.record(RESUMED)["history"]) == 1, crashed.told
+    assert happened(crashed.jobs.record(RESUMED)).count("Resumed") == 1, crashed.told
 
 
 def test_a_crash_between_the_intent_and_the_deed_is_made_good_once(crashed: Population) -> None:
@@ -57,7 +57,7 @@ def test_a_crash_between_the_intent_and_the_deed_is_made_good_once(crashed: Popu
     crashed.wait_reclaimed("intended", "done")
     crashed.assert_nothing_doubled_or_early("intended")
     assert [one.after for one in witness.of(JOB, jobs.namespace, "done")] == [False, True]
-    assert sum("reclaimed" in line for line in jobs.record("done")["history"]) == 1
+    assert happened(jobs.record("done")).count("Reclaimed") == 1
     again = jobs.record("woken")
     assert time_of(again["warnedAt"]) > time_of(crashed.warnings["woken"]["warnedAt"])
     assert again["podUIDs"] == crashed.warnings["woken"]["podUIDs"]

@@ -10,7 +10,7 @@ from e2e.cluster.waiting import wait_for
 from e2e.operator import ADMISSION, CONTROLLER, NAMESPACE
 from e2e.scenarios.admission.submitting import TOO_FEW, Submitter, Webhook, dljob, eventually
 from e2e.scenarios.lifecycle.workload import MERGE, DLJobs
-from e2e.scenarios.reclaim.idling import time_of
+from e2e.scenarios.reclaim.idling import happened, time_of
 from e2e.scenarios.reclaim.play import (
     AT_THE_DEADLINE,
     BEFORE_THE_WARNING,
@@ -135,7 +135,7 @@ def test_invariant_07_as_gentle_as_can_be_and_honest_about_it(play: Play) -> Non
     gone = next(one for one in play.witness.of("DLJob", jobs.namespace, "saves") if one.enters("Reclaimed"))
     assert gone.written_at - deed.written_at >= timedelta(seconds=5), "counted when its pods are gone"
     record = jobs.record("saves")
-    assert sum("reclaimed" in line for line in record["history"]) == 1
+    assert happened(record).count("Reclaimed") == 1
     assert [event.get("series") for event in jobs.events("saves", "Reclaimed")] == [None]
     assert jobs.job("saves")["metadata"]["annotations"]["stoker.dev/suspended-by"] == "reclaim"
     jobs.wait_condition("saves", "Suspended", "True", "Reclaimed")

@@ -10,7 +10,9 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     PlainValidator,
+    PrivateAttr,
     ValidationError,
+    ValidatorFunctionWrapHandler,
     WithJsonSchema,
     field_validator,
 )
@@ -28,7 +30,7 @@ from stoker.api.meta import (
     ObjectMeta,
     Time,
 )
-from stoker.api.schema import INT_OR_STRING, ApiModel, Validation, validations
+from stoker.api.schema import INT_OR_STRING, ApiModel, Validation, readable, validations
 from stoker.api.structural import (
     A_QUANTITY,
     QUANTITY_PATTERN,
@@ -45,7 +47,10 @@ from stoker.findings.vocabulary import (
     Confidence,
     Framework,
     JobType,
+    NotificationEvent,
+    NotificationResult,
     Phase,
+    ReclaimEvent,
     ReclaimState,
     Severity,
     Source,
@@ -68,6 +73,8 @@ MAX_NODE_LINES = 32
 MAX_PODS = 1024
 MAX_HISTORY = 10
 MAX_NOTIFIED = 4
+MAX_POLICIES = 2
+"""The base and the one override that counts."""
 
 DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
 GPU_PRODUCT_LABELS: Mapping[str, str] = {"nvidia.com": "nvidia.com/gpu.product", "amd.com": "amd.com/gpu.product-name"}
@@ -612,6 +619,43 @@ class AdviceStatus(ApiModel):
     """Its page."""
 
 
+class PolicyRevisionStatus(ApiModel):
+    """A UtilizationPolicy and the generation of its spec."""
+
+    name: str
+    """Name of the policy; built-in where no policy says anything."""
+    generation: int | None = Field(default=None, json_schema_extra={"format": "int64"})
+    """Generation of its spec."""
+
+
+class ReclaimHistoryEntry(ApiModel):
+    """An event on the way to being reclaimed."""
+
+    time: Time
+    """When it happened."""
+    event: ReclaimEvent
+    """ReclaimWarning, ReclaimCancelled, Reclaimed, Resumed, Snoozed, SnoozeWithdrawn or PolicyChanged."""
+    reason: str | None = None
+    """What it rested on, in one sentence."""
+    policy: str | None = None
+    """The policy that decided."""
+    generation: int | None = Field(default=None, json_schema_extra={"format": "int64"})
+    """Generation of that policy's spec."""
+
+
+class NotificationStatus(ApiModel):
+    """What became of a notification."""
+
+    event: NotificationEvent
+    """What it was about: Warned or Reclaimed."""
+    event_time: Time
+    """When that happened."""
+    result: NotificationResult
+    """Sent, Failed, Digest (it is part of the next digest) or Nobody (no address is for this job)."""
+    time: Time
+    """When that was known."""
+
+
 class ReclaimStatus(ApiModel):
     """Where the job stands on the way to being reclaimed."""
 
@@ -646,11 +690,11 @@ class ReclaimStatus(ApiModel):
     """Until when its owner has put reclaim off, within the policy's bound."""
     snoozes: Annotated[int | None, Field(json_schema_extra={"format": "int32"})] = None
     """How often its owner has put reclaim off."""
-    policy: str | None = None
-    """The policies that the state was decided under, with the generations of their specs: default@3, research@7."""
-    notified: Annotated[tuple[str, ...], Field(max_length=MAX_NOTIFIED)] = ()
-    """What its owner was told beyond the cluster: the event and its time, the latest last."""
-    history: Annotated[tuple[str, ...], Field(max_length=MAX_HISTORY)] = ()
+    policies: Annotated[tuple[PolicyRevisionStatus, ...], Field(max_length=MAX_POLICIES)] = ()
+    """The policies that the state was decided under, the base first; the last one counts."""
+    notified: Annotated[tuple[NotificationStatus, ...], Field(max_length=MAX_NOTIFIED)] = ()
+    """The last four notifications, the latest last."""
+    history: Annotated[tuple[ReclaimHistoryEntry, ...], Field(max_length=MAX_HISTORY)] = ()
     """The last ten events, the latest last."""
 
 
@@ -732,6 +776,13 @@ class DLJobStatus(ApiModel):
     to when. What an earlier run used belongs to the job's utilization, also when its pod is deleted.
     """
 
+    _left_out: tuple[str, ...] = PrivateAttr(default=())
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Field paths of what was written in a way that this version can't read; they are not in the model."""
+        return self._left_out
+
 
 class DLJob(ApiModel):
     """A deep-learning job: one or more pods with the same GPUs each, checked before it starts and watched while it
@@ -745,6 +796,17 @@ class DLJob(ApiModel):
     """What to run, on which GPUs."""
     status: DLJobStatus | None = None
     """What the operator has seen and done."""
+
+    @field_validator("status", mode="wrap")
+    @classmethod
+    def _readable_status(cls, value: object, handler: ValidatorFunctionWrapHandler) -> DLJobStatus | None:
+        """A status that another version wrote never keeps a job from being read."""
+        try:
+            status: DLJobStatus | None = handler(value)
+        except ValidationError:
+            status, _, left_out = readable(DLJobStatus, value)
+            status._left_out = left_out  # noqa: SLF001 - its own module
+        return status
 
     @classmethod
     def unknown_in_open_fields(cls, document: Mapping[str, Any]) -> Iterator[Fault]:

@@ -724,14 +724,28 @@ class EffectiveAnalysis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRevision:
+    """A policy and the generation of its spec; the built-in defaults have no generation."""
+
+    name: str
+    generation: int | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.generation is None else f"{self.name}@{self.generation}"
+
+
+BUILT_IN_REVISION = PolicyRevision(name="built-in")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EffectivePolicy:
     """What holds in one namespace, every field concrete; the field defaults are the built-in ones.
 
     `rules` holds the settings that differ from the rules' own; `exemptions` are those whose namespaceSelector selects
     the namespace. `suppressible` names the rules that a job's author may suppress, None all that they don't deny.
     `trusted_job_types`: whether a self-declared Interactive or Serving is honoured in the namespace.
-    `sources` names the policies that it was made of, the base first, and `revision` the same with the generations of
-    their specs, such as `default@3, research@7`.
+    `sources` names the policies that it was made of, the base first; `revisions` are the same with the generations of
+    their specs, or the built-in defaults alone.
     """
 
     rules: Mapping[str, RuleSetting] = field(default_factory=dict)
@@ -744,7 +758,12 @@ class EffectivePolicy:
     notification: EffectiveNotification = field(default_factory=EffectiveNotification)
     analysis: EffectiveAnalysis = field(default_factory=EffectiveAnalysis)
     sources: tuple[str, ...] = ()
-    revision: str = "built-in"
+    revisions: tuple[PolicyRevision, ...] = (BUILT_IN_REVISION,)
+
+    @property
+    def revision(self) -> str:
+        """The revisions as messages name them, such as `default@3, research@7`."""
+        return ", ".join(map(str, self.revisions))
 
     @property
     def counts_in(self) -> str | None:
@@ -844,7 +863,8 @@ def combined(layers: Sequence[UtilizationPolicy], labels: Mapping[str, str]) -> 
         notification=EffectiveNotification(**_set_fields(spec.notification)),
         analysis=EffectiveAnalysis(**_set_fields(spec.analysis)),
         sources=tuple(one.name for one in layers),
-        revision=", ".join(f"{one.name}@{one.metadata.generation}" for one in layers) or "built-in",
+        revisions=tuple(PolicyRevision(name=one.name, generation=one.metadata.generation) for one in layers)
+        or (BUILT_IN_REVISION,),
     )
 
 

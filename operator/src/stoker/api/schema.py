@@ -4,10 +4,11 @@ import ast
 import inspect
 import re
 import textwrap
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
 from pydantic.alias_generators import to_camel
@@ -112,6 +113,48 @@ def violations(model: type[ApiModel], document: Mapping[str, Any]) -> list[Viola
             for one in explain(error)
         ]
     return found + [explained(fault) for fault in model.unknown_in_open_fields(document)]
+
+
+Model = TypeVar("Model", bound=ApiModel)
+
+
+def readable(model: type[Model], document: object) -> tuple[Model, dict[str, Any], tuple[str, ...]]:
+    """Read what a model can read of a document: the model, the document without what breaks the model, and the field
+    paths of that.
+
+    Left out are fields, list items, and objects that lack a required field. For statuses, which another version may
+    have written. All fields of the model itself must have defaults.
+    """
+    rest: dict[str, Any] = dict(document) if isinstance(document, Mapping) else {}
+    dropped: list[str] = []
+    while True:
+        try:
+            return model.model_validate(rest), rest, tuple(dropped)
+        except ValidationError as error:
+            paths = [_broken(detail) for detail in error.errors(include_url=False, include_input=False)]
+        smaller = _without(rest, paths)
+        # Each round leaves something out, so this ends.
+        rest = smaller if smaller != rest else {}
+        dropped += sorted(set(map(_field_path, paths)))
+
+
+def _broken(detail: Mapping[str, Any]) -> Path:
+    """The path of what can't stay because of a validation error."""
+    path: Path = detail["loc"]
+    return path[:-1] if detail["type"] == "missing" else path
+
+
+def _without(document: Any, paths: Iterable[Path]) -> Any:
+    """A document without the fields and list items at these paths."""
+    below: defaultdict[int | str, list[Path]] = defaultdict(list)
+    for path in paths:
+        if path:
+            below[path[0]].append(path[1:])
+    if not below or not isinstance(document, Mapping | list | tuple):
+        return document
+    if isinstance(document, Mapping):
+        return {key: _without(value, below.get(key, ())) for key, value in document.items() if () not in below[key]}
+    return [_without(value, below.get(key, ())) for key, value in enumerate(document) if () not in below[key]]
 
 
 def _unknown_field(model: type[ApiModel], location: Path) -> str:

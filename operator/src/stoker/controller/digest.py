@@ -1,12 +1,12 @@
-"""The digest: what reclaim has said and done under a policy since the last one, told at the policy's hour.
+"""The digest: the reclaim events under a policy since the last digest, sent at the time that the policy sets.
 
-It is made of what the jobs' records say; the policy's status remembers up to when it was told.
+It is made of the jobs' records; the policy's status remembers up to when the last one reached.
 """
 
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
 from itertools import zip_longest
@@ -20,14 +20,17 @@ from stoker.api.meta import CHANNEL_ANNOTATION
 from stoker.api.notification import Message
 from stoker.api.policy import BASE, WEEKDAYS, DigestTime, EffectivePolicy, combined
 from stoker.cluster.cache import Key, Store
-from stoker.cluster.faults import Faults, described
+from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
 from stoker.cluster.recorder import UNMETERED, Meter
-from stoker.controller.notification_messages import LATEST, Note, moment, time_of
-from stoker.controller.notifier import DIGEST, FAILED, SENT, Post, counting
+from stoker.controller.notification_messages import LATEST, moment
+from stoker.controller.notifier import Post, counting
 from stoker.findings.finding import parse_time, rfc3339, single_line
-from stoker.findings.vocabulary import NotificationEvent, ReclaimState
+from stoker.findings.vocabulary import NotificationEvent, NotificationResult, ReclaimEvent, ReclaimState
 from stoker.findings.wording import count
+from stoker.reclaim import NotificationRecord, Record
+from stoker.reclaim.record import EVENT_WORDS
+from stoker.workload.pods import read_time
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +40,8 @@ FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(minutes=30)
 """After a digest that nobody took; doubled each time."""
 MAX_LINES = 40
 """So many jobs and so many events are written out, the others are counted."""
-COUNTED = ("warned", "reclaimed", "resumed", "snoozed")
-"""The first words of lines in a job's history that a digest counts."""
+COUNTED = (ReclaimEvent.WARNED, ReclaimEvent.RECLAIMED, ReclaimEvent.RESUMED, ReclaimEvent.SNOOZED)
+"""The events that a digest counts."""
 
 
 def last_due(digest: DigestTime, now: datetime) -> datetime:
@@ -52,122 +55,122 @@ def last_due(digest: DigestTime, now: datetime) -> datetime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Period:
-    """From when, exclusive, to when a digest tells."""
+class DigestPeriod:
+    """The events of a digest lie after `start` and up to `end`."""
 
     start: datetime
     end: datetime
 
-    def __contains__(self, time: datetime) -> bool:
-        return self.start < time <= self.end
+    def __contains__(self, time: datetime | None) -> bool:
+        return time is not None and self.start < time <= self.end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DigestJob:
+    """What a digest is made of: a DLJob's name, its GPUs and its record."""
+
+    namespace: str
+    name: str
+    gpus: int
+    record: Record
+
+    @property
+    def full_name(self) -> str:
+        """Its namespace and name."""
+        return f"{self.namespace}/{self.name}"
+
+    @classmethod
+    def read(cls, raw: Mapping[str, Any]) -> "DigestJob":
+        """Read a DLJob as the API server has it; fields of its record that this version can't read are left out."""
+        metadata, gpus = raw["metadata"], (raw.get("status") or {}).get("gpus")
+        return cls(
+            namespace=metadata["namespace"],
+            name=metadata["name"],
+            gpus=gpus if isinstance(gpus, int) else 0,
+            record=Record.of(raw),
+        )
 
 
 def digest(
-    policy: str, jobs: Sequence[Mapping[str, Any]], period: Period, brake: Mapping[str, Any] | None = None
+    policy: str, objects: Iterable[Mapping[str, Any]], period: DigestPeriod, brake: Mapping[str, Any] | None = None
 ) -> Message | None:
-    """What is told of the DLJobs `jobs`, as the API server has them; None where there is nothing to tell. Only what was
-    said and done in the period makes a digest, and what stands at its end is told with it.
+    """The digest of a policy about these DLJobs, as the API server has them; None where there is nothing to report.
+    Only events within the period make a digest, and the warnings in force at its end are reported with them.
     """
-    jobs = [raw for raw in jobs if _is_readable(raw, period)]
-    events = sorted(event for raw in jobs for event in _events(raw, period))
-    put_off = sorted((_namespace(raw), entry) for raw in jobs for entry in _put_off(raw, period))
-    if not events and not put_off and not (brake and _is_in(brake["since"], period)):
+    jobs = [DigestJob.read(raw) for raw in objects]
+    events = sorted(
+        ((entry.time, one.full_name, entry) for one in jobs for entry in one.record.history if entry.time in period),
+        key=lambda event: event[:2],
+    )
+    deferred = sorted((one.namespace, _named(one, entry)) for one in jobs for entry in _deferred(one, period))
+    if not events and not deferred and not (brake and _since(brake) in period):
         return None
-    counts = Counter(word for _, _, words in events if (word := words.split(" ", 1)[0].rstrip(":")) in COUNTED)
-    told = ", ".join(f"{counts[word]} {word}" for word in COUNTED if counts[word]) or "see below"
+    found = Counter(entry.event for _, _, entry in events)
+    counts = ", ".join(f"{found[event]} {EVENT_WORDS[event]}" for event in COUNTED if found[event]) or "see below"
     gpus, hours = _given_back(jobs, period)
-    warned = sorted((_namespace(raw), line) for raw in jobs if (line := _still_warned(raw)) is not None)
+    warned = sorted((one.namespace, _warning(one)) for one in jobs if _is_warned(one.record))
     lines = [
-        f"{moment(period.start)} to {moment(period.end)}: {told}.",
+        f"{moment(period.start)} to {moment(period.end)}: {counts}.",
         f"Given back: {count(gpus, 'GPU')}, and {hours:.1f} GPU-hours by those reclaimed now or before.",
     ]
     if brake:
         lines += ["", f"Nothing is reclaimed under this policy since {brake['since']}: {plain(brake['message'])}"]
     if warned:
         lines += ["", f"Still warned: {len(warned)}", *_bounded(warned)]
-    if put_off:
-        lines += ["", f"Not told at the time, since the hour was full: {len(put_off)}", *_bounded(put_off)]
+    if deferred:
+        lines += ["", f"Not sent at the time, since maxPerHour was reached: {len(deferred)}", *_bounded(deferred)]
     if events:
-        told_of = [(name.partition("/")[0], f"{when} {name} {plain(words)}") for when, name, words in events]
-        lines += ["", "What happened:", *_bounded(told_of)]
-    return Message(title=f"Policy {policy}: {told}", body="\n".join(lines))
+        happened = [
+            (name.partition("/")[0], f"{rfc3339(time)} {name} {plain(entry.text)}") for time, name, entry in events
+        ]
+        lines += ["", "What happened:", *_bounded(happened)]
+    return Message(title=f"Policy {policy}: {counts}", body="\n".join(lines))
 
 
-def _is_readable(raw: Mapping[str, Any], period: Period) -> bool:
-    """Whether a job's record can be told of. One that can't, which another version may have written, is left out."""
-    try:
-        list(_events(raw, period))
-        list(_put_off(raw, period))
-        _still_warned(raw)
-        _given_back([raw], period)
-    except Exception as error:
-        logger.warning("%s is left out of a digest: %s", _name(raw), described(error))
-        return False
-    return True
+def _deferred(one: DigestJob, period: DigestPeriod) -> Iterator[NotificationRecord]:
+    """Notifications of a job that were left to the digest."""
+    for entry in one.record.notified:
+        if entry.result is NotificationResult.DIGEST and entry.time in period:
+            yield entry
 
 
-def _events(raw: Mapping[str, Any], period: Period) -> Iterator[tuple[str, str, str]]:
-    """The lines of a job's history in the period: time, job, words."""
-    for line in _record(raw).get("history", ()):
-        when, _, words = line.partition(" ")
-        if _is_in(when, period):
-            yield when, _name(raw), words
+def _named(one: DigestJob, entry: NotificationRecord) -> str:
+    return f"{one.full_name} {entry.event} {rfc3339(entry.event_time)}"
 
 
-def _put_off(raw: Mapping[str, Any], period: Period) -> Iterator[str]:
-    for entry in _record(raw).get("notified", ()):
-        note = Note.read(entry)
-        if note is not None and note.became == DIGEST and note.at in period:
-            yield f"{_name(raw)} {note.about}"
+def _is_warned(record: Record) -> bool:
+    return record.state in {ReclaimState.WARNED, ReclaimState.RECLAIMING} and record.deadline is not None
 
 
-def _still_warned(raw: Mapping[str, Any]) -> str | None:
-    record = _record(raw)
-    if record.get("state") not in {ReclaimState.WARNED, ReclaimState.RECLAIMING} or "deadline" not in record:
-        return None
-    gpus = raw.get("status", {}).get("gpus", 0)
-    return f"{_name(raw)}: {count(gpus, 'GPU')} idle since {record.get('idleSince')}, deadline {record['deadline']}"
+def _warning(one: DigestJob) -> str:
+    assert one.record.deadline is not None  # of warned jobs
+    since = "an unknown time" if one.record.idle_since is None else rfc3339(one.record.idle_since)
+    return f"{one.full_name}: {count(one.gpus, 'GPU')} idle since {since}, deadline {rfc3339(one.record.deadline)}"
 
 
-def _given_back(jobs: Sequence[Mapping[str, Any]], period: Period) -> tuple[int, float]:
+def _given_back(jobs: Iterable[DigestJob], period: DigestPeriod) -> tuple[int, float]:
     """GPUs of the jobs reclaimed in the period, and GPU-hours in it for which reclaimed jobs have held none."""
     gpus, hours = 0, 0.0
-    for raw in jobs:
-        record, held = _record(raw), raw.get("status", {}).get("gpus", 0)
-        start, end = parse_time(record.get("reclaimedAt")), period.end
+    for one in jobs:
+        start, resumed, end = one.record.reclaimed_at, one.record.resumed_at, period.end
         if start is None:
             continue
-        gpus += held if start in period else 0
-        resumed = parse_time(record.get("resumedAt"))
+        gpus += one.gpus if start in period else 0
         if resumed is not None and resumed > start:
             end = min(end, resumed)
-        elif record.get("state") != ReclaimState.RECLAIMED:
+        elif one.record.state is not ReclaimState.RECLAIMED:
             continue
-        hours += held * max((end - max(start, period.start)).total_seconds(), 0.0) / 3600
+        hours += one.gpus * max((end - max(start, period.start)).total_seconds(), 0.0) / 3600
     return gpus, hours
 
 
-def _is_in(time: str, period: Period) -> bool:
-    at = time_of(time)
-    return at is not None and at in period
+def _since(brake: Mapping[str, Any]) -> datetime | None:
+    return read_time(brake.get("since"))
 
 
 def plain(text: str) -> str:
     """Words that a user may have written, so that no chat takes them for a mention, a link or markup."""
     return single_line(text).translate({ord("<"): "(", ord(">"): ")", ord("@"): " at ", ord("`"): "'"})
-
-
-def _record(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    record: Mapping[str, Any] = raw.get("status", {}).get("reclaim", {})
-    return record
-
-
-def _namespace(raw: Mapping[str, Any]) -> str:
-    return str(raw["metadata"]["namespace"])
-
-
-def _name(raw: Mapping[str, Any]) -> str:
-    return f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"
 
 
 def _bounded(lines: Sequence[tuple[str, str]]) -> list[str]:
@@ -187,7 +190,7 @@ def _bounded(lines: Sequence[tuple[str, str]]) -> list[str]:
 class _Try:
     """What this process has tried of one digest."""
 
-    period: Period
+    period: DigestPeriod
     next: datetime
     pause: timedelta = FIRST_PAUSE
     taken: set[tuple[str, str]] = field(default_factory=set)
@@ -272,7 +275,7 @@ class Digests:
             await self._note(raw, now)  # what was before the first digest nobody has asked for
             return
         if attempt is None:
-            attempt = self._tries[name] = _Try(period=Period(start=start, end=due), next=now)
+            attempt = self._tries[name] = _Try(period=DigestPeriod(start=start, end=due), next=now)
         failures: list[str] = []
         for key, jobs in audiences.items():
             message = digest(name, jobs, attempt.period, raw.get("status", {}).get("brake"))
@@ -282,14 +285,14 @@ class Digests:
         if start < due and (attempt.taken or not failures):
             await self._note(raw, due)
             if attempt.taken:
-                self._meter.notified(NotificationEvent.DIGEST.value, SENT)
+                self._meter.notified(NotificationEvent.DIGEST.value, NotificationResult.SENT.value.lower())
         if not failures:
             del self._tries[name]
             return
         attempt.next, attempt.pause = now + attempt.pause, min(attempt.pause * 2, LONGEST_PAUSE)
         logger.warning("the digest of policy %s is tried again: %s", name, "; ".join(failures))
         if not attempt.taken:
-            self._meter.notified(NotificationEvent.DIGEST.value, FAILED)
+            self._meter.notified(NotificationEvent.DIGEST.value, NotificationResult.FAILED.value.lower())
 
     def _audiences(self, name: str, policy: EffectivePolicy) -> dict[str, list[Mapping[str, Any]]]:
         """By channel, the jobs that its digest is about."""

@@ -157,14 +157,13 @@ def is_look_due(uid: str, written: datetime, looked_at: datetime) -> bool:
 
 def steady_record(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     """status.reclaim as it is written, where only the beginning of the idle time has moved, and by little: how far back
-    it lies is found out bit by bit. With a warning every move counts.
+    it lies is found out bit by bit. With a warning every move counts. No reason of a job without one names that time.
     """
     old, new = before.get("idleSince"), after.get("idleSince")
     if old is None or new is None or "deadline" in after:
         return after
     moved = abs(datetime.fromisoformat(new) - datetime.fromisoformat(old))
-    same = {**after, "idleSince": old, "reason": after.get("reason", "").replace(new, old)} == before
-    return before if same and moved < REFRESH else after
+    return before if {**after, "idleSince": old} == before and moved < REFRESH else after
 
 
 # ------------------------------------------------------------------------------------------------------ absences

@@ -1,6 +1,6 @@
-"""What people are told of one job's reclaim: which messages are due, by its record, and what they say."""
+"""The notifications about one job's reclaim: which are due by its record, and what they say."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -8,12 +8,12 @@ from stoker.api.dljob import DLJob
 from stoker.api.meta import OWNER_LABEL, TEAM_LABEL
 from stoker.api.notification import Message, filled, template_faults
 from stoker.api.policy import EffectivePolicy
-from stoker.findings.finding import parse_time, printable, rfc3339
+from stoker.findings.finding import printable, rfc3339
 from stoker.findings.vocabulary import NotificationEvent, ReclaimMode, ReclaimState
-from stoker.reclaim import Record
+from stoker.reclaim import NotificationRecord, Record
 
 LATEST = timedelta(hours=24)
-"""What is older is told to nobody any more."""
+"""Older events are not notified of any more; chosen because a day later they surprise more than they help."""
 
 WARNED = {
     ReclaimMode.SUSPEND: (
@@ -41,7 +41,7 @@ RECLAIMED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion:
-    """Something that a job's owner is to be told once: its event and when it was recorded."""
+    """Something that a job's owner is notified of once: its event and when that was recorded."""
 
     event: NotificationEvent
     at: datetime
@@ -49,30 +49,13 @@ class Occasion:
     def __str__(self) -> str:
         return f"{self.event} {rfc3339(self.at)}"
 
-    def is_told(self, notified: Sequence[str]) -> bool:
-        """Whether a record's `notified` says what became of it."""
-        return any(entry.startswith(f"{self} ") for entry in notified)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
-    """An entry of a record's `notified`: what was to be told, what became of it, and when."""
-
-    about: str
-    became: str
-    at: datetime
-
-    @classmethod
-    def read(cls, entry: str) -> "Note | None":
-        """None for what another version has written."""
-        about, _, rest = entry.partition("Z ")
-        became, _, when = rest.partition(" ")
-        at = time_of(when)
-        return None if at is None else cls(about=f"{about}Z", became=became, at=at)
+    def is_in(self, notified: Iterable[NotificationRecord]) -> bool:
+        """Whether a record's `notified` has what became of it. Times in a status have whole seconds."""
+        return any(one.event is self.event and rfc3339(one.event_time) == rfc3339(self.at) for one in notified)
 
 
 def occasion(record: Record, events: Sequence[NotificationEvent], now: datetime) -> Occasion | None:
-    """What a record gives occasion to tell now, told already or not: a warning that stands, or the deed."""
+    """What a record gives occasion to notify of now, whether that was done or not: a warning in force, or a reclaim."""
     if record.state is ReclaimState.RECLAIMED:
         event, at = NotificationEvent.RECLAIMED, record.reclaimed_at
     else:
@@ -90,13 +73,13 @@ def people(job: DLJob) -> dict[str, str]:
     }
 
 
-def letter(about: Occasion, job: DLJob, record: Record, policy: EffectivePolicy) -> Message:
-    """What is said of it, in the policy's words where it has some. A template that is none, which can only come past
-    admission, is passed over.
+def notification(about: Occasion, job: DLJob, record: Record, policy: EffectivePolicy) -> Message:
+    """The message about it, by the policy's template where there is one. A template with faults, which can only have
+    come past admission, is ignored.
     """
     warned = about.event is NotificationEvent.WARNED
     action = record.action if record.action in WARNED else ReclaimMode.SUSPEND
-    assert action is not None  # what a warning or a deed records
+    assert action is not None  # a warning and a reclaim record it
     own = policy.notification.templates.warned if warned else policy.notification.templates.reclaimed
     default = (WARNED if warned else RECLAIMED)[action]
     template = default if own is None or any(template_faults(own)) else own
@@ -108,7 +91,7 @@ def letter(about: Occasion, job: DLJob, record: Record, policy: EffectivePolicy)
 
 
 def _values(about: Occasion, job: DLJob, record: Record, action: ReclaimMode) -> Mapping[str, str]:
-    """What stands for each placeholder; nothing in it was written by a user, but names and labels."""
+    """The value of each placeholder; names and labels are all that users wrote of it."""
     where = f"{job.name} -n {job.namespace}"
     if about.event is NotificationEvent.WARNED:
         command = f"stoker snooze {where} --for 2h"
@@ -122,18 +105,9 @@ def _values(about: Occasion, job: DLJob, record: Record, action: ReclaimMode) ->
         "idleSince": moment(record.idle_since),
         "deadline": moment(record.deadline),
         "cause": category or record.rule or "idle",
-        "policy": record.policy or "",
+        "policy": ", ".join(map(str, record.policies)),
         "command": command,
     }
-
-
-def time_of(text: str) -> datetime | None:
-    """A time that this or another version has written; None for anything else."""
-    try:
-        found = parse_time(text)
-    except ValueError:
-        return None
-    return found if found is not None and found.tzinfo is not None else None
 
 
 def moment(time: datetime | None) -> str:

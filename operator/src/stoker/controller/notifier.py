@@ -1,6 +1,6 @@
-"""Tells people of warnings and deeds, beside the cluster and after it: a message is due while a job's record says so
-and `status.reclaim.notified` does not say what became of it. So a restart or a failover forgets none, and repeats at
-most the one that was sent and not yet noted. Nothing waits for a message, and nothing depends on one.
+"""Notifies people of warnings and reclaims. A notification is due while a job's record gives occasion for it and
+`status.reclaim.notified` does not have its result. So a restart or a failover forgets none, and repeats at most the one
+that was sent and not yet recorded. Nothing waits for a notification, and nothing depends on one.
 """
 
 import logging
@@ -24,12 +24,11 @@ from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
 from stoker.cluster.recorder import UNMETERED, Meter
 from stoker.cluster.workqueue import Transient, WorkQueue
-from stoker.controller.notification_messages import Note, Occasion, letter, occasion, people
+from stoker.controller.notification_messages import Occasion, notification, occasion, people
 from stoker.controller.rate_limit import HOUR, LastHour, Sent
 from stoker.controller.status_writer import Publisher
-from stoker.findings.finding import rfc3339
-from stoker.findings.vocabulary import NotificationEvent, Phase
-from stoker.reclaim import Record
+from stoker.findings.vocabulary import NotificationEvent, NotificationResult, Phase
+from stoker.reclaim import NotificationRecord, Record
 
 logger = logging.getLogger(__name__)
 
@@ -38,12 +37,7 @@ WORKERS = 4
 TRIED_FOR = timedelta(hours=1)
 """How long an address that does not take a message is tried again, with growing delays."""
 CONFLICTS = 5
-"""So often in a row a note of what was sent may meet a newer version of the job."""
-
-SENT, FAILED, DIGEST, NOBODY = "sent", "failed", "digest", "nobody"
-"""What became of a message, in `notified` and in the metrics: at least one address took it; none did; it is told in the
-digest, since the hour was full; no address is for this job.
-"""
+"""How often in a row the write of a result may meet a newer version of the job."""
 
 
 class Post(Protocol):
@@ -108,11 +102,10 @@ class Notifier:
         found: defaultdict[str, list[Sent]] = defaultdict(list)
         for key, raw in self._store.dljobs.objects.items():
             try:
-                notes = [Note.read(entry) for entry in raw.get("status", {}).get("reclaim", {}).get("notified", ())]
                 sent = [
-                    Sent(note.at, key.namespace, note.about.startswith(NotificationEvent.WARNED.value))
-                    for note in notes
-                    if note is not None and note.became == SENT and now - note.at < HOUR
+                    Sent(one.time, key.namespace, one.event is NotificationEvent.WARNED)
+                    for one in Record.of(raw).notified
+                    if one.result is NotificationResult.SENT and now - one.time < HOUR
                 ]
             except Exception as error:
                 self._faults.caught("notification", str(key), error)
@@ -145,7 +138,7 @@ class Notifier:
         due = occasion(record, policy.notification.events, self._clock.now())
         if key in self._attempts and self._attempts[key].occasion != due:
             del self._attempts[key]  # the warning has ended
-        if due is not None and (key in self._attempts or not due.is_told(record.notified)):
+        if due is not None and (key in self._attempts or not due.is_in(record.notified)):
             await self._tell(raw, job, record, due, policy)
 
     async def _tell(self, raw: Object, job: DLJob, record: Record, due: Occasion, policy: EffectivePolicy) -> None:
@@ -157,7 +150,7 @@ class Notifier:
         hour, sending = self._hours[counting(policy)], Sent(now, job.namespace, due.event is NotificationEvent.WARNED)
         most = policy.notification.max_per_hour
         if not attempt.taken and not hour.has_room(job.namespace, most, now, is_warning=sending.is_warning):
-            await self._note(raw, due, DIGEST)
+            await self._note(raw, due, NotificationResult.DIGEST)
             del self._attempts[key]
             return
         failures: list[str] = []
@@ -166,22 +159,22 @@ class Notifier:
         except NoAddressesError as error:
             addresses, failures = [], [str(error)]
         if not addresses and not failures:
-            await self._note(raw, due, NOBODY)
+            await self._note(raw, due, NotificationResult.NOBODY)
             del self._attempts[key]
             return
         counts = not attempt.taken
         if counts:
             hour.add(sending)  # before it is sent: other workers send meanwhile
-        failures += await self._send(addresses, letter(due, job, record, policy), attempt)
+        failures += await self._send(addresses, notification(due, job, record, policy), attempt)
         if counts and not attempt.taken:
             hour.remove(sending)
         if attempt.taken:
-            raw = await self._note(raw, due, SENT)
+            raw = await self._note(raw, due, NotificationResult.SENT)
         said = "; ".join(failures)
         if failures and self._clock.now() - attempt.since < TRIED_FOR:
             raise Transient(f"{due.event} message: {said}")
         if failures:
-            raw = await self._note(raw, due, FAILED)
+            raw = await self._note(raw, due, NotificationResult.FAILED)
             note = f"A message ({due.event}) did not arrive: {said}."
             await self._publisher.record(
                 raw, "Warning", "NotificationFailed", note, rule="notification", episode=str(due)
@@ -210,24 +203,25 @@ class Notifier:
                 attempt.taken.add(address.url)
         return failures
 
-    async def _note(self, raw: Object, due: Occasion, became: str) -> Object:
-        """Write down what became of a message, once. Raises Transient when it can't be written now."""
+    async def _note(self, raw: Object, due: Occasion, result: NotificationResult) -> Object:
+        """Record what became of a notification, once. Raises Transient when it can't be written now."""
         metadata = raw["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]
-        entry = f"{due} {became} {rfc3339(self._clock.now())}"
+        entry = NotificationRecord(event=due.event, event_time=due.at, result=result, time=self._clock.now())
         try:
             for _ in range(CONFLICTS):
                 status: Mapping[str, Any] = raw.get("status", {})
-                notified = status.get("reclaim", {}).get("notified", [])
-                if due.is_told(notified) or raw["metadata"]["uid"] != metadata["uid"]:
+                notified = Record.of(raw).notified
+                if due.is_in(notified) or raw["metadata"]["uid"] != metadata["uid"]:
                     return raw
-                reclaim = {**status.get("reclaim", {}), "notified": [*notified, entry][-MAX_NOTIFIED:]}
+                entries = [one.to_status() for one in (*notified, entry)][-MAX_NOTIFIED:]
+                reclaim = {**status.get("reclaim", {}), "notified": entries}
                 try:
                     raw = await self._publisher.write(raw, {**status, "reclaim": reclaim})
                 except ConflictError:
                     raw = await self._api.get(DLJOBS, namespace, name)
                 else:
-                    self._meter.notified(due.event.value, became)
+                    self._meter.notified(due.event.value, result.value.lower())
                     return raw
         except NotFoundError:
             return raw

@@ -26,7 +26,7 @@ from stoker.controller.suspension import NoSwitchError, Switch
 from stoker.diagnosis.idleness import idleness, question
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import Finding, rfc3339
-from stoker.findings.vocabulary import Category, ReclaimMode, ReclaimState, UnknownReason
+from stoker.findings.vocabulary import Category, ReclaimEvent, ReclaimMode, ReclaimState, UnknownReason
 from stoker.findings.wording import count
 from stoker.reclaim import (
     FACTS,
@@ -322,7 +322,7 @@ def deed(record: Record, now: datetime) -> Record:
     how = "its Job was deleted" if record.action is ReclaimMode.DELETE else "suspended; stoker resume brings it back"
     return replace(
         record, state=after(record.state, Outcome.FREED), reclaimed_at=now, reason=f"idle since {since}; {how}"
-    ).remembering(now, f"reclaimed: idle since {since}, warned at {warned}, {record.policy or 'no policy'}")
+    ).remembering(now, ReclaimEvent.RECLAIMED, f"idle since {since}, warned at {warned}", policies=record.policies)
 
 
 def deed_notice(job: DLJob, record: Record) -> Notice:
@@ -335,4 +335,6 @@ def deed_notice(job: DLJob, record: Record) -> Notice:
     message = f"{what} given back: idle since {since}.{back}"
     episode = rfc3339(record.warned_at) if record.warned_at is not None else "reclaimed"
     numbers = {"gpus": job.gpus, "action": record.action.value if record.action is not None else "unknown"}
-    return Notice(reason=NoticeReason.RECLAIMED, message=message, episode=episode, numbers=numbers)
+    return Notice(
+        reason=NoticeReason.RECLAIMED, message=message, episode=episode, numbers=numbers, policies=record.policies
+    )

@@ -25,9 +25,9 @@ from stoker.adapters.kubernetes.client import (
     UnavailableError,
 )
 from stoker.api.bounds import out_of_bounds
-from stoker.api.dljob import DLJob
+from stoker.api.dljob import DLJob, DLJobStatus
 from stoker.api.policy import EffectivePolicy
-from stoker.api.schema import Violation, explain
+from stoker.api.schema import Violation, explain, readable
 from stoker.cluster.cache import Key, Store, key_of
 from stoker.cluster.faults import described
 from stoker.cluster.policies import Policies
@@ -228,6 +228,8 @@ class Reconciler:
             except ValidationError as error:
                 await self._refuse_unfit(raw, explain(error))
                 return None
+            if job.status is not None and job.status.left_out:
+                raw = await self._write_readable(raw, job.status.left_out)
             if job.status is not None and job.status.phase in FINAL:
                 return await self._keep_final(raw, job)
             if not self._has_job(raw) and (wrong := out_of_bounds(raw)):
@@ -247,6 +249,13 @@ class Reconciler:
         except Exception as error:
             await self._tell_fault(key, error)
             raise
+
+    async def _write_readable(self, raw: Object, left_out: Sequence[str]) -> Object:
+        """Write a status without what this version can't read, which another version wrote; the pass writes it anew."""
+        fields = f"{', '.join(left_out[:5])}{', ...' if len(left_out) > 5 else ''}"
+        logger.warning("%s: fields of its status can't be read and are written anew: %s", key_of(raw), fields)
+        _, rest, _ = readable(DLJobStatus, raw["status"])
+        return await self._publisher.write(raw, rest)
 
     async def _tell_unwritable(self, raw: Object, error: ApiError) -> None:
         """Tell of a DLJob whose status does not fit into the API server's store beside it, or is not valid with it."""

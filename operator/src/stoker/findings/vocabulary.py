@@ -194,9 +194,36 @@ class ReclaimState(StrEnum):
     UNKNOWN = "Unknown"
 
 
+class ReclaimEvent(StrEnum):
+    """An event of a job's reclaim history. The values are those of the Kubernetes event and the audit line about the
+    same; a change of the policy stands in the history alone.
+    """
+
+    WARNED = "ReclaimWarning"
+    CANCELLED = "ReclaimCancelled"
+    RECLAIMED = "Reclaimed"
+    RESUMED = "Resumed"
+    SNOOZED = "Snoozed"
+    SNOOZE_WITHDRAWN = "SnoozeWithdrawn"
+    POLICY_CHANGED = "PolicyChanged"
+
+
 class NotificationEvent(StrEnum):
-    """What people are told of beyond the cluster."""
+    """What a notification is about."""
 
     WARNED = "Warned"
     RECLAIMED = "Reclaimed"
     DIGEST = "Digest"
+
+
+class NotificationResult(StrEnum):
+    """What became of a notification."""
+
+    SENT = "Sent"
+    """At least one address took it."""
+    FAILED = "Failed"
+    """No address took it for an hour."""
+    DIGEST = "Digest"
+    """It is part of the next digest, since the policy's notifications of this hour were used up."""
+    NOBODY = "Nobody"
+    """No address of the channel is for this job."""

@@ -7,7 +7,7 @@ from typing import Any
 from stoker.api.duration import format_duration
 from stoker.findings.finding import rfc3339
 from stoker.inspection.standing import Standing
-from stoker.reclaim import Answer
+from stoker.reclaim import Answer, revisions_to_status
 
 VERSION = 1
 """Version of the JSON; a change that breaks a reader raises it, a new field doesn't."""
@@ -44,7 +44,7 @@ def render(one: Standing) -> str:
             "detail": cause.detail,
         },
         "policy": {
-            "revision": case.policy.revision,
+            "revisions": revisions_to_status(case.policy.revisions),
             "class": None if found is None else found.name,
             "mode": settings.mode.value,
             "idleAfter": format_duration(case.idle_after),
@@ -65,7 +65,7 @@ def render(one: Standing) -> str:
         "decisive": None if decisive is None else decisive.gate,
         "nextDeadline": _time(one.next_deadline),
         "change": None if decisive is None else decisive.change or None,
-        "history": list(record.history),
+        "history": [entry.to_status() for entry in record.history],
         "notes": list(one.notes),
     }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -67,8 +67,8 @@ class _Writer:
         if record.history:
             yield ""
             yield "History"
-            for line in record.history:
-                yield from self._wrapped("  ", line)
+            for entry in record.history:
+                yield from self._wrapped("  ", f"{rfc3339(entry.time)} {entry.text}")
 
     def _answer(self, answer: Answer, *, is_decisive: bool) -> Iterator[str]:
         word, colour = MARKS[answer.holds]

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from stoker.adapters.kubernetes.client import Object
 from stoker.api.dljob import DLJob
 from stoker.api.meta import Condition, ConditionStatus
-from stoker.api.policy import EffectivePolicy, EffectiveReclaim
+from stoker.api.policy import EffectivePolicy, EffectiveReclaim, PolicyRevision
 from stoker.controller.candidates import candidate, is_of
 from stoker.controller.status_findings import recorded
 from stoker.findings.diagnosis import Idleness, IdlenessState
@@ -148,4 +148,4 @@ def _presumed(record: Record) -> EffectivePolicy:
     """What the record tells of a policy that may not be read: a deadline that it has set is the one that counts."""
     mode = record.action or ReclaimMode.OBSERVE
     reclaim = EffectiveReclaim(mode=mode, warning_grace=timedelta(0))
-    return EffectivePolicy(reclaim=reclaim, revision=record.policy or "not known")
+    return EffectivePolicy(reclaim=reclaim, revisions=record.policies or (PolicyRevision(name="not known"),))

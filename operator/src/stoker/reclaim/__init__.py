@@ -14,7 +14,7 @@ from stoker.reclaim.eligibility import Eligibility, candidate, eligibility, pres
 from stoker.reclaim.explanation import Answer, Explanation, explain
 from stoker.reclaim.gates import FACTS, GATES, Case, Stage, idle_after, reclaimable_cause
 from stoker.reclaim.notices import Notice, NoticeReason
-from stoker.reclaim.record import Record
+from stoker.reclaim.record import HistoryEntry, NotificationRecord, Record, revisions_to_status
 from stoker.reclaim.resumption import Resumption, resumed, started_by_hand
 from stoker.reclaim.transitions import TRANSITIONS, Outcome, after
 
@@ -22,6 +22,9 @@ __all__ = [
     "CALM",
     "FACTS",
     "GATES",
+    "HistoryEntry",
+    "NotificationRecord",
+    "revisions_to_status",
     "MINIMUM_WARNING_GRACE",
     "NOBODY",
     "TRANSITIONS",

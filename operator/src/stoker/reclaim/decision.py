@@ -9,7 +9,7 @@ from enum import StrEnum
 from stoker.api.policy import EffectivePolicy
 from stoker.findings.diagnosis import Idleness
 from stoker.findings.finding import rfc3339
-from stoker.findings.vocabulary import ReclaimMode, ReclaimState
+from stoker.findings.vocabulary import ReclaimEvent, ReclaimMode, ReclaimState
 from stoker.findings.wording import all_gpus, count
 from stoker.reclaim.candidate import CALM, Candidate, Circumstances
 from stoker.reclaim.gates import Case, Hold, announced, first_hold, later
@@ -26,7 +26,6 @@ change of one would be a write to every job.
 
 TOLD = frozenset({ReclaimState.IDLE, ReclaimState.UNKNOWN})
 """States that a job which would be reclaimed is in once that is told: not knowing for a while is no news."""
-POLICY_NOTE = "policy is now "
 
 
 class Step(StrEnum):
@@ -144,12 +143,14 @@ def _left_alone(case: Case, hold: Hold) -> Decision:
     )
     notices: tuple[Notice, ...] = ()
     if case.record.has_warning:
-        record = record.remembering(case.now, f"warning cancelled: {hold.reason} ({case.policy.revision})")
+        record = record.remembering(case.now, ReclaimEvent.CANCELLED, hold.reason, policies=case.policy.revisions)
         message = f"The job is not reclaimed: {hold.reason}."
         notices = (_notice(case, NoticeReason.CANCELLED, message, rfc3339(case.now)),)
     if hold.observes and cause is not None and since is not None:
         record = replace(
-            record, reason=f"would be reclaimed ({cause.category}, idle since {rfc3339(since)}); {hold.reason}"
+            # Since when it is idle stands in idleSince, which moves while its beginning is searched for.
+            record,
+            reason=f"would be reclaimed ({cause.category}); {hold.reason}",
         )
         message = (
             f"{all_gpus(case.job.gpus)} been idle since {rfc3339(since)} ({cause.category})."
@@ -180,9 +181,10 @@ def _warn(case: Case) -> Decision:
         action=mode,
         job_uid=job.job_uid,
         pod_uids=job.pod_uids,
-        policy=case.policy.revision,
+        policies=case.policy.revisions,
     )
-    record = record.remembering(case.now, f"warned: {_grounds(case)}, deadline {rfc3339(deadline)}")
+    grounds = f"{_grounds(case)}, deadline {rfc3339(deadline)}"
+    record = record.remembering(case.now, ReclaimEvent.WARNED, grounds, policies=case.policy.revisions)
     message = (
         f"{all_gpus(job.gpus)} been idle since {rfc3339(since)} ({cause.category})."
         f" Unless a GPU works again it will be {does} at {rfc3339(deadline)}."
@@ -204,13 +206,18 @@ def _under_policy(case: Case, record: Record) -> Record:
     concerned.
     """
     if record.state not in CONCERNED:
-        return replace(record, policy=None)
-    revision, known = case.policy.revision, case.record.policy
-    if known is not None and known != revision:
+        return replace(record, policies=())
+    revisions, known = case.policy.revisions, case.record.policies
+    if known and known != revisions:
+        was = ", ".join(map(str, known))
         record = record.remembering(
-            case.now, f"{POLICY_NOTE}{revision}, was {known}: {record.reason}", over=POLICY_NOTE
+            case.now,
+            ReclaimEvent.POLICY_CHANGED,
+            f"{case.policy.revision} in place of {was}: {record.reason}",
+            policies=revisions,
+            replaces_same=True,
         )
-    return replace(record, policy=revision)
+    return replace(record, policies=revisions)
 
 
 def _grounds(case: Case) -> str:
@@ -219,16 +226,16 @@ def _grounds(case: Case) -> str:
     named = f"{cause.category} ({cause.confidence.lower()})" if cause is not None else "no cause"
     idle = f"{count(case.job.gpus, 'GPU')} idle since {rfc3339(since)}" if since is not None else "not idle"
     covered = f", {case.idleness.coverage_percent} % of samples" if case.idleness.coverage_percent is not None else ""
-    return f"{named}, {idle}{covered}, {case.policy.revision}"
+    return f"{named}, {idle}{covered}"
 
 
 def _notice(case: Case, reason: NoticeReason, message: str, episode: str, **more: str) -> Notice:
     cause, since = case.cause, case.idle_since
-    numbers: dict[str, str | int | float] = {"gpus": case.job.gpus, "policy": case.policy.revision, **more}
+    numbers: dict[str, str | int | float] = {"gpus": case.job.gpus, **more}
     if cause is not None:
         numbers |= {"cause": cause.category.value, "rule": cause.rule, "confidence": cause.confidence.value}
     if since is not None:
         numbers |= {"idleSince": rfc3339(since), "idleSeconds": round((case.now - since).total_seconds())}
     if case.idleness.coverage_percent is not None:
         numbers["coveragePercent"] = case.idleness.coverage_percent
-    return Notice(reason=reason, message=message, episode=episode, numbers=numbers)
+    return Notice(reason=reason, message=message, episode=episode, numbers=numbers, policies=case.policy.revisions)

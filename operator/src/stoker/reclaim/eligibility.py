@@ -62,6 +62,8 @@ def eligibility(job: Candidate, idleness: Idleness, policy: EffectivePolicy, now
         )
     if hold.outcome is Outcome.UNKNOWN:
         return Eligibility(eligible=False, why=f"not known to be idle: {idleness.message or idleness.reason}")
+    if hold.outcome is Outcome.RESTS and hold.until is not None and case.idle_since is not None:
+        return Eligibility(eligible=False, why=f"idle since {clock(case.idle_since)}; {hold.reason}")
     seen = hold.outcome is Outcome.WORKS and job.untouchable is None and idleness.message
     return Eligibility(eligible=False, why=f"{hold.reason} ({idleness.message})" if seen else hold.reason)
 

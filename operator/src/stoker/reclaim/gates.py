@@ -314,8 +314,9 @@ def _long_enough(case: Case) -> Hold | None:
     until = later(max(since, later(start, case.settings.startup_grace)), case.idle_after)
     if case.now >= until:
         return None
-    early = f"counts as idle for long enough after {format_duration(case.idle_after)}"
-    return Hold(outcome=Outcome.RESTS, reason=f"idle since {rfc3339(since)}; {early}", until=until)
+    # Since when it is idle stands in idleSince, which moves while its beginning is searched for.
+    reason = f"counts as idle for long enough after {format_duration(case.idle_after)}"
+    return Hold(outcome=Outcome.RESTS, reason=reason, until=until)
 
 
 @_gate("unattended", Stage.LENGTH, "unattended", asked=_rests_since)

@@ -4,17 +4,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from stoker.api.policy import PolicyRevision
+from stoker.findings.vocabulary import ReclaimEvent
+
 
 class NoticeReason(StrEnum):
     """Reasons of the events about reclaim."""
 
-    WARNED = "ReclaimWarning"
-    CANCELLED = "ReclaimCancelled"
+    WARNED = ReclaimEvent.WARNED.value
+    CANCELLED = ReclaimEvent.CANCELLED.value
     WOULD_RECLAIM = "WouldReclaim"
-    RECLAIMED = "Reclaimed"
-    RESUMED = "Resumed"
-    SNOOZED = "Snoozed"
-    SNOOZE_WITHDRAWN = "SnoozeWithdrawn"
+    RECLAIMED = ReclaimEvent.RECLAIMED.value
+    RESUMED = ReclaimEvent.RESUMED.value
+    SNOOZED = ReclaimEvent.SNOOZED.value
+    SNOOZE_WITHDRAWN = ReclaimEvent.SNOOZE_WITHDRAWN.value
     SNOOZE_CLAMPED = "SnoozeClamped"
     SNOOZE_IGNORED = "SnoozeIgnored"
     BRAKED = "ReclaimBraked"
@@ -26,10 +29,11 @@ class NoticeReason(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
     """Something to tell the job's owner by an event, after the record is written. `episode` tells one occasion from the
-    next; `numbers` are what it rested on, for the audit log.
+    next; `numbers` are what it rested on, for the audit log; `policies` decided, none where the owner did.
     """
 
     reason: NoticeReason
     message: str
     episode: str
     numbers: Mapping[str, str | int | float] = field(default_factory=dict)
+    policies: tuple[PolicyRevision, ...] = ()

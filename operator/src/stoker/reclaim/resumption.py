@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from stoker.findings.finding import rfc3339
-from stoker.findings.vocabulary import ReclaimMode, ReclaimState
+from stoker.findings.vocabulary import ReclaimEvent, ReclaimMode, ReclaimState
 from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.record import Record
 
@@ -58,7 +58,7 @@ def started_by_hand(record: Record, now: datetime) -> Resumption:
 
 
 def _brought_back(record: Record, how: str, episode: str, now: datetime) -> Resumption:
-    was, numbers = record.state, _numbers(record, how)
+    was, numbers, policies = record.state, _numbers(record, how), record.policies
     record = replace(
         record.without_warning(),
         state=ReclaimState.ACTIVE,
@@ -66,16 +66,15 @@ def _brought_back(record: Record, how: str, episode: str, now: datetime) -> Resu
         idle_since=None,
         action=None,
         resumed_at=now,
-    ).remembering(now, f"resumed: {how}")
+    ).remembering(now, ReclaimEvent.RESUMED, how)
     message = "The job is not reclaimed."
     if was is ReclaimState.RECLAIMED:
         message = (
             "The job is resumed; its script starts from the beginning when its pods have their GPUs, "
             "which a queue may delay."
         )
-    return Resumption(
-        record=record, notices=(Notice(reason=NoticeReason.RESUMED, message=message, episode=episode, numbers=numbers),)
-    )
+    notice = Notice(reason=NoticeReason.RESUMED, message=message, episode=episode, numbers=numbers, policies=policies)
+    return Resumption(record=record, notices=(notice,))
 
 
 def _numbers(before: Record, how: str) -> dict[str, str | int | float]:
@@ -84,6 +83,5 @@ def _numbers(before: Record, how: str) -> dict[str, str | int | float]:
     return {
         "how": how,
         "was": before.state.value if before.state is not None else "unknown",
-        **({"policy": before.policy} if before.policy is not None else {}),
         **{name: rfc3339(time) for name, time in times.items() if time is not None},
     }

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from stoker.api.policy import EffectivePolicy, format_duration
 from stoker.findings.finding import parse_time, rfc3339, single_line
+from stoker.findings.vocabulary import ReclaimEvent
 from stoker.reclaim.candidate import Candidate
 from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.record import Record
@@ -33,7 +34,7 @@ def snoozed(
             return taken, ()
         message = f"Reclaim is no longer put off until {rfc3339(ended)}: the annotation is gone."
         notice = Notice(reason=NoticeReason.SNOOZE_WITHDRAWN, message=message, episode=record.handled_snooze or "")
-        return taken.remembering(now, "snooze withdrawn"), (notice,)
+        return taken.remembering(now, ReclaimEvent.SNOOZE_WITHDRAWN), (notice,)
     try:
         until = parse_time(job.snooze)
         if until is None or until.tzinfo is None:
@@ -51,20 +52,26 @@ def snoozed(
         return taken, (Notice(reason=NoticeReason.SNOOZE_IGNORED, message=message, episode=job.snooze),)
     why = f": {job.snooze_reason}" if job.snooze_reason else ""
     taken = replace(taken, snoozes=record.snoozes + 1)
-    granted = f"snoozed until {rfc3339(min(until, longest))}, asked for {rfc3339(until)}, {policy.revision}"
-    taken = taken.remembering(now, f"{granted}{why}")
+    granted = f"until {rfc3339(min(until, longest))}, asked for {rfc3339(until)}{why}"
+    taken = taken.remembering(now, ReclaimEvent.SNOOZED, granted, policies=policy.revisions)
     numbers: dict[str, str | int | float] = {
         "until": rfc3339(min(until, longest)),
         "asked": rfc3339(until),
         "snoozes": taken.snoozes,
-        "policy": policy.revision,
         **({"why": job.snooze_reason} if job.snooze_reason else {}),
     }
+    granting = Notice(
+        reason=NoticeReason.SNOOZE_CLAMPED,
+        message="",
+        episode=job.snooze,
+        numbers=numbers,
+        policies=policy.revisions,
+    )
     if until <= longest:
         message = f"Reclaim is put off until {rfc3339(until)}{why}."
-        return taken, (Notice(reason=NoticeReason.SNOOZED, message=message, episode=job.snooze, numbers=numbers),)
+        return taken, (replace(granting, reason=NoticeReason.SNOOZED, message=message),)
     message = (
         f"stoker.dev/snooze-until is shortened to {rfc3339(longest)}:"
         f" the policy allows {format_duration(policy.reclaim.max_snooze)} at a time."
     )
-    return taken, (Notice(reason=NoticeReason.SNOOZE_CLAMPED, message=message, episode=job.snooze, numbers=numbers),)
+    return taken, (replace(granting, message=message),)
