@@ -11,7 +11,7 @@ from benchmarks.reclaim.server import ApiServer, Request, owned_by
 from benchmarks.reclaim.truth import Activity, Gaps
 from benchmarks.reclaim.virtual_time import VirtualTimeLoop, moment
 from stoker.adapters.kubernetes.client import DLJOBS, JOBS, PODS, Object
-from stoker.api.meta import API_VERSION, RESUME_ANNOTATION, SNOOZE_ANNOTATION
+from stoker.api.names import API_VERSION, RESUME_ANNOTATION, SNOOZE_ANNOTATION
 from stoker.findings.finding import rfc3339
 from stoker.telemetry.screen import PodKey
 from stoker.telemetry.series import GpuSignal

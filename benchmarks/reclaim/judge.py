@@ -13,7 +13,7 @@ from benchmarks.reclaim.server import ApiServer, Request
 from benchmarks.reclaim.truth import DELAY, SCRAPE, Activity, Gaps
 from benchmarks.reclaim.virtual_time import moment
 from stoker.adapters.kubernetes.client import DLJOBS, JOBS, PODS, POLICIES, Object, Resource
-from stoker.api.meta import RESUME_ANNOTATION, SNOOZE_ANNOTATION
+from stoker.api.names import RESUME_ANNOTATION, SNOOZE_ANNOTATION
 from stoker.api.policy import parse_duration
 from stoker.findings.finding import parse_time
 

@@ -90,6 +90,25 @@ def test_a_job_is_named_once(chosen: list[str], said: str) -> None:
     assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
 
 
+@pytest.mark.parametrize("command", ["diagnose", "explain", "resume", "snooze"])
+@pytest.mark.parametrize("written", ["bert", "dljob/bert", "dljobs/bert", "dljob.stoker.dev/bert"])
+def test_every_command_reads_the_same_forms_of_a_job_and_its_cluster(command: str, written: str) -> None:
+    where = ["--prometheus", "http://prometheus"] if command == "diagnose" else []
+    values = parsed(command, *where, written, "-n", "nlp", "--kubeconfig", "a", "--context", "b")
+    job = next(values[name] for name in ("jobs", "name", "job") if values.get(name))
+    assert job in {"bert", ("bert",)}
+    assert (values["namespace"], values["kubeconfig"], values["kube_context"]) == ("nlp", "a", "b")
+
+
+@pytest.mark.parametrize("command", [["diagnose", "--prometheus", "http://p"], ["explain"], ["resume"], ["snooze"]])
+@pytest.mark.parametrize("written", ["dljob/", "a/b/c", "b ert", "--/bert"])
+def test_what_is_not_the_name_of_a_job_is_refused_with_an_example(command: list[str], written: str) -> None:
+    result = run(*command, "--", written)
+    assert result.exit_code == 2
+    assert f"{written!r} is not the name of a" in result.stderr
+    assert "write bert or dljob/bert" in result.stderr
+
+
 def test_each_fault_of_a_policy_is_a_line_that_says_who_speaks(tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(

@@ -10,8 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from stoker.adapters.kubernetes.client import DLJOBS, ForbiddenError, Kubernetes
-from stoker.cli import reclaim, stoker
+from stoker.cli import stoker
 from stoker.findings.finding import rfc3339
+from stoker.inspection import owner_requests
 from tests.controller.cluster import FakeApi
 from tests.workload.building import dljob_object
 
@@ -60,7 +61,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
         return cluster
 
     monkeypatch.setattr(Kubernetes, "connect", connect)
-    monkeypatch.setattr(reclaim, "PATIENCE", 0.0)
+    monkeypatch.setattr(owner_requests, "PATIENCE", 0.0)
     return cluster
 
 

@@ -8,7 +8,7 @@ import yaml
 from click.testing import CliRunner
 
 from hack.generate import filled
-from stoker.api.meta import RESUME_ANNOTATION, SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION
+from stoker.api.names import RESUME_ANNOTATION, SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION
 from stoker.api.policy import BUILT_IN, EffectiveReclaim, JobTraits, UtilizationPolicy, resolve
 from stoker.catalogue import admission_rules
 from stoker.cli import stoker

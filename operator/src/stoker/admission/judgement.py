@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from stoker.admission.admission_review import ALLOWED, AdmissionRequest, Answer, Operation, unreadable
 from stoker.api import dljob
 from stoker.api.dljob import DLJob
-from stoker.api.meta import API_VERSION, GROUP
+from stoker.api.names import API_VERSION, GROUP
 from stoker.api.policy import BUILT_IN, EffectivePolicy
 from stoker.findings.verdict import Verdict
 from stoker.findings.vocabulary import Action

@@ -26,7 +26,7 @@ from stoker.admission.policy_review import PolicyReviewer
 from stoker.admission.server import AdmissionServer, Route, ServerSettings
 from stoker.admission.sessions import Sessions
 from stoker.api import dljob, policy
-from stoker.api.meta import GROUP
+from stoker.api.names import GROUP
 from stoker.catalogue import all_rules
 from stoker.cluster.process import until_one_ends, watch_only, watches
 from stoker.cluster.view import ClusterView

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from stoker.api import dljob, policy
-from stoker.api.meta import GROUP, VERSION
+from stoker.api.names import GROUP, VERSION
 from stoker.api.schema import VALIDATIONS, Validation, attribute_docstrings, structural_schema
 
 NAME_RULE = Validation(

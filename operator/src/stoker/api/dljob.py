@@ -21,15 +21,10 @@ from pydantic_core.core_schema import no_info_plain_validator_function
 
 from stoker.api import kubernetes_schema
 from stoker.api.bounds import MAX_DEPTH, MAX_SPEC_BYTES
-from stoker.api.duration import Between, parse_duration
+from stoker.api.duration import parse_duration
+from stoker.api.duration_range import Between
 from stoker.api.environment import RESERVED_NAMES, RESERVED_PREFIXES
-from stoker.api.meta import (
-    Boolean,
-    Conditions,
-    Integer,
-    ObjectMeta,
-    Time,
-)
+from stoker.api.meta import Boolean, Conditions, Integer, ObjectMeta, Time
 from stoker.api.schema import INT_OR_STRING, ApiModel, Validation, readable, validations
 from stoker.api.structural import (
     A_QUANTITY,

@@ -14,25 +14,6 @@ from stoker.api.schema import A_TIME, LIST_MAP_KEYS, LIST_TYPE, MAP_TYPE, PRESER
 from stoker.api.structural import is_time
 from stoker.findings.finding import rfc3339
 
-GROUP = "stoker.dev"
-VERSION = "v1alpha1"
-API_VERSION = f"{GROUP}/{VERSION}"
-
-OWNER_LABEL = f"{GROUP}/owner"
-TEAM_LABEL = f"{GROUP}/team"
-RESUME_ANNOTATION = f"{GROUP}/resume"
-SNOOZE_ANNOTATION = f"{GROUP}/snooze-until"
-SNOOZE_REASON_ANNOTATION = f"{GROUP}/snooze-reason"
-KUEUE = "kueue.x-k8s.io"
-QUEUE_LABEL = f"{KUEUE}/queue-name"
-"""Kueue's: the LocalQueue of the job's namespace in which it waits for its turn."""
-JUPYTER_ANNOTATION = f"{GROUP}/jupyter"
-"""Where in the trainer's pod Jupyter answers, as `8888` or `8888/base/url`."""
-RELEASE_BRAKE_ANNOTATION = f"{GROUP}/release-brake"
-"""On a UtilizationPolicy: any new value lets reclaim go on though so much turned idle at once."""
-CHANNEL_ANNOTATION = f"{GROUP}/notification-channel"
-"""On a Namespace: the key of the notification Secret with the channels of its jobs."""
-
 
 def _written_time(value: object) -> object:
     """A time as the API writes it; pydantic takes "8" for eight seconds after 1970."""

@@ -11,18 +11,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from stoker.api.duration import Between, format_duration, parse_duration
+from stoker.api.duration import format_duration, parse_duration
+from stoker.api.duration_range import Between
 from stoker.api.image import ImageKind, ImagePattern
-from stoker.api.meta import (
-    EVERYTHING,
-    Boolean,
-    Conditions,
-    Integer,
-    LabelSelector,
-    ObjectMeta,
-    Time,
-    matches,
-)
+from stoker.api.meta import EVERYTHING, Boolean, Conditions, Integer, LabelSelector, ObjectMeta, Time, matches
 from stoker.api.schema import PRESERVE_UNKNOWN, ApiModel, Like, Validation, validations
 from stoker.findings.vocabulary import Action, Framework, JobType, NotificationEvent, ReclaimMode
 from stoker.shell.shortfall import Shortfall

@@ -1,6 +1,5 @@
 """`stoker diagnose`: why a job uses its GPUs badly, from its series, wherever it runs or ran."""
 
-import asyncio
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -10,6 +9,7 @@ import click
 
 from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.adapters.terminal import EXIT_USAGE, Terminal, detect_terminal, write
+from stoker.cli.jobs import JobName, cluster_options
 from stoker.cli.moment import MOMENT
 from stoker.cli.prometheus_options import prometheus_options
 
@@ -41,10 +41,10 @@ class _Cluster(NamedTuple):
     short_help="Show why running or recorded jobs use their GPUs poorly.",
     context_settings={"default_map": {"prometheus_timeout": QUERY_TIMEOUT}},
 )
-@click.argument("name", metavar="[JOB]", required=False)
-@click.option("-n", "--namespace", help="Namespace of the jobs. [default: the context's; with --jobs all]")
+@click.argument("name", metavar="[JOB]", type=JobName(of_any_kind=True), required=False)
+@cluster_options("Namespace of the jobs. [default: the context's; with --jobs all]")
 @click.option("-A", "--all-namespaces", is_flag=True, help="The jobs of all namespaces.")
-@click.option("--job", metavar="NAME", help="The same as JOB.")
+@click.option("--job", metavar="NAME", type=JobName(of_any_kind=True), help="The same as JOB.")
 @click.option(
     "-l", "--selector", metavar="LABELS", help="Only jobs with a pod that matches this label selector (as in kubectl)."
 )
@@ -68,8 +68,6 @@ class _Cluster(NamedTuple):
     help="Start of the time to diagnose. [default: the start of each job]",
 )
 @click.option("--to", "end", metavar="T", type=MOMENT, help="End of the time to diagnose. [default: now]")
-@click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Default: $KUBECONFIG, then ~/.kube/config.")
-@click.option("--context", "kube_context", help="Context of the kubeconfig. Default: the current context.")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
 )
@@ -100,9 +98,13 @@ def diagnose(
 
     The exit code is 0 where nothing is found, 1 for findings, 2 for what can't be read or reached.
     """
+    import asyncio
+
     from stoker.inspection.look import Period
 
-    job = _job_name(name, job)
+    if name and job and name != job:
+        raise click.UsageError("JOB and --job name different jobs: give one of them.")
+    job = name or job
     if all_namespaces and (namespace or job):
         raise click.UsageError("--all-namespaces cannot be combined with --namespace or JOB.")
     if job and selector:
@@ -132,16 +134,6 @@ def diagnose(
         context.exit(EXIT_USAGE)
     if any(one.has_findings for one in looked):
         context.exit(EXIT_FINDINGS)
-
-
-def _job_name(argument: str | None, option: str | None) -> str | None:
-    """The job that is asked for, without the kind that kubectl would put before its name."""
-    names = {one.rpartition("/")[2] for one in (argument, option) if one is not None}
-    if len(names) > 1:
-        raise click.UsageError("JOB and --job name different jobs: give one of them.")
-    if "" in names:
-        raise click.UsageError(f"{argument or option!r} is not the name of a job: write bert or dljob/bert.")
-    return next(iter(names), None)
 
 
 def _recorded(

@@ -1,13 +1,12 @@
 """`stoker explain`: why a job was, or was not, reclaimed."""
 
-import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from stoker.adapters.terminal import detect_terminal, write
-from stoker.cli.reclaim import JobName
+from stoker.cli.jobs import JobName, cluster_options
 
 if TYPE_CHECKING:
     from stoker.inspection.standing import Standing
@@ -15,15 +14,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("job", type=JobName())
-@click.option("-n", "--namespace", help="Namespace of the job. Default: the context's.")
-@click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Default: $KUBECONFIG, then ~/.kube/config.")
-@click.option("--context", help="Context of the kubeconfig. Default: the current context.")
+@cluster_options("Namespace of the job. [default: the context's]")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
 )
 @click.pass_context
 def explain(
-    ctx: click.Context, job: str, namespace: str | None, kubeconfig: str | None, context: str | None, form: str
+    ctx: click.Context, job: str, namespace: str | None, kubeconfig: str | None, kube_context: str | None, form: str
 ) -> None:
     """Say why JOB was, or was not, reclaimed: every condition with its answer, the next deadline, and what would change
     it.
@@ -33,9 +30,11 @@ def explain(
 
     Exit code 1 where there is no such job, or it may not be read.
     """
+    import asyncio
+
     from stoker.inspection import explanation_json, explanation_text
 
-    found = asyncio.run(_look(job, namespace, kubeconfig, context))
+    found = asyncio.run(_look(job, namespace, kubeconfig, kube_context))
     write(
         explanation_json.render(found) if form == "json" else explanation_text.render(found, detect_terminal()),
         None,

@@ -1,6 +1,5 @@
 """`stoker replay`: what a draft policy would have done over the recorded past, without touching the cluster."""
 
-import asyncio
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -98,6 +97,8 @@ def replay(
 
     T is a time such as 2026-11-21T18:00:00Z, seconds since the epoch, or a time ago such as 30d or 12h.
     """
+    import asyncio
+
     from stoker.findings.vocabulary import ReclaimMode
     from stoker.lint.files.manifests import InputError
     from stoker.lint.files.policies import load
@@ -168,6 +169,8 @@ async def _state(
     *,
     minimum_warning_grace: timedelta,
 ) -> "Statement":
+    import asyncio
+
     from stoker.adapters.prometheus.past import PrometheusPast
     from stoker.replay import Assumed, SeriesExaminer, Simulation, Surroundings, first_rest, last_held, state, windows
     from stoker.telemetry.past import JobOutline, JobPast

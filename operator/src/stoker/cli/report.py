@@ -1,6 +1,5 @@
 """`stoker report`: where a period's GPU-hours went, of a whole cluster or some namespaces."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -59,6 +58,8 @@ def report(
 
     T is a time such as 2026-11-21T18:00:00Z, seconds since the epoch, or a time ago such as 2h or 7d.
     """
+    import asyncio
+
     from stoker.telemetry.screen import MetricsUnavailable
     from stoker.telemetry.usage import SETTLES
 
@@ -87,6 +88,8 @@ async def _state(
     kubeconfig: str | None,
     kube_context: str | None,
 ) -> "tuple[Statement, Mapping[str, str]]":
+    import asyncio
+
     from stoker.catalogue import all_rules
     from stoker.report import state
     from stoker.report.notes import read_notes

@@ -12,7 +12,7 @@ import kopf
 
 from stoker.adapters.kubernetes.client import ApiError, Object, Resource
 from stoker.adapters.kubernetes.kopf_session import with_bounded_depth
-from stoker.api.meta import GROUP
+from stoker.api.names import GROUP
 
 logger = logging.getLogger(__name__)
 

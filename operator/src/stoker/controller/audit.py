@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stoker.adapters.clock import Clock
-from stoker.api.meta import OWNER_LABEL, TEAM_LABEL
+from stoker.api.names import OWNER_LABEL, TEAM_LABEL
 from stoker.cluster.recorder import UNMETERED, Meter
 from stoker.findings.finding import rfc3339
 from stoker.reclaim import Notice, NoticeReason, revisions_to_status

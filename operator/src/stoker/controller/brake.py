@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import POLICIES, ApiError, ConflictError, KubernetesApi, Object
 from stoker.adapters.kubernetes.events import Event, EventWriter
-from stoker.api.meta import RELEASE_BRAKE_ANNOTATION
+from stoker.api.names import RELEASE_BRAKE_ANNOTATION
 from stoker.api.policy import EffectivePolicy, EffectiveReclaim, UtilizationPolicyStatus
 from stoker.cluster.cache import Key, Store
 from stoker.cluster.faults import Faults

@@ -5,7 +5,7 @@ from typing import Any
 
 from stoker.adapters.kubernetes.client import Object
 from stoker.api.dljob import DLJob
-from stoker.api.meta import SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION
+from stoker.api.names import SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION
 from stoker.findings.finding import Finding
 from stoker.reclaim import Candidate
 from stoker.reclaim.snoozing import snooze_words

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import POLICIES, ApiError, ConflictError, KubernetesApi, NotFoundError
 from stoker.adapters.notifications import NoAddressesError
-from stoker.api.meta import CHANNEL_ANNOTATION
+from stoker.api.names import CHANNEL_ANNOTATION
 from stoker.api.notification import Message
 from stoker.api.policy import BASE, WEEKDAYS, DigestTime, EffectivePolicy, combined
 from stoker.cluster.cache import Key, Store

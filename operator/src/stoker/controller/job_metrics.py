@@ -12,7 +12,7 @@ from typing import Any
 
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import Object
-from stoker.api.meta import OWNER_LABEL, TEAM_LABEL
+from stoker.api.names import OWNER_LABEL, TEAM_LABEL
 from stoker.cluster.cache import Store, key_of
 from stoker.cluster.faults import Faults
 from stoker.controller.gpu_time import GpuState, split_hours, written_hours

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from stoker.api.dljob import DLJob
-from stoker.api.meta import OWNER_LABEL, TEAM_LABEL
+from stoker.api.names import OWNER_LABEL, TEAM_LABEL
 from stoker.api.notification import Message, filled, template_faults
 from stoker.api.policy import EffectivePolicy
 from stoker.findings.finding import printable, rfc3339

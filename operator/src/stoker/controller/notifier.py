@@ -16,7 +16,7 @@ from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import DLJOBS, ApiError, ConflictError, KubernetesApi, NotFoundError, Object
 from stoker.adapters.notifications import Address, NoAddressesError
 from stoker.api.dljob import MAX_NOTIFIED, DLJob
-from stoker.api.meta import CHANNEL_ANNOTATION
+from stoker.api.names import CHANNEL_ANNOTATION
 from stoker.api.notification import Message
 from stoker.api.policy import EffectivePolicy
 from stoker.cluster.cache import Key, Store, namespace_of

@@ -12,7 +12,7 @@ from typing import Any
 
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import ApiError, Object
-from stoker.api.meta import QUEUE_LABEL
+from stoker.api.names import QUEUE_LABEL
 from stoker.cluster.cache import Key, Store
 from stoker.cluster.faults import Faults
 from stoker.cluster.workqueue import WorkQueue

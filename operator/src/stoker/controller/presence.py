@@ -14,7 +14,7 @@ from stoker.adapters.clock import Clock, SystemClock
 from stoker.adapters.jupyter import Jupyter, Server, Unreadable
 from stoker.adapters.kubernetes.client import Object
 from stoker.api.dljob import DLJob
-from stoker.api.meta import JUPYTER_ANNOTATION
+from stoker.api.names import JUPYTER_ANNOTATION
 from stoker.controller.manifest_cache import Manifests
 from stoker.reclaim import NOBODY, Presence
 from stoker.reclaim.cpu_presence import as_told, by_cpus

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import DLJOBS, JOBS, PODS, KubernetesApi, Object
 from stoker.api.dljob import DLJob
-from stoker.api.meta import RESUME_ANNOTATION
+from stoker.api.names import RESUME_ANNOTATION
 from stoker.api.policy import EffectivePolicy
 from stoker.cluster.policies import Policies
 from stoker.cluster.workqueue import Transient

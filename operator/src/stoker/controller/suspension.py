@@ -25,7 +25,7 @@ from stoker.adapters.kubernetes.client import (
     Resource,
     UnavailableError,
 )
-from stoker.api.meta import KUEUE, QUEUE_LABEL
+from stoker.api.names import KUEUE, QUEUE_LABEL
 from stoker.cluster.cache import Store
 from stoker.controller.candidates import is_of
 from stoker.workload.observation import SUSPENDED_BY

@@ -23,7 +23,7 @@ from stoker.adapters.kubernetes.client import (
     Resource,
 )
 from stoker.api.dljob import DLJob
-from stoker.api.meta import SNOOZE_ANNOTATION
+from stoker.api.names import SNOOZE_ANNOTATION
 from stoker.api.policy import BUILT_IN, EffectivePolicy, UtilizationPolicy, UtilizationPolicyStatus, resolve
 from stoker.controller.brake import stopped
 from stoker.inspection.workload import Workload

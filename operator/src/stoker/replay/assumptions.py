@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from stoker.api.meta import OWNER_LABEL, TEAM_LABEL
+from stoker.api.names import OWNER_LABEL, TEAM_LABEL
 from stoker.api.policy import EffectivePolicy, format_duration
 from stoker.findings.vocabulary import ReclaimMode
 from stoker.findings.wording import clock, count, minutes

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from stoker.api.meta import OWNER_LABEL, TEAM_LABEL
+from stoker.api.names import OWNER_LABEL, TEAM_LABEL
 from stoker.api.policy import EffectivePolicy, JobTraits
 from stoker.diagnosis.idleness import idleness
 from stoker.findings.diagnosis import Idleness, IdlenessState

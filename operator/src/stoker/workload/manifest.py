@@ -10,7 +10,7 @@ from typing import Any
 
 from stoker.api.dljob import KIND, TRAINER, DLJob
 from stoker.api.environment import injected, service_name
-from stoker.api.meta import API_VERSION, GROUP, KUEUE
+from stoker.api.names import API_VERSION, GROUP, KUEUE
 from stoker.findings.vocabulary import SuccessPolicy
 from stoker.lint.kinds.pod import listed, mapping
 from stoker.workload.template import merge

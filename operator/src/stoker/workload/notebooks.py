@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stoker.api.dljob import TRAINER
-from stoker.api.meta import JUPYTER_ANNOTATION
+from stoker.api.names import JUPYTER_ANNOTATION
 from stoker.findings.quantity import small_number
 from stoker.lint.launch.model import Command, LaunchPlan, Role
 from stoker.shell.model import Word

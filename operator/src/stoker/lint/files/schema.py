@@ -6,7 +6,7 @@ from typing import Any
 
 from stoker.api.bounds import out_of_bounds
 from stoker.api.dljob import MAX_NAME_LENGTH, NAME_PATTERN, DLJob
-from stoker.api.meta import GROUP
+from stoker.api.names import GROUP
 from stoker.api.schema import MAX_VALUE, ApiModel, Violation
 from stoker.api.schema import violations as all_violations
 from stoker.lint.files.manifests import Manifest

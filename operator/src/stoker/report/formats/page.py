@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from stoker import __version__
-from stoker.api.meta import OWNER_LABEL, TEAM_LABEL
+from stoker.api.names import OWNER_LABEL, TEAM_LABEL
 from stoker.findings.vocabulary import Stage
 from stoker.report import Account, Dimension, Row, Statement, hours
 from stoker.report.formats import pictures, words
