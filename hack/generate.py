@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from stoker.api.crds import definitions
+from stoker.catalogue import CatalogueError
 from stoker.catalogue.pages import pages
 from stoker.findings.vocabulary import ReclaimState
 from stoker.reclaim import GATES, TRANSITIONS, Outcome
@@ -146,11 +147,15 @@ def write(files: Mapping[str, str], paths: Iterable[str], root: Path = ROOT) -> 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; the exit code is 1 when `--check` finds something stale."""
+    """Run the command line; the exit code is 1 when `--check` finds something stale, or two rules share an id."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="change nothing, exit 1 if a file is stale")
     check = parser.parse_args(arguments).check
-    files = expected()
+    try:
+        files = expected()
+    except CatalogueError as error:
+        print(error)
+        return 1
     paths = stale(files)
     if not check:
         write(files, paths)

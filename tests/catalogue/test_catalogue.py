@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import pytest
 
 import stoker.diagnosis.rules
 import stoker.lint.rules
+from hack import generate
 from stoker.catalogue import CatalogueError, admission_rules, all_rules, diagnosis_names, diagnosis_rules
-from stoker.catalogue.pages import page, pages
+from stoker.catalogue.pages import FAMILIES, next_id, page, pages
 from stoker.findings.rule import Parameter, Rule
 from stoker.findings.vocabulary import Action, Category, Severity
 
@@ -63,7 +65,7 @@ def test_what_denies_by_default_is_an_error(rule: Rule[object]) -> None:
     assert rule.severity is Severity.ERROR
 
 
-def test_the_rules_of_both_doors_name_categories_of_the_one_vocabulary() -> None:
+def test_the_rules_of_both_stages_name_categories_of_the_one_vocabulary() -> None:
     assert {rule.category for rule in RULES} <= set(Category)
 
 
@@ -74,7 +76,7 @@ def test_pages_are_one_per_rule_and_an_index_that_links_them_all() -> None:
     assert all(f"({rule.name}.md)" in files["README.md"] for rule in RULES)
 
 
-def test_the_index_shows_for_every_category_which_rules_look_for_it_at_which_door() -> None:
+def test_the_index_shows_for_every_category_which_rules_check_it_at_which_stage() -> None:
     rows = {
         cells[1]: (cells[2], cells[3])
         for cells in (
@@ -85,10 +87,10 @@ def test_the_index_shows_for_every_category_which_rules_look_for_it_at_which_doo
         if cells[1] in set(Category)
     }
     assert set(rows) == {str(category) for category in Category}
-    for door, rules in enumerate((admission_rules(), diagnosis_rules())):
+    for stage, rules in enumerate((admission_rules(), diagnosis_rules())):
         for rule in rules:
             link = f"[{rule.name}]({rule.name}.md)"
-            cell = rows[str(rule.category)][door]
+            cell = rows[str(rule.category)][stage]
             assert (f"**{link}**" if rule.action is Action.DENY else link) in cell.split(", ")
 
 
@@ -100,16 +102,68 @@ def test_a_page_tells_the_rules_facts() -> None:
     assert "| At admission | Deny |" in text
 
 
-def test_a_module_without_a_rule_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "no_rule.py").write_text('"""Nothing."""\n')
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder in place of that of the admission rules."""
     monkeypatch.setattr(stoker.lint.rules, "__path__", [str(tmp_path)])
+    loaded = set(sys.modules)
     admission_rules.cache_clear()
-    try:
-        with pytest.raises(CatalogueError, match=r"no_rule defines no RULE"):
-            admission_rules()
-    finally:
-        admission_rules.cache_clear()
-        sys.modules.pop("stoker.lint.rules.no_rule", None)
+    yield tmp_path
+    admission_rules.cache_clear()
+    for module in set(sys.modules) - loaded:
+        del sys.modules[module]
+
+
+def copied(folder: Path, name: str, **changes: str) -> None:
+    """A copy of a rule under another name, as somebody begins a new one."""
+    (path,) = (path for path in MODULES if path.stem == "trailing_sleep")
+    text = path.read_text().replace('name="trailing-sleep"', f'name="{name}"')
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    (folder / f"{name.replace('-', '_')}.py").write_text(text)
+
+
+def test_a_module_without_a_rule_is_named(scratch: Path) -> None:
+    (scratch / "no_rule.py").write_text('"""Nothing."""\n')
+    with pytest.raises(CatalogueError, match=r"no_rule defines no RULE"):
+        admission_rules()
+
+
+def test_two_modules_with_one_id_are_both_named_in_one_line(scratch: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copied(scratch, "first-sleep")
+    copied(scratch, "second-sleep")
+    line = (
+        "stoker.lint.rules.first_sleep and stoker.lint.rules.second_sleep have the same id 'A501'; "
+        "docs/rules/README.md lists the free ones"
+    )
+    with pytest.raises(CatalogueError) as raised:
+        admission_rules()
+    assert str(raised.value) == line
+    assert generate.main(["--check"]) == 1
+    assert capsys.readouterr().out == f"{line}\n"
+
+
+def test_two_modules_with_one_name_are_both_named(scratch: Path) -> None:
+    copied(scratch, "straggler", A501="A599")
+    with pytest.raises(CatalogueError) as raised:
+        all_rules()
+    modules = "stoker.lint.rules.straggler and stoker.diagnosis.rules.straggler"
+    assert str(raised.value) == f"{modules} have the same name 'straggler'"
+
+
+def test_every_id_belongs_to_a_family_and_the_index_lists_it() -> None:
+    index = pages()["README.md"]
+    for rule in RULES:
+        assert re.fullmatch(r"[AD]\d{3}", rule.id)
+        assert rule.id[:2] in FAMILIES
+        assert f"| {rule.id} | [{rule.name}]({rule.name}.md) |" in index
+
+
+def test_the_index_says_which_id_is_free() -> None:
+    assert next_id("A5", [replace(RULES[0], id="A501"), replace(RULES[0], id="A503"), *diagnosis_rules()]) == "A504"
+    assert next_id("A9", RULES) == "A901"
+    for family in FAMILIES:
+        assert f"| {next_id(family, RULES)} |\n" in pages()["README.md"]
 
 
 def test_the_rules_are_found_in_the_order_of_their_ids() -> None:

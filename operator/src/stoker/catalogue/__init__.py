@@ -1,4 +1,8 @@
-"""Finds the rules by walking the packages of rules, by name: a rule is registered by being there."""
+"""Finds the rules: every module of `stoker.lint.rules` and `stoker.diagnosis.rules` is one rule, its `RULE`.
+
+Nothing is registered. Used by whatever runs rules (lint, admission, diagnosis), by the admission of policies, which
+name rules, and by the generator of the rules' pages (catalogue/pages.py).
+"""
 
 from functools import cache
 from importlib import import_module
@@ -12,7 +16,7 @@ DIAGNOSIS = "stoker.diagnosis.rules"
 
 
 class CatalogueError(Exception):
-    """A rule is missing, misnamed or a duplicate: a fault of the programmer."""
+    """A module of rules has no rule or one of another name, or two rules share an id or a name."""
 
 
 @cache
@@ -23,7 +27,7 @@ def admission_rules() -> tuple[Rule[Any], ...]:
 
 @cache
 def diagnosis_rules() -> tuple[Rule[Any], ...]:
-    """The rules over the series of a running or finished job , by id."""
+    """The rules over the series of a running or finished job, by id."""
     return _rules(DIAGNOSIS)
 
 
@@ -33,7 +37,7 @@ def diagnosis_names() -> frozenset[str]:
 
 
 def all_rules() -> tuple[Rule[Any], ...]:
-    """Every rule, those of admission first. Raises CatalogueError when two share an id or a name."""
+    """Every rule, those of admission first. Raises CatalogueError where two share an id or a name."""
     return _unique((*admission_rules(), *diagnosis_rules()))
 
 
@@ -46,18 +50,20 @@ def _rules(package: str) -> tuple[Rule[Any], ...]:
         if not isinstance(rule, Rule):
             raise CatalogueError(f"{name} defines no RULE")
         if rule.name.replace("-", "_") != module.name:
-            raise CatalogueError(f"{name} defines the rule {rule.name!r}; the module bears the name of its rule")
+            raise CatalogueError(f"{name} defines the rule {rule.name!r}: a module has the name of its rule")
         rules.append(rule)
     return _unique(tuple(sorted(rules, key=lambda rule: rule.id)))
 
 
 def _unique(rules: tuple[Rule[Any], ...]) -> tuple[Rule[Any], ...]:
-    """The rules as they are. Raises CatalogueError when two share an id or a name: a page has one address."""
-    for attribute in ("id", "name"):
-        values = [getattr(rule, attribute) for rule in rules]
-        for value in values:
-            if values.count(value) > 1:
-                raise CatalogueError(f"two rules have the {attribute} {value!r}")
+    """The rules as they are. Raises CatalogueError where two share an id or a name."""
+    for attribute, hint in (("id", "; docs/rules/README.md lists the free ones"), ("name", "")):
+        seen: dict[str, Rule[Any]] = {}
+        for rule in rules:
+            first = seen.setdefault(getattr(rule, attribute), rule)
+            if first is not rule:
+                modules = f"{first.check.__module__} and {rule.check.__module__}"
+                raise CatalogueError(f"{modules} have the same {attribute} {getattr(rule, attribute)!r}{hint}")
     return rules
 
 

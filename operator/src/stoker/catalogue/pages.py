@@ -1,12 +1,32 @@
-"""The rules' pages: each rule's docstring under its name and facts, and an index of all."""
+"""The rules' pages: each rule's docstring under its name and facts, and an index of all rules and their ids.
+
+`hack/generate.py` writes them to docs/rules/, `stoker rules show` prints one.
+"""
 
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from stoker.catalogue import admission_rules, diagnosis_rules
+from stoker.catalogue import admission_rules, all_rules, diagnosis_rules
 from stoker.findings.rule import Parameter, Rule
 from stoker.findings.vocabulary import Action, Category
+
+FAMILIES: Mapping[str, str] = {
+    "A1": "How the program is started: launchers, devices, configuration",
+    "A2": "The image",
+    "A3": "What the job is: its commands and its type",
+    "A4": "The start: installations and downloads",
+    "A5": "The end: what keeps GPUs after the work",
+    "A6": "The script's interpreter",
+    "A7": "CPUs and shared memory",
+    "D1": "GPUs that nobody uses",
+    "D2": "Batch size, GPU memory and checkpoints",
+    "D3": "GPUs that wait for data or for copies",
+    "D4": "The start: installations",
+    "D5": "Held GPUs, hangs, duplicates and stragglers",
+    "D6": "Advice",
+}
+"""What the first two characters of a rule's id stand for: A is seen at admission, D in metrics."""
 
 
 def page(rule: Rule[Any]) -> str:
@@ -49,16 +69,16 @@ def _allowed(parameter: Parameter) -> str:
 
 def pages() -> Mapping[str, str]:
     """All pages by file name, `README.md` (the index) first; what `docs/rules/` holds."""
-    admission, diagnosis = admission_rules(), diagnosis_rules()
+    admission, diagnosis, every = admission_rules(), diagnosis_rules(), all_rules()
     index = "\n".join(
         [
             "# Rules",
             "",
             "Generated from the rules' docstrings. `stoker rules show RULE` prints a page.",
             "",
-            "## Which door sees which cause",
+            "## Which stage checks which cause",
             "",
-            "A cause without a rule at a door is not looked for there. Rules in **bold** deny by default.",
+            "A `-` means that no rule checks this cause at this stage. Rules in **bold** deny by default.",
             "",
             "| Category | Before a job runs: `stoker lint`, admission | While it runs: diagnosis |",
             "|---|---|---|",
@@ -69,22 +89,35 @@ def pages() -> Mapping[str, str]:
             "",
             "## Before a job runs: `stoker lint` and admission",
             "",
-            "By default Deny applies to what is certain; what is only likely is warned of.",
+            "By default, Deny refuses a job only for a certain finding; for a likely one it warns.",
             "",
-            "| Rule | Category | Action | What it says |",
-            "|---|---|---|---|",
-            *(f"| [{r.name}]({r.name}.md) | {r.category} | {r.action} | {r.summary} |" for r in admission),
+            "| Id | Rule | Category | Action | What it says |",
+            "|---|---|---|---|---|",
+            *(f"| {r.id} | [{r.name}]({r.name}.md) | {r.category} | {r.action} | {r.summary} |" for r in admission),
             "",
             "## While a job runs: diagnosis",
             "",
-            "| Rule | Category | What it says |",
+            "| Id | Rule | Category | What it says |",
+            "|---|---|---|---|",
+            *(f"| {r.id} | [{r.name}]({r.name}.md) | {r.category} | {r.summary} |" for r in diagnosis),
+            "",
+            "## Ids for new rules",
+            "",
+            "A new rule takes the next free id of its family.",
+            "",
+            "| Ids | What they are about | Next free |",
             "|---|---|---|",
-            *(f"| [{r.name}]({r.name}.md) | {r.category} | {r.summary} |" for r in diagnosis),
+            *(f"| {family} | {about} | {next_id(family, every)} |" for family, about in FAMILIES.items()),
             "",
         ]
     )
-    every: Iterable[Rule[Any]] = (*admission, *diagnosis)
     return {"README.md": index, **{f"{rule.name}.md": page(rule) for rule in every}}
+
+
+def next_id(family: str, rules: Iterable[Rule[Any]]) -> str:
+    """The first id of a family (such as "A1") after those that rules have."""
+    taken = [int(rule.id.removeprefix(family)) for rule in rules if rule.id.startswith(family)]
+    return f"{family}{max(taken, default=0) + 1:02}"
 
 
 def _linked(rules: Iterable[Rule[Any]], category: Category) -> str:
@@ -97,4 +130,4 @@ def _linked(rules: Iterable[Rule[Any]], category: Category) -> str:
     return ", ".join(links) or "-"
 
 
-__all__ = ["page", "pages"]
+__all__ = ["FAMILIES", "next_id", "page", "pages"]
