@@ -17,7 +17,7 @@ from stoker.findings.finding import Finding, Location
 from stoker.findings.verdict import Suppressed, Verdict
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source
 from stoker.lint.messages import not_analysed
-from stoker.shell.shortfall import Shortfall
+from stoker.shell.model import Shortfall
 from tests.admission.malformed_reviews import OBJECT
 from tests.inline_workers import InlineWorkers
 

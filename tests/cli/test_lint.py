@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from stoker.cli import stoker
 from stoker.findings.verdict import Verdict
-from stoker.shell.shortfall import Shortfall
+from stoker.shell.model import Shortfall
 
 WRONG = """\
 apiVersion: stoker.dev/v1alpha1

@@ -13,7 +13,7 @@ from stoker.cluster.policies import Policies
 from stoker.cluster.workqueue import Transient
 from stoker.controller.manifest_cache import Manifests, warm_up
 from stoker.findings.finding import rfc3339
-from stoker.shell.shortfall import Shortfall
+from stoker.shell.model import Shortfall
 from tests.controller.cluster import HeldClock
 from tests.inline_workers import InlineWorkers
 from tests.workload.building import dljob_object

@@ -139,7 +139,7 @@ def other_uses() -> list[str]:
 def _is_odd(module: str, imported: ast.alias) -> bool:
     """Whether an import brings another engine, but for users' own expressions, or `re` by another name."""
     if imported.name == "re2":
-        return module != "shell/regex.py"
+        return module != "shell/interpreter/regex.py"
     return imported.name == "regex" or (imported.name == "re" and imported.asname is not None)
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from stoker.shell.script import Invocation, ShellScript, Word, interpret
+from stoker.shell.model import Invocation, ShellScript, Word
+from stoker.shell.script import read_script
 from tests.fuzz.shell_grammar import PROGRAMS, QUESTIONS, VARIABLES
 
 BASH = shutil.which("bash")
@@ -217,7 +218,7 @@ def compared(source: str, world: World, programs: Path) -> tuple[str, list[str]]
     """What came of a script, and what a run of bash refutes of the claims about it; nothing where none apply."""
     source = f"{source}\n:\n"
     seen = {name: None if name in world.hidden else value for name, value in world.environment.items()}
-    script = interpret(source, environment=seen, gpus_per_node=GPUS)
+    script = read_script(source, environment=seen, gpus_per_node=GPUS)
     if script.syntax_issues:
         return "not understood", []
     ran = run(source, world, programs)

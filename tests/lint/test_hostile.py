@@ -17,7 +17,7 @@ from stoker.findings.vocabulary import Category, Severity, Source
 from stoker.lint.kinds.dljob import read_dljob
 from stoker.lint.review import review, review_submission
 from stoker.lint.submission import Submission
-from stoker.shell.shortfall import Shortfall
+from stoker.shell.model import Shortfall
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -3,13 +3,13 @@
 import pytest
 
 from stoker.lint.launch.plan import Command, Count, CountSource, Launch, Launcher, LaunchPlan, Role, plan
-from stoker.shell.script import interpret
+from stoker.shell.script import read_script
 
 PET: dict[str, str | None] = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "8", "PET_MASTER_ADDR": "job-0"}
 
 
 def planned(source: str, *, gpus: int = 8, environment: dict[str, str | None] | None = None) -> LaunchPlan:
-    return plan(interpret(source, environment=environment, gpus_per_node=gpus), nodes=1, gpus_per_node=gpus)
+    return plan(read_script(source, environment=environment, gpus_per_node=gpus), nodes=1, gpus_per_node=gpus)
 
 
 def launch_of(source: str, *, gpus: int = 8, environment: dict[str, str | None] | None = None) -> Launch:

@@ -8,7 +8,7 @@ from stoker.findings.finding import Change, Finding, Location, TextEdit
 from stoker.findings.verdict import Verdict
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source
 from stoker.lint.messages import MAX_WARNING_LENGTH, Cause, denial, not_analysed, warning_line, warnings
-from stoker.shell.shortfall import Shortfall
+from stoker.shell.model import Shortfall
 
 
 def finding(rule: str, detail: str, *, fix: str = "Mend it.", location: Location | None = None) -> Finding:

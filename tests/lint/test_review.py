@@ -19,7 +19,7 @@ from stoker.findings.verdict import Verdict
 from stoker.findings.vocabulary import Action, Category, Confidence, Maturity, Outcome, Severity
 from stoker.lint.review import introduced, outline, review
 from stoker.lint.submission import Submission
-from stoker.shell.shortfall import Shortfall
+from stoker.shell.model import Shortfall
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LONG = Path(__file__).parents[2] / "benchmarks" / "long.sh"

@@ -28,7 +28,7 @@ from stoker.lint.word_lists.loader import (
     schema,
     word_lists,
 )
-from stoker.shell.script import interpret
+from stoker.shell.script import read_script
 
 JOB = """
 apiVersion: stoker.dev/v1alpha1
@@ -82,7 +82,7 @@ def test_every_name_of_the_lists_is_known() -> None:
 
 
 def only_command(script: str) -> Command:
-    (command,) = plan(interpret(script), nodes=1, gpus_per_node=8).commands
+    (command,) = plan(read_script(script), nodes=1, gpus_per_node=8).commands
     return command
 
 

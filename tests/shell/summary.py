@@ -1,7 +1,7 @@
 """One line for each command of a script that matters: the form in which the corpus states what is expected."""
 
 from stoker.lint.launch.plan import Command, Count, Role, plan
-from stoker.shell.script import interpret
+from stoker.shell.script import read_script
 
 ENVIRONMENT: dict[str, str | None] = {
     "STOKER_NODES": "2",
@@ -20,7 +20,7 @@ ENVIRONMENT: dict[str, str | None] = {
 
 def summary(source: str) -> list[str]:
     """The commands in order, without the trivial ones; the last line says whether all could be read."""
-    script = interpret(source, environment=ENVIRONMENT, gpus_per_node=8)
+    script = read_script(source, environment=ENVIRONMENT, gpus_per_node=8)
     result = plan(script, nodes=2, gpus_per_node=8)
     lines = [_line(command) for command in result.commands if command.role is not Role.TRIVIAL]
     return [*lines, *([] if result.readable else ["(not all of it can be read)"])]

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from stoker.lint.kinds.image_reference import ImageReferenceError, classify, parse
 from stoker.lint.launch.plan import plan
-from stoker.shell.script import ShellScript, expand_kubernetes, interpret, interpret_argv
-from stoker.shell.source import Source
+from stoker.shell.interpreter.parsed_text import Source
+from stoker.shell.model import ShellScript
+from stoker.shell.script import expand_kubernetes, read_argv, read_script
 
 BUDGET = 10.0
 """Seconds of processor time: far above what any of these takes (under one), far below what a blow-up takes."""
@@ -21,7 +22,7 @@ QUIET = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 def follow(source: str) -> ShellScript:
     """Everything that a review does with a script."""
     started = time.process_time()
-    script = interpret(source, environment={"A": "1", "B": None}, gpus_per_node=8)
+    script = read_script(source, environment={"A": "1", "B": None}, gpus_per_node=8)
     result = plan(script, nodes=2, gpus_per_node=8)
     for command in result.commands[:50]:
         for word in command.invocation.argv[:20]:
@@ -126,7 +127,7 @@ def test_what_was_cut_short_is_told(name: str) -> None:
 
 def test_rounds_that_only_try_again_are_followed_once() -> None:
     """`for _ in {1..60}` waits for something; 60 rounds in each of many calls would cost a second."""
-    script = interpret("for _ in {1..60}; do try && break; sleep 10; done\ngo", environment={}, gpus_per_node=1)
+    script = read_script("for _ in {1..60}; do try && break; sleep 10; done\ngo", environment={}, gpus_per_node=1)
     assert [(one.name, one.certain) for one in script.invocations] == [("try", True), ("sleep", False), ("go", True)]
 
 
@@ -220,7 +221,7 @@ def test_the_same_script_gives_the_same_answer(pieces: list[str]) -> None:
 @given(st.lists(st.one_of(st.text(max_size=30), PIECES, st.sampled_from(["sh", "bash", "-c", "-lc"])), max_size=8))
 def test_any_argument_vector_is_followed_without_raising(argv: list[str]) -> None:
     expanded = expand_kubernetes(argv, {"A": "1", "B": None})
-    script = interpret_argv(expanded, environment={"A": "1"}, gpus_per_node=4)
+    script = read_argv(expanded, environment={"A": "1"}, gpus_per_node=4)
     plan(script, nodes=1, gpus_per_node=4)
     assert script.argument is None or script.source == expanded[script.argument]
 
@@ -256,7 +257,7 @@ def test_the_grammar_never_sees_a_character_beyond_its_tables(character: str) ->
 
 
 def test_what_the_grammar_does_not_see_is_read_and_located_all_the_same() -> None:
-    script = interpret("echo 文😀; echo \U0010ffff b", environment={}, gpus_per_node=8)
+    script = read_script("echo 文😀; echo \U0010ffff b", environment={}, gpus_per_node=8)
     first, second = plan(script, nodes=1, gpus_per_node=8).commands
     assert [word.text for word in first.invocation.argv] == ["echo", "文😀"]
     assert [word.text for word in second.invocation.argv] == ["echo", "\U0010ffff", "b"]

@@ -2,12 +2,13 @@
 
 import pytest
 
-from stoker.shell.script import ShellScript, expand_kubernetes, interpret, interpret_argv
+from stoker.shell.model import ShellScript
+from stoker.shell.script import expand_kubernetes, read_argv, read_script
 
 
 def commands(source: str, **keywords: object) -> list[str]:
     """The commands of a script, `?` for what is unknown."""
-    script = interpret(source, **keywords)  # type: ignore[arg-type]  # each test passes what fits
+    script = read_script(source, **keywords)  # type: ignore[arg-type]  # each test passes what fits
     return [" ".join(str(word) for word in invocation.argv) for invocation in script.invocations]
 
 
@@ -21,7 +22,7 @@ def circumstances(source: str) -> list[tuple[str, str]]:
                 [name for name in names if getattr(invocation, name)] + (["maybe"] if invocation.branches else [])
             ),
         )
-        for invocation in interpret(source).invocations
+        for invocation in read_script(source).invocations
     ]
 
 
@@ -305,7 +306,7 @@ def test_a_program_counts_the_gpus_that_it_sees() -> None:
 
 
 def test_files_are_known_as_they_are_when_a_command_runs() -> None:
-    first, second = (each for each in interpret("echo 1 > f; a f; echo 2 > ./f; a f").invocations if each.name == "a")
+    first, second = (each for each in read_script("echo 1 > f; a f; echo 2 > ./f; a f").invocations if each.name == "a")
     assert (first.files["f"], second.files["./f"]) == ("1\n", "2\n")
 
 
@@ -323,7 +324,7 @@ def test_files_are_known_as_they_are_when_a_command_runs() -> None:
     ],
 )
 def test_a_file_is_known_until_a_program_may_have_changed_it(source: str, expected: str | None) -> None:
-    last = interpret(f"echo N=4 > f; {source}; a").invocations[-1]
+    last = read_script(f"echo N=4 > f; {source}; a").invocations[-1]
     assert (last.files.get("f") or "").strip() == (expected or "")
 
 
@@ -333,19 +334,19 @@ def test_files_beside_the_script_are_read() -> None:
 
 
 def test_defaults_that_were_taken_are_told() -> None:
-    assert interpret('a ${N:-8}; [ -z "$M" ] && b').assumed_unset == {"N", "M"}
-    assert interpret("N=1; a ${N:-8}").assumed_unset == frozenset()
+    assert read_script('a ${N:-8}; [ -z "$M" ] && b').assumed_unset == {"N", "M"}
+    assert read_script("N=1; a ${N:-8}").assumed_unset == frozenset()
 
 
 def test_possible_values_of_several_branches_are_kept() -> None:
-    word = interpret("if [ -d x ]; then n=4; else n=8; fi; a --n=$n").invocations[0].argv[1]
+    word = read_script("if [ -d x ]; then n=4; else n=8; fi; a --n=$n").invocations[0].argv[1]
     assert word.text is None
     assert word.possible == {"--n=4", "--n=8"}
     assert word.prefix == "--n="
 
 
 def test_words_that_may_be_any_number_of_words_are_marked() -> None:
-    words = interpret('a $x "$x" --y=$x').invocations[0].argv
+    words = read_script('a $x "$x" --y=$x').invocations[0].argv
     assert [word.many for word in words] == [False, True, False, False]
     assert words[3].prefix == "--y="
 
@@ -367,7 +368,7 @@ def test_words_that_may_be_any_number_of_words_are_marked() -> None:
     ],
 )
 def test_a_shell_waits_for_its_own_background_commands_only(source: str, expected: bool) -> None:
-    launched = next(each for each in interpret(source).invocations if each.name == "a")
+    launched = next(each for each in read_script(source).invocations if each.name == "a")
     assert (launched.background, launched.detached) == (True, expected)
 
 
@@ -382,7 +383,7 @@ def test_a_shell_waits_for_its_own_background_commands_only(source: str, expecte
 )
 def test_unknown_output_is_split_again_where_a_variable_that_holds_it_stands(source: str, expected: list[bool]) -> None:
     """Dates, counts and names are one word."""
-    launched = next(each for each in interpret(source).invocations if each.name == "a")
+    launched = next(each for each in read_script(source).invocations if each.name == "a")
     assert [word.many for word in launched.argv] == expected
 
 
@@ -390,40 +391,40 @@ def test_the_environment_is_what_is_exported() -> None:
     source = "A=1; export B=2; C=3 x; env D=4 -u B y; unset B; z"
     environments = [
         {name: word.text for name, word in invocation.environment.items() if name in "ABCD"}
-        for invocation in interpret(source, environment={"B": "0"}).invocations
+        for invocation in read_script(source, environment={"B": "0"}).invocations
     ]
     assert environments == [{"B": "2", "C": "3"}, {"D": "4"}, {}]
 
 
 def test_a_branch_on_the_rank_is_told_from_others() -> None:
     source = "if [ $STOKER_NODE_RANK = 0 ]; then a; fi; if [ -f x ]; then b; fi"
-    ranks = [each.rank_dependent for each in interpret(source, environment={"STOKER_NODE_RANK": None}).invocations]
+    ranks = [each.rank_dependent for each in read_script(source, environment={"STOKER_NODE_RANK": None}).invocations]
     assert ranks == [True, False]
 
 
 def test_arms_of_a_decision_exclude_each_other() -> None:
-    first, second, last = interpret("if [ -f x ]; then a; else b; fi; c").invocations
+    first, second, last = read_script("if [ -f x ]; then a; else b; fi; c").invocations
     assert first.excludes(second)
     assert not first.excludes(last)
 
 
 def test_a_time_limit_is_kept() -> None:
-    invocation = interpret("timeout 2h a").invocations[0]
+    invocation = read_script("timeout 2h a").invocations[0]
     assert (invocation.time_limit, invocation.wrappers) == (7200, ("timeout",))
 
 
 def test_names_come_without_directory() -> None:
-    assert interpret("/opt/conda/bin/torchrun x").invocations[0].name == "torchrun"
-    assert interpret("$x y").invocations[0].name is None
+    assert read_script("/opt/conda/bin/torchrun x").invocations[0].name == "torchrun"
+    assert read_script("$x y").invocations[0].name is None
 
 
 @pytest.mark.parametrize("source", ["if a; then b", "a 'b", "a $(b", "a && && b", "for do", "cat <<E\nx", "a\0b"])
 def test_what_the_grammar_refuses_is_told_and_never_raised(source: str) -> None:
-    assert not interpret(source).complete
+    assert not read_script(source).complete
 
 
 def test_control_characters_are_parts_of_words_as_they_are_to_a_shell() -> None:
-    script = interpret('echo -e "\x1b[32mgo\x1b[0m" \x07 a\x0cb\ntrain')
+    script = read_script('echo -e "\x1b[32mgo\x1b[0m" \x07 a\x0cb\ntrain')
     assert script.complete
     assert [[str(word) for word in one.argv] for one in script.invocations] == [
         ["echo", "-e", "\x1b[32mgo\x1b[0m", "\x07", "a\x0cb"],
@@ -432,7 +433,7 @@ def test_control_characters_are_parts_of_words_as_they_are_to_a_shell() -> None:
 
 
 def test_syntax_issues_are_located() -> None:
-    issue = interpret("a\nb )\nc").syntax_issues[0]
+    issue = read_script("a\nb )\nc").syntax_issues[0]
     assert (issue.span.line, issue.span.column, issue.message) == (2, 3, '")" is not understood here')
 
 
@@ -448,19 +449,19 @@ def underlined(script: ShellScript, command: int, word: int) -> str:
 
 
 def test_words_know_their_line_and_column() -> None:
-    span = interpret("a\n  b --c \\\n    --d=1").invocations[1].argv[2].span
+    span = read_script("a\n  b --c \\\n    --d=1").invocations[1].argv[2].span
     assert span is not None
     assert (span.line, span.column, span.end_line, span.end_column) == (3, 5, 3, 10)
 
 
 def test_columns_count_characters() -> None:
-    span = interpret("echo 'äö😀'; b c").invocations[1].argv[1].span
+    span = read_script("echo 'äö😀'; b c").invocations[1].argv[1].span
     assert span is not None
     assert span.column == 15
 
 
 def test_continuation_lines_are_joined_in_an_excerpt() -> None:
-    script = interpret("torchrun \\\n    --nnodes=2 \\\n    --nproc_per_node=4 train.py\n")
+    script = read_script("torchrun \\\n    --nnodes=2 \\\n    --nproc_per_node=4 train.py\n")
     span = script.invocations[0].argv[2].span
     assert span is not None
     excerpt = script.excerpt(span)
@@ -470,7 +471,7 @@ def test_continuation_lines_are_joined_in_an_excerpt() -> None:
 
 
 def test_a_long_line_is_cut_around_the_word() -> None:
-    script = interpret("x " + "a " * 100 + "--here " + "b " * 100)
+    script = read_script("x " + "a " * 100 + "--here " + "b " * 100)
     span = script.invocations[0].argv[101].span
     assert span is not None
     excerpt = script.excerpt(span, width=60)
@@ -479,7 +480,7 @@ def test_a_long_line_is_cut_around_the_word() -> None:
 
 
 def test_a_word_from_a_variable_names_both_places() -> None:
-    script = interpret('ARGS="--a 1 --n 4"\nrun $ARGS x')
+    script = read_script('ARGS="--a 1 --n 4"\nrun $ARGS x')
     word = script.invocations[0].argv[4]
     assert word.text == "4"
     assert underlined(script, 0, 4) == "$ARGS"
@@ -498,7 +499,7 @@ def test_a_word_from_a_variable_names_both_places() -> None:
     ],
 )
 def test_words_of_nested_texts_are_found_in_the_outer_one(source: str) -> None:
-    script = interpret(source)
+    script = read_script(source)
     index = next(index for index, each in enumerate(script.invocations) if each.name == "a")
     assert underlined(script, index, 1) == "--n=4"
 
@@ -507,7 +508,7 @@ def test_words_of_nested_texts_are_found_in_the_outer_one(source: str) -> None:
 
 
 def test_a_shell_among_the_arguments_is_followed() -> None:
-    script = interpret_argv(["/usr/bin/tini", "--", "bash", "-lc", "a $X\nb --c", "name"], environment={"X": "1"})
+    script = read_argv(["/usr/bin/tini", "--", "bash", "-lc", "a $X\nb --c", "name"], environment={"X": "1"})
     assert [str(word) for each in script.invocations for word in each.argv] == ["a", "1", "b", "--c"]
     assert (script.argument, script.source) == (4, "a $X\nb --c")
     span = script.invocations[1].argv[1].span
@@ -516,7 +517,7 @@ def test_a_shell_among_the_arguments_is_followed() -> None:
 
 
 def test_plain_arguments_are_words_of_one_command_and_know_their_index() -> None:
-    script = interpret_argv(["torchrun", "--nproc_per_node=4", "a b.py", "$X"], environment={"X": "1"})
+    script = read_argv(["torchrun", "--nproc_per_node=4", "a b.py", "$X"], environment={"X": "1"})
     words = script.invocations[0].argv
     assert [word.text for word in words] == ["torchrun", "--nproc_per_node=4", "a b.py", "$X"]
     assert [(word.argument, word.span) for word in words] == [(0, None), (1, None), (2, None), (3, None)]
@@ -524,7 +525,7 @@ def test_plain_arguments_are_words_of_one_command_and_know_their_index() -> None
 
 
 def test_no_arguments_run_nothing() -> None:
-    assert interpret_argv([]).invocations == ()
+    assert read_argv([]).invocations == ()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from stoker.shell.script import interpret
+from stoker.shell.script import read_script
 from tests.rules.fixtures import cases
 
 SPECS = [
@@ -17,7 +17,7 @@ INSERTED = ("fi", "done", "if true; then", "for x in a; do", "esac", "else", "ec
 
 
 def said(script: str) -> list[str]:
-    return [issue.message for issue in interpret(script).syntax_issues if issue.certain]
+    return [issue.message for issue in read_script(script).syntax_issues if issue.certain]
 
 
 def bash_refuses(script: str) -> bool:

@@ -12,7 +12,7 @@ from stoker.admission.judgement import judge, not_analysed
 from stoker.api.policy import EffectivePolicy
 from stoker.cluster.view import ClusterView
 from stoker.findings.verdict import Verdict
-from stoker.shell.shortfall import Shortfall
+from stoker.shell.model import Shortfall
 
 logger = logging.getLogger(__name__)
 

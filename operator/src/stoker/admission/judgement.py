@@ -18,7 +18,7 @@ from stoker.findings.verdict import Verdict
 from stoker.findings.vocabulary import Action
 from stoker.lint import messages
 from stoker.lint.review import introduced, outline, review
-from stoker.shell.shortfall import Shortfall
+from stoker.shell.model import Shortfall
 
 Judge = Callable[[DLJob], Verdict]
 

@@ -16,7 +16,7 @@ from stoker.admission.server import Reviewer
 from stoker.cluster.policies import Policies
 from stoker.findings.verdict import Verdict
 from stoker.findings.vocabulary import Action, Outcome
-from stoker.shell.shortfall import Shortfall
+from stoker.shell.model import Shortfall
 
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 FAILED = "error"

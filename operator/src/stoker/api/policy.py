@@ -17,7 +17,7 @@ from stoker.api.image import ImageKind, ImagePattern
 from stoker.api.meta import EVERYTHING, Boolean, Conditions, Integer, LabelSelector, ObjectMeta, Time, matches
 from stoker.api.schema import PRESERVE_UNKNOWN, ApiModel, Like, Validation, validations
 from stoker.findings.vocabulary import Action, Framework, JobType, NotificationEvent, ReclaimMode
-from stoker.shell.shortfall import Shortfall
+from stoker.shell.model import Shortfall
 
 KIND = "UtilizationPolicy"
 PLURAL = "utilizationpolicies"

@@ -21,7 +21,7 @@ from stoker.cluster.workqueue import Transient
 from stoker.findings.verdict import Verdict
 from stoker.lint.kinds.pod import mapping
 from stoker.lint.review import allowance_of, failed, outline, read, review_submissions
-from stoker.shell.shortfall import Shortfall
+from stoker.shell.model import Shortfall
 from stoker.workload import ProgramFacts, submission_facts, unread_program
 
 logger = logging.getLogger(__name__)

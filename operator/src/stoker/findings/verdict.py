@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from stoker.findings.finding import Change, Finding, Location
 from stoker.findings.vocabulary import Outcome
-from stoker.shell.shortfall import Shortfall
+from stoker.shell.model import Shortfall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

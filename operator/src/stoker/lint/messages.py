@@ -7,8 +7,7 @@ from typing import Literal
 from stoker.findings.finding import Finding, printable, single_line
 from stoker.findings.verdict import Verdict
 from stoker.lint.fixes.editing import as_changed
-from stoker.shell.allowance import MAX_TEXT
-from stoker.shell.shortfall import Shortfall
+from stoker.shell.model import MAX_TEXT, Shortfall
 
 MAX_WARNINGS = 3
 """People read three warnings; the rest is in the status and in `stoker lint`."""

@@ -19,9 +19,7 @@ from stoker.lint.kinds.dljob import read_dljob, read_init_containers
 from stoker.lint.launch.plan import LaunchPlan
 from stoker.lint.submission import Submission
 from stoker.lint.suppression import Suppressions
-from stoker.shell.allowance import Allowance
-from stoker.shell.model import ShellScript
-from stoker.shell.shortfall import Shortfall
+from stoker.shell.model import Allowance, ShellScript, Shortfall
 
 SUBMISSION = "submission"
 """What `Verdict.unfinished` names when the job itself could not be read; no rule has this name."""

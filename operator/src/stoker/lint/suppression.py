@@ -19,7 +19,8 @@ from itertools import chain, islice
 from stoker.findings.finding import Change, FieldEdit, Finding, Location, TextEdit
 from stoker.findings.verdict import SuppressionFault
 from stoker.lint.submission import Submission
-from stoker.shell.comment import Comment, comments
+from stoker.shell.model import Comment
+from stoker.shell.script import comments
 
 ANNOTATION = "ignore.stoker.dev/"
 """Prefix of the annotations; the rule's name follows."""

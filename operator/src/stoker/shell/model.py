@@ -1,12 +1,80 @@
-"""Value types of the shell interpreter: spans, words, invocations and the script as a whole."""
+"""What is known of a script: its commands and their words, where each stands, and why a part of it is unknown.
 
+One of the three modules of this package that others import (see `stoker.shell`). It needs no grammar, so that who only
+names these types does not load one.
+"""
+
+import math
+import time
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from stoker.shell.shortfall import Shortfall
+
+class Shortfall(StrEnum):
+    """Why a job could not be analysed, or not to its end."""
+
+    OVER_BUDGET = "OverBudget"
+    """It takes more processor time, memory, steps or nesting than a review may."""
+    TOO_LARGE = "TooLarge"
+    """Its scripts together are longer than what is read."""
+    UNREADABLE = "Unreadable"
+    """Its script has characters that no script can hold."""
+    BUSY = "Busy"
+    """Others' reviews took all the time that there was for it."""
+    FAULT = "Fault"
+    """A fault of Stoker's."""
+
+
+class ExhaustedError(Exception):
+    """The processor time of an allowance is over, or a limit of the walk over one script is reached."""
+
+
+MAX_TEXT = 262_144
+"""Characters of scripts and commands that are read of one object: four times the longest script of a DLJob."""
+
+CALLS = 32
+"""Calls of `check` between two looks at the clock, each of which takes as long as a few of the calls."""
+
+
+class Allowance:
+    """What is left of it; shared by everything that is read of one object.
+
+    `deadline` is a time of `clock`, which is the thread's processor time unless a test says otherwise: a busy machine
+    does not shorten it.
+    """
+
+    def __init__(
+        self, deadline: float = math.inf, *, clock: Callable[[], float] = time.thread_time, text: int = MAX_TEXT
+    ) -> None:
+        self._deadline = deadline
+        self._clock = clock
+        self._text = text
+        self._calls = CALLS
+
+    def check(self) -> None:
+        """Raise ExhaustedError once the time is over. To be called wherever reading goes round."""
+        self._calls -= 1
+        if self._calls <= 0:
+            self._calls = CALLS
+            if self.is_over:
+                self._calls = 1  # whoever goes on after that is stopped at once
+                raise ExhaustedError
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is no time left."""
+        return self._clock() >= self._deadline
+
+    def takes(self, characters: int) -> bool:
+        """Whether a text of this length may be read beside those read before; it is counted if so."""
+        if characters > self._text:
+            return False
+        self._text -= characters
+        return True
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -164,6 +232,25 @@ class Invocation(Circumstances):
 _CIRCUMSTANCES = tuple(each.name for each in fields(Circumstances))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comment:
+    """A comment from its mark on: 1-based line and columns in the script, `end_column` exclusive.
+
+    first, last: the lines of the command that it stands for: the one that it ends, or, of a comment alone on its line,
+    the one beneath it and beneath the comments that follow; with all lines of a continued command.
+    start, end: the characters of the script that go with it, 0-based: the blanks before it, or its whole line.
+    """
+
+    text: str
+    line: int
+    column: int
+    end_column: int
+    first: int
+    last: int
+    start: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class SyntaxIssue:
     """A place that the shell grammar does not accept; `certain` where no shell does."""
@@ -260,4 +347,18 @@ def _continued(line: str) -> bool:
     return (len(body) - len(body.rstrip("\\"))) % 2 == 1
 
 
-__all__ = ["Branch", "Circumstances", "Excerpt", "Invocation", "ShellScript", "Span", "SyntaxIssue", "Word"]
+__all__ = [
+    "MAX_TEXT",
+    "Allowance",
+    "Branch",
+    "Circumstances",
+    "Comment",
+    "Excerpt",
+    "ExhaustedError",
+    "Invocation",
+    "ShellScript",
+    "Shortfall",
+    "Span",
+    "SyntaxIssue",
+    "Word",
+]

@@ -1,22 +1,24 @@
-"""Startup shell scripts, read by a small abstract interpreter: constants are followed, the rest is unknown."""
+"""Read a script, or a container's command and args, without running anything.
+
+One of the three modules of this package that others import (see `stoker.shell`).
+"""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from stoker.shell import text as shell_text
-from stoker.shell.allowance import Allowance
-from stoker.shell.expansion import Field
-from stoker.shell.interpreter import SHELLS, Interpreter
-from stoker.shell.model import Branch, Excerpt, Invocation, ShellScript, Span, SyntaxIssue, Word
-from stoker.shell.short_options import has_short_option
-from stoker.shell.shortfall import Shortfall
-from stoker.shell.source import NOWHERE
-from stoker.shell.text import Piece, Value
+from stoker.shell.interpreter import values
+from stoker.shell.interpreter.comments import comments
+from stoker.shell.interpreter.expansion import Field
+from stoker.shell.interpreter.interpreter import Interpreter
+from stoker.shell.interpreter.parsed_text import NOWHERE
+from stoker.shell.interpreter.values import Piece, Value
+from stoker.shell.model import Allowance, ShellScript, Shortfall
+from stoker.shell.words import SHELLS, has_short_option
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([A-Za-z_.-][A-Za-z0-9_.-]*)\))")
 
 
-def interpret(
+def read_script(
     source: str,
     *,
     environment: Mapping[str, str | None] | None = None,
@@ -42,7 +44,7 @@ def interpret(
     return interpreter.result()
 
 
-def interpret_argv(
+def read_argv(
     argv: Sequence[str],
     *,
     environment: Mapping[str, str | None] | None = None,
@@ -63,7 +65,7 @@ def interpret_argv(
     unknown = {name for name, value in (environment or {}).items() if value is None}
     fields = [
         Field(
-            shell_text.literal(text, 0, len(text), quoted=True) if position == index else _argument(text, unknown),
+            values.literal(text, 0, len(text), quoted=True) if position == index else _argument(text, unknown),
             (0, len(text)) if position == index and text else NOWHERE,
             argument=position,
         )
@@ -149,17 +151,4 @@ def expand_kubernetes(argv: Sequence[str], environment: Mapping[str, str | None]
     )
 
 
-__all__ = [
-    "MAX_STRING",
-    "Branch",
-    "Excerpt",
-    "Invocation",
-    "ShellScript",
-    "Span",
-    "SyntaxIssue",
-    "Word",
-    "expand_kubernetes",
-    "interpret",
-    "interpret_argv",
-    "kubernetes_references",
-]
+__all__ = ["MAX_STRING", "comments", "expand_kubernetes", "kubernetes_references", "read_argv", "read_script"]

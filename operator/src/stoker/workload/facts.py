@@ -16,7 +16,7 @@ from stoker.lint.kinds.gpu_resource import uncounted_gpus
 from stoker.lint.kinds.pod import listed, mapping
 from stoker.lint.launch.model import Launch, Role
 from stoker.lint.submission import Submission
-from stoker.shell.allowance import Allowance
+from stoker.shell.model import Allowance
 from stoker.telemetry.series import Attempt, JobFacts, PodFacts
 from stoker.workload import pods as pod_status
 from stoker.workload.notebooks import Notebook, notebooks

@@ -26,7 +26,7 @@ from stoker.lint.kinds.pod_schema import unknown_violations
 from stoker.lint.kinds.pod_submission import ManifestError, is_readable, submissions
 from stoker.lint.review import allowance_of, failed, review, review_submissions
 from stoker.lint.suppression import MARK
-from stoker.shell.shortfall import Shortfall
+from stoker.shell.model import Shortfall
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from stoker.findings.finding import Change
 from stoker.findings.vocabulary import Action, Category, Confidence, Outcome, Severity, Source
 from stoker.lint.files.manifests import InputError, Manifest, Region
 from stoker.lint.messages import not_analysed
-from stoker.shell.shortfall import Shortfall
+from stoker.shell.model import Shortfall
 
 SCHEMA_RULE = "schema"
 """The rule that violations of the API's schema are reported under; no check has this name."""

@@ -17,7 +17,7 @@ from stoker.lint.files.places import split
 from stoker.lint.files.results import Entry, Report
 from stoker.lint.fixes.editing import shell_texts
 from stoker.lint.fixes.edits import NotApplicableError, apply
-from stoker.shell.script import interpret
+from stoker.shell.script import read_script
 
 MAX_CHANGES = 100
 """Of one document; each removes a finding, and no document has as many."""
@@ -176,7 +176,7 @@ def _grave(report: Report, severity: Severity) -> Counter[str]:
 
 
 def _issues(script: str) -> int:
-    return len(interpret(script).syntax_issues)
+    return len(read_script(script).syntax_issues)
 
 
 def _lines(text: str) -> list[str]:

@@ -8,9 +8,8 @@ from stoker.findings.vocabulary import Framework
 from stoker.lint.kinds.image_reference import Families, ImageFamily, ImageKind, ImageReferenceError, classify, parse
 from stoker.lint.launch.plan import LaunchPlan, plan
 from stoker.lint.submission import Image
-from stoker.shell.allowance import Allowance
-from stoker.shell.model import ShellScript
-from stoker.shell.script import MAX_STRING, expand_kubernetes, interpret, interpret_argv, kubernetes_references
+from stoker.shell.model import Allowance, ShellScript
+from stoker.shell.script import MAX_STRING, expand_kubernetes, kubernetes_references, read_argv, read_script
 
 Variable = tuple[str, str, str | None]
 """Name, field path and value of a variable; a value that is read from elsewhere is None."""
@@ -50,7 +49,7 @@ class Place:
 
 def run_script(text: str, field: str, place: Place) -> Run:
     """What runs of a script that a field holds."""
-    script = interpret(
+    script = read_script(
         text,
         environment=place.environment,
         gpus_per_node=place.gpus_per_node if place.countable else None,
@@ -74,7 +73,7 @@ def run_command(
     # Arguments alone go to an entry point that nobody has seen; most images' one runs them as they stand.
     if not argv or (not command and texts[0].startswith("-")):
         return Run(argv=argv, entry_known=bool(command))
-    script = interpret_argv(
+    script = read_argv(
         texts,
         environment=place.environment,
         gpus_per_node=place.gpus_per_node if place.countable else None,

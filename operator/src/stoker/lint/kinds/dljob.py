@@ -23,7 +23,7 @@ from stoker.lint.kinds.gpu_resource import WHOLE_GPU_RESOURCES, GpuRequest
 from stoker.lint.kinds.image_reference import Families
 from stoker.lint.kinds.pod import SHARED_MEMORY, Pod, config_files, listed, mapping, read_pod
 from stoker.lint.submission import Paths, Submission
-from stoker.shell.allowance import Allowance
+from stoker.shell.model import Allowance
 
 WORKSPACE = "/workspace"
 """Where the sources are mounted; the container starts there."""

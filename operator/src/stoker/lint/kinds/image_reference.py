@@ -7,8 +7,7 @@ from functools import cache, lru_cache
 
 from stoker.api.image import ImageKind, ImagePattern
 from stoker.lint.word_lists.loader import WordList, word_lists
-from stoker.shell import pattern as shell_pattern
-from stoker.shell.pattern import PatternTooLargeError
+from stoker.shell.words import matches_glob
 
 MAX_NAME = 255
 DOCKER_HUB = "docker.io"
@@ -235,10 +234,7 @@ def _names(reference: ImageReference, pattern: str) -> bool:
 
 
 def _matches(pattern: str, text: str) -> bool:
-    try:
-        return shell_pattern.matches(pattern, text)
-    except PatternTooLargeError:
-        return False
+    return matches_glob(pattern, text) is True
 
 
 __all__ = ["Families", "ImageFamily", "ImageKind", "ImageReference", "ImageReferenceError", "classify", "parse"]

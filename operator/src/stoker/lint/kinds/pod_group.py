@@ -19,7 +19,7 @@ from stoker.lint.kinds.gpu_resource import WHOLE_GPU_RESOURCES, GpuRequest, gpu_
 from stoker.lint.kinds.image_reference import Families
 from stoker.lint.kinds.pod import config_files, listed, mapping, read_pod
 from stoker.lint.submission import Paths, Submission
-from stoker.shell.allowance import Allowance
+from stoker.shell.model import Allowance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

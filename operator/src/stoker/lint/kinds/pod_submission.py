@@ -17,7 +17,7 @@ from stoker.lint.kinds.image_reference import Families
 from stoker.lint.kinds.pod import listed, mapping
 from stoker.lint.kinds.pod_group import Group, Owner, Setting, read_containers
 from stoker.lint.submission import Submission
-from stoker.shell.allowance import Allowance
+from stoker.shell.model import Allowance
 
 
 class ManifestError(ValueError):

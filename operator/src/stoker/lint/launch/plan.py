@@ -26,7 +26,7 @@ def plan(
     """Classify the script's commands and read their launchers' options. Never raises.
 
     files: what the container finds beside those that the script itself writes, by path.
-    What variables a command sees stands in its invocation: give `interpret` the container's environment.
+    What variables a command sees stands in its invocation: give `read_script` the container's environment.
     """
     setting = Setting(nodes=nodes, gpus_per_node=gpus_per_node, files=files)
     commands = _waiting(script, [classify(invocation, setting) for invocation in script.invocations])

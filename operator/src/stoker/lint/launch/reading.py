@@ -11,7 +11,7 @@ from stoker.lint.launch.model import RANKS
 from stoker.lint.launch.plan import Command, Count, CountSource, Launch, Launcher, LaunchPlan, Role
 from stoker.lint.launch.tools import tools
 from stoker.shell.model import ShellScript
-from stoker.shell.visible_devices import VARIABLES
+from stoker.shell.words import VISIBLE_DEVICES
 
 PER_DEVICE_LAUNCHERS = frozenset(
     {
@@ -272,7 +272,7 @@ def devices_from(launch: Launch) -> str:
     """What chose the devices of a launch: `CUDA_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES`, or accelerate's option."""
     word = launch.devices.word if launch.devices is not None else None
     environment = launch.invocation.environment
-    return next((name for name in VARIABLES if environment.get(name) is word), "--gpu_ids")
+    return next((name for name in VISIBLE_DEVICES if environment.get(name) is word), "--gpu_ids")
 
 
 def reads_devices(launch: Launch, gpu_resource: str) -> bool:

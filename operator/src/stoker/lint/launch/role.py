@@ -14,9 +14,8 @@ from stoker.lint.launch.launchers.table import ANY_NUMBER, launchers
 from stoker.lint.launch.launchers.torch_elastic import torchrun
 from stoker.lint.launch.model import Command, Launch, Launcher, Role
 from stoker.lint.launch.tools import pip, texts_of, tools, with_role
-from stoker.shell.interpreter import SHELLS
 from stoker.shell.model import Invocation, Word
-from stoker.shell.short_options import has_short_option
+from stoker.shell.words import SHELLS, has_short_option
 
 _HADOOP_YARN = frozenset({"application", "jar", "logs", "node", "queue"})
 """Words by which Hadoop's yarn is told from the package manager."""

@@ -13,8 +13,7 @@ from stoker.lint.launch.model import Command, Role
 from stoker.lint.launch.options import tail
 from stoker.lint.word_lists.loader import WordList, word_lists
 from stoker.shell.model import Invocation, Word
-from stoker.shell.short_options import has_short_option
-from stoker.shell.wrapper import duration
+from stoker.shell.words import duration, has_short_option
 
 ToolReader = Callable[[Invocation, str, Sequence[Word]], Command]
 """Gives the role of a command: the invocation, the tool's name, and the words after it."""

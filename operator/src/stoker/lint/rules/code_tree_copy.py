@@ -39,7 +39,7 @@ from stoker.lint.launch.plan import Command, Role
 from stoker.lint.launch.reading import Timeline
 from stoker.lint.submission import Submission
 from stoker.shell.model import Word
-from stoker.shell.short_options import has_short_option
+from stoker.shell.words import has_short_option
 
 ENVIRONMENT = re.compile(
     r"(?:^|/)(?:(?:ana|mini)conda\d?|miniforge\d?|mambaforge|micromamba|(?:conda|python)[-_]?envs?|\.?venvs?|virtualenvs?"

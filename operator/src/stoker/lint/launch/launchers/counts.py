@@ -9,7 +9,7 @@ from itertools import takewhile
 from stoker.lint.launch.model import Count, CountSource, Devices, Launch
 from stoker.lint.launch.options import Interpretation, Options, count_of, integer, tail
 from stoker.lint.word_lists.loader import word_lists
-from stoker.shell import visible_devices as cuda
+from stoker.shell import words
 from stoker.shell.model import Invocation, Word
 
 
@@ -54,7 +54,7 @@ Reader = Callable[[Invocation, Sequence[Word], Setting], Launch]
 
 def visible_devices(invocation: Invocation) -> Devices | None:
     """CUDA_VISIBLE_DEVICES in force, None where nothing sets it."""
-    for name in cuda.VARIABLES:
+    for name in words.VISIBLE_DEVICES:
         word = invocation.environment.get(name)
         if word is not None:
             return devices_of(word)
@@ -65,7 +65,7 @@ def devices_of(word: Word) -> Devices:
     """The devices of "0,1", "", "-1", "GPU-3a...", as CUDA reads them."""
     if word.text is None:
         return Devices(word=word, indices=None)
-    found = cuda.parse(word.text)
+    found = words.visible_devices(word.text)
     return Devices(word=word, indices=found.indices, identifiers=found.identifiers)
 
 

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Sequence
 
-from stoker.shell import text as shell_text
-from stoker.shell.source import NOWHERE
-from stoker.shell.text import Piece, Text
+from stoker.shell.interpreter import values
+from stoker.shell.interpreter.parsed_text import NOWHERE
+from stoker.shell.interpreter.values import Piece, Text
 
 MAX_WORDS = 256
 MAX_TEXT = 1_024
@@ -32,7 +32,7 @@ def expanded(text: Text) -> list[Text]:
     except _TooManyWordsError:
         words = None
     if words is None or any(ord(each) >= _OPAQUE for piece in text for each in piece.text or ""):
-        return list(shell_text.hole(many=True))
+        return list(values.hole(many=True))
     if words == [content]:
         return [text]
     located = [piece for piece in text if piece.start >= 0]
@@ -88,10 +88,10 @@ def _parts(inner: str, commas: list[int]) -> Sequence[str] | None:
     numbers = re.fullmatch(r"([-+]?[0-9]{1,18})\.\.([-+]?[0-9]{1,18})(?:\.\.(-?[0-9]{1,18}))?", inner)
     if numbers is None:
         return None
-    values = _range(int(numbers[1]), int(numbers[2]), numbers[3])
+    numbers_named = _range(int(numbers[1]), int(numbers[2]), numbers[3])
     padded = any(re.match("[-+]?0[0-9]", each) for each in (numbers[1], numbers[2]))
     width = max(len(numbers[1].lstrip("+")), len(numbers[2].lstrip("+"))) if padded else 0
-    return [str(number).zfill(width) for number in values]
+    return [str(number).zfill(width) for number in numbers_named]
 
 
 def _range(first: int, last: int, step: str | None) -> range:

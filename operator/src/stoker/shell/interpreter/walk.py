@@ -9,15 +9,23 @@ from typing import TypeAlias
 
 from tree_sitter import Node
 
-from stoker.shell import text as shell_text
-from stoker.shell.allowance import Allowance
-from stoker.shell.expansion import Expander, Field
-from stoker.shell.model import Branch, Invocation, ShellScript, Span, SyntaxIssue, Word
-from stoker.shell.shortfall import Shortfall
-from stoker.shell.source import NOWHERE, Offsets, Source
-from stoker.shell.state import FAILURE, SUCCESS, UNDECIDED, Outcome, State, Variable, join
-from stoker.shell.syntax import stray, unended
-from stoker.shell.text import EMPTY, ExhaustedError, Piece, Text, Value
+from stoker.shell.interpreter import values
+from stoker.shell.interpreter.expansion import Expander, Field
+from stoker.shell.interpreter.parsed_text import NOWHERE, Offsets, Source
+from stoker.shell.interpreter.state import FAILURE, SUCCESS, UNDECIDED, Outcome, State, Variable, join
+from stoker.shell.interpreter.syntax_errors import stray, unended
+from stoker.shell.interpreter.values import EMPTY, Piece, Text, Value
+from stoker.shell.model import (
+    Allowance,
+    Branch,
+    ExhaustedError,
+    Invocation,
+    ShellScript,
+    Shortfall,
+    Span,
+    SyntaxIssue,
+    Word,
+)
 
 MAX_STEPS = 20_000
 STEP_SIZE = 256  # characters of words and of output that are as much work as a statement
@@ -80,13 +88,13 @@ class _Files(Mapping[str, str]):
 
     def __getitem__(self, path: str) -> str:
         text = self._texts[posixpath.normpath(path)]
-        known = shell_text.plain(text) if text is not None else None
+        known = values.plain(text) if text is not None else None
         if known is None:
             raise KeyError(path)
         return known
 
     def __iter__(self) -> Iterator[str]:
-        return (path for path, text in self._texts.items() if text is not None and shell_text.plain(text) is not None)
+        return (path for path, text in self._texts.items() if text is not None and values.plain(text) is not None)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -160,7 +168,7 @@ class Walk(ABC):
             files={
                 path: known
                 for path, text in self._written.items()
-                if text is not None and (known := shell_text.plain(text)) is not None
+                if text is not None and (known := values.plain(text)) is not None
             },
         )
         # Its commands ask the walk for their variables' words as long as they live. What it holds of them and of itself
@@ -187,12 +195,12 @@ class Walk(ABC):
         state = State(
             variables={
                 name: Variable(
-                    value=shell_text.hole([name], many=True) if text is None else shell_text.literal(text),
+                    value=values.hole([name], many=True) if text is None else values.literal(text),
                     exported=True,
                 )
                 for name, text in self._environment.items()
             },
-            positional=None if positional is None else tuple(shell_text.literal(text) for text in positional),
+            positional=None if positional is None else tuple(values.literal(text) for text in positional),
         )
         state.files = {posixpath.normpath(path): (Piece(text),) for path, text in self._given_files.items()}
         return state
@@ -229,7 +237,7 @@ class Walk(ABC):
         if len(runs) == 1:
             runs[0](last)
         else:
-            self._arms(last, runs, shell_text.NO_NAMES, None)
+            self._arms(last, runs, values.NO_NAMES, None)
 
     def _trap_runner(self, handler: Text) -> Run:
         return lambda state: self._text(Source.nested(handler, NOWHERE), state)
@@ -437,7 +445,7 @@ class Walk(ABC):
                 continue
             ends.append(after)
             outcomes.append(outcome)
-        self._stdin = left[0] if all(each is left[0] for each in left) else shell_text.hole(["<"])
+        self._stdin = left[0] if all(each is left[0] for each in left) else values.hole(["<"])
         joined = join(ends)
         if joined is not None and len(ends) == 1 and len(decision.failed) == len(runs) - 1:
             joined.how = replace(joined.how, branches=state.how.branches)
@@ -456,7 +464,7 @@ class Walk(ABC):
     def _positional(self, fields: Sequence[Field]) -> tuple[Value, ...] | None:
         if any(each.many or each.globs for each in fields):
             return None
-        return tuple(shell_text.as_assigned(each.value) for each in fields)
+        return tuple(values.as_assigned(each.value) for each in fields)
 
     def _value(self, node: Node | None, state: State) -> Value:
         return EMPTY if node is None else self._expander.value(node, self._source, state)
@@ -479,7 +487,7 @@ class Walk(ABC):
                 span=span,
                 environment=environment,
                 files=_Files(state.files),
-                stdin_text=shell_text.single(self._stdin) if self._stdin is not None else None,
+                stdin_text=values.single(self._stdin) if self._stdin is not None else None,
             )
         )
 
@@ -505,8 +513,8 @@ class Walk(ABC):
                 argument=field_.argument,
                 pieces=_pieces(value[0]),
             )
-        texts = shell_text.possible(value)
-        known = shell_text.single(value) if not field_.many else None
+        texts = values.possible(value)
+        known = values.single(value) if not field_.many else None
         elsewhere = [
             piece
             for text in value
@@ -519,11 +527,11 @@ class Walk(ABC):
         return Word(
             text=known,
             possible=texts if texts is not None and not field_.many else frozenset(),
-            prefix=shell_text.prefix(value),
+            prefix=values.prefix(value),
             many=field_.many,
             span=self._script.span_of(*site) if site != NOWHERE else None,
             origin=origin,
-            names=shell_text.names(value),
+            names=values.names(value),
             argument=field_.argument,
             pieces=_pieces(value[0]) if known is not None else (),
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node, Query, QueryCursor
 
-from stoker.shell.source import LANGUAGE
+from stoker.shell.interpreter.parsed_text import LANGUAGE
 
 ENDS: Mapping[str, str] = {
     "if": "fi",

@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
-from stoker.shell import output as shell_output
-from stoker.shell import text as shell_text
-from stoker.shell import visible_devices
-from stoker.shell.assignment import Assignments
-from stoker.shell.expansion import Field
-from stoker.shell.output import Machine
-from stoker.shell.state import SUCCESS, Outcome, State
-from stoker.shell.text import EMPTY, Piece, Text, Value
+from stoker.shell.interpreter import command_output, values
+from stoker.shell.interpreter.assignments import Assignments
+from stoker.shell.interpreter.command_output import Machine
+from stoker.shell.interpreter.expansion import Field
+from stoker.shell.interpreter.state import SUCCESS, Outcome, State
+from stoker.shell.interpreter.values import EMPTY, Piece, Text, Value
+from stoker.shell.words import VISIBLE_DEVICES
 
 MAX_FILES = 256
 
@@ -98,7 +97,7 @@ class Pipelines(Assignments):
                 copy.how = replace(copy.how, piped=True, reads_pipe=index > 0 or reads)
                 if index > 0:
                     machine = self._machine(state)
-                    flowing = shell_output.pipeline(commands, machine, start) if commands else None
+                    flowing = command_output.pipeline(commands, machine, start) if commands else None
                 self._stdin = flowing
                 outcome = self._subshell(copy, self._runner(node))
                 self._stdin = None
@@ -128,7 +127,7 @@ class Pipelines(Assignments):
 
     def _machine(self, state: State) -> Machine:
         """What tools see of the pod at this point."""
-        hidden = (state.variables.get(name) for name in visible_devices.VARIABLES)
+        hidden = (state.variables.get(name) for name in VISIBLE_DEVICES)
         visible = next((each.scalar() for each in hidden if each is not None and each.exported), None)
         return Machine(self._gpus, visible, state.files)
 
@@ -237,14 +236,14 @@ class Pipelines(Assignments):
                     delimiter = self._source.slice(start)
                     if any(character in delimiter for character in "'\"\\"):
                         begin, end = self._source.start(body), self._source.end(body)
-                        text = shell_text.literal(self._source.text[begin:end], *self._source.exact(begin, end))
+                        text = values.literal(self._source.text[begin:end], *self._source.exact(begin, end))
                     else:
                         text = self._expander.heredoc(body, self._source, state)
                     if any(child.type == "<<-" for child in node.children):
                         text = _without_tabs(text)
             elif node.type == "herestring_redirect":
                 word = self._value(node.named_children[-1] if node.named_children else None, state)
-                text = shell_text.as_assigned(shell_text.concatenate([word, shell_text.literal("\n")]))
+                text = values.as_assigned(values.concatenate([word, values.literal("\n")]))
             elif node.type == "file_redirect":
                 descriptor = node.child_by_field_name("descriptor")
                 destination = node.child_by_field_name("destination")
@@ -252,17 +251,17 @@ class Pipelines(Assignments):
                 if destination is None or (descriptor is not None and self._source.slice(descriptor) != "1"):
                     continue
                 if operator == "<" and destination.type == "process_substitution":
-                    text = shell_text.as_assigned(self._substitute(destination, self._source, state, whole=True))
+                    text = values.as_assigned(self._substitute(destination, self._source, state, whole=True))
                     continue
                 value = self._expander.value(destination, self._source, state)
                 if operator in (">", ">>", ">|", "&>", "&>>"):
-                    target, append, diverts = shell_text.single(value) or "", ">>" in operator, True
+                    target, append, diverts = values.single(value) or "", ">>" in operator, True
                 elif operator == ">&":
-                    diverts = diverts or shell_text.single(value) != "1"
+                    diverts = diverts or values.single(value) != "1"
                 elif operator == "<":
-                    path = shell_text.single(value)
+                    path = values.single(value)
                     known = state.files.get(posixpath.normpath(path)) if path else None
-                    text = (known,) if known is not None else shell_text.hole(["<"])
+                    text = (known,) if known is not None else values.hole(["<"])
         return Redirection(text, target, append, diverts)
 
     def _output(self, node: Node, state: State, extra: Sequence[Node]) -> Value | None:
@@ -275,7 +274,7 @@ class Pipelines(Assignments):
         name = fields[0][0].text
         if name in ("cat", "tee") and self._stdin is not None and (len(fields[0]) == 1 or name == "tee"):
             return self._stdin
-        return shell_output.pipeline(fields, self._machine(state))
+        return command_output.pipeline(fields, self._machine(state))
 
     def _write(self, path: str, content: Value | None, state: State, *, append: bool) -> None:
         if not path or path.startswith("/dev/"):
@@ -286,7 +285,7 @@ class Pipelines(Assignments):
         text = content[0] if content is not None and len(content) == 1 else None
         if append:
             previous = state.files.get(key, ())
-            if text is None or previous is None or len(previous) + len(text) > shell_text.MAX_PIECES:
+            if text is None or previous is None or len(previous) + len(text) > values.MAX_PIECES:
                 text = None
             else:
                 text = (*previous, *text)

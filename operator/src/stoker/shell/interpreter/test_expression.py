@@ -3,13 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from stoker.shell import arithmetic, regex
-from stoker.shell import pattern as shell_pattern
-from stoker.shell import text as shell_text
-from stoker.shell.arithmetic import ArithmeticUnknownError
-from stoker.shell.pattern import PatternTooLargeError
-from stoker.shell.regex import RegexUnknownError
-from stoker.shell.text import NO_NAMES, Text, Value
+from stoker.shell.interpreter import arithmetic, glob, regex, values
+from stoker.shell.interpreter.arithmetic import ArithmeticUnknownError
+from stoker.shell.interpreter.glob import PatternTooLargeError
+from stoker.shell.interpreter.regex import RegexUnknownError
+from stoker.shell.interpreter.values import NO_NAMES, Text, Value
 
 MAX_TOKENS = 256
 
@@ -64,7 +62,7 @@ def evaluate(tokens: Sequence[Token], *, patterns: bool) -> Answer:
 
 
 def _names(tokens: Sequence[Token]) -> frozenset[str]:
-    return frozenset().union(*(shell_text.names(token.value) for token in tokens if token.value is not None))
+    return frozenset().union(*(values.names(token.value) for token in tokens if token.value is not None))
 
 
 class _NotUnderstoodError(Exception):
@@ -135,8 +133,8 @@ class _Reader:
         assert right is not None
         self.position += 3
         names = _names([left, right])
-        lefts = shell_text.possible(left.value) if left.value is not None else frozenset({left.operator})
-        rights = shell_text.possible(right.value) if right.value is not None else frozenset({right.operator})
+        lefts = values.possible(left.value) if left.value is not None else frozenset({left.operator})
+        rights = values.possible(right.value) if right.value is not None else frozenset({right.operator})
         if lefts is None or rights is None:
             return Answer(None, names)
         answers: set[bool] = set()
@@ -160,7 +158,7 @@ class _Reader:
             quoted = token.value is None or all(piece.quoted for text in token.value for piece in text)
             if self.patterns and not quoted:
                 try:
-                    equal = shell_pattern.matches(right, left)
+                    equal = glob.matches(right, left)
                 except PatternTooLargeError:
                     return None
             else:
@@ -203,19 +201,19 @@ def _stays(text: Text) -> bool:
 
 
 def _unary(operator: str, value: Value) -> Answer:
-    names = shell_text.names(value)
+    names = values.names(value)
     if operator not in ("-z", "-n"):
         return Answer(None, names)
     answers: set[bool] = set()
     assumed: set[str] = set()
     for text in value:
-        known = shell_text.plain(text)
+        known = values.plain(text)
         if known is not None:
             answers.add(bool(known))
         elif any(piece.text for piece in text):
             answers.add(True)
         elif all(piece.absent for piece in text if piece.text is None):
-            assumed |= shell_text.names((text,))
+            assumed |= values.names((text,))
             answers.add(False)
         else:
             return Answer(None, names)

@@ -6,10 +6,10 @@ from enum import Enum
 
 from tree_sitter import Node
 
-from stoker.shell import text as shell_text
+from stoker.shell.interpreter import values
+from stoker.shell.interpreter.parsed_text import NOWHERE, Offsets, Source
+from stoker.shell.interpreter.values import Text, Value
 from stoker.shell.model import Circumstances
-from stoker.shell.source import NOWHERE, Offsets, Source
-from stoker.shell.text import Text, Value
 
 
 class Ending(Enum):
@@ -27,7 +27,7 @@ class Outcome:
     """How a command ends, and what an undecided end hangs on."""
 
     ending: Ending
-    names: frozenset[str] = shell_text.NO_NAMES
+    names: frozenset[str] = values.NO_NAMES
 
     def negated(self) -> "Outcome":
         """Of `! command`."""
@@ -58,7 +58,7 @@ _NEGATED = {
 }
 
 
-def decided(truth: bool | None, names: frozenset[str] = shell_text.NO_NAMES) -> Outcome:
+def decided(truth: bool | None, names: frozenset[str] = values.NO_NAMES) -> Outcome:
     """Of a question with a known (or unknown) answer."""
     return Outcome(Ending.UNDECIDED, names) if truth is None else SUCCESS if truth else FAILURE
 
@@ -72,7 +72,7 @@ class Variable:
     origin: where it was assigned, NOWHERE for injected ones.
     """
 
-    value: Value = shell_text.EMPTY
+    value: Value = values.EMPTY
     items: tuple[Value, ...] | None = None
     keys: tuple[str, ...] | None = None
     exported: bool = False
@@ -84,13 +84,13 @@ class Variable:
         if self.items is None:
             return self.value
         if self.keys is not None:
-            return self.items[self.keys.index("0")] if "0" in self.keys else shell_text.EMPTY
-        return self.items[0] if self.items else shell_text.EMPTY
+            return self.items[self.keys.index("0")] if "0" in self.keys else values.EMPTY
+        return self.items[0] if self.items else values.EMPTY
 
     def with_item(self, position: int, item: Value) -> "Variable":
         """The array with another value in one place, or one more at its end."""
         items = self.items or ()
-        return replace(self, value=shell_text.EMPTY, items=(*items[:position], item, *items[position + 1 :]))
+        return replace(self, value=values.EMPTY, items=(*items[:position], item, *items[position + 1 :]))
 
 
 _START = Circumstances()
@@ -159,7 +159,7 @@ class State:
     def forget(self) -> None:
         """Anything may have been assigned."""
         self.variables = {
-            name: Variable(value=shell_text.hole([name], many=True), exported=variable.exported, origin=variable.origin)
+            name: Variable(value=values.hole([name], many=True), exported=variable.exported, origin=variable.origin)
             for name, variable in self.variables.items()
         }
         self.unset = frozenset()
@@ -173,7 +173,7 @@ class State:
                 continue
             previous = self.variables.get(target, Variable())
             self.variables[target] = Variable(
-                value=shell_text.hole([target], many=True), exported=previous.exported, origin=previous.origin
+                value=values.hole([target], many=True), exported=previous.exported, origin=previous.origin
             )
 
     def clear(self, name: str) -> None:
@@ -235,10 +235,10 @@ def _join_variables(states: Sequence[State]) -> dict[str, Variable]:
             continue
         exported = any(variable is not None and variable.exported for variable in variables)
         if any(variable is not None and variable.items is not None for variable in variables):
-            value = shell_text.hole([name], many=True)
+            value = values.hole([name], many=True)
         else:
-            value = shell_text.union(
-                [shell_text.hole([name], absent=True) if variable is None else variable.value for variable in variables]
+            value = values.union(
+                [values.hole([name], absent=True) if variable is None else variable.value for variable in variables]
             )
         joined[name] = Variable(value=value, exported=exported, origin=first.origin)
     return joined

@@ -15,10 +15,6 @@ MAX_TEXT = 131_072  # a longer string is not followed: doubling in a loop would 
 MAX_PIECES = 4_096
 
 
-class ExhaustedError(Exception):
-    """A limit of the whole walk over a script is reached."""
-
-
 NO_NAMES: frozenset[str] = frozenset()
 
 

@@ -4,8 +4,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from stoker.shell import text as shell_text
-from stoker.shell.expansion import Field
+from stoker.shell.interpreter import values
+from stoker.shell.interpreter.expansion import Field
+from stoker.shell.words import duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +205,7 @@ def _env(result: Unwrapped) -> list[Field] | None:
     fields = result.fields
     position = 1
     while position < len(fields):
-        head = shell_text.prefix(fields[position].value)
+        head = values.prefix(fields[position].value)
         text = fields[position].text
         if text == "--":
             position += 1
@@ -271,18 +272,3 @@ def _told(result: Unwrapped, name: str) -> Unwrapped:
             result.wrappers = (*result.wrappers, name)
             break
     return result
-
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-
-def duration(text: str) -> float | None:
-    """Seconds of `sleep` and `timeout`: "90", "1.5h", "infinity"; None if it isn't one."""
-    if text.lower() in ("inf", "infinity"):
-        return float("inf")
-    unit = _UNITS.get(text[-1:], 0)
-    number = text[:-1] if unit else text
-    try:
-        return float(number) * (unit or 1) if number and number[0] in "0123456789." else None
-    except ValueError:
-        return None

@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stoker.shell import text as shell_text
-from stoker.shell.expansion import Field
-from stoker.shell.text import Piece, Text, Value
+from stoker.shell.interpreter import values
+from stoker.shell.interpreter.expansion import Field
+from stoker.shell.interpreter.values import Piece, Text, Value
 
 _XARGS_VALUED = frozenset(
     {"-n", "-P", "-L", "-s", "-d", "-E", "-a", "--max-args", "--max-procs", "--max-lines", "--delimiter", "--arg-file"}
@@ -84,8 +84,8 @@ def _parallel(fields: Sequence[Field]) -> Repeated | None:
     parts: list[Value] = []
     for each in words:
         parts.append(_with_holes(each, _PLACEHOLDER).value)
-        parts.append(shell_text.literal(" "))
-    return Repeated([Field(shell_text.concatenate(parts), words[0].site)], text=True, parallel=True)
+        parts.append(values.literal(" "))
+    return Repeated([Field(values.concatenate(parts), words[0].site)], text=True, parallel=True)
 
 
 def _find(fields: Sequence[Field]) -> Repeated | None:
@@ -100,7 +100,7 @@ def _find(fields: Sequence[Field]) -> Repeated | None:
 
 
 def _any() -> Field:
-    return Field(shell_text.hole(many=True), many=True)
+    return Field(values.hole(many=True), many=True)
 
 
 def _with_holes(field: Field, placeholder: re.Pattern[str]) -> Field:

@@ -5,16 +5,15 @@ from collections.abc import Sequence
 
 from tree_sitter import Node
 
-from stoker.shell import condition as shell_condition
-from stoker.shell import pattern as shell_pattern
-from stoker.shell import text as shell_text
-from stoker.shell.condition import Token
-from stoker.shell.expansion import Field
-from stoker.shell.pattern import PatternTooLargeError
-from stoker.shell.pipeline import Pipelines
-from stoker.shell.state import EXPECTED, SUCCESS, UNDECIDED, UNEXPECTED, Outcome, State, Variable, decided
-from stoker.shell.text import ExhaustedError, Value
-from stoker.shell.walk import MAX_DEPTH, MAX_STEPS, Run
+from stoker.shell.interpreter import glob, test_expression, values
+from stoker.shell.interpreter.expansion import Field
+from stoker.shell.interpreter.glob import PatternTooLargeError
+from stoker.shell.interpreter.pipelines import Pipelines
+from stoker.shell.interpreter.state import EXPECTED, SUCCESS, UNDECIDED, UNEXPECTED, Outcome, State, Variable, decided
+from stoker.shell.interpreter.test_expression import Token
+from stoker.shell.interpreter.values import Value
+from stoker.shell.interpreter.walk import MAX_DEPTH, MAX_STEPS, Run
+from stoker.shell.model import ExhaustedError
 
 
 class Decisions(Pipelines):
@@ -39,25 +38,25 @@ class Decisions(Pipelines):
             elif child.type == "regex":
                 text = self._source.slice(child)
                 plain = not any(mark in text for mark in "'\"`") and not re.search(r"\$[\w({]", text)
-                tokens.append(Token("", shell_text.literal(text) if plain else shell_text.hole(["=~"])))
+                tokens.append(Token("", values.literal(text) if plain else values.hole(["=~"])))
             else:
                 value = self._expander.value(child, self._source, state)
                 text = self._source.slice(child)
-                operator = text if text in shell_condition.BINARY or text in shell_condition.UNARY else ""
+                operator = text if text in test_expression.BINARY or text in test_expression.UNARY else ""
                 tokens.append(Token(operator, value))
         return self._answer(tokens, state, patterns=opening == "[[")
 
     def _answer(self, tokens: Sequence[Token], state: State, *, patterns: bool) -> Outcome:
-        answer = shell_condition.evaluate(tokens, patterns=patterns)
+        answer = test_expression.evaluate(tokens, patterns=patterns)
         if answer.groups is not None:
-            state.assign("BASH_REMATCH", Variable(items=tuple(map(shell_text.literal, answer.groups))))
+            state.assign("BASH_REMATCH", Variable(items=tuple(map(values.literal, answer.groups))))
         elif any(token.operator == "=~" for token in tokens):
             state.forget_names(["BASH_REMATCH"])
         self._assumed_unset |= answer.assumed if answer.truth is not None else set()
         if answer.truth is None and answer.names == {EXPECTED.ending.value} and len(tokens) == 3:
             # `[ $? -ne 0 ]` after a program: a successful run doesn't come here.
             operator, right = tokens[1].operator, tokens[2].value
-            if right is not None and shell_text.single(right) == "0":
+            if right is not None and values.single(right) == "0":
                 return {"-eq": EXPECTED, "=": EXPECTED, "==": EXPECTED, "-ne": UNEXPECTED, "!=": UNEXPECTED,
                         "-gt": UNEXPECTED}.get(operator, UNDECIDED)  # fmt: skip
         return decided(answer.truth, answer.names)
@@ -67,7 +66,7 @@ class Decisions(Pipelines):
         tokens: list[Token] = []
         for each in fields:
             text = each.text
-            operator = text in shell_condition.BINARY or text in shell_condition.UNARY or text in ("!", "(", ")")
+            operator = text in test_expression.BINARY or text in test_expression.UNARY or text in ("!", "(", ")")
             if text in ("-a", "-o", "!", "(", ")"):
                 tokens.append(Token(text or ""))
             else:
@@ -80,9 +79,9 @@ class Decisions(Pipelines):
         return self._expander.region(node, start, end, self._source, state)
 
     def _truth_of(self, value: Value) -> Outcome:
-        texts = shell_text.possible(value)
+        texts = values.possible(value)
         if texts is None:
-            return Outcome(UNDECIDED.ending, shell_text.names(value))
+            return Outcome(UNDECIDED.ending, values.names(value))
         truths = {text not in ("0", "") for text in texts}
         return decided(next(iter(truths)) if len(truths) == 1 else None)
 
@@ -162,7 +161,7 @@ class Decisions(Pipelines):
             return SUCCESS, state
         if not certain:
             arms.append(self._keeper(SUCCESS))
-        return self._arms(state, arms, shell_text.names(subject), subject_node)
+        return self._arms(state, arms, values.names(subject), subject_node)
 
     def _case_body(self, items: Sequence[Node], index: int) -> Run:
         def run(state: State) -> tuple[Outcome, State | None]:
@@ -179,7 +178,7 @@ class Decisions(Pipelines):
 
     def _matches(self, subject: Value, item: Node, state: State) -> bool | None:
         """Whether a case item is taken."""
-        texts = shell_text.possible(subject)
+        texts = values.possible(subject)
         patterns: list[str] = []
         for index, child in enumerate(item.children):
             if item.field_name_for_child(index) != "value":
@@ -188,7 +187,7 @@ class Decisions(Pipelines):
                 patterns.extend(self._source.slice(child).split("|"))
                 continue
             value = self._expander.value(child, self._source, state)
-            if len(value) != 1 or shell_text.plain(value[0]) is None:
+            if len(value) != 1 or values.plain(value[0]) is None:
                 return None
             patterns.append(
                 "".join(
@@ -199,7 +198,7 @@ class Decisions(Pipelines):
         if "*" in patterns:
             return True
         if texts is None:
-            known = shell_text.prefix(subject)
+            known = values.prefix(subject)
             literal = [pattern for pattern in patterns if not any(each in pattern for each in "*?[\\@!+")]
             if known and len(literal) == len(patterns) and not any(each.startswith(known) for each in literal):
                 return False
@@ -208,7 +207,7 @@ class Decisions(Pipelines):
         if self._steps > MAX_STEPS:
             raise ExhaustedError
         try:
-            answers = {any(shell_pattern.matches(pattern, text) for pattern in patterns) for text in texts}
+            answers = {any(glob.matches(pattern, text) for pattern in patterns) for text in texts}
         except PatternTooLargeError:
             return None
         return next(iter(answers)) if len(answers) == 1 else None

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
-from stoker.shell import text as shell_text
-from stoker.shell.source import Offsets
-from stoker.shell.state import EXPECTED, SUCCESS, UNDECIDED, Outcome, State, Variable
-from stoker.shell.text import EMPTY, Value
-from stoker.shell.walk import Walk
+from stoker.shell.interpreter import values
+from stoker.shell.interpreter.parsed_text import Offsets
+from stoker.shell.interpreter.state import EXPECTED, SUCCESS, UNDECIDED, Outcome, State, Variable
+from stoker.shell.interpreter.values import EMPTY, Value
+from stoker.shell.interpreter.walk import Walk
 
 MAX_ELEMENTS = 1_024
 _ENTRY = re.compile(r"\[([^\]]*)\]=")
@@ -49,16 +49,16 @@ class Assignments(Walk):
         if value_node is not None and value_node.type == "array":
             state.variables[name] = self._array(name, value_node, state, append=append, origin=origin, exported=flag)
             return SUCCESS
-        value = shell_text.as_assigned(self._value(value_node, state if reading is None else reading), whole=True)
+        value = values.as_assigned(self._value(value_node, state if reading is None else reading), whole=True)
         if append and previous.integer:
-            value = self._expander.calculate(shell_text.concatenate([previous.value, shell_text.literal("+"), value]),
+            value = self._expander.calculate(values.concatenate([previous.value, values.literal("+"), value]),
                                              state)  # fmt: skip
         elif append:
             found = self._expander.lookup(name, state)
-            base_value = EMPTY if found is None or shell_text.is_absent(found) else found
-            if found is not None and shell_text.is_absent(found):
+            base_value = EMPTY if found is None or values.is_absent(found) else found
+            if found is not None and values.is_absent(found):
                 self._assumed_unset.add(name)
-            value = shell_text.concatenate([base_value, value])
+            value = values.concatenate([base_value, value])
         elif previous.integer:
             value = self._expander.calculate(value, state)
         if store:
@@ -70,8 +70,8 @@ class Assignments(Walk):
         """A scalar given to a name: the first element where it is an array."""
         if not previous.items or previous.keys is not None:
             return Variable(value=value, exported=exported, integer=previous.integer, origin=origin)
-        if any(map(shell_text.is_several, previous.items)):
-            return Variable(value=shell_text.hole([name], many=True), exported=exported, origin=origin)
+        if any(map(values.is_several, previous.items)):
+            return Variable(value=values.hole([name], many=True), exported=exported, origin=origin)
         return replace(previous.with_item(0, value), origin=origin)
 
     def _assign_element(self, name: str, target: Node, value: Node | None, state: State, origin: Offsets) -> None:
@@ -81,25 +81,25 @@ class Assignments(Walk):
             state.forget()
             return
         previous = state.variables.get(resolved, Variable(items=()))
-        element = shell_text.as_assigned(self._value(value, state))
+        element = values.as_assigned(self._value(value, state))
         if previous.keys is not None and previous.items is not None:
-            key = shell_text.single(self._expander.value(index_node, self._source, state))
+            key = values.single(self._expander.value(index_node, self._source, state))
             if key is not None and len(previous.keys) < MAX_ELEMENTS:
                 state.variables[resolved] = replace(_entered(previous, key, element), origin=origin)
                 return
-        elif previous.items is not None and not any(map(shell_text.is_several, previous.items)):
+        elif previous.items is not None and not any(map(values.is_several, previous.items)):
             position = self._expander.integer(self._source.slice(index_node), state)
             if position is not None and 0 <= position <= min(len(previous.items), MAX_ELEMENTS):
                 state.variables[resolved] = replace(previous.with_item(position, element), origin=origin)
                 return
         state.variables[resolved] = Variable(
-            value=shell_text.hole([resolved], many=True), exported=previous.exported, origin=origin
+            value=values.hole([resolved], many=True), exported=previous.exported, origin=origin
         )
 
     def _array(self, name: str, node: Node, state: State, *, append: bool, origin: Offsets, exported: bool) -> Variable:
         """`x=(a b)`, `x+=(c)`, `declare -A x=([a]=1)`."""
         previous = state.variables.get(name, Variable(items=()))
-        unknown = Variable(value=shell_text.hole([name], many=True), exported=exported, origin=origin)
+        unknown = Variable(value=values.hole([name], many=True), exported=exported, origin=origin)
         if append and previous.items is None:
             scalar = previous.value
             if any(piece.text is None for text in scalar for piece in text):
@@ -116,9 +116,9 @@ class Assignments(Walk):
         if len(variants) != 1 or len(variants[0]) > MAX_ELEMENTS:
             return unknown
         added = tuple(
-            shell_text.hole(shell_text.names(each.value), many=True)
+            values.hole(values.names(each.value), many=True)
             if each.many or each.globs
-            else shell_text.as_assigned(each.value)
+            else values.as_assigned(each.value)
             for each in variants[0]
         )
         return Variable(items=(*(previous.items or ()), *added) if append else added, exported=exported, origin=origin)
@@ -128,12 +128,12 @@ class Assignments(Walk):
         for child in node.named_children:
             if child.type == "comment":
                 continue
-            text = shell_text.single(self._expander.value(child, self._source, state))
+            text = values.single(self._expander.value(child, self._source, state))
             entry = _ENTRY.match(text or "")
             # Quoted brackets and blanks in keys: the grammar cuts them in ways that aren't worth following.
             if text is None or entry is None or '"' in entry[1] or "'" in entry[1]:
                 return None
-            table = _entered(table, entry[1], shell_text.literal(text[entry.end() :]))
+            table = _entered(table, entry[1], values.literal(text[entry.end() :]))
             if len(table.items or ()) > MAX_ELEMENTS:
                 return None
         return table
@@ -173,7 +173,7 @@ class Assignments(Walk):
         for field_ in self._expander.fields([node], self._source, state)[0]:
             text = field_.text
             if text is None:
-                head = shell_text.prefix(field_.value)
+                head = values.prefix(field_.value)
                 if "=" in head:
                     state.forget_names([head.split("=", 1)[0]])
                 else:
@@ -183,7 +183,7 @@ class Assignments(Walk):
             if not name.isidentifier():
                 continue
             if "n" in flags and keyword != "export":
-                self._refer(name, shell_text.literal(content) if equals else shell_text.hole(), state)
+                self._refer(name, values.literal(content) if equals else values.hole(), state)
                 continue
             self._localize(keyword, flags, name, state)
             self._attribute(flags, name, state)
@@ -191,7 +191,7 @@ class Assignments(Walk):
             export = (keyword == "export" or "x" in flags) and "n" not in flags
             if equals:
                 state.variables[name] = Variable(
-                    value=shell_text.literal(content),
+                    value=values.literal(content),
                     exported=export or (previous is not None and previous.exported),
                     origin=field_.site,
                 )
@@ -199,7 +199,7 @@ class Assignments(Walk):
                 state.variables[name] = replace(previous, exported=export or (previous.exported and "n" not in flags))
             elif export and name not in state.unset:
                 state.variables[name] = Variable(
-                    value=shell_text.hole([name], absent=not state.tainted, many=True), exported=True
+                    value=values.hole([name], absent=not state.tainted, many=True), exported=True
                 )
             if keyword == "readonly" or "r" in flags:
                 self._fix(name, state)
@@ -216,7 +216,7 @@ class Assignments(Walk):
     @staticmethod
     def _refer(name: str, target: Value, state: State) -> None:
         """`declare -n NAME=TARGET`: from now on NAME is TARGET."""
-        text = shell_text.single(target)
+        text = values.single(target)
         known = text if text is not None and text.isidentifier() and text != name else None
         state.references = {**state.references, name: known}
 

@@ -12,15 +12,15 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
-from stoker.shell import output as shell_output
-from stoker.shell import repeat, wrapper
-from stoker.shell import text as shell_text
-from stoker.shell.builtin import Builtins
-from stoker.shell.expansion import Field
-from stoker.shell.source import NOWHERE, Source
-from stoker.shell.state import EXPECTED, SUCCESS, UNDECIDED, Outcome, State, Variable, join
-from stoker.shell.text import ExhaustedError, Piece, Text, Value
-from stoker.shell.walk import MAX_DEPTH, MAX_STEPS, STEP_SIZE, Run
+from stoker.shell.interpreter import command_output, repeated_commands, values, wrappers
+from stoker.shell.interpreter.builtins import Builtins
+from stoker.shell.interpreter.expansion import Field
+from stoker.shell.interpreter.parsed_text import NOWHERE, Source
+from stoker.shell.interpreter.state import EXPECTED, SUCCESS, UNDECIDED, Outcome, State, Variable, join
+from stoker.shell.interpreter.values import Piece, Text, Value
+from stoker.shell.interpreter.walk import MAX_DEPTH, MAX_STEPS, STEP_SIZE, Run
+from stoker.shell.model import ExhaustedError
+from stoker.shell.words import SHELLS
 
 _PRINT_NO_OPTIONS = frozenset(
     {
@@ -30,7 +30,6 @@ _PRINT_NO_OPTIONS = frozenset(
 )  # fmt: skip
 """Programs that print a number, a name or a path: no options of a command that it is handed to."""
 _RESERVED = frozenset({"then", "else", "elif", "fi", "do", "done", "esac"})
-SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
 
 # Answers that the script asks for: their end status decides, it is no failure.
 _QUESTIONS = frozenset(
@@ -155,7 +154,7 @@ class Interpreter(Builtins):
             if len(variants) == 1:
                 return self._run_command(variants[0], prefix, state, node)
             runs = [self._variant(fields, prefix, node) for fields in variants]
-            return self._arms(state, runs, shell_text.NO_NAMES, node)
+            return self._arms(state, runs, values.NO_NAMES, node)
         finally:
             if redirection is not None and redirection.stdin is not None:
                 self._stdin = outer
@@ -206,18 +205,18 @@ class Interpreter(Builtins):
             builtin = self._builtin(name, fields, prefix, state)
             if builtin is not None:
                 return builtin
-        unwrapped = wrapper.unwrap(fields)
+        unwrapped = wrappers.unwrap(fields)
         if not unwrapped.fields:
             return SUCCESS, state
         if unwrapped.wrappers:
             return self._unwrapped(unwrapped, prefix, state)
-        repeated = repeat.repeated(fields)
+        repeated = repeated_commands.repeated(fields)
         if repeated is not None:
             return self._for_each(repeated, prefix, state, node)
         return self._program(fields, prefix, state), state
 
     def _for_each(
-        self, repeated: repeat.Repeated, prefix: list[tuple[str, Variable]], state: State, node: Node | None
+        self, repeated: repeated_commands.Repeated, prefix: list[tuple[str, Variable]], state: State, node: Node | None
     ) -> tuple[Outcome, State | None]:
         """A command that runs for items nobody has counted, maybe not at all."""
 
@@ -239,10 +238,10 @@ class Interpreter(Builtins):
                 self._depth -= 1
             return EXPECTED, current
 
-        return self._arms(state, [rounds, self._keeper(EXPECTED)], shell_text.NO_NAMES, node)
+        return self._arms(state, [rounds, self._keeper(EXPECTED)], values.NO_NAMES, node)
 
     def _unwrapped(
-        self, unwrapped: wrapper.Unwrapped, prefix: list[tuple[str, Variable]], state: State
+        self, unwrapped: wrappers.Unwrapped, prefix: list[tuple[str, Variable]], state: State
     ) -> tuple[Outcome, State | None]:
         """A command without its wrappers. All but `command`, `time` and `builtin` start a process: a copy."""
         copy = state.fork()
@@ -314,7 +313,7 @@ class Interpreter(Builtins):
         if name == "sleep":
             return SUCCESS
         if name in _QUESTIONS or (name.startswith("python") and len(fields) > 1 and fields[1].text == "-c"):
-            return Outcome(UNDECIDED.ending, frozenset().union(*(shell_text.names(each.value) for each in fields)))
+            return Outcome(UNDECIDED.ending, frozenset().union(*(values.names(each.value) for each in fields)))
         if name in ("pip", "pip3", "conda") and len(fields) > 1 and fields[1].text in ("show", "list", "freeze", "env"):
             return UNDECIDED
         return EXPECTED
@@ -431,14 +430,14 @@ class Interpreter(Builtins):
             raise ExhaustedError
         if self._depth >= MAX_DEPTH:
             self._cut()
-            return shell_text.hole()
+            return values.hole()
         outer, self._source = self._source, source
         stdin, self._stdin = self._stdin, None
         self._depth += 1
         try:
             output = self._substituted(node, state)
             self._steps += sum(len(piece.text or "") for text in output for piece in text) // STEP_SIZE
-            return output if whole else shell_text.trim_end(output)
+            return output if whole else values.trim_end(output)
         finally:
             self._depth -= 1
             self._source, self._stdin = outer, stdin
@@ -452,9 +451,9 @@ class Interpreter(Builtins):
             statement = statements[0]
             if statement.type == "file_redirect":
                 destination = statement.child_by_field_name("destination")
-                path = shell_text.single(self._value(destination, state)) if destination is not None else None
+                path = values.single(self._value(destination, state)) if destination is not None else None
                 content = state.files.get(posixpath.normpath(path)) if path else None
-                return (content,) if content is not None else shell_text.hole(["<"], many=True)
+                return (content,) if content is not None else values.hole(["<"], many=True)
             members = statement.named_children if statement.type == "pipeline" else [statement]
             commands = [self._plain(member, state, again=False) for member in members]
             plain = [command for command in commands if command is not None]
@@ -462,12 +461,12 @@ class Interpreter(Builtins):
                 known = [command.fields for command in plain]
                 many = (known[-1][0].text or "").rsplit("/", 1)[-1] not in _PRINT_NO_OPTIONS
                 for command in known:
-                    names |= {name for each in command for name in shell_text.names(each.value)}
+                    names |= {name for each in command for name in values.names(each.value)}
                     names |= {"HOSTNAME"} if (command[0].text or "").endswith("hostname") else set()
                     names |= {"conda"} if (command[0].text or "").endswith(("conda", "mamba")) else set()
                     names |= {"$(nvidia-smi)"} if (command[0].text or "").endswith("nvidia-smi") else set()
                 if not any(command[0].text in state.functions for command in known):
-                    output = shell_output.pipeline(known, self._machine(state), plain[0].stdin)
+                    output = command_output.pipeline(known, self._machine(state), plain[0].stdin)
                     if output is not None:
                         return output
         del self._invocations[first:]
@@ -479,8 +478,8 @@ class Interpreter(Builtins):
             words = [word.text for word in added[0].argv[1:]]
             plainly = not any(word is None or word.startswith("-") or "\\" in word for word in words)
             if plainly and not added[0].in_loop and first not in self._diverted:
-                return shell_text.literal(" ".join(word or "" for word in words))
-        return shell_text.hole(names, many=many)
+                return values.literal(" ".join(word or "" for word in words))
+        return values.hole(names, many=many)
 
 
 def _change_files(fields: Sequence[Field], state: State) -> None:
@@ -515,6 +514,6 @@ def _tail(value: Value, offset: int) -> Value:
 
 
 def _other_interpreter(text: Text) -> bool:
-    known = shell_text.plain(text)
+    known = values.plain(text)
     first = (known or "").split("\n", 1)[0]
     return first.startswith("#!") and not re.search(r"\b(ba|da|a|z|k)?sh\b", first)

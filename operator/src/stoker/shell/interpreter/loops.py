@@ -6,13 +6,14 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
-from stoker.shell import text as shell_text
-from stoker.shell.decision import Decisions
-from stoker.shell.expansion import Field
-from stoker.shell.source import Source
-from stoker.shell.state import SUCCESS, UNDECIDED, Outcome, State, Variable, join
-from stoker.shell.text import ExhaustedError, Value
-from stoker.shell.walk import MAX_STEPS, Loop
+from stoker.shell.interpreter import values
+from stoker.shell.interpreter.branches import Decisions
+from stoker.shell.interpreter.expansion import Field
+from stoker.shell.interpreter.parsed_text import Source
+from stoker.shell.interpreter.state import SUCCESS, UNDECIDED, Outcome, State, Variable, join
+from stoker.shell.interpreter.values import Value
+from stoker.shell.interpreter.walk import MAX_STEPS, Loop
+from stoker.shell.model import ExhaustedError
 
 MAX_UNROLL = 64
 MAX_ALIKE = 16  # rounds whose body does not look at the variable: they try or wait again
@@ -30,12 +31,12 @@ class Loops(Decisions):
         if body is None or variable is None:
             return UNDECIDED, state
         name = self._source.slice(variable)
-        values = [child for index, child in enumerate(node.children) if node.field_name_for_child(index) == "value"]
+        listed = [child for index, child in enumerate(node.children) if node.field_name_for_child(index) == "value"]
         if any(child.type == "in" for child in node.children):
-            variants = self._expander.fields(values, self._source, state)
+            variants = self._expander.fields(listed, self._source, state)
         else:
             variants = (
-                [[Field(shell_text.hole(many=True), many=True)]]
+                [[Field(values.hole(many=True), many=True)]]
                 if state.positional is None
                 else [[Field(value) for value in state.positional]]
             )
@@ -66,7 +67,7 @@ class Loops(Decisions):
                     break
                 previous = current.variables.get(name)
                 current.variables[name] = Variable(
-                    value=shell_text.as_assigned(item.value),
+                    value=values.as_assigned(item.value),
                     exported=previous is not None and previous.exported,
                     origin=item.site,
                 )
@@ -93,7 +94,7 @@ class Loops(Decisions):
         bind: str | None = None,
         node: Node | None = None,
         endless: bool = False,
-        names: frozenset[str] = shell_text.NO_NAMES,
+        names: frozenset[str] = values.NO_NAMES,
         recorded: int | None = None,
         times: int = 0,
     ) -> tuple[Outcome, State | None]:
@@ -117,7 +118,7 @@ class Loops(Decisions):
             if bind is not None:
                 current.forget_names([bind])
             if self._stdin is not None:
-                self._stdin = shell_text.hole(["<"])
+                self._stdin = values.hole(["<"])
             current.how = replace(current.how, in_loop=True, rounds=times, loop_endless=endless or was_endless)
             return self._iteration(body, current, loop)
 
@@ -218,7 +219,7 @@ class Loops(Decisions):
                 parts[name].append(child)
 
         def evaluate(part: str, current: State) -> Value:
-            value: Value = shell_text.literal("1")
+            value: Value = values.literal("1")
             for each in parts[part]:
                 region = self._expander.region(
                     each, self._source.start(each), self._source.end(each), self._source, current

@@ -2,28 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from stoker.shell.source import Source
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comment:
-    """A comment from its mark on: 1-based line and columns in the script, `end_column` exclusive.
-
-    first, last: the lines of the command that it stands for: the one that it ends, or, of a comment alone on its line,
-    the one beneath it and beneath the comments that follow; with all lines of a continued command.
-    start, end: the characters of the script that go with it, 0-based: the blanks before it, or its whole line.
-    """
-
-    text: str
-    line: int
-    column: int
-    end_column: int
-    first: int
-    last: int
-    start: int
-    end: int
+from stoker.shell.interpreter.parsed_text import Source
+from stoker.shell.model import Comment
 
 
 def comments(source: str, mark: re.Pattern[str]) -> Iterator[Comment]:
@@ -90,4 +71,4 @@ def _continues(line: str) -> bool:
     return backslashes % 2 == 1 or text.rstrip().endswith(("|", "&&"))
 
 
-__all__ = ["Comment", "comments"]
+__all__ = ["comments"]

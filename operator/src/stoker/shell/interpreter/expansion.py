@@ -7,16 +7,13 @@ from itertools import product
 
 from tree_sitter import Node
 
-from stoker.shell import arithmetic as shell_arithmetic
-from stoker.shell import brace
-from stoker.shell import pattern as shell_pattern
-from stoker.shell import text as shell_text
-from stoker.shell.allowance import Allowance
-from stoker.shell.arithmetic import ArithmeticUnknownError
-from stoker.shell.pattern import PatternTooLargeError
-from stoker.shell.source import NOWHERE, Offsets, Source
-from stoker.shell.state import SUCCESS, State, Variable
-from stoker.shell.text import EMPTY, SEPARATOR, ExhaustedError, Piece, Text, Value
+from stoker.shell.interpreter import arithmetic, braces, glob, values
+from stoker.shell.interpreter.arithmetic import ArithmeticUnknownError
+from stoker.shell.interpreter.glob import PatternTooLargeError
+from stoker.shell.interpreter.parsed_text import NOWHERE, Offsets, Source
+from stoker.shell.interpreter.state import SUCCESS, State, Variable
+from stoker.shell.interpreter.values import EMPTY, SEPARATOR, Piece, Text, Value
+from stoker.shell.model import Allowance, ExhaustedError
 
 MAX_VARIANTS = 4
 MAX_WORK = 1 << 16
@@ -64,7 +61,7 @@ class Field:
 
     @property
     def text(self) -> str | None:
-        return None if self.many else shell_text.single(self.value)
+        return None if self.many else values.single(self.value)
 
     @property
     def globs(self) -> bool:
@@ -104,25 +101,25 @@ class Expander:
                 for variant in variants:
                     variant.append(Field(((Piece(source.text[start:end], *site),),), site))
                 continue
-            value = shell_text.concatenate([self.value(node, source, state) for node in word])
+            value = values.concatenate([self.value(node, source, state) for node in word])
             choices = self._field_choices(value, site, state)
             if len(choices) == 1:
                 for variant in variants:
                     variant.extend(choices[0])
                 continue
             if len(choices) * len(variants) > MAX_VARIANTS:
-                choices = [[Field(shell_text.hole(many=True), site, many=True)]]
+                choices = [[Field(values.hole(many=True), site, many=True)]]
             variants = [[*variant, *choice] for variant, choice in product(variants, choices)]
         return variants
 
     def _field_choices(self, value: Value, site: Offsets, state: State) -> list[list[Field]]:
         ifs = state.variables.get("IFS")
-        separators = " \t\n" if ifs is None else shell_text.single(ifs.scalar())
+        separators = " \t\n" if ifs is None else values.single(ifs.scalar())
         split: list[list[Text]] = []
         for text in value:
             if separators is None:
-                return [[Field(shell_text.hole(shell_text.names(value), many=True), site, many=True)]]
-            fields = [each for word in brace.expanded(text) for each in shell_text.split(word, separators)]
+                return [[Field(values.hole(values.names(value), many=True), site, many=True)]]
+            fields = [each for word in braces.expanded(text) for each in values.split(word, separators)]
             if fields not in split:
                 split.append(fields)
         if len(split) == 1 or any(len(fields) != len(split[0]) for fields in split):
@@ -130,7 +127,7 @@ class Expander:
         differing = [index for index in range(len(split[0])) if any(each[index] != split[0][index] for each in split)]
         if len(differing) > 1:
             return [[_field((text,), site) for text in fields] for fields in split]
-        merged = [shell_text.union([(each[index],) for each in split]) for index in range(len(split[0]))]
+        merged = [values.union([(each[index],) for each in split]) for index in range(len(split[0]))]
         return [[_field(each, site) for each in merged]]
 
     def value(self, node: Node, source: Source, state: State) -> Value:
@@ -139,7 +136,7 @@ class Expander:
         self._depth += 1
         try:
             if self._depth > MAX_DEPTH:
-                return shell_text.hole(many=True)
+                return values.hole(many=True)
             value = self._value(node, source, state)
         finally:
             self._depth -= 1
@@ -172,9 +169,7 @@ class Expander:
             case "translated_string":
                 return self._double_quoted(node, start + 2, end - 1, source, state)
             case "ansi_c_string":
-                return shell_text.literal(
-                    ansi(source.text[start + 2 : end - 1]), *source.outer(start, end), quoted=True
-                )
+                return values.literal(ansi(source.text[start + 2 : end - 1]), *source.outer(start, end), quoted=True)
             case "concatenation":
                 parts: list[Value] = []
                 position = start
@@ -183,18 +178,18 @@ class Expander:
                         parts.append(self._literally(source, position, child_start, "word", state))
                     parts.append(self.value(child, source, state))
                     position = source.end(child)
-                return shell_text.concatenate(parts)
+                return values.concatenate(parts)
             case "simple_expansion":
                 return self._simple(node, source, state, quoted=False)
             case "expansion":
                 return self._parameter(node, source, state, quoted=False)
             case "command_substitution" if not _is_arithmetic(node, source):
-                return shell_text.mark_expanded(self._substitute(node, source, state), quoted=False)
+                return values.mark_expanded(self._substitute(node, source, state), quoted=False)
             case "process_substitution":
                 self._substitute(node, source, state)
-                return shell_text.hole(["/dev/fd"])
+                return values.hole(["/dev/fd"])
             case "arithmetic_expansion" | "command_substitution":
-                return shell_text.mark_expanded(self.arithmetic(node, source, state), quoted=False)
+                return values.mark_expanded(self.arithmetic(node, source, state), quoted=False)
             case _:
                 return self._region(node, start, end, source, state, "word")
 
@@ -225,7 +220,7 @@ class Expander:
             position = source.end(child)
         if position < end:
             parts.append(self._literally(source, position, end, mode, state, quoted=quoted))
-        return shell_text.concatenate(parts)
+        return values.concatenate(parts)
 
     def _literally(
         self, source: Source, start: int, end: int, mode: str, state: State, *, quoted: bool = False
@@ -249,22 +244,22 @@ class Expander:
             elif name in ("@", "*"):
                 parts.append(self._list(state.positional, quoted=quoted, joined=name == "*"))
             else:
-                parts.append(shell_text.mark_expanded(self._plain(name, state), quoted=quoted))
+                parts.append(values.mark_expanded(self._plain(name, state), quoted=quoted))
             position = limit
-        return shell_text.concatenate([*parts, (tuple(_literal(source, position, end, mode, quoted=quoted)),)])
+        return values.concatenate([*parts, (tuple(_literal(source, position, end, mode, quoted=quoted)),)])
 
     def _quoted(self, node: Node, source: Source, state: State) -> Value:
         self._depth += 1
         try:
             if self._depth > MAX_DEPTH:
-                return shell_text.hole()
+                return values.hole()
             if node.type == "simple_expansion":
                 return self._simple(node, source, state, quoted=True)
             if node.type == "expansion":
                 return self._parameter(node, source, state, quoted=True)
             if node.type == "arithmetic_expansion" or _is_arithmetic(node, source):
-                return shell_text.mark_expanded(self.arithmetic(node, source, state), quoted=True)
-            return shell_text.mark_expanded(self._substitute(node, source, state), quoted=True)
+                return values.mark_expanded(self.arithmetic(node, source, state), quoted=True)
+            return values.mark_expanded(self._substitute(node, source, state), quoted=True)
         finally:
             self._depth -= 1
 
@@ -274,7 +269,7 @@ class Expander:
         inner = Source.nested((Piece('"'), Piece(text, *source.outer(start, end)), Piece('"')), NOWHERE)
         node = inner.node_at(0)
         if node is None or node.type != "string" or not any(_expansions(node)):
-            return shell_text.hole(many=True)
+            return values.hole(many=True)
         return self._double_quoted(node, 1, len(text) + 1, inner, state)
 
     # -------------------------------------------------------------------------------------------------- parameters
@@ -283,7 +278,7 @@ class Expander:
         name = source.slice(node)[1:]
         if name in ("@", "*"):
             return self._list(state.positional, quoted=quoted, joined=name == "*")
-        return shell_text.mark_expanded(self._plain(name, state), quoted=quoted)
+        return values.mark_expanded(self._plain(name, state), quoted=quoted)
 
     def _plain(self, name: str, state: State) -> Value:
         found = self.lookup(name, state)
@@ -294,19 +289,19 @@ class Expander:
         if name.isdecimal():
             index = int(name[:6])
             if index == 0 or state.positional is None:
-                return shell_text.hole([f"${name}"])
+                return values.hole([f"${name}"])
             return state.positional[index - 1] if index <= len(state.positional) else None
         if name == "#":
             if state.positional is None:
-                return shell_text.hole(["$#"])
-            return shell_text.literal(str(len(state.positional)))
+                return values.hole(["$#"])
+            return values.literal(str(len(state.positional)))
         if name in ("@", "*"):
             return self._list(state.positional, quoted=True, joined=True)
         if name == "?":
-            return shell_text.literal("0") if state.last is SUCCESS else shell_text.hole([state.last.ending.value])
+            return values.literal("0") if state.last is SUCCESS else values.hole([state.last.ending.value])
         target = state.target(name)
         if target is None:
-            return shell_text.hole([name], many=True)
+            return values.hole([name], many=True)
         name = target
         variable = state.variables.get(name)
         if variable is not None:
@@ -314,12 +309,12 @@ class Expander:
         if name in state.unset:
             return None
         if not name.isidentifier() or name in AMBIENT or state.tainted:
-            return shell_text.hole([name], many=name.isidentifier() and name not in AMBIENT)
-        return shell_text.hole([name], absent=True, many=True)
+            return values.hole([name], many=name.isidentifier() and name not in AMBIENT)
+        return values.hole([name], absent=True, many=True)
 
     def _list(self, items: tuple[Value, ...] | None, *, quoted: bool, joined: bool) -> Value:
         if items is None:
-            return shell_text.hole(many=True)
+            return values.hole(many=True)
         self._spend(len(items))
         if joined and quoted and not items:
             return _nothing(quoted=True)
@@ -328,10 +323,10 @@ class Expander:
         for index, item in enumerate(items):
             if index:
                 parts.append(((between,),))
-            parts.append(item if shell_text.is_several(item) else shell_text.mark_expanded(item, quoted=quoted))
-        if any(len(item) > 1 for item in items) and len(shell_text.concatenate(parts)[0]) == 1 < len(parts):
-            return shell_text.hole(many=True)
-        return shell_text.concatenate(parts)
+            parts.append(item if values.is_several(item) else values.mark_expanded(item, quoted=quoted))
+        if any(len(item) > 1 for item in items) and len(values.concatenate(parts)[0]) == 1 < len(parts):
+            return values.hole(many=True)
+        return values.concatenate(parts)
 
     def _parameter(self, node: Node, source: Source, state: State, *, quoted: bool) -> Value:
         """`${...}` in all its forms; what isn't understood is a hole."""
@@ -342,7 +337,7 @@ class Expander:
             children = children[1:]
         if not children:
             # `${#}`, `${!}`: the grammar gives the name as an operator.
-            return shell_text.mark_expanded(self._plain(source.slice(node)[2:-1], state), quoted=quoted)
+            return values.mark_expanded(self._plain(source.slice(node)[2:-1], state), quoted=quoted)
         target, rest = children[0], children[1:]
         name = source.slice(target)
         index: str | None = None
@@ -350,16 +345,16 @@ class Expander:
             name_node = target.child_by_field_name("name")
             index_node = target.child_by_field_name("index")
             if name_node is None or index_node is None:
-                return shell_text.hole(many=True)
+                return values.hole(many=True)
             name = source.slice(name_node)
             index = source.slice(index_node)
             if index not in ("@", "*"):
-                index = shell_text.single(self.value(index_node, source, state))
+                index = values.single(self.value(index_node, source, state))
                 if index is None:
-                    return shell_text.hole([name], many=not quoted)
+                    return values.hole([name], many=not quoted)
         operator = rest[0].type if rest else ""
         if rest and operator not in _OPERATORS:
-            return shell_text.hole([name], many=not quoted)
+            return values.hole([name], many=not quoted)
         variable = None
         if name in ("@", "*") and target.type != "subscript":
             index = name
@@ -370,7 +365,7 @@ class Expander:
             if index in ("@", "*") and items is None:
                 scalar = self.lookup(name, state)
                 if scalar is not None and any(piece.text is None for text in scalar for piece in text):
-                    return shell_text.hole([name], many=True)
+                    return values.hole([name], many=True)
                 items = () if scalar is None else (scalar,)
         if index in ("@", "*"):
             keys = variable.keys if variable is not None else None
@@ -379,15 +374,15 @@ class Expander:
             )
         value = self._element(name, index, variable, state)
         if flag == "!":
-            pointed = shell_text.single(value) if value is not None else None
+            pointed = values.single(value) if value is not None else None
             if pointed is None or not pointed.isidentifier():
-                return shell_text.hole([name], many=not quoted)
+                return values.hole([name], many=not quoted)
             value = self.lookup(pointed, state)
         if flag == "#":
-            text = shell_text.single(value) if value is not None else ""
-            return shell_text.hole([name]) if text is None else shell_text.literal(str(len(text)))
+            text = values.single(value) if value is not None else ""
+            return values.hole([name]) if text is None else values.literal(str(len(text)))
         if not operator:
-            return shell_text.mark_expanded(EMPTY if value is None else value, quoted=quoted)
+            return values.mark_expanded(EMPTY if value is None else value, quoted=quoted)
         return self._operate(name, value, operator, node, rest, source, state, quoted=quoted)
 
     def _element(self, name: str, index: str | None, variable: Variable | None, state: State) -> Value | None:
@@ -397,10 +392,10 @@ class Expander:
             return variable.items[variable.keys.index(index)] if index in variable.keys else None
         position = self.integer(index, state)
         if variable is None or variable.items is None:
-            return self.lookup(name, state) if position == 0 else shell_text.hole([name], many=True)
+            return self.lookup(name, state) if position == 0 else values.hole([name], many=True)
         items = variable.items
-        if position is None or any(map(shell_text.is_several, items)):
-            return shell_text.hole([name], many=True)
+        if position is None or any(map(values.is_several, items)):
+            return values.hole([name], many=True)
         return items[position] if -len(items) <= position < len(items) else None
 
     def _array(
@@ -423,24 +418,24 @@ class Expander:
         The shell gives an associative array in an order of its own; a loop over it runs the same rounds in any order.
         """
         if items is None:
-            return shell_text.hole(many=True)
-        counted = not any(map(shell_text.is_several, items))
+            return values.hole(many=True)
+        counted = not any(map(values.is_several, items))
         if flag == "#":
-            return shell_text.literal(str(len(items))) if counted else shell_text.hole([name])
+            return values.literal(str(len(items))) if counted else values.hole([name])
         if flag == "!":
             if not counted:
-                return shell_text.hole(many=True)
-            items = tuple(map(shell_text.literal, keys if keys is not None else map(str, range(len(items)))))
+                return values.hole(many=True)
+            items = tuple(map(values.literal, keys if keys is not None else map(str, range(len(items)))))
         elif operator == ":":
             numbers = [self.integer(source.slice(each), state) for each in rest if each.is_named]
             # "${@:1}" starts at $1, not at index 1.
             chosen = _chosen(items, numbers, first=1 if items is state.positional else 0) if counted else None
             if chosen is None or keys is not None:
-                return shell_text.hole(many=True)
+                return values.hole(many=True)
             items = chosen
         elif operator in _PER_ELEMENT and counted and len(items) <= MAX_TRANSFORMED:
             items = tuple(
-                shell_text.as_assigned(self._operate(name, item, operator, node, rest, source, state, quoted=True))
+                values.as_assigned(self._operate(name, item, operator, node, rest, source, state, quoted=True))
                 for item in items
             )
         elif operator in (":-", "-") and not items:
@@ -448,7 +443,7 @@ class Expander:
         elif operator in (":+", "+"):
             return self._operand(rest, source, state, quoted=quoted) if items else EMPTY
         elif operator not in ("", ":-", "-", ":?", "?"):
-            return shell_text.hole(many=True)
+            return values.hole(many=True)
         return self._list(items, quoted=quoted, joined=joined)
 
     def _operand(self, rest: Sequence[Node], source: Source, state: State, *, quoted: bool) -> Value:
@@ -463,16 +458,16 @@ class Expander:
                 parts.append(self._literally(source, position, start, "word", state))
             parts.append((self._within_quotes if quoted else self.value)(node, source, state))
             position = source.end(node)
-        value = shell_text.concatenate(parts)
+        value = values.concatenate(parts)
         if quoted:
-            return shell_text.mark_expanded(value, quoted=True)
+            return values.mark_expanded(value, quoted=True)
         # Unquoted literals of a default are split, too: `${ARGS:---a 1 --b 2}`.
         return tuple(tuple(piece._replace(expanded=True) for piece in text) for text in value)
 
     def _within_quotes(self, node: Node, source: Source, state: State) -> Value:
         """A part of the default of a `"${x:-...}"`: single quotes and most backslashes there are characters."""
         if node.type == "concatenation":
-            return shell_text.concatenate([self._within_quotes(child, source, state) for child in node.children])
+            return values.concatenate([self._within_quotes(child, source, state) for child in node.children])
         if node.type in _EXPANSIONS:
             return self._quoted(node, source, state)
         if node.type == "string":
@@ -500,8 +495,8 @@ class Expander:
                 absent = len(text) == 1 and text[0].absent and (operator[0] == ":" or not known)
                 if absent and bare != "?":
                     self._assumed_unset.add(name)
-                null = absent or (operator[0] == ":" and shell_text.plain(text) == "")
-                unknown = not absent and shell_text.plain(text) is None
+                null = absent or (operator[0] == ":" and values.plain(text) == "")
+                unknown = not absent and values.plain(text) is None
                 if bare == "+":
                     if not null:
                         alternatives.append(self._operand(rest, source, state, quoted=quoted))
@@ -510,36 +505,36 @@ class Expander:
                 elif null and bare != "?":
                     alternatives.append(self._operand(rest, source, state, quoted=quoted))
                 else:
-                    alternatives.append(shell_text.mark_expanded((text,), quoted=quoted))
+                    alternatives.append(values.mark_expanded((text,), quoted=quoted))
             if value is None and bare in ("+", "?"):
                 alternatives.append(_nothing(quoted=quoted))
             elif value is None:
                 alternatives.append(self._operand(rest, source, state, quoted=quoted))
-            result = shell_text.union(alternatives)
+            result = values.union(alternatives)
             if bare == "=" and name.isidentifier():
                 previous = state.variables.get(name, Variable())
                 origin = source.outer(source.start(node), source.end(node))
                 assigned = Variable(
-                    value=shell_text.as_assigned(result, whole=True), exported=previous.exported, origin=origin
+                    value=values.as_assigned(result, whole=True), exported=previous.exported, origin=origin
                 )
                 state.assign(name, assigned)
             return result
-        texts = shell_text.possible(value) if value is not None else frozenset({""})
+        texts = values.possible(value) if value is not None else frozenset({""})
         if texts is None:
-            return shell_text.hole([name], many=not quoted)
+            return values.hole([name], many=not quoted)
         if operator == ":":
             numbers = [self.integer(source.slice(each), state) for each in rest if each.is_named]
             operand: tuple[str, ...] | None = tuple(str(number) for number in numbers) if None not in numbers else None
         else:
             operand = self._pattern_operand(rest, source, state)
         if operand is None:
-            return shell_text.hole([name], many=not quoted)
+            return values.hole([name], many=not quoted)
         self._spend(sum(len(text) * (1 + sum(map(len, operand))) for text in texts) // 32)
         try:
-            results = [shell_text.literal(_transform(text, operator, operand)) for text in sorted(texts)]
+            results = [values.literal(_transform(text, operator, operand)) for text in sorted(texts)]
         except (PatternTooLargeError, ValueError):
-            return shell_text.hole([name], many=not quoted)
-        return shell_text.mark_expanded(shell_text.union(results), quoted=quoted)
+            return values.hole([name], many=not quoted)
+        return values.mark_expanded(values.union(results), quoted=quoted)
 
     def _pattern_operand(self, rest: Sequence[Node], source: Source, state: State) -> tuple[str, ...] | None:
         """The pattern and, for `/`, the replacement, in known text."""
@@ -551,7 +546,7 @@ class Expander:
             if node.type in ("regex", "word", "extglob_pattern") and not node.named_child_count:
                 parts[-1].append(source.slice(node))
                 continue
-            text = shell_text.single(self.value(node, source, state))
+            text = values.single(self.value(node, source, state))
             if text is None:
                 return None
             parts[-1].append(text)
@@ -571,24 +566,24 @@ class Expander:
         """The results of arithmetic expressions, of those with several possible variables, too."""
         results: list[Value] = []
         for text in value:
-            expression = shell_text.plain(text)
+            expression = values.plain(text)
             if expression is None:
-                return shell_text.hole(shell_text.names(value))
+                return values.hole(values.names(value))
             identifiers = sorted(set(_IDENTIFIER.findall(expression)))[:16]
             choices = [self._integers(name, state) for name in identifiers]
             size = 1
             for choice in choices:
                 size *= len(choice) if choice else 1
-            if size > shell_text.MAX_ALTERNATIVES:
-                return shell_text.hole(identifiers)
+            if size > values.MAX_ALTERNATIVES:
+                return values.hole(identifiers)
             for combination in product(*(choice or (None,) for choice in choices)):
                 known = dict(zip(identifiers, combination, strict=True))
                 try:
-                    results.append(shell_text.literal(str(self._evaluate(expression, known, state, single=size == 1))))
+                    results.append(values.literal(str(self._evaluate(expression, known, state, single=size == 1))))
                 except ArithmeticUnknownError:
                     self._spoil(expression, state)
-                    return shell_text.hole([name for name, number in known.items() if number is None])
-        return shell_text.union(results)
+                    return values.hole([name for name, number in known.items() if number is None])
+        return values.union(results)
 
     def _evaluate(self, expression: str, known: dict[str, int | None], state: State, *, single: bool) -> int:
         def lookup(name: str) -> int:
@@ -602,10 +597,10 @@ class Expander:
                 raise ArithmeticUnknownError
             known[name] = number
             previous = state.variables.get(name, Variable())
-            value = shell_text.literal(str(number))
+            value = values.literal(str(number))
             state.assign(name, Variable(value=value, exported=previous.exported, origin=previous.origin))
 
-        return shell_arithmetic.evaluate(expression, lookup, assign)
+        return arithmetic.evaluate(expression, lookup, assign)
 
     def _spoil(self, expression: str, state: State) -> None:
         """An expression that can't be followed may have assigned its variables."""
@@ -614,19 +609,17 @@ class Expander:
 
     def _integers(self, name: str, state: State) -> tuple[int, ...]:
         value = self.lookup(name, state)
-        texts = frozenset({"0"}) if value is None else shell_text.possible(value)
+        texts = frozenset({"0"}) if value is None else values.possible(value)
         if texts is None:
             return ()
         try:
-            return tuple(shell_arithmetic.number(text.strip()) if text.strip() else 0 for text in sorted(texts))
+            return tuple(arithmetic.number(text.strip()) if text.strip() else 0 for text in sorted(texts))
         except ArithmeticUnknownError:
             return ()
 
     def integer(self, text: str, state: State) -> int | None:
         """A known integer, for indices."""
-        result = shell_text.single(
-            self.calculate(shell_text.literal(text.strip().removeprefix("$").strip("{}")), state)
-        )
+        result = values.single(self.calculate(values.literal(text.strip().removeprefix("$").strip("{}")), state))
         return int(result) if result is not None and result.lstrip("-").isdecimal() else None
 
 
@@ -745,9 +738,9 @@ def _transform(text: str, operator: str, operand: tuple[str, ...]) -> str:
             return text[start:]
         return text[start : start + numbers[1]] if numbers[1] >= 0 else text[start : len(text) + numbers[1]]
     if operator in ("%", "%%", "#", "##"):
-        return shell_pattern.remove(operand[0], text, operator)
+        return glob.remove(operand[0], text, operator)
     if operator[0] == "/":
-        return shell_pattern.replace(operand[0], operand[1] if len(operand) > 1 else "", text, operator)
+        return glob.replace(operand[0], operand[1] if len(operand) > 1 else "", text, operator)
     if operator in ("^^", ",,") and not operand[0]:
         return text.upper() if operator == "^^" else text.lower()
     if operator in ("^", ",") and not operand[0]:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from stoker.shell import arithmetic, visible_devices
-from stoker.shell import text as shell_text
-from stoker.shell.arithmetic import ArithmeticUnknownError
-from stoker.shell.expansion import Field, ansi
-from stoker.shell.text import Text, Value
+from stoker.shell.interpreter import arithmetic, values
+from stoker.shell.interpreter.arithmetic import ArithmeticUnknownError
+from stoker.shell.interpreter.expansion import Field, ansi
+from stoker.shell.interpreter.values import Text, Value
+from stoker.shell.words import count_visible_devices
 
 MAX_NUMBERS = 256
 MAX_DIGITS = 12
@@ -34,15 +34,15 @@ class Machine:
 
     @property
     def granted(self) -> Value:
-        return shell_text.hole(["$(nvidia-smi)"]) if self.gpus is None else shell_text.literal(str(self.gpus))
+        return values.hole(["$(nvidia-smi)"]) if self.gpus is None else values.literal(str(self.gpus))
 
     def seen(self) -> Value:
         """How many devices a CUDA program counts."""
         if self.visible is None or self.gpus is None:
             return self.granted
-        text = shell_text.single(self.visible)
-        number = None if text is None else visible_devices.count(text, self.gpus)
-        return shell_text.hole(["CUDA_VISIBLE_DEVICES"]) if number is None else shell_text.literal(str(number))
+        text = values.single(self.visible)
+        number = None if text is None else count_visible_devices(text, self.gpus)
+        return values.hole(["CUDA_VISIBLE_DEVICES"]) if number is None else values.literal(str(number))
 
     def file(self, path: str) -> Text | None:
         """A file's text, None if it isn't known."""
@@ -57,10 +57,10 @@ class Lines:
     more: int = 0
 
     def count(self) -> Value:
-        text = shell_text.single(self.gpus)
+        text = values.single(self.gpus)
         if text is None:
-            return self.gpus if self.more == 0 else shell_text.hole(shell_text.names(self.gpus))
-        return shell_text.literal(str(int(text) + self.more))
+            return self.gpus if self.more == 0 else values.hole(values.names(self.gpus))
+        return values.literal(str(int(text) + self.more))
 
 
 Stream = Value | Lines
@@ -88,7 +88,7 @@ def _texts(command: Sequence[Field]) -> list[str] | None:
 
 
 def _line(value: Value) -> Value:
-    return shell_text.concatenate([value, shell_text.literal("\n")])
+    return values.concatenate([value, values.literal("\n")])
 
 
 # ------------------------------------------------------------------------------------------------------------ producers
@@ -102,18 +102,18 @@ def _produce(command: Sequence[Field], machine: Machine) -> Stream | None:
         case "echo":
             return _echo(arguments)
         case "printf" if (text := printed(arguments)) is not None:
-            return shell_text.literal(text)
+            return values.literal(text)
         case "seq" if texts:
             return _sequence(texts)
         case "cat" if texts and not any(text.startswith("-") for text in texts):
             contents = [machine.file(text) for text in texts]
             known = [content for content in contents if content is not None]
-            return shell_text.concatenate([(content,) for content in known]) if len(known) == len(contents) else None
+            return values.concatenate([(content,) for content in known]) if len(known) == len(contents) else None
         case "basename" if texts and len(texts) <= 2:
             base = posixpath.basename(texts[0].rstrip("/"))
-            return shell_text.literal((base.removesuffix(texts[1]) if len(texts) == 2 else base) + "\n")
+            return values.literal((base.removesuffix(texts[1]) if len(texts) == 2 else base) + "\n")
         case "dirname" if texts and len(texts) == 1:
-            return shell_text.literal((posixpath.dirname(texts[0].rstrip("/")) or ".") + "\n")
+            return values.literal((posixpath.dirname(texts[0].rstrip("/")) or ".") + "\n")
         case "expr" if texts and len(texts) == 3 and texts[1] in ("+", "-", "*", "/", "%"):
             return _calculated(" ".join(texts))
         case "nvidia-smi" if texts:
@@ -125,14 +125,14 @@ def _produce(command: Sequence[Field], machine: Machine) -> Stream | None:
         case "python" | "python3" if texts and len(texts) == 2 and texts[0] == "-c":
             return _python(texts[1], machine)
         case "which" if texts and len(texts) == 1 and "/" not in texts[0]:
-            return shell_text.literal(f"/usr/bin/{texts[0]}\n")  # the directory matters to nobody here
+            return values.literal(f"/usr/bin/{texts[0]}\n")  # the directory matters to nobody here
         case "hostname":
-            return shell_text.hole(["HOSTNAME"])
+            return values.hole(["HOSTNAME"])
         case _ if texts and (content := machine.file(texts[-1])) is not None:
             # `sort -u hosts`, `head -n 1 x`: a filter of a file.
             counted = _filter(command[:-1], (content,), machine)
             if name == "wc" and counted is not None and not isinstance(counted, Lines):
-                return shell_text.concatenate([shell_text.trim_end(counted), shell_text.literal(f" {texts[-1]}\n")])
+                return values.concatenate([values.trim_end(counted), values.literal(f" {texts[-1]}\n")])
             return counted
         case _:
             return None
@@ -146,15 +146,15 @@ def _echo(arguments: Sequence[Field]) -> Value | None:
     parts: list[Value] = []
     for index, field in enumerate(words):
         if index:
-            parts.append(shell_text.literal(" "))
-        parts.append(shell_text.hole(many=True) if field.many or field.globs else field.value)
-    value = shell_text.concatenate(parts) if parts else shell_text.EMPTY
+            parts.append(values.literal(" "))
+        parts.append(values.hole(many=True) if field.many or field.globs else field.value)
+    value = values.concatenate(parts) if parts else values.EMPTY
     if any("\\" in (piece.text or "") for text in value for piece in text):
         # What bash's echo prints as it stands is an escape to the one of other shells.
-        text = shell_text.single(value)
+        text = values.single(value)
         if "e" not in flags or text is None:
             return None
-        value = shell_text.literal(ansi(text))
+        value = values.literal(ansi(text))
     return value if "n" in flags else _line(value)
 
 
@@ -176,7 +176,7 @@ def printed(arguments: Sequence[Field]) -> str | None:
     size = 0
     while True:
         taken, rest = rest[: len(slots)], rest[len(slots) :]
-        values = iter([*taken, *[None] * (len(slots) - len(taken))])
+        arguments_left = iter([*taken, *[None] * (len(slots) - len(taken))])
         position = 0
         for match in _FORMAT.finditer(form):
             result.append(ansi(form[position : match.start()]))
@@ -184,7 +184,7 @@ def printed(arguments: Sequence[Field]) -> str | None:
             if not match[4]:
                 result.append("%")
                 continue
-            value = next(values)
+            value = next(arguments_left)
             if match[4] != "s" and not re.fullmatch(r"-?\d{1,12}", value or "0"):
                 return None
             text = (value or "") if match[4] == "s" else str(int(value or "0"))
@@ -215,10 +215,10 @@ def _sequence(texts: list[str]) -> Value | None:
         return None
     first = numbers[0] if len(numbers) > 1 else 1
     step = numbers[1] if len(numbers) == 3 else 1
-    values = range(first, numbers[-1] + (1 if step > 0 else -1), step) if step else range(0)
-    if len(values) > MAX_NUMBERS:
+    numbers_printed = range(first, numbers[-1] + (1 if step > 0 else -1), step) if step else range(0)
+    if len(numbers_printed) > MAX_NUMBERS:
         return None
-    return shell_text.literal(separator.join(map(str, values)) + "\n" if values else "")
+    return values.literal(separator.join(map(str, numbers_printed)) + "\n" if numbers_printed else "")
 
 
 def _calculated(expression: str) -> Value | None:
@@ -231,7 +231,7 @@ def _calculated(expression: str) -> Value | None:
     if re.search(r"\b0\d", expression):
         return None  # octal to the shell, not to `expr` and `bc`
     try:
-        return shell_text.literal(f"{arithmetic.evaluate(expression, unknown, refuse)}\n")
+        return values.literal(f"{arithmetic.evaluate(expression, unknown, refuse)}\n")
     except ArithmeticUnknownError:
         return None
 
@@ -250,7 +250,7 @@ def _devices(texts: list[str], machine: Machine) -> Stream | None:
         return Lines(machine.granted, more=1)
     if query in ("index", "count") and machine.gpus is not None and machine.gpus <= MAX_NUMBERS:
         numbers = range(machine.gpus) if query == "index" else [machine.gpus] * machine.gpus
-        return shell_text.literal("".join(f"{number}\n" for number in numbers))
+        return values.literal("".join(f"{number}\n" for number in numbers))
     return Lines(machine.granted)
 
 
@@ -269,7 +269,7 @@ def _python(program: str, machine: Machine) -> Value | None:
     if _COUNTS_DEVICES.fullmatch(re.sub(r"(?<=import)tensorflowastf(?=;)", "tensorflow", compact)):
         return _line(machine.seen())
     parts = _COUNTS_PARTS.fullmatch(compact)
-    return shell_text.literal(f"{len(parts[2].split(','))}\n") if parts is not None else None
+    return values.literal(f"{len(parts[2].split(','))}\n") if parts is not None else None
 
 
 # -------------------------------------------------------------------------------------------------------------- filters
@@ -287,12 +287,12 @@ def _filter(command: Sequence[Field], stream: Stream, machine: Machine) -> Strea
         return stream if name == "tee" or arguments in ([], ["-"]) else None
     results: list[Value] = []
     for each in stream:
-        text = shell_text.plain(each)
+        text = values.plain(each)
         transformed = None if text is None or len(text) > MAX_PRINTED else _transformed(name, arguments, text)
         if transformed is None:
             return None
-        results.append(shell_text.literal(transformed))
-    return shell_text.union(results)
+        results.append(values.literal(transformed))
+    return values.union(results)
 
 
 def _filter_lines(name: str, arguments: list[str], stream: Lines) -> Stream | None:
@@ -481,7 +481,7 @@ def _bc(arguments: list[str], text: str, lines: list[str]) -> str | None:
     if arguments or "^" in text or not re.fullmatch(r"[\d\s()+*/%-]{1,200}", text):
         return None
     value = _calculated(text)
-    return shell_text.single(value) if value is not None else None
+    return values.single(value) if value is not None else None
 
 
 _TRANSFORMS: Mapping[str, Callable[[list[str], str, list[str]], str | None]] = {

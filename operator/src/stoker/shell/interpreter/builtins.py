@@ -5,13 +5,22 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stoker.shell import output
-from stoker.shell import text as shell_text
-from stoker.shell.expansion import Field
-from stoker.shell.loop import Loops
-from stoker.shell.state import EXPECTED, FAILURE, SUCCESS, UNDECIDED, Outcome, State, Variable, decided, join
-from stoker.shell.text import EMPTY, Text, Value
-from stoker.shell.walk import Run
+from stoker.shell.interpreter import command_output, values
+from stoker.shell.interpreter.expansion import Field
+from stoker.shell.interpreter.loops import Loops
+from stoker.shell.interpreter.state import (
+    EXPECTED,
+    FAILURE,
+    SUCCESS,
+    UNDECIDED,
+    Outcome,
+    State,
+    Variable,
+    decided,
+    join,
+)
+from stoker.shell.interpreter.values import EMPTY, Text, Value
+from stoker.shell.interpreter.walk import Run
 
 # Sourcing these changes search paths, not the script's own variables.
 _BENIGN_SOURCES = re.compile(
@@ -84,11 +93,11 @@ class Builtins(Loops):
                         state.clear(each.text)
                 return SUCCESS, state
             case "export" | "declare" | "typeset" | "local" | "readonly":
-                names = [(each.text or shell_text.prefix(each.value)).split("=", 1)[0] for each in arguments]
+                names = [(each.text or values.prefix(each.value)).split("=", 1)[0] for each in arguments]
                 state.forget_names(each for each in names if each.isidentifier())
                 return SUCCESS, state
             case "printf" if len(arguments) > 2 and arguments[0].text == "-v":
-                self._assign_text(arguments[1], output.printed(arguments[2:]), state)
+                self._assign_text(arguments[1], command_output.printed(arguments[2:]), state)
                 return SUCCESS, state
             case "shopt" | "umask" | "ulimit" | "alias" | "unalias":
                 return SUCCESS, state
@@ -97,7 +106,7 @@ class Builtins(Loops):
 
     def _exit(self, arguments: Sequence[Field], state: State) -> tuple[Outcome, State | None]:
         code = arguments[0].text if arguments else None
-        last = not arguments or (code is None and shell_text.names(arguments[0].value) <= {EXPECTED.ending.value})
+        last = not arguments or (code is None and values.names(arguments[0].value) <= {EXPECTED.ending.value})
         if last:
             outcome = FAILURE if state.how.after_failure else EXPECTED
         else:
@@ -144,13 +153,13 @@ class Builtins(Loops):
         parts: list[Value] = []
         for each in fields[1:]:
             if each.many:
-                parts = [shell_text.hole(many=True)]
+                parts = [values.hole(many=True)]
                 break
-            parts.extend([shell_text.literal(" "), each.value] if parts else [each.value])
-        value = shell_text.concatenate(parts) if parts else EMPTY
+            parts.extend([values.literal(" "), each.value] if parts else [each.value])
+        value = values.concatenate(parts) if parts else EMPTY
         if len(value) > 1:
             runs = [self._evaluated(text, fields) for text in value]
-            return self._arms(state, runs, shell_text.NO_NAMES, None)
+            return self._arms(state, runs, values.NO_NAMES, None)
         return self._evaluated(value[0], fields)(state)
 
     def _evaluated(self, text: Text, fields: list[Field]) -> Run:
@@ -202,7 +211,7 @@ class Builtins(Loops):
             state.forget_names([name.split("[", 1)[0]])
         else:
             exported = (state.variables.get(name) or Variable()).exported
-            state.assign(name, Variable(value=shell_text.literal(text), exported=exported))
+            state.assign(name, Variable(value=values.literal(text), exported=exported))
 
     def _coprocess(
         self, arguments: Sequence[Field], prefix: list[tuple[str, Variable]], state: State
@@ -215,7 +224,7 @@ class Builtins(Loops):
 
     def _input(self) -> str | None:
         """What is left to read from standard input, if that is known."""
-        return shell_text.single(self._stdin) if self._stdin is not None else None
+        return values.single(self._stdin) if self._stdin is not None else None
 
     def _read(self, arguments: Sequence[Field], separator: Variable | None, state: State) -> Outcome:
         """`read`: takes one line of a known here-string, heredoc, file or pipe."""
@@ -224,7 +233,7 @@ class Builtins(Loops):
             state.forget()
             return UNDECIDED
         text = self._input()
-        ifs = shell_text.single(separator.scalar()) if separator is not None else " \t\n"
+        ifs = values.single(separator.scalar()) if separator is not None else " \t\n"
         state.forget_names(targets or ["REPLY"])
         if (
             text is None
@@ -233,23 +242,23 @@ class Builtins(Loops):
             or len(ifs.strip()) > 1
             or ("\\" in text and "r" not in flags)
         ):
-            self._stdin = None if self._stdin is None else shell_text.hole(["<"])
+            self._stdin = None if self._stdin is None else values.hole(["<"])
             return UNDECIDED
         if delimiter is not None:
             line, rest = (text, "") if delimiter == "" else (None, "")
         else:
             line, _, rest = text.partition("\n")
-        self._stdin = shell_text.literal(rest)
+        self._stdin = values.literal(rest)
         if line is None:
             return UNDECIDED
         if "a" in flags:
-            items = tuple(shell_text.literal(word) for word in _cut(line, ifs, None)[:1_024])
+            items = tuple(values.literal(word) for word in _cut(line, ifs, None)[:1_024])
             state.assign((targets or ["REPLY"])[0], Variable(items=items))
         else:
             words = _cut(line, ifs, len(targets)) if targets else [line]
             for index, target in enumerate(targets or ["REPLY"]):
                 word = words[index] if index < len(words) else ""
-                state.assign(target, Variable(value=shell_text.literal(word)))
+                state.assign(target, Variable(value=values.literal(word)))
         if delimiter is not None:
             return UNDECIDED  # the end of the text comes before its delimiter
         return SUCCESS if text else FAILURE
@@ -262,7 +271,7 @@ class Builtins(Loops):
             return
         name = (targets or ["MAPFILE"])[0]
         text = self._input()
-        self._stdin = None if self._stdin is None else shell_text.EMPTY
+        self._stdin = None if self._stdin is None else values.EMPTY
         state.forget_names([name])
         if text is None or flags - {"t", "d"} or (delimiter is not None and len(delimiter) != 1):
             return
@@ -272,7 +281,7 @@ class Builtins(Loops):
             lines.pop()
         if len(lines) <= 1_024:
             kept = "" if "t" in flags else end
-            state.assign(name, Variable(items=tuple(shell_text.literal(line + kept) for line in lines)))
+            state.assign(name, Variable(items=tuple(values.literal(line + kept) for line in lines)))
 
     def _getopts(self, arguments: Sequence[Field], state: State) -> Outcome:
         """`getopts`: one option of the known positional parameters, each in a word of its own."""
@@ -283,11 +292,11 @@ class Builtins(Loops):
             return UNDECIDED
         letters, name = texts[0], texts[1]
         position = self._expander.integer("OPTIND", state) if "OPTIND" in state.variables else 1
-        words = [shell_text.single(value) for value in state.positional] if state.positional is not None else None
+        words = [values.single(value) for value in state.positional] if state.positional is not None else None
         if words is not None and position is not None:
             word = words[position - 1] if 0 < position <= len(words) else ""
             if word is not None and (not word.startswith("-") or word in ("-", "--")):
-                state.assign("OPTIND", Variable(value=shell_text.literal(str(position + (word == "--")))))
+                state.assign("OPTIND", Variable(value=values.literal(str(position + (word == "--")))))
                 return FAILURE
             letter = word[1] if word else ""
             valued = f"{letter}:" in letters.lstrip(":")
@@ -295,10 +304,10 @@ class Builtins(Loops):
                 following = words[position] if position < len(words) else None
                 argument = word[2:] or following
                 if not valued or argument is not None:
-                    state.assign(name, Variable(value=shell_text.literal(letter)))
-                    state.assign("OPTARG", Variable(value=shell_text.literal(argument or "") if valued else EMPTY))
+                    state.assign(name, Variable(value=values.literal(letter)))
+                    state.assign("OPTARG", Variable(value=values.literal(argument or "") if valued else EMPTY))
                     used = 2 if valued and len(word) == 2 else 1
-                    state.assign("OPTIND", Variable(value=shell_text.literal(str(position + used))))
+                    state.assign("OPTIND", Variable(value=values.literal(str(position + used))))
                     return SUCCESS
         state.forget_names([name, "OPTIND"])
         return UNDECIDED
@@ -308,7 +317,7 @@ class Builtins(Loops):
         if not arguments:
             return
         value = arguments[0].value
-        known = len(value) == 1 and shell_text.plain(value[0]) not in (None, "", "-")
+        known = len(value) == 1 and values.plain(value[0]) not in (None, "", "-")
         handler = value[0] if known else None
         if signals & {"EXIT", "0"}:
             state.exit_traps = (handler,)

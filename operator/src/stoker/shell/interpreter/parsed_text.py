@@ -6,7 +6,7 @@ from bisect import bisect_right
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
 
-from stoker.shell.text import Text
+from stoker.shell.interpreter.values import Text
 
 LANGUAGE = Language(tree_sitter_bash.language())
 

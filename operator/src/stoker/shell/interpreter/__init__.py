@@ -1,0 +1,1 @@
+"""How a script is walked. Private to `stoker.shell`."""
