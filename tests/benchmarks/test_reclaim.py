@@ -12,14 +12,11 @@ from benchmarks.reclaim import cluster
 from benchmarks.reclaim.cluster import FAULTS, Result, Scenario, live
 from stoker.api.dljob import DLJob
 from stoker.controller.brake import Brakes
-from stoker.controller.constraints import ClusterSurroundings
-from stoker.controller.grace_periods import Graces
 from stoker.controller.reclaimer import Reclaimer
-from stoker.controller.status_writer import Publisher
 from stoker.diagnosis import idleness as idle
 from stoker.findings.diagnosis import Idleness
 from stoker.findings.vocabulary import Confidence
-from stoker.reclaim import Decision, gates
+from stoker.reclaim import Plan, gates
 
 RECLAIM = {"mode": "Suspend", "maxGPUPercentPerWindow": 60}
 HASTY = {**RECLAIM, "idleAfter": "30m", "startupGrace": "10m", "cooldownAfterResume": "10m"}
@@ -94,31 +91,6 @@ def with_possible_causes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(gates, "SURE", frozenset(Confidence))
 
 
-def without_grace(patch: pytest.MonkeyPatch) -> None:
-    without_gate("grace-over")(patch)
-    patch.setattr(Graces, "left", lambda *_: 0.0)
-
-
-def without_bounds(patch: pytest.MonkeyPatch) -> None:
-    async def free(*_: Any) -> None:
-        return None
-
-    async def place(*_: Any) -> bool:
-        return True
-
-    patch.setattr(ClusterSurroundings, "_bounds", free)
-    patch.setattr(ClusterSurroundings, "take_place", place)
-
-
-def without_intent(patch: pytest.MonkeyPatch) -> None:
-    write = Publisher.write
-
-    async def forgetful(self: Publisher, raw: Any, status: dict[str, Any]) -> Any:
-        return raw if status.get("reclaim", {}).get("state") == "Reclaiming" else await write(self, raw, status)
-
-    patch.setattr(Publisher, "write", forgetful)
-
-
 def without_brake(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Brakes, "obstruction", lambda *_: None)
     patch.setattr("stoker.controller.constraints._is_stopped", lambda *_: False)
@@ -131,19 +103,26 @@ def without_doubt(patch: pytest.MonkeyPatch) -> None:
 def without_second_look(patch: pytest.MonkeyPatch) -> None:
     """The scan's last look has to do, which is minutes old where looks are rare."""
     looks: dict[str, Idleness] = {}
-    decide = Reclaimer.decide
+    plan = Reclaimer.plan
 
     async def remembering(
-        self: Reclaimer, job: DLJob, child: Any, pods: Any, findings: Any, idle: Idleness | None, record: Any
-    ) -> Decision:
+        self: Reclaimer,
+        job: DLJob,
+        child: Any,
+        pods: Any,
+        findings: Any,
+        idle: Idleness | None,
+        *more: Any,
+        **kinds: Any,
+    ) -> Plan:
         if idle is not None:
             looks[job.uid] = idle
-        return await decide(self, job, child, pods, findings, idle, record)
+        return await plan(self, job, child, pods, findings, idle, *more, **kinds)
 
     async def last(_: Reclaimer, job: DLJob, *__: Any) -> Idleness:
         return looks[job.uid]
 
-    patch.setattr(Reclaimer, "decide", remembering)
+    patch.setattr(Reclaimer, "plan", remembering)
     patch.setattr(Reclaimer, "_fresh_idleness", last)
     patch.setattr(cluster, "TICK", 240.0)
 
@@ -158,9 +137,14 @@ def without_second_look(patch: pytest.MonkeyPatch) -> None:
             "samples",
             id="unknown-is-idle",
         ),
-        pytest.param(without_grace, {}, "granted were", id="no-grace"),
-        pytest.param(without_bounds, {"reclaim": {**HASTY, "maxJobsPerWindow": 1}}, "beyond the bound", id="no-bounds"),
-        pytest.param(without_intent, {}, "no intent", id="no-intent"),
+        pytest.param(without_gate("grace-over", "grace-elapsed"), {}, "granted were", id="no-grace"),
+        pytest.param(
+            without_gate("bounds", "slot-taken"),
+            {"reclaim": {**HASTY, "maxJobsPerWindow": 1}},
+            "beyond the bound",
+            id="no-bounds",
+        ),
+        pytest.param(without_gate("intent-recorded"), {}, "no intent", id="no-intent"),
         pytest.param(without_brake, {"only": ("zeros for all",), "faults_every": 4}, "worked at", id="no-brake"),
         pytest.param(without_doubt, {"only": ("zeros for all",), "faults_every": 4}, "worked at", id="no-doubt"),
         pytest.param(

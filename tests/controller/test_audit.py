@@ -115,7 +115,7 @@ def test_gpus_are_counted_as_given_back_when_the_job_is_reclaimed(lines: Any) ->
 
 
 def test_a_resumption_says_what_it_undid(lines: Any) -> None:
-    word = resumed(WARNED, annotation="back", suspend=False, observed_suspend=None, now=NOW)
+    word = resumed(WARNED, annotation="back", unsuspended=False, now=NOW)
     Audit(HeldClock(NOW)).of_job(written(word.record), word.notices[0])
     (line,) = lines()
     assert line["event"] == "Resumed"

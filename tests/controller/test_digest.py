@@ -128,7 +128,7 @@ def test_one_namespace_with_much_to_tell_leaves_no_other_out() -> None:
 
 def test_the_words_it_counts_are_those_of_the_records() -> None:
     standing = Record(state=ReclaimState.WARNED, warned_at=NOW, deadline=NOW)
-    word = resumed(standing, annotation="x", suspend=False, observed_suspend=None, now=EIGHT)
+    word = resumed(standing, annotation="x", unsuspended=False, now=EIGHT)
     message = digest("research", [job(**word.record.to_status())], DAY)
     assert message is not None
     assert message.title == "Policy research: 1 resumed"

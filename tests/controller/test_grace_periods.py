@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stoker.controller.grace_periods import CLOCKS_APART, Graces
+from stoker.controller.grace_periods import WarningAges
 from stoker.findings.vocabulary import ReclaimState
 from stoker.reclaim import Record
 
@@ -35,38 +35,35 @@ def clock() -> SetClock:
     return SetClock()
 
 
-def test_a_clock_that_is_set_forward_shortens_no_grace(clock: SetClock) -> None:
-    graces = Graces(clock)
-    graces.wrote("uid", Record(), WARNED)
+def test_a_clock_that_is_set_forward_ages_no_warning(clock: SetClock) -> None:
+    ages = WarningAges(clock)
+    ages.wrote("uid", Record(), WARNED)
     clock.time += timedelta(hours=1)
-    assert graces.left("uid", WARNED) == GRACE.total_seconds()
+    assert ages.age("uid", WARNED) == timedelta(0)
 
 
-def test_the_grace_counts_from_when_the_record_was_on_the_server(clock: SetClock) -> None:
-    graces = Graces(clock)
+def test_the_age_counts_from_when_the_record_was_on_the_server(clock: SetClock) -> None:
+    ages = WarningAges(clock)
     clock.pass_by(timedelta(seconds=25))
-    graces.wrote("uid", Record(), WARNED)
+    ages.wrote("uid", Record(), WARNED)
     clock.pass_by(GRACE - timedelta(seconds=1))
-    assert graces.left("uid", WARNED) == 1
-    clock.pass_by(timedelta(seconds=1))
-    assert graces.left("uid", WARNED) == 0
+    assert ages.age("uid", WARNED) == GRACE - timedelta(seconds=1)
 
 
-def test_writing_a_warned_record_again_starts_no_new_grace(clock: SetClock) -> None:
-    graces = Graces(clock)
-    graces.wrote("uid", Record(), WARNED)
+def test_writing_a_warned_record_again_makes_the_warning_no_younger(clock: SetClock) -> None:
+    ages = WarningAges(clock)
+    ages.wrote("uid", Record(), WARNED)
     clock.pass_by(GRACE)
-    graces.wrote("uid", WARNED, WARNED)
-    assert graces.left("uid", WARNED) == 0
+    ages.wrote("uid", WARNED, WARNED)
+    assert ages.age("uid", WARNED) == GRACE
 
 
-def test_a_warning_of_another_process_stands_until_no_clock_can_doubt_it(clock: SetClock) -> None:
-    graces = Graces(clock)
-    clock.pass_by(GRACE)
-    assert graces.left("uid", WARNED) == CLOCKS_APART.total_seconds()
-    clock.pass_by(CLOCKS_APART)
-    assert graces.left("uid", WARNED) == 0
+def test_the_age_of_a_warning_of_another_process_is_not_known(clock: SetClock) -> None:
+    assert WarningAges(clock).age("uid", WARNED) is None
 
 
-def test_without_a_warning_nothing_is_over(clock: SetClock) -> None:
-    assert Graces(clock).left("uid", Record()) == float("inf")
+def test_a_warning_that_ended_is_forgotten(clock: SetClock) -> None:
+    ages = WarningAges(clock)
+    ages.wrote("uid", Record(), WARNED)
+    ages.wrote("uid", WARNED, Record())
+    assert ages.age("uid", WARNED) is None

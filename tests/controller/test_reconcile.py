@@ -9,13 +9,13 @@ import pytest
 from stoker.adapters.kubernetes.client import DLJOBS, JOBS, ConflictError, ForbiddenError, UnavailableError
 from stoker.api.dljob import DLJobStatus
 from stoker.cluster.workqueue import Transient
-from stoker.controller.grace_periods import CLOCKS_APART
 from stoker.controller.reclaimer import Reclaimer
 from stoker.controller.reconcile import AT_ONCE, REFUSED, UNANSWERED
 from stoker.controller.scan_results import Look
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
 from stoker.findings.finding import Finding, rfc3339
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source, UnknownReason
+from stoker.reclaim.gates import CLOCKS_APART
 from stoker.workload.observation import SUSPENDED_BY
 from tests.controller.cluster import failing
 from tests.controller.passes import NOW, World

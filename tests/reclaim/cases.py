@@ -8,8 +8,7 @@ from stoker.api.policy import EffectivePolicy, EffectiveReclaim
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Category, Confidence, JobType, ReclaimMode, ReclaimState, Severity, Source
-from stoker.reclaim import Candidate, NoticeReason, Record, decide
-from stoker.reclaim.decision import Decision
+from stoker.reclaim import CALM, Candidate, Case, Circumstances, Execution, NoticeReason, Plan, Record, plan
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PODS = frozenset({"pod-0", "pod-1"})
@@ -63,17 +62,40 @@ WARNED = Record(
 """A warning about CANDIDATE whose deadline has passed."""
 
 
+CONFIRMED = Execution(
+    warning_age=timedelta(days=1),
+    examination_age=timedelta(0),
+    check_age=timedelta(0),
+    slot_taken=True,
+    intent_recorded=True,
+)
+"""A process that has done all that comes before an action."""
+
+
+def plan_of(
+    job: Candidate,
+    idle: Idleness,
+    policy: EffectivePolicy,
+    record: Record,
+    now: datetime,
+    *,
+    around: Circumstances = CALM,
+    execution: Execution = CONFIRMED,
+) -> Plan:
+    return plan(Case(job=job, idleness=idle, policy=policy, record=record, now=now, around=around, execution=execution))
+
+
 def look(
     job: Candidate = CANDIDATE,
     idle: Idleness = IDLE,
     policy: EffectivePolicy = SUSPENDS,
     record: Record | None = None,
     **options: Any,
-) -> Decision:
-    return decide(job, idle, policy, Record() if record is None else record, NOW, **options)
+) -> Plan:
+    return plan_of(job, idle, policy, Record() if record is None else record, NOW, **options)
 
 
-def reasons(decision: Decision) -> list[NoticeReason]:
+def reasons(decision: Plan) -> list[NoticeReason]:
     return [notice.reason for notice in decision.notices]
 
 

@@ -1,4 +1,4 @@
-"""What is said of a job's eligibility agrees with what `decide` would do to it."""
+"""What is said of a job's eligibility agrees with what `plan` would do to it."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,8 +18,9 @@ from stoker.findings.vocabulary import (
     Source,
     UnknownReason,
 )
-from stoker.reclaim import Record, candidate, decide, eligibility, presumed
+from stoker.reclaim import Record, candidate, eligibility, presumed
 from stoker.telemetry.series import JobFacts, PodFacts
+from tests.reclaim.cases import plan_of
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SUSPENDS = EffectivePolicy(reclaim=EffectiveReclaim(mode=ReclaimMode.SUSPEND))
@@ -103,7 +104,7 @@ def test_it_is_eligible_exactly_where_the_controller_would_warn(
     idleness: Idleness, findings: tuple[Finding, ...]
 ) -> None:
     job = candidate(JOB, replace(FOUND, findings=findings))
-    warned = decide(job, idleness, SUSPENDS, Record(), NOW).record.state is ReclaimState.WARNED
+    warned = plan_of(job, idleness, SUSPENDS, Record(), NOW).record.state is ReclaimState.WARNED
     assert eligibility(job, idleness, SUSPENDS, NOW).eligible is warned
     assert eligibility(job, idleness, BUILT_IN, NOW).eligible is warned  # the mode is the policy's business
 

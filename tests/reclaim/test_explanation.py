@@ -21,22 +21,23 @@ from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Action, Category, Confidence, JobType, ReclaimMode, ReclaimState, Source
 from stoker.reclaim import (
+    ACTS,
     GATES,
     TRANSITIONS,
     Candidate,
     Case,
     Circumstances,
-    Decision,
+    Execution,
     Obstruction,
     Outcome,
     Presence,
     Record,
     Step,
-    decide,
     explain,
+    plan,
 )
 from stoker.reclaim.gates import Stage
-from tests.reclaim.cases import BUSY, CANDIDATE, IDLE, NOW, PODS, SUSPENDS, WARNED, ago, finding
+from tests.reclaim.cases import BUSY, CANDIDATE, CONFIRMED, IDLE, NOW, PODS, SUSPENDS, WARNED, ago, finding
 
 ENDS_OF_TIME = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
 minutes = st.sampled_from([-10_000, -60, -1, 0, 1, 4, 14, 15, 16, 30, 59, 60, 61, 89, 90, 91, 600, 10_000])
@@ -129,12 +130,30 @@ surroundings = st.builds(
     pressure=obstructions,
     bounds=obstructions,
 )
+ages = st.none() | st.sampled_from([timedelta(0), timedelta(seconds=20), timedelta(minutes=5), timedelta(hours=1)])
+executions = st.builds(
+    Execution,
+    is_sampled=st.booleans(),
+    warning_age=ages,
+    examination_age=ages,
+    is_examination_incomplete=st.booleans(),
+    check_age=ages,
+    slot_taken=st.sampled_from([None, True, False]),
+    intent_recorded=st.booleans(),
+)
 wild = st.builds(
-    Case, job=candidates, idleness=looks, policy=policies, record=records, now=st.just(NOW), around=surroundings
+    Case,
+    job=candidates,
+    idleness=looks,
+    policy=policies,
+    record=records,
+    now=st.just(NOW),
+    around=surroundings,
+    execution=executions,
 )
 
 
-DUE = Case(job=CANDIDATE, idleness=IDLE, policy=SUSPENDS, record=WARNED, now=NOW)
+DUE = Case(job=CANDIDATE, idleness=IDLE, policy=SUSPENDS, record=WARNED, now=NOW, execution=CONFIRMED)
 
 
 @st.composite
@@ -144,21 +163,17 @@ def cases(draw: st.DrawFn) -> Case:
     if draw(st.integers(0, 9)) == 0:
         return strange
     case = DUE
-    for part in ("job", "idleness", "policy", "record", "around"):
+    for part in ("job", "idleness", "policy", "record", "around", "execution"):
         known, other = getattr(case, part), getattr(strange, part)
         taken = draw(st.sets(st.sampled_from([field.name for field in fields(known)]), max_size=2))
         case = replace(case, **{part: replace(known, **{name: getattr(other, name) for name in taken})})
     return case
 
 
-def decided(case: Case) -> Decision:
-    return decide(case.job, case.idleness, case.policy, case.record, case.now, around=case.around)
-
-
 @given(cases())
 @settings(max_examples=300, deadline=None)
 def test_every_case_is_decided_and_explained_alike(case: Case) -> None:
-    decision, explanation = decided(case), explain(case)
+    decision, explanation = plan(case), explain(case)
     decisive = explanation.decisive
     assert (decisive.gate if decisive is not None else None) == decision.gate
     assert explanation.next_deadline == decision.until
@@ -169,26 +184,31 @@ def test_every_case_is_decided_and_explained_alike(case: Case) -> None:
     asked = [answer.holds for answer in explanation.answers]
     if None in asked:
         assert False in asked[: asked.index(None)]
-    assert (decision.step is Step.RECLAIM) is (explanation.outcome is Outcome.DUE)
-    assert (decisive is None) is (explanation.outcome in {Outcome.DUE, Outcome.FREED})
+    assert (decision.step in ACTS) is (decisive is None and explanation.outcome is Outcome.DUE)
+    assert decisive is not None or explanation.outcome in {Outcome.DUE, Outcome.FREED}
 
 
 @given(cases())
 @settings(max_examples=300, deadline=None)
 def test_every_case_goes_where_the_table_says_and_leaves_a_record_that_can_be_written(case: Case) -> None:
-    decision, outcome = decided(case), explain(case).outcome
+    decision, outcome = plan(case), explain(case).outcome
     before, after = case.record.state or ReclaimState.ACTIVE, decision.record.state
     if before is ReclaimState.RECLAIMED:
         assert decision.record == case.record
         return
-    expected = TRANSITIONS[before][Outcome.HELD if outcome is Outcome.DUE else outcome]
-    assert after is expected
+    if outcome is Outcome.KEPT:
+        assert replace(decision.record, reason=case.record.reason) == case.record
+        return
+    intended = decision.step is Step.RECORD_INTENT or decision.step in ACTS
+    assert after is TRANSITIONS[before][Outcome.HELD if outcome is Outcome.DUE and not intended else outcome]
     assert decision.record.has_warning or (decision.record.warned_at, decision.record.deadline) == (None, None)
-    assert after in {ReclaimState.WARNED, ReclaimState.UNKNOWN} or not decision.record.has_warning
+    assert (
+        after in {ReclaimState.WARNED, ReclaimState.UNKNOWN, ReclaimState.RECLAIMING} or not decision.record.has_warning
+    )
     written = ReclaimStatus.model_validate(decision.record.to_status())
-    again = decided(replace(case, record=Record.from_status(written)))
+    again = plan(replace(case, record=Record.from_status(written)))
     assert again.record.state in {after, ReclaimState.WARNED}
-    assert not again.notices or again.step is not Step.RECLAIM
+    assert not again.notices or again.step not in ACTS
 
 
 def answers(case: Case) -> dict[str, bool | None]:
@@ -212,6 +232,12 @@ def test_of_a_job_that_works_it_is_not_asked_for_how_long_it_rests_nor_what_come
         "schedule-open",
         "pressure",
         "bounds",
+        "examined",
+        "grace-elapsed",
+        "checked-again",
+        "slot-taken",
+        "intent-recorded",
+        "check-recent",
     ]
 
 

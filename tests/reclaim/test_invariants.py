@@ -20,17 +20,19 @@ from stoker.findings.diagnosis import Idleness
 from stoker.findings.finding import Finding, rfc3339
 from stoker.findings.vocabulary import Category, Confidence, ReclaimMode, ReclaimState
 from stoker.reclaim import (
+    ACTS,
     MINIMUM_WARNING_GRACE,
     Candidate,
+    Case,
     Circumstances,
-    Decision,
+    Execution,
     Obstruction,
-    Outcome,
+    Plan,
     Presence,
     Record,
     Step,
-    after,
-    decide,
+    plan,
+    reclaimed,
     resumed,
 )
 from stoker.telemetry.screen import GpuWindow, Screen
@@ -46,6 +48,15 @@ PODS, GPUS = 2, 4
 BRAKE = Obstruction(reason="so much turned idle at once")
 FULL = Obstruction(reason="enough for now")
 NIGHTS, NIGHT = ScheduleWindow(start="22:00", end="06:00"), {22, 23, 0, 1, 2, 3, 4, 5}
+FATES = [
+    *["works"] * 3,
+    "write fails",
+    "the owner responds",
+    "no slot is left",
+    "takes long",
+    "dies after the intent",
+]
+"""What becomes of a pass of the controller."""
 NOBODY_WAITS = Obstruction(reason="no pending pod asks for such GPUs")
 
 
@@ -98,6 +109,10 @@ class Deed:
     uncounted: bool
     keeps_results: bool
     offers: str | None
+    execution: Execution
+    examined: datetime | None
+    heard: bool
+    suspendable: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -146,6 +161,12 @@ class Cluster(RuleBasedStateMachine):
         self.status: Mapping[str, object] = {}
         self.warning: Announcement | None = None
         self.suspended = False
+        self.is_examined = True
+        self.examined: datetime | None = None
+        self.unsuspendable: str | None = None
+        self.own_warning: tuple[datetime, datetime] | None = None
+        """The warning that the process has recorded itself, by its time in status and in truth."""
+        self.responses = 0
         self.deeds: list[Deed] = []
 
     # ------------------------------------------------------------------------------------------------ the world
@@ -167,6 +188,7 @@ class Cluster(RuleBasedStateMachine):
         self.metrics, self.finding, self.stalled, self.snooze = Metrics(), finding(), False, None
         self.uncounted, self.keeps_results, self.offers = None, True, None
         self.presence, self.around = replace(self.presence, unknown=None), Circumstances()
+        self.is_examined, self.unsuspendable = True, None
         self.pods[1].ready = True
         self.a_quiet_time_under_the_controllers_eyes(looks=10)
 
@@ -211,6 +233,20 @@ class Cluster(RuleBasedStateMachine):
     def a_pod_is_replaced(self, rank: int) -> None:
         self.pods[rank] = Pod(uid=f"pod-{self.born}", started=self.now, worked=[self.now] * GPUS)
         self.born += 1
+
+    @rule(goes_on=st.booleans())
+    def the_examinations_end_or_go_on(self, goes_on: bool) -> None:
+        self.is_examined = goes_on
+
+    @rule()
+    def the_controller_is_restarted(self) -> None:
+        """What it had in memory is gone."""
+        self.examined, self.own_warning = None, None
+
+    @rule(why=st.sampled_from([None, "Kueue's Workloads can't be read now"]), looks=LOOKS)
+    def the_jobs_manager_can_or_cannot_be_read(self, why: str | None, looks: int) -> None:
+        self.unsuspendable = why
+        self.a_quiet_time_under_the_controllers_eyes(looks)
 
     @rule(ready=st.booleans())
     def a_pod_turns_ready_or_not(self, ready: bool) -> None:
@@ -304,31 +340,51 @@ class Cluster(RuleBasedStateMachine):
     # ------------------------------------------------------------------------------------------------ the controller
 
     @precondition(lambda self: not self.suspended and self._record().state is not ReclaimState.RECLAIMED)
-    @rule(fate=st.sampled_from(["works", "works", "works", "write fails", "dies after the intent"]))
+    @rule(fate=st.sampled_from(FATES))
     def tick(self, fate: str) -> None:
-        """One pass, and the second look before a deed. Nothing is remembered from one to the next but the status."""
+        """One pass, and the fresh check before an action. The next pass remembers only what stands in the status, when
+        the job was examined, and how long the warning that this process has recorded has stood.
+        """
         record = self._heard(self._record())
-        decision = self._decide(record)
+        if self.is_examined:
+            self.examined = self.now
+        planned = self._plan(record)
         if fate == "write fails":
             return
-        self._write(decision.record)
-        if decision.step is not Step.RECLAIM:
+        self._write(planned.record)
+        if planned.step is not Step.CHECK_AGAIN:
             return
-        again = self._decide(self._record())
-        if again.step is not Step.RECLAIM:
-            self._write(again.record)
-            return
-        intent = replace(again.record, state=after(again.record.state, Outcome.DUE))
-        self._write(intent)
-        if fate != "dies after the intent":
-            self._act(intent)
+        if fate == "the owner responds":
+            self.responses += 1
+            self.word = f"meanwhile-{self.responses}"
+        self._carry_out(fate)
+
+    def _carry_out(self, fate: str) -> None:
+        case = self._case(self._record())
+        case = replace(case, execution=replace(case.execution, check_age=timedelta(0)))
+        while (planned := plan(case)).step not in ACTS:
+            execution = replace(case.execution, check_age=timedelta(seconds=25 if fate == "takes long" else 1))
+            match planned.step:
+                case Step.TAKE_SLOT:
+                    execution = replace(execution, slot_taken=fate != "no slot is left")
+                case Step.RECORD_INTENT:
+                    self._write(planned.record)
+                    execution = replace(execution, intent_recorded=True)
+                    if fate == "dies after the intent":
+                        return
+                case Step.RETRY | Step.STOP:
+                    return
+                case _:
+                    self._write(planned.record)
+                    return
+            case = replace(case, execution=execution)
+        self._act(planned, case)
 
     @precondition(lambda self: self.suspended)
     @rule()
     def its_pods_end(self) -> None:
-        record = self._record()
-        self._write(replace(record, state=after(record.state, Outcome.FREED), reclaimed_at=self.now))
-        assert self._decide(self._record()).record == self._record()
+        self._write(reclaimed(self._record(), self.now))
+        assert self._plan(self._record()).record == self._record()
 
     @precondition(lambda self: self.suspended)
     @rule(number=st.integers(10, 19))
@@ -349,14 +405,30 @@ class Cluster(RuleBasedStateMachine):
         return Record.from_status(ReclaimStatus.model_validate(self.status))
 
     def _heard(self, record: Record) -> Record:
-        word = resumed(record, annotation=self.word, suspend=False, observed_suspend=False, now=self.now)
+        word = resumed(record, annotation=self.word, unsuspended=False, now=self.now)
         if word.notices:
             self.resumed = self.now
             self._write(word.record)
         return word.record
 
-    def _decide(self, record: Record) -> Decision:
-        return decide(self._candidate(), self._idleness(), self.policy, record, self.now, around=self.around)
+    def _plan(self, record: Record) -> Plan:
+        return plan(self._case(record))
+
+    def _case(self, record: Record) -> Case:
+        own = self.own_warning
+        execution = Execution(
+            warning_age=self.now - own[1] if own is not None and own[0] == record.warned_at else None,
+            examination_age=self.now - self.examined if self.examined is not None else None,
+        )
+        return Case(
+            job=self._candidate(),
+            idleness=self._idleness(),
+            policy=self.policy,
+            record=record,
+            now=self.now,
+            around=self.around,
+            execution=execution,
+        )
 
     def _write(self, record: Record) -> None:
         before = self._record()
@@ -366,6 +438,7 @@ class Cluster(RuleBasedStateMachine):
         if record.warned_at is None:
             self.warning = None
         elif record.warned_at != before.warned_at:
+            self.own_warning = record.warned_at, self.now
             assert record.deadline is not None
             self.warning = Announcement(
                 at=self.now,
@@ -380,7 +453,7 @@ class Cluster(RuleBasedStateMachine):
         granted = self.now + self.policy.reclaim.max_snooze
         self.snoozed_until = None if text is None else min(datetime.fromisoformat(text), granted)
 
-    def _act(self, intent: Record) -> None:
+    def _act(self, planned: Plan, case: Case) -> None:
         self.suspended = True
         self.deeds.append(
             Deed(
@@ -393,7 +466,7 @@ class Cluster(RuleBasedStateMachine):
                 started=max(pod.started for pod in self.pods),
                 pods=frozenset(pod.uid for pod in self.pods),
                 warning=self.warning,
-                action=intent.action,
+                action=planned.record.action,
                 intended=self._record().state,
                 visited=self.presence.last_seen,
                 visits_known=self.presence.unknown is None,
@@ -406,6 +479,10 @@ class Cluster(RuleBasedStateMachine):
                 uncounted=self.uncounted is not None,
                 keeps_results=self.keeps_results,
                 offers=self.offers,
+                execution=case.execution,
+                examined=self.examined,
+                heard=self.word is None or self.word == self._record().handled_resume,
+                suspendable=self.unsuspendable is None,
             )
         )
 
@@ -425,6 +502,8 @@ class Cluster(RuleBasedStateMachine):
             offers=self.offers,
             termination_grace=timedelta(seconds=30),
             presence=self.presence,
+            resume=self.word,
+            unsuspendable=self.unsuspendable,
         )
 
     def _facts(self) -> JobFacts:
@@ -518,6 +597,10 @@ class Cluster(RuleBasedStateMachine):
         for deed in self.deeds:
             assert deed.warning is not None
             assert deed.pods == deed.warning.pods
+            assert deed.examined is not None
+            assert deed.at - deed.examined <= 5 * MINUTE
+            assert deed.execution.check_age is not None
+            assert deed.execution.check_age <= timedelta(seconds=20)
             assert deed.finding is not None
             assert (deed.finding.category, deed.finding.confidence) == (Category.UNRELEASED_JOB, Confidence.LIKELY)
 
@@ -529,6 +612,7 @@ class Cluster(RuleBasedStateMachine):
         for deed in self.deeds:
             assert deed.keeps_results or deed.policy.reclaim.training_without_volume
             assert deed.intended is ReclaimState.RECLAIMING
+            assert deed.suspendable
             assert deed.action is deed.policy.reclaim.mode
             if deed.action is ReclaimMode.DELETE:
                 assert deed.warning is not None
@@ -537,12 +621,14 @@ class Cluster(RuleBasedStateMachine):
     @invariant()
     def invariant_08_bounded(self) -> None:
         assert all((deed.around.brake, deed.around.bounds) == (None, None) for deed in self.deeds)
+        assert all(deed.execution.slot_taken for deed in self.deeds)
 
     @invariant()
     def invariant_09_the_owner_has_a_say_the_admin_the_last_word(self) -> None:
         for deed in self.deeds:
             assert deed.snoozed_until is None or deed.at >= deed.snoozed_until
             assert not deed.exempt
+            assert deed.heard
             assert not deed.policy.reclaim.schedule or deed.at.hour in NIGHT
         longest = self._record().snoozed_until
         assert longest is None or longest <= self.now + EffectiveReclaim().max_snooze
@@ -553,8 +639,8 @@ class Cluster(RuleBasedStateMachine):
         if self.suspended:
             return
         record = self._record()
-        first = self._decide(record)
-        assert self._decide(record) == first
+        first = self._plan(record)
+        assert self._plan(record) == first
         read = Record.from_status(ReclaimStatus.model_validate(first.record.to_status()))
         assert (read.state, read.warned_at, read.deadline, read.pod_uids, read.action) == (
             first.record.state,
@@ -585,9 +671,9 @@ class Cluster(RuleBasedStateMachine):
     @invariant()
     def invariant_14_no_fault_of_ours_stops_anything(self) -> None:
         """The decision answers whatever the state: that of a job which is suspended is that nothing is to be done."""
-        decision = self._decide(self._record())
+        decision = self._plan(self._record())
         if self._record().state is ReclaimState.RECLAIMED:
-            assert decision == Decision(record=self._record())
+            assert decision == Plan(record=self._record())
 
 
 NARRATED = settings(max_examples=80, stateful_step_count=40, deadline=None)

@@ -81,7 +81,7 @@ def test_a_record_of_an_older_version_is_read_without_what_it_had_as_text() -> N
 @pytest.mark.parametrize("annotation, observed", [("new", False), (None, True)])
 def test_the_owners_word_brings_a_job_back(state: ReclaimState, annotation: str | None, observed: bool) -> None:
     record = Record(state=state, action=ReclaimMode.SUSPEND, warned_at=NOW, deadline=NOW, handled_resume="old")
-    word = resumed(record, annotation=annotation, suspend=False, observed_suspend=observed, now=NOW)
+    word = resumed(record, annotation=annotation, unsuspended=observed is True, now=NOW)
     assert (word.record.state, word.record.resumed_at, word.record.has_warning) == (ReclaimState.ACTIVE, NOW, False)
     assert [notice.reason for notice in word.notices] == [NoticeReason.RESUMED]
 
@@ -92,37 +92,37 @@ def test_the_owners_word_brings_a_job_back(state: ReclaimState, annotation: str 
 )
 def test_what_is_no_new_word_changes_nothing(annotation: str | None, suspend: bool, observed: bool | None) -> None:
     record = Record(state=ReclaimState.RECLAIMED, handled_resume="old")
-    word = resumed(record, annotation=annotation, suspend=suspend, observed_suspend=observed, now=NOW)
+    word = resumed(record, annotation=annotation, unsuspended=observed is True and not suspend, now=NOW)
     assert word.record == record
     assert not word.notices
 
 
 def test_a_word_is_taken_once() -> None:
-    first = resumed(RECLAIMED, annotation="again", suspend=False, observed_suspend=False, now=NOW)
+    first = resumed(RECLAIMED, annotation="again", unsuspended=False, now=NOW)
     reclaimed_again = Record(state=ReclaimState.RECLAIMED, handled_resume=first.record.handled_resume)
-    word = resumed(reclaimed_again, annotation="again", suspend=False, observed_suspend=False, now=NOW)
+    word = resumed(reclaimed_again, annotation="again", unsuspended=False, now=NOW)
     assert word.record.state is ReclaimState.RECLAIMED
 
 
 def test_a_word_to_a_job_that_is_not_warned_any_more_starts_the_cooldown_all_the_same() -> None:
     active = Record(state=ReclaimState.ACTIVE)
-    word = resumed(active, annotation="late", suspend=False, observed_suspend=None, now=NOW)
+    word = resumed(active, annotation="late", unsuspended=False, now=NOW)
     assert (word.record.handled_resume, word.record.resumed_at, word.notices) == ("late", NOW, ())
-    again = resumed(word.record, annotation="late", suspend=False, observed_suspend=False, now=NOW + timedelta(hours=1))
+    again = resumed(word.record, annotation="late", unsuspended=False, now=NOW + timedelta(hours=1))
     assert again.record == word.record, "taken once"
-    edge = resumed(active, annotation=None, suspend=False, observed_suspend=True, now=NOW)
+    edge = resumed(active, annotation=None, unsuspended=True, now=NOW)
     assert edge.record == active, "its owner had suspended it"
 
 
 def test_a_job_whose_job_was_deleted_is_not_resumable() -> None:
     gone = Record(state=ReclaimState.RECLAIMED, action=ReclaimMode.DELETE)
-    word = resumed(gone, annotation="please", suspend=False, observed_suspend=True, now=NOW)
+    word = resumed(gone, annotation="please", unsuspended=True, now=NOW)
     assert word.record.state is ReclaimState.RECLAIMED
 
 
 @pytest.mark.parametrize("deleted, state", [(True, ReclaimState.RECLAIMING), (False, ReclaimState.ACTIVE)])
 def test_a_deletion_can_be_called_off_until_it_is_done(deleted: bool, state: ReclaimState) -> None:
     intent = Record(state=ReclaimState.RECLAIMING, action=ReclaimMode.DELETE, warned_at=NOW, deadline=NOW)
-    word = resumed(intent, annotation="stop", suspend=False, observed_suspend=False, now=NOW, deleted=deleted)
+    word = resumed(intent, annotation="stop", unsuspended=False, now=NOW, deleted=deleted)
     assert (word.record.state, bool(word.notices)) == (state, not deleted)
     assert word.record.handled_resume == "stop"

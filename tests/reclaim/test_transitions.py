@@ -7,10 +7,10 @@ import pytest
 
 from stoker.api.meta import LabelSelector
 from stoker.api.policy import Exemption
-from stoker.controller.reclaimer import freed
 from stoker.findings.vocabulary import ReclaimMode, ReclaimState
 from stoker.reclaim import (
     TRANSITIONS,
+    ActionEffect,
     Case,
     Circumstances,
     Obstruction,
@@ -18,16 +18,18 @@ from stoker.reclaim import (
     Record,
     Step,
     after,
-    decide,
+    completed,
     explain,
+    plan,
     resumed,
 )
 from stoker.reclaim.transitions import WARNABLE
-from tests.reclaim.cases import BUSY, CANDIDATE, IDLE, NOW, SUSPENDS, UNKNOWN, WARNED, ago
+from tests.reclaim.cases import BUSY, CANDIDATE, CONFIRMED, IDLE, NOW, SUSPENDS, UNKNOWN, WARNED, ago
 
-LOOKED_AT = Case(job=CANDIDATE, idleness=IDLE, policy=SUSPENDS, record=Record(), now=NOW)
+LOOKED_AT = Case(job=CANDIDATE, idleness=IDLE, policy=SUSPENDS, record=Record(), now=NOW, execution=CONFIRMED)
 EXEMPTION = Exemption(job_selector=LabelSelector(match_labels={}), reason="a campaign", until=ago(-60))
 LOOKS: dict[Outcome, Case] = {
+    Outcome.KEPT: replace(LOOKED_AT, execution=replace(CONFIRMED, is_sampled=False)),
     Outcome.UNKNOWN: replace(LOOKED_AT, idleness=UNKNOWN),
     Outcome.WORKS: replace(LOOKED_AT, idleness=BUSY),
     Outcome.RESTS: replace(LOOKED_AT, job=replace(CANDIDATE, findings=())),
@@ -41,20 +43,18 @@ LOOKS: dict[Outcome, Case] = {
 
 
 def looked_at(record: Record, case: Case) -> tuple[Record, Step]:
-    decision = decide(case.job, case.idleness, case.policy, record, case.now, around=case.around)
-    if decision.step is Step.RECLAIM:
-        # The controller writes the intent after a second look, which here says the same.
-        return replace(decision.record, state=after(decision.record.state, Outcome.DUE)), decision.step
-    return decision.record, decision.step
+    planned = plan(replace(case, record=record))
+    return planned.record, planned.step
 
 
 def made_free(record: Record) -> tuple[Record, Step]:
-    return freed(replace(record, action=ReclaimMode.DELETE), None, None, [], NOW), Step.NONE
+    gone = ActionEffect(is_gone=True, is_deleted=True)
+    return completed(replace(record, action=ReclaimMode.DELETE), gone, NOW), Step.RECORD
 
 
 def brought_back(record: Record) -> tuple[Record, Step]:
-    word = resumed(record, annotation="please", suspend=False, observed_suspend=False, now=NOW)
-    return replace(word.record, handled_resume=None), Step.NONE
+    word = resumed(record, annotation="please", unsuspended=False, now=NOW)
+    return replace(word.record, handled_resume=None), Step.RECORD
 
 
 def drive(outcome: Outcome) -> Callable[[Record], tuple[Record, Step]]:
@@ -77,7 +77,7 @@ def test_an_outcome_leads_where_the_table_says(state: ReclaimState, outcome: Out
     before = replace(WARNED, state=state) if state in WARNABLE else Record(state=state, action=ReclaimMode.SUSPEND)
     record, step = drive(outcome)(before)
     assert record.state is TRANSITIONS[state][outcome]
-    assert (step is Step.RECLAIM) is (outcome is Outcome.DUE)
+    assert (step is Step.SUSPEND) is (outcome is Outcome.DUE)
     if outcome in LOOKS:
         assert explain(replace(LOOKS[outcome], record=before)).outcome is outcome
 
@@ -88,7 +88,7 @@ def test_an_outcome_that_cannot_be_is_none_whatever_marks_the_record_bears(
 ) -> None:
     before = replace(WARNED, state=state)
     record, step = drive(outcome)(before)
-    assert step is Step.NONE
+    assert step in {Step.RECORD, Step.WARN}
     assert after(state, outcome) is state
     assert record.state in {state, *TRANSITIONS[state].values()} - {ReclaimState.RECLAIMING}
     assert record.state is not ReclaimState.RECLAIMED or state is ReclaimState.RECLAIMED
@@ -97,13 +97,15 @@ def test_an_outcome_that_cannot_be_is_none_whatever_marks_the_record_bears(
 @pytest.mark.parametrize("outcome", [Outcome.HELD, Outcome.DUE])
 def test_a_job_of_which_nothing_is_known_is_due_only_by_a_warning_that_it_got(outcome: Outcome) -> None:
     record, step = drive(outcome)(Record(state=ReclaimState.UNKNOWN))
-    assert (record.state, step) == (ReclaimState.WARNED, Step.NONE)
+    assert (record.state, step) == (ReclaimState.WARNED, Step.WARN)
     assert record.deadline is not None
     assert record.deadline > NOW
 
 
 def test_a_job_that_was_never_looked_at_is_taken_for_active() -> None:
     for outcome, case in LOOKS.items():
+        if outcome is Outcome.KEPT:
+            continue
         never, step = looked_at(Record(), case)
         active, same = looked_at(Record(state=ReclaimState.ACTIVE), case)
         assert (never, step) == (active, same), outcome

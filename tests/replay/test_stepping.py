@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from stoker.api.policy import EffectivePolicy, EffectiveReclaim, ScheduleWindow
 from stoker.diagnosis.idleness import idleness
 from stoker.findings.vocabulary import ReclaimMode, ReclaimState
-from stoker.reclaim import Candidate, Record, Step, decide, resumed
+from stoker.reclaim import ACTS, Candidate, Case, Record, plan, resumed
 from stoker.replay.screens import Screens
+from stoker.replay.simulation import execution
 from tests.replay.pasts import UNRELEASED, Story, replayed
 
 HOURS = 8.0
@@ -71,7 +72,7 @@ def stepped(story: Story, policy: EffectivePolicy) -> Events:
         if record.state is ReclaimState.RECLAIMED:
             if place != returns or record.action is ReclaimMode.DELETE:
                 continue
-            record = resumed(record, annotation=str(place), suspend=False, observed_suspend=False, now=now).record
+            record = resumed(record, annotation=str(place), unsuspended=False, now=now).record
         if not screens.told(place):
             continue
         facts = screens.facts(place)
@@ -94,11 +95,12 @@ def stepped(story: Story, policy: EffectivePolicy) -> Events:
             idle_percent=policy.thresholds.idle_percent,
             now=now,
         )
-        decision = decide(job, idle, policy, record, now)
+        case = Case(job=job, idleness=idle, policy=policy, record=record, now=now, execution=execution(record, now))
+        decision = plan(case)
         if decision.record.has_warning and decision.record.warned_at != record.warned_at:
             events.append(("warned", now))
         record = decision.record
-        if decision.step is Step.RECLAIM:
+        if decision.step in ACTS:
             events.append(("reclaimed", now))
             record = replace(record.without_warning(), state=ReclaimState.RECLAIMED)
             returns = screens.next_work(place)

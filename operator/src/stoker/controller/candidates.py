@@ -1,18 +1,18 @@
-"""A job's objects, as `reclaim.decide` takes them."""
+"""A job's objects, as `reclaim.plan` takes them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stoker.adapters.kubernetes.client import Object
 from stoker.api.dljob import DLJob
-from stoker.api.names import SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION
+from stoker.api.names import RESUME_ANNOTATION, SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION
 from stoker.findings.finding import Finding
-from stoker.reclaim import Candidate
+from stoker.reclaim import ActionEffect, Candidate
 from stoker.reclaim.snoozing import snooze_words
 from stoker.workload import ProgramFacts, job_traits
 from stoker.workload import pods as pod_status
 from stoker.workload.manifest import controller_uid
-from stoker.workload.observation import is_ending
+from stoker.workload.observation import is_ending, still_ending
 
 
 def candidate(
@@ -35,6 +35,8 @@ def candidate(
         gpu_product=traits.gpu_product,
         findings=tuple(findings),
         idle_after=job.idle_after,
+        resume=job.metadata.annotations.get(RESUME_ANNOTATION),
+        unsuspended=is_unsuspended(job),
         snooze=job.metadata.annotations.get(SNOOZE_ANNOTATION),
         snooze_reason=snooze_words(job.metadata.annotations.get(SNOOZE_REASON_ANNOTATION)),
         has_persistent_volume=program.has_persistent_volume,
@@ -42,6 +44,22 @@ def candidate(
         offers=program.offers,
         termination_grace=min(map(pod_status.termination_grace, live), default=None),
         untouchable=_untouchable(job, child, program),
+    )
+
+
+def is_unsuspended(job: DLJob) -> bool:
+    """Whether spec.suspend was set from true to false since its status was written."""
+    return job.status is not None and job.status.observed_suspend is True and not job.spec.suspend
+
+
+def action_effect(child: Object | None, pods: Sequence[Object], *, held_by_reclaim: bool) -> ActionEffect:
+    """What an action has done to the Job and its pods so far, as far as they show."""
+    return ActionEffect(
+        is_gone=child is None,
+        is_deleted=child is None or "deletionTimestamp" in child["metadata"],
+        is_suspended=child is not None and bool(child["spec"].get("suspend")),
+        is_held_by_reclaim=held_by_reclaim,
+        pods_left=still_ending(child, pods),
     )
 
 

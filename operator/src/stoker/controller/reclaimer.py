@@ -1,11 +1,11 @@
-"""Carries out what `reclaim.decide` decides."""
+"""Reads what a plan for a job is made from (reclaim.Case), and carries out the plan (reclaim.Plan)."""
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import Any, Protocol
+from datetime import datetime, timedelta
+from typing import Protocol
 
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import DLJOBS, JOBS, PODS, KubernetesApi, Object
@@ -15,9 +15,9 @@ from stoker.api.policy import EffectivePolicy
 from stoker.cluster.policies import Policies
 from stoker.cluster.workqueue import Transient
 from stoker.controller.candidates import candidate as candidate_of
-from stoker.controller.candidates import is_of
+from stoker.controller.candidates import is_of, is_unsuspended
 from stoker.controller.children import Children
-from stoker.controller.grace_periods import Graces
+from stoker.controller.grace_periods import WarningAges
 from stoker.controller.manifest_cache import Manifests
 from stoker.controller.presence import Closely
 from stoker.controller.status_findings import recorded
@@ -25,47 +25,35 @@ from stoker.controller.status_writer import Publisher
 from stoker.controller.suspension import NoSwitchError, Switch
 from stoker.diagnosis.idleness import idleness, question
 from stoker.findings.diagnosis import Idleness, IdlenessState
-from stoker.findings.finding import Finding, rfc3339
-from stoker.findings.vocabulary import Category, ReclaimEvent, ReclaimMode, ReclaimState, UnknownReason
-from stoker.findings.wording import count
+from stoker.findings.finding import Finding
+from stoker.findings.vocabulary import Category, ReclaimMode, UnknownReason
 from stoker.reclaim import (
+    ACTS,
     FACTS,
-    GATES,
     Candidate,
+    Case,
     Circumstances,
-    Decision,
-    Notice,
-    NoticeReason,
-    Outcome,
+    Execution,
+    Plan,
     Presence,
     Record,
     Resumption,
     Step,
-    after,
-    decide,
     idle_after,
-    reclaimable_cause,
+    plan,
     resumed,
 )
 from stoker.telemetry.screen import MetricsSource, MetricsUnavailable
 from stoker.workload import job_facts
 from stoker.workload import pods as pod_status
 from stoker.workload.manifest import DLJOB_LABEL
-from stoker.workload.observation import BY_RECLAIM, still_ending
+from stoker.workload.observation import BY_RECLAIM
 
 logger = logging.getLogger(__name__)
 
 
 METRICS_TIMEOUT = 20.0
-"""Seconds that the last look at the metrics before a reclaim may take."""
-LAST_LOOK_HOLDS = 20.0
-"""Seconds after which the deed no longer rests on that look: with a slow API server the owner may be back by then."""
-
-
-ABOUT_THE_JOB = frozenset(gate.name for gate in GATES if gate.stage in FACTS)
-"""The gates that ask what is so; what a policy wants done is asked after them."""
-WARNED = "warned"
-"""The gate behind which a warning is written."""
+"""Seconds that reading the metrics afresh before an action may take."""
 
 
 class PresenceReader(Protocol):
@@ -95,7 +83,7 @@ class Surroundings(Protocol):
 
 
 class Reclaimer:
-    """Decides about one job, and does what was decided after a second look."""
+    """Reads what a plan is made from, and carries the plan out. Every condition stands in `reclaim`."""
 
     def __init__(
         self,
@@ -118,9 +106,9 @@ class Reclaimer:
         self._clock = clock
         self._presences = presences
         self._surroundings = surroundings
-        self._graces = Graces(clock)
+        self._ages = WarningAges(clock)
 
-    async def decide(
+    async def plan(
         self,
         job: DLJob,
         child: Object,
@@ -128,40 +116,38 @@ class Reclaimer:
         findings: Sequence[Finding],
         idle: Idleness | None,
         record: Record,
-    ) -> Decision:
-        """What becomes of a job whose Job is not over. `idle` None: no scan has looked at it yet, so the record stays,
-        unless the job can't be touched anyway.
+        execution: Execution,
+        *,
+        unsuspendable: str | None = None,
+    ) -> Plan:
+        """The plan for a job whose Job is not over, by what the watches and scans have told. `idle` None: no scan has
+        sampled it yet. `unsuspendable`: why its Job can't be suspended, if that was found out before.
         """
-        now = self._clock.now()
         candidate = candidate_of(job, child, pods, findings, self._manifests.program(job))
-        if idle is None:
-            if candidate.untouchable is None:
-                return Decision(record=record)
-            idle = Idleness(state=IdlenessState.UNKNOWN, observed_at=now, reason=UnknownReason.NO_SAMPLES)
+        candidate = replace(candidate, unsuspendable=unsuspendable)
         policy = self._policies.of(job.namespace)
+        if idle is None:
+            now = self._clock.now()
+            idle = Idleness(state=IdlenessState.UNKNOWN, observed_at=now, reason=UnknownReason.NO_SAMPLES)
+            execution = replace(execution, is_sampled=False)
         acts = policy.reclaim_of(candidate.traits).mode is not ReclaimMode.OBSERVE
-        if acts and idle.state is IdlenessState.IDLE and candidate.untouchable is None:
-            try:
-                await self._children.suspension.switch_of(child)
-            except NoSwitchError as none:
-                candidate = replace(candidate, unsuspendable=str(none))
-        return await self._decide(job, child, pods, candidate, idle, policy, record)
-
-    def grace_left(self, uid: str, record: Record) -> float:
-        """Seconds until a warning's grace is over whatever clocks have done meanwhile; at most 0 when it is."""
-        return self._graces.left(uid, record)
+        if acts and idle.state is IdlenessState.IDLE and candidate.untouchable is None and unsuspendable is None:
+            candidate, _ = await self._with_mechanism(candidate, child, afresh=False)
+        _, next_plan = await self._plan(job, child, pods, candidate, idle, policy, record, execution)
+        return next_plan
 
     def wrote(self, uid: str, before: Record, after: Record) -> None:
         """A job's record was written: the grace of a warning in it begins now."""
-        self._graces.wrote(uid, before, after)
+        self._ages.wrote(uid, before, after)
 
-    async def reclaim(self, stale: DLJob, found: Sequence[Finding]) -> Idleness | None:
-        """Look at everything afresh and decide again, by those of the findings just `found` that are on record, too;
-        then record the intent, act under the Job's resource version, and record the deed. A crash in between is made
-        good by the next pass: an intent without the deed is decided anew, a deed without its record is recorded.
+    async def reclaim(self, stale: DLJob, found: Sequence[Finding], execution: Execution) -> Idleness | None:
+        """Read everything afresh and plan again, by those of the findings just `found` that are on record, too; then
+        take the plan's steps: the slot, the intent, the action under the Job's resource version. A crash in between is
+        made good by the next pass: an intent without the action is planned anew, an action without its record is
+        recorded.
 
-        Returns None when it was done, else what the last look saw; the next look at the metrics asks again. Raises
-        Transient, ConflictError or another ApiError: nothing was done, or it is to be recorded.
+        Returns None when the action was done, else what the fresh check saw of the GPUs. Raises Transient,
+        ConflictError or another ApiError: nothing was done, or it is to be recorded.
         """
         raw = await self._api.get(DLJOBS, stale.namespace, stale.name)
         job = DLJob.model_validate(raw)
@@ -171,48 +157,68 @@ class Reclaimer:
         if job.uid != stale.uid or job.status is None or "deletionTimestamp" in raw["metadata"]:
             raise Transient("the DLJob changed before the reclaim")
         policy = self._policies.of(job.namespace)
-        record = Record.from_status(job.status.reclaim)
-        now = self._clock.now()
-        if owners_word(job, record, now).record != record:
-            raise Transient("its owner has asked for it since")
         on_record = {finding.rule for finding in recorded(job) if finding.is_open}
         candidate = candidate_of(
             job, child, pods, [one for one in found if one.rule in on_record], self._manifests.program(job)
         )
         switch: Switch | None = None
         if candidate.untouchable is None:
-            try:
-                switch = await self._children.suspension.switch_of(child, afresh=True)
-            except NoSwitchError as none:
-                candidate = replace(candidate, unsuspendable=str(none))
-            else:
+            candidate, switch = await self._with_mechanism(candidate, child, afresh=True)
+            if switch is not None and switch.is_off:
                 # A Workload that somebody has just deactivated is not ours to give back.
-                candidate = replace(candidate, untouchable="it is suspended" if switch.is_off else None)
-        looked_at = self._clock.monotonic()
+                candidate = replace(candidate, untouchable="it is suspended")
+        checked_at = self._clock.monotonic()
         idle = await self._fresh_idleness(job, child, pods, candidate, policy)
-        decision = await self._decide(job, child, pods, candidate, idle, policy, record)
-        if decision.step is not Step.RECLAIM or switch is None:
-            logger.info("%s/%s: not reclaimed after a second look: %s", job.namespace, job.name, decision.record.reason)
-            raw = await self._publisher.write(raw, {**raw["status"], "reclaim": decision.record.to_status()})
-            await self._publisher.tell(raw, decision.notices)
-            return idle
-        if (left := self.grace_left(job.uid, decision.record)) > 0:
-            raise Transient(f"its grace is over in {left:.1f} s by the steady clock")
-        if not await self._surroundings.take_place(job, policy, self._clock.now()):
-            return idle
-        intent = replace(decision.record, state=after(decision.record.state, Outcome.DUE))
-        raw = await self._publisher.write(raw, {**raw["status"], "reclaim": intent.to_status()})
-        if (age := self._clock.monotonic() - looked_at) > LAST_LOOK_HOLDS:
-            raise Transient(f"the last look at its metrics is {age:.0f} s old")
-        if intent.action is ReclaimMode.DELETE:
-            await self._children.delete(child)
-        else:
-            await self._children.suspension.suspend(child, switch, BY_RECLAIM)
-        # That its GPUs are free is recorded when its pods are gone, whose events are on their way.
-        logger.info("%s/%s: reclaimed: %s", job.namespace, job.name, intent.reason)
+        record = Record.from_status(job.status.reclaim)
+        execution = replace(execution, check_age=timedelta(0))
+        case, next_plan = await self._plan(job, child, pods, candidate, idle, policy, record, execution)
+        while next_plan.step not in ACTS:
+            execution = case.execution
+            match next_plan.step:
+                case Step.TAKE_SLOT:
+                    taken = await self._surroundings.take_place(job, policy, self._clock.now())
+                    execution = replace(execution, slot_taken=taken)
+                case Step.RECORD_INTENT:
+                    raw = await self._publisher.write(raw, {**raw["status"], "reclaim": next_plan.record.to_status()})
+                    execution = replace(execution, intent_recorded=True)
+                case Step.RETRY:
+                    raise Transient(next_plan.reason)
+                case Step.STOP:
+                    return idle
+                case _:
+                    logger.info(
+                        "%s/%s: not reclaimed when checked again: %s", job.namespace, job.name, next_plan.reason
+                    )
+                    raw = await self._publisher.write(raw, {**raw["status"], "reclaim": next_plan.record.to_status()})
+                    await self._publisher.tell(raw, next_plan.notices)
+                    return idle
+            check_age = timedelta(seconds=self._clock.monotonic() - checked_at)
+            case = replace(case, execution=replace(execution, check_age=check_age))
+            next_plan = plan(case)
+        await self._act(next_plan, child, switch)
         return None
 
-    async def _decide(
+    async def _act(self, next_plan: Plan, child: Object, switch: Switch | None) -> None:
+        """Suspend or delete the Job. That its GPUs are free is recorded when its pods are gone, whose events are on
+        their way.
+        """
+        if next_plan.step is Step.DELETE:
+            await self._children.delete(child)
+        elif switch is not None:  # or a gate would have held the job back
+            await self._children.suspension.suspend(child, switch, BY_RECLAIM)
+        metadata = child["metadata"]
+        logger.info("%s/%s: reclaimed: %s", metadata["namespace"], metadata["name"], next_plan.record.reason)
+
+    async def _with_mechanism(
+        self, candidate: Candidate, child: Object, *, afresh: bool
+    ) -> tuple[Candidate, Switch | None]:
+        """The candidate with what is known of how its Job is suspended."""
+        try:
+            return candidate, await self._children.suspension.switch_of(child, afresh=afresh)
+        except NoSwitchError as none:
+            return replace(candidate, unsuspendable=str(none)), None
+
+    async def _plan(
         self,
         job: DLJob,
         child: Object,
@@ -221,27 +227,32 @@ class Reclaimer:
         idle: Idleness,
         policy: EffectivePolicy,
         record: Record,
-    ) -> Decision:
-        """Decide by what the cluster says beyond the job, which is asked only of jobs that rest; and who works in it,
-        where that costs anything, only of those that nothing else speaks for.
+        execution: Execution,
+    ) -> tuple[Case, Plan]:
+        """Plan by what the cluster says beyond the job, which is asked only of jobs that are idle; and by who works in
+        it, where that costs anything, only of those that nothing else speaks for.
         """
+        execution = replace(execution, warning_age=self._ages.age(job.uid, record))
+        case = Case(
+            job=candidate, idleness=idle, policy=policy, record=record, now=self._clock.now(), execution=execution
+        )
         if idle.state is not IdlenessState.IDLE or candidate.untouchable is not None:
-            return decide(candidate, idle, policy, record, self._clock.now())
+            return case, plan(case)
         candidate = replace(candidate, presence=await self._presences.of(job, pods))
         around = await self._surroundings.around(job, pods, policy, record)
-        now = self._clock.now()
-        ahead = decide(candidate, idle, policy, record, now, around=around)
-        cause = reclaimable_cause(candidate, policy, now)
-        if ahead.gate in ABOUT_THE_JOB or cause is None:
-            return ahead
+        case = replace(case, job=candidate, around=around, now=self._clock.now())
+        ahead = plan(case)
+        if ahead.stage in FACTS or case.cause is None:
+            return case, ahead
         closely = Closely(
             child=child,
-            window=idle_after(candidate.idle_after, candidate.traits, policy),
-            interactive=cause.category is Category.INTERACTIVE_JOB,
-            afresh=ahead.step is Step.RECLAIM or ahead.gate == WARNED,
+            window=case.idle_after,
+            interactive=case.cause.category is Category.INTERACTIVE_JOB,
+            afresh=ahead.is_confirmed or ahead.step is Step.WARN,
         )
         candidate = replace(candidate, presence=await self._presences.of(job, pods, closely))
-        return decide(candidate, idle, policy, record, self._clock.now(), around=around)
+        case = replace(case, job=candidate, now=self._clock.now())
+        return case, plan(case)
 
     async def _fresh_idleness(
         self, job: DLJob, child: Object, pods: Sequence[Object], candidate: Candidate, policy: EffectivePolicy
@@ -270,13 +281,12 @@ class Reclaimer:
         )
 
 
-def owners_word(job: DLJob, record: Record, now: datetime, *, deleted: bool = False) -> Resumption:
+def owner_response(job: DLJob, record: Record, now: datetime, *, deleted: bool = False) -> Resumption:
     """What the owner's annotation or spec.suspend say beyond what the record has taken. `deleted`: its Job is gone."""
     return resumed(
         record,
         annotation=job.metadata.annotations.get(RESUME_ANNOTATION),
-        suspend=bool(job.spec.suspend),
-        observed_suspend=job.status.observed_suspend if job.status is not None else None,
+        unsuspended=is_unsuspended(job),
         deleted=deleted,
         now=now,
     )
@@ -286,55 +296,4 @@ def unknown(unavailable: MetricsUnavailable, now: datetime) -> Idleness:
     """What is known of any job while the metrics can't be read."""
     return Idleness(
         state=IdlenessState.UNKNOWN, observed_at=now, reason=unavailable.reason, message=unavailable.message
-    )
-
-
-def is_taken(record: Record, child: Mapping[str, Any] | None, switch: Switch | None) -> bool:
-    """Whether the deed is done: its Job was deleted, or reclaim holds its pods away, which may still be ending."""
-    if record.state is ReclaimState.RECLAIMED:
-        return True
-    if record.state is not ReclaimState.RECLAIMING:
-        return False
-    if child is None or "deletionTimestamp" in child["metadata"]:
-        return record.action is ReclaimMode.DELETE
-    return switch is not None and switch.off_by == BY_RECLAIM
-
-
-def freed(
-    record: Record, child: Mapping[str, Any] | None, switch: Switch | None, pods: Sequence[Object], now: datetime
-) -> Record:
-    """The record after a deed: reclaimed once no pod holds a GPU any more, and until then waiting for that."""
-    if record.state is ReclaimState.RECLAIMED or not is_taken(record, child, switch):
-        return record
-    if child is not None and record.action is ReclaimMode.DELETE:
-        return replace(record, reason="its GPUs are free when its Job is gone and its pods have ended")
-    if child is not None and not child["spec"].get("suspend"):
-        return replace(record, reason="its GPUs are free when Kueue has suspended its Job and its pods have ended")
-    if left := still_ending(child, pods):
-        return replace(record, reason=f"waiting for {count(left, 'pod')} to end, which frees its GPUs")
-    return deed(record, now)
-
-
-def deed(record: Record, now: datetime) -> Record:
-    """The record of a job that has been reclaimed."""
-    since = rfc3339(record.idle_since) if record.idle_since is not None else "unknown"
-    warned = rfc3339(record.warned_at) if record.warned_at is not None else "unknown"
-    how = "its Job was deleted" if record.action is ReclaimMode.DELETE else "suspended; stoker resume brings it back"
-    return replace(
-        record, state=after(record.state, Outcome.FREED), reclaimed_at=now, reason=f"idle since {since}; {how}"
-    ).remembering(now, ReclaimEvent.RECLAIMED, f"idle since {since}, warned at {warned}", policies=record.policies)
-
-
-def deed_notice(job: DLJob, record: Record) -> Notice:
-    """What is told of it; its episode is the warning's, so that a crash does not tell it twice."""
-    back = (
-        "" if record.action is ReclaimMode.DELETE else f" Bring it back: stoker resume {job.name} -n {job.namespace}."
-    )
-    since = rfc3339(record.idle_since) if record.idle_since is not None else "unknown"
-    what = "Its GPU was" if job.gpus == 1 else f"Its {job.gpus} GPUs were"
-    message = f"{what} given back: idle since {since}.{back}"
-    episode = rfc3339(record.warned_at) if record.warned_at is not None else "reclaimed"
-    numbers = {"gpus": job.gpus, "action": record.action.value if record.action is not None else "unknown"}
-    return Notice(
-        reason=NoticeReason.RECLAIMED, message=message, episode=episode, numbers=numbers, policies=record.policies
     )

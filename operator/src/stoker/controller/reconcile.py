@@ -7,7 +7,7 @@ anywhere; the next one goes on from what stands in the cluster.
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from pydantic import ValidationError
 
@@ -33,12 +33,13 @@ from stoker.cluster.faults import described
 from stoker.cluster.policies import Policies
 from stoker.cluster.workqueue import Answer, Backoff, Transient
 from stoker.controller.api_refusals import not_changed
+from stoker.controller.candidates import action_effect
 from stoker.controller.children import Children, NameConflictError, NotCreatedError
 from stoker.controller.hysteresis import lasting
 from stoker.controller.manifest_cache import Manifests
 from stoker.controller.next_status import Draft
 from stoker.controller.pending_workloads import QueuedJobs
-from stoker.controller.reclaimer import Reclaimer, deed_notice, freed, is_taken, owners_word
+from stoker.controller.reclaimer import Reclaimer, owner_response
 from stoker.controller.scan_results import Look, Looks
 from stoker.controller.status_findings import holding, merged, recorded
 from stoker.controller.status_writer import Publisher
@@ -56,7 +57,21 @@ from stoker.findings.vocabulary import (
     UnknownReason,
 )
 from stoker.lint import messages
-from stoker.reclaim import Decision, Notice, Record, Resumption, Step, started_by_hand
+from stoker.reclaim import (
+    ActionEffect,
+    Execution,
+    Notice,
+    Plan,
+    Record,
+    Resumption,
+    Step,
+    completed,
+    is_done,
+    reclaimed_notice,
+    started_by_hand,
+    without_job,
+)
+from stoker.reclaim.gates import GRACE_ELAPSED
 from stoker.telemetry.series import PodFacts
 from stoker.workload import facts_of, observe, remembered
 from stoker.workload.conditions import FALSE, TRUE, UNKNOWN, Fact, written
@@ -79,10 +94,6 @@ INTERNAL_ERROR = UnknownReason.INTERNAL_ERROR.value
 FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 AT_ONCE = 0.0
 """After a step that the next pass goes on from: the watch does not tell of what this process has written itself."""
-EXAMINED_WITHIN = timedelta(minutes=5)
-"""How old the examination may be that a reclaim rests on: after a restart the status says what was found, and nobody
-has looked since; and what its CPUs do is seen by examinations alone. One that is wanted comes with the next look.
-"""
 REFUSED = Backoff(first=5.0, longest=300.0)
 """For what the API server, or a review, refuses: a quota, a webhook, a name that is taken. No watch tells when it would
 take it.
@@ -139,16 +150,31 @@ class Pass:
         return merged(self.known, holding(self.known, shown, self.static), self.now, idle=idle)
 
     @property
-    def is_examined(self) -> bool:
-        """Whether this process has examined the job lately."""
+    def execution(self) -> Execution:
+        """What this process knows of the job's examinations: they end with it."""
         diagnosis = self.look.diagnosis if self.look is not None else None
-        used = diagnosis.utilization if diagnosis is not None and diagnosis.unknown is None else None
-        return used is not None and self.now - used.as_of <= EXAMINED_WITHIN
+        if diagnosis is None:
+            return Execution()
+        if diagnosis.unknown is not None:
+            return Execution(is_examination_incomplete=True, examination_gap=diagnosis.gap)
+        used = diagnosis.utilization
+        return Execution(examination_age=self.now - used.as_of if used is not None else None)
+
+    @property
+    def effect(self) -> ActionEffect:
+        """What reclaim has done to the Job and its pods."""
+        held = self.switch is not None and self.switch.off_by == BY_RECLAIM
+        return action_effect(self.child, self.pods, held_by_reclaim=held)
+
+    @property
+    def is_reclaimed(self) -> bool:
+        """Whether reclaim has taken the job's pods away, which may still be ending."""
+        return is_done(self.record, self.effect)
 
     @property
     def is_held(self) -> bool:
         """Whether Stoker keeps the Job's pods away; where that can't be read, by the mark on a Job that has none."""
-        if self.child is None or is_taken(self.record, self.child, self.switch):
+        if self.child is None or self.is_reclaimed:
             return self.child is not None
         if self.unsuspendable is not None:
             return bool(self.child["spec"].get("suspend")) and mark_of(self.child) is not None
@@ -166,7 +192,7 @@ class Pass:
 
     @property
     def _is_suspended_by_reclaim(self) -> bool:
-        return self.child is not None and is_taken(self.record, self.child, self.switch)
+        return self.child is not None and self.is_reclaimed
 
     def _counts(self, finding: Finding) -> bool:
         return self.policy.action(finding.rule, Action.WARN) is not Action.OFF
@@ -355,7 +381,8 @@ class Reconciler:
         """Take the owner's word to resume. It is written down before it is acted upon: a crash in between changes
         nothing.
         """
-        word = owners_word(job, record, self._clock.now(), deleted=is_taken(record, child, None))
+        deleted = is_done(record, action_effect(child, (), held_by_reclaim=False))
+        word = owner_response(job, record, self._clock.now(), deleted=deleted)
         if word.notices:
             raw, job = await self._resumed(raw, job, word)
         return raw, job, word.record
@@ -395,7 +422,7 @@ class Reconciler:
         """Suspend or resume the Job as asked, and only where nobody else does that; keep its deadline."""
         job, child, switch = this.job, this.child, this.switch
         assert child is not None  # of no other there is anything to synchronize
-        reclaimed = is_taken(this.record, child, switch)
+        reclaimed = this.is_reclaimed
         if switch is not None:
             if job.spec.suspend or reclaimed:
                 if not switch.is_off:
@@ -417,8 +444,8 @@ class Reconciler:
             pods = self._store.pods_of(Key(job.namespace, job.name), child["metadata"]["uid"])
             if obstacle is None and finished(child) is None:
                 obstacle, again = await self._children.obstacle(child, pods)
-            this = _after_deed(replace(this, pods=tuple(pods), obstacle=obstacle))
-        reclaimed = is_taken(this.record, child, this.switch)
+            this = _after_action(replace(this, pods=tuple(pods), obstacle=obstacle))
+        reclaimed = this.is_reclaimed
         seen = observe(
             job,
             child,
@@ -430,26 +457,22 @@ class Reconciler:
             unwritten=this.unwritten,
             queued=self._queued.why(child) if child is not None else None,
         )
-        decision = Decision(record=this.record)
-        if this.unsuspendable is not None and this.record.state is ReclaimState.RECLAIMING:
-            reason = f"it is not known whether it is suspended: {this.unsuspendable}"
-            decision = Decision(record=replace(this.record, reason=reason))
-        elif child is not None and not reclaimed:
+        next_plan = Plan(record=this.record)
+        if child is not None and not reclaimed:
             idle = this.look.idleness if this.look is not None else None
-            decision = await self._reclaimer.decide(job, child, this.pods, this.told, idle, this.record)
-            if decision.step is Step.RECLAIM and not this.is_examined:
-                decision = _put_off(decision, f"idle and warned; {_awaited(this.look)}")
-                self._looks.want(job.uid)
-        grace_left = 0.0
-        if decision.step is Step.RECLAIM and (grace_left := self._reclaimer.grace_left(job.uid, decision.record)) > 0:
-            reason = "idle and warned; its grace is not over yet by the clock that this process goes by"
-            decision = _put_off(decision, reason)
+            next_plan = await self._reclaimer.plan(
+                job, child, this.pods, this.told, idle, this.record, this.execution, unsuspendable=this.unsuspendable
+            )
         before = this.record
-        this = replace(this, record=decision.record, notices=(*this.notices, *decision.notices))
+        this = replace(this, record=next_plan.record, notices=(*this.notices, *next_plan.notices))
+        if next_plan.step is Step.EXAMINE:
+            self._looks.want(job.uid)
         await self._publish(this, seen, is_over=seen.phase in FINAL)
-        self._reclaimer.wrote(job.uid, before, decision.record)
-        if decision.step is Step.RECLAIM:
-            seen_last = await self._reclaimer.reclaim(job, this.found)
+        self._reclaimer.wrote(job.uid, before, next_plan.record)
+        if next_plan.step is Step.RETRY:
+            raise Transient(next_plan.reason)
+        if next_plan.step is Step.CHECK_AGAIN:
+            seen_last = await self._reclaimer.reclaim(job, this.found, this.execution)
             if seen_last is None:
                 return AT_ONCE
             known = self._looks.get(job.uid)
@@ -457,7 +480,7 @@ class Reconciler:
                 # Or the next pass would warn anew by the scan's look, which is older.
                 self._looks.put(job.uid, replace(known, idleness=seen_last))
             return None
-        again = grace_left if grace_left > 0 else _soonest(_look_again(decision.record, seen, this.now), again)
+        again = _soonest(_look_again(next_plan, seen, this.now), again)
         again = _soonest(again, _seconds_to(this.policy.next_expiry(this.now), this.now))
         if child is None and obstacle is not None:
             return _not_after(UNANSWERED if obstacle.reason == NOT_CREATED else REFUSED, again)
@@ -492,7 +515,7 @@ class Reconciler:
         job, record = this.job, this.record
         if record.action is ReclaimMode.DELETE and record.state in {ReclaimState.RECLAIMING, ReclaimState.RECLAIMED}:
             pods = self._store.pods_of(Key(job.namespace, job.name), (job.status.job_uid if job.status else None) or "")
-            this = _after_deed(replace(this, pods=tuple(pods)))
+            this = _after_action(replace(this, pods=tuple(pods)))
             seen = observe(job, None, this.pods, reclaimed=True)
             if this.record.state is ReclaimState.RECLAIMED and this.record.reclaimed_at is not None:
                 # Of what is over the final examination counts, and its manifest's findings stay.
@@ -500,10 +523,10 @@ class Reconciler:
                 await self._publish(final, seen, is_over=True)
                 return None
         else:
-            this = replace(this, record=_without_job(record))
+            this = replace(this, record=without_job(record))
             seen = _failed(job, job_deleted(), this.now)
         await self._publish(_without_news(this), seen)
-        return _look_again(this.record, seen, this.now)
+        return _look_again(Plan(record=this.record), seen, this.now)
 
     async def _refuse(self, this: Pass, denied: Sequence[Finding]) -> None:
         """What admission would have denied does not run, however it came past admission."""
@@ -586,35 +609,13 @@ class Reconciler:
         return left
 
 
-def _awaited(look: Look | None) -> str:
-    """What a reclaim that is due waits for until an examination may confirm its cause."""
-    diagnosis = look.diagnosis if look is not None else None
-    if diagnosis is None or diagnosis.unknown is None:
-        return "it waits until its metrics are examined once more, at the next look, which must confirm the cause"
-    gap = ""
-    if diagnosis.gap is not None:
-        start, end = (time.astimezone(UTC) for time in diagnosis.gap)
-        gap = f" (a gap from {start:%H:%M} to {end:%H:%M} UTC)"
-    return f"it waits until the samples of the last ten minutes are complete{gap}"
-
-
-def _put_off(decision: Decision, reason: str) -> Decision:
-    """The decision to reclaim, that waits for something which this process alone knows."""
-    return replace(decision, step=Step.NONE, record=replace(decision.record, reason=reason))
-
-
-def _after_deed(this: Pass) -> Pass:
+def _after_action(this: Pass) -> Pass:
     """Where a reclaimed job's pods are gone, that is recorded and told."""
-    record = freed(this.record, this.child, this.switch, this.pods, this.now)
-    told = (deed_notice(this.job, record),) if record.state is not this.record.state else ()
+    job, record = this.job, completed(this.record, this.effect, this.now)
+    told: tuple[Notice, ...] = ()
+    if record.state is not this.record.state:
+        told = (reclaimed_notice(record, namespace=job.namespace, name=job.name, gpus=job.gpus),)
     return replace(this, record=record, notices=(*this.notices, *told))
-
-
-def _without_job(record: Record) -> Record:
-    """The record of a job whose Job somebody else has deleted: nothing is pending any more."""
-    if record.state is ReclaimState.RECLAIMED or not record.has_warning:
-        return record
-    return replace(record.without_warning(), state=ReclaimState.ACTIVE, reason="its Job was deleted", action=None)
 
 
 def _without_news(this: Pass) -> Pass:
@@ -627,11 +628,13 @@ def _unmeasured(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(finding for finding in findings if Source.METRICS not in finding.sources)
 
 
-def _look_again(record: Record, seen: Observation, now: datetime) -> float | None:
+def _look_again(planned: Plan, seen: Observation, now: datetime) -> float | None:
     if seen.phase in FINAL:
         return AT_ONCE
-    if record.state is ReclaimState.WARNED:
-        return _seconds_to(record.deadline, now)
+    if planned.gate == GRACE_ELAPSED.name:
+        return _seconds_to(planned.until, now)
+    if planned.record.state is ReclaimState.WARNED:
+        return _seconds_to(planned.record.deadline, now)
     return None
 
 

@@ -13,16 +13,12 @@ from stoker.api.policy import EffectivePolicy, EffectiveReclaim, PolicyRevision
 from stoker.controller.candidates import candidate, is_of
 from stoker.controller.status_findings import recorded
 from stoker.findings.diagnosis import Idleness, IdlenessState
-from stoker.findings.vocabulary import ConditionType, Phase, ReclaimMode, UnknownReason
-from stoker.reclaim import Answer, Case, Circumstances, Obstruction, Presence, Record, Stage, explain
+from stoker.findings.vocabulary import ConditionType, Phase, ReclaimMode, ReclaimState, UnknownReason
+from stoker.reclaim import Answer, Case, Circumstances, Obstruction, Presence, Reads, Record, explain
 from stoker.workload import program_facts
 
 WAITS = frozenset({"WaitingForPods", "NotRunning"})
 """Reasons of the condition Idle of a job whose GPUs are not asked to work."""
-UNSEEN = frozenset({"unattended", "suspendable", "pressure", "bounds"})
-"""Gates that rest on what only the controller reads, beyond what the objects of the job say against the job."""
-POLICYS = frozenset({"not-exempt", "idle-long-enough", "cooled-down", "brake-off", "schedule-open"})
-"""Gates that rest on a policy, beside those that ask what it does."""
 HOLDS_GPUS = frozenset({Phase.STARTING, Phase.RUNNING})
 OUT_OF_DATE = timedelta(minutes=20)
 """A controller that runs writes more often than this when it has looked at a job that holds GPUs."""
@@ -104,7 +100,7 @@ def standing(
         job=job,
         record=record,
         case=case,
-        answers=tuple(_as_far_as_seen(answer, is_policy_seen=policy is not None) for answer in explain(case).answers),
+        answers=_as_far_as_seen(case, is_policy_seen=policy is not None),
         idle=idle,
         is_policy_seen=policy is not None,
         notes=tuple(notes),
@@ -136,10 +132,21 @@ def said(idle: Condition | None, since: datetime | None, pods: frozenset[str], s
     return replace(answer, reason=next((one for one in UnknownReason if one == idle.reason), UnknownReason.NO_SAMPLES))
 
 
-def _as_far_as_seen(answer: Answer, *, is_policy_seen: bool) -> Answer:
-    if not is_policy_seen and (answer.stage is Stage.CONSENT or answer.gate in POLICYS):
+def _as_far_as_seen(case: Case, *, is_policy_seen: bool) -> tuple[Answer, ...]:
+    """What every gate says, as far as that can be known from here. A job that is reclaimed has passed them all."""
+    answers = explain(case).answers
+    if case.record.state is ReclaimState.RECLAIMED:
+        return answers
+    return tuple(_as_seen(answer, is_policy_seen=is_policy_seen) for answer in answers)
+
+
+def _as_seen(answer: Answer, *, is_policy_seen: bool) -> Answer:
+    """Of what only the controller reads the job's objects may show that it does not hold, and never that it does."""
+    if not is_policy_seen and Reads.POLICY in answer.reads:
         return replace(answer, holds=None, reason="you may not read the policies", until=None, change="")
-    if answer.gate in UNSEEN and answer.holds is True:
+    if Reads.PROCESS in answer.reads:
+        return replace(answer, holds=None, reason="only the controller knows this", until=None, change="")
+    if Reads.CLUSTER in answer.reads and answer.holds is True:
         return replace(answer, holds=None, reason="only the controller checks this")
     return answer
 

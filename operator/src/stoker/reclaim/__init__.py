@@ -1,4 +1,8 @@
-"""The decision whether an idle job's GPUs are taken back; pure."""
+"""Whether an idle job's GPUs are taken back, and how far that has come: pure.
+
+`plan(case)` is the whole decision. A controller makes a Case of what it has read (`Candidate`, `Circumstances`,
+`Execution`, the record in status), carries out the Plan, and plans again; `explain(case)` says what each gate answers.
+"""
 
 from stoker.reclaim.candidate import (
     CALM,
@@ -6,19 +10,23 @@ from stoker.reclaim.candidate import (
     NOBODY,
     Candidate,
     Circumstances,
+    Execution,
     Obstruction,
     Presence,
 )
-from stoker.reclaim.decision import Decision, Step, decide
+from stoker.reclaim.completion import ActionEffect, completed, is_done, reclaimed, reclaimed_notice, without_job
 from stoker.reclaim.eligibility import Eligibility, candidate, eligibility, presumed
 from stoker.reclaim.explanation import Answer, Explanation, explain
-from stoker.reclaim.gates import FACTS, GATES, Case, Stage, idle_after, reclaimable_cause
+from stoker.reclaim.gates import FACTS, GATES, Case, Gate, Reads, Stage, idle_after, reclaimable_cause
 from stoker.reclaim.notices import Notice, NoticeReason
+from stoker.reclaim.planning import Plan, plan
 from stoker.reclaim.record import HistoryEntry, NotificationRecord, Record, revisions_to_status
 from stoker.reclaim.resumption import Resumption, resumed, started_by_hand
+from stoker.reclaim.steps import ACTS, Step
 from stoker.reclaim.transitions import TRANSITIONS, Outcome, after
 
 __all__ = [
+    "ACTS",
     "CALM",
     "FACTS",
     "GATES",
@@ -29,27 +37,36 @@ __all__ = [
     "NOBODY",
     "TRANSITIONS",
     "Answer",
+    "ActionEffect",
     "Candidate",
     "Case",
     "Circumstances",
-    "Decision",
     "Eligibility",
+    "Execution",
     "Explanation",
+    "Gate",
     "Notice",
     "NoticeReason",
     "Obstruction",
     "Outcome",
+    "Plan",
     "Presence",
+    "Reads",
     "Record",
     "Resumption",
     "Stage",
     "Step",
     "after",
     "candidate",
-    "decide",
+    "completed",
+    "is_done",
+    "reclaimed",
+    "reclaimed_notice",
+    "without_job",
     "eligibility",
     "explain",
     "idle_after",
+    "plan",
     "presumed",
     "reclaimable_cause",
     "resumed",

@@ -47,6 +47,10 @@ class Candidate:
     gpu_product: str | None = None
     findings: tuple[Finding, ...] = ()
     idle_after: timedelta | None = None
+    resume: str | None = None
+    """The annotation stoker.dev/resume."""
+    unsuspended: bool = False
+    """spec.suspend was set from true to false, and the status does not say so yet."""
     snooze: str | None = None
     snooze_reason: str | None = None
     has_persistent_volume: bool = False
@@ -69,6 +73,30 @@ class Candidate:
             gpu_product=self.gpu_product,
             labels=self.labels,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """What only the process knows that carries a reclaim out: how old its own observations are, and how far it is. The
+    defaults are those of a process that has observed and done nothing yet: they hold every reclaim back.
+
+    `warning_age`: time since the warning was on the API server, by the monotonic clock; None where another process has
+    recorded it. `examination_age`: time since the last examination that could say something; None where there is none.
+    `check_age`: time since all objects were read afresh, by the monotonic clock; None before that.
+    `slot_taken`: whether the policy's bounds left room for it; None where that was not asked yet.
+    """
+
+    is_sampled: bool = True
+    """A scan has sampled the job's GPUs since the process started."""
+    warning_age: timedelta | None = None
+    examination_age: timedelta | None = None
+    is_examination_incomplete: bool = False
+    """The last examination could say nothing, for want of samples."""
+    examination_gap: tuple[datetime, datetime] | None = None
+    """The time without samples that it met."""
+    check_age: timedelta | None = None
+    slot_taken: bool | None = None
+    intent_recorded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,17 +8,13 @@ from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.findings.vocabulary import UnknownReason
 from stoker.findings.wording import clock
 from stoker.reclaim.candidate import Candidate
-from stoker.reclaim.gates import FACTS, GATES, Case
+from stoker.reclaim.gates import FACTS, GATES, NOTHING_LOST, Case
 from stoker.reclaim.record import Record
 from stoker.reclaim.transitions import Outcome
 from stoker.telemetry.series import JobFacts
 
 DEFAULT_TERMINATION_GRACE = timedelta(seconds=30)
 """What a pod gets between SIGTERM and SIGKILL that asks for nothing else (PodSpec.terminationGracePeriodSeconds)."""
-
-
-SEEN_IN_THE_JOB = frozenset({"nothing-lost"})
-"""Gates beside those of FACTS that what is seen of the job alone answers, under whichever mode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +28,7 @@ class Eligibility:
 
 
 def candidate(facts: JobFacts, diagnosis: Diagnosis, *, untouchable: str | None = None) -> Candidate:
-    """A job by what its pods and metrics say, as `decide` takes it."""
+    """A job by what its pods and metrics say, as `plan` takes it."""
     starts = [pod.started_at for pod in facts.pods]
     return Candidate(
         job_type=facts.job_type,
@@ -49,9 +45,10 @@ def candidate(facts: JobFacts, diagnosis: Diagnosis, *, untouchable: str | None 
 
 
 def eligibility(job: Candidate, idleness: Idleness, policy: EffectivePolicy, now: datetime) -> Eligibility:
-    """What `decide` would make of a job that nobody has warned, put off or resumed, whatever the policy's mode."""
+    """What `plan` would make of a job that nobody has warned, put off or resumed, whatever the policy's mode."""
     case = Case(job=job, idleness=idleness, policy=policy, record=Record(), now=now)
-    asked = (gate.check(case) for gate in GATES if gate.stage in FACTS or gate.name in SEEN_IN_THE_JOB)
+    # Whether results may be lost the job alone answers, under whichever mode.
+    asked = (gate.check(case) for gate in GATES if gate.stage in FACTS or gate is NOTHING_LOST)
     hold = next((hold for hold in asked if hold is not None), None)
     if hold is None:
         assert case.cause is not None  # gates have asked

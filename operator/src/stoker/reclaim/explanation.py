@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from stoker.findings.vocabulary import ReclaimState
-from stoker.reclaim.decision import heard
-from stoker.reclaim.gates import GATES, Case, Gate, Stage
+from stoker.reclaim.gates import GATES, Case, Gate, Reads, Stage
+from stoker.reclaim.planning import heard
 from stoker.reclaim.transitions import Outcome
 
 
@@ -22,6 +22,7 @@ class Answer:
     reason: str = ""
     until: datetime | None = None
     change: str = ""
+    reads: Reads = Reads.JOB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class Explanation:
 
 
 def explain(case: Case) -> Explanation:
-    """Ask every gate, as `decide` does: `decisive` is the gate that it names. A job that is reclaimed has passed them
+    """Ask every gate, as `plan` does: `decisive` is the gate that it names. A job that is reclaimed has passed them
     all when it was.
     """
     if case.record.state is ReclaimState.RECLAIMED:
@@ -60,6 +61,7 @@ def explain(case: Case) -> Explanation:
                 reason=hold.reason,
                 until=hold.until,
                 change=hold.change,
+                reads=gate.reads,
             )
             if decisive is None:
                 decisive, outcome = answer, hold.outcome
@@ -70,4 +72,4 @@ def explain(case: Case) -> Explanation:
 
 
 def _answer(gate: Gate, *, holds: bool | None) -> Answer:
-    return Answer(gate=gate.name, stage=gate.stage, demand=gate.demand, holds=holds)
+    return Answer(gate=gate.name, stage=gate.stage, demand=gate.demand, holds=holds, reads=gate.reads)

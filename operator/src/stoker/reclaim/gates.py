@@ -1,18 +1,24 @@
-"""The conditions of a reclaim, one gate each, in the order in which they are asked. The first gate that holds a job
-back says what becomes of it; asked all at once, they explain it.
+"""The conditions of a reclaim, one gate each, in the order in which they are checked.
+
+The first gate that holds a job back decides what is done (`planning.plan`); all of them together explain the job
+(`explanation.explain`, which `stoker explain` prints). All that is said of a gate stands on the gate: its name, its
+demand, what it reads, and what `stoker replay` assumes of it. The tables of docs/reclaim.md and docs/replay.md are
+generated from here.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
+from enum import Flag, StrEnum, auto
 
 from stoker.api.policy import EffectivePolicy, EffectiveReclaim, JobTraits, format_duration
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import Finding, rfc3339
-from stoker.findings.vocabulary import Action, Category, Confidence, JobType, ReclaimMode, Source
-from stoker.reclaim.candidate import CALM, Candidate, Circumstances, Obstruction
+from stoker.findings.vocabulary import Action, Category, Confidence, JobType, ReclaimMode, ReclaimState, Source
+from stoker.reclaim.candidate import CALM, Candidate, Circumstances, Execution, Obstruction
 from stoker.reclaim.record import Record
+from stoker.reclaim.resumption import resumed
+from stoker.reclaim.steps import Step
 from stoker.reclaim.transitions import Outcome
 
 RECLAIMABLE = (Category.UNRELEASED_JOB, Category.INTERACTIVE_JOB)
@@ -26,11 +32,25 @@ CLOCK_TOLERANCE = timedelta(minutes=1)
 """How far the stamps of others (Prometheus, kubelets, the API server) may lie beside our clock: nothing that bears a
 stamp this close to the warning came certainly before it.
 """
+EXAMINED_WITHIN = timedelta(minutes=5)
+"""How old the examination may be that a reclaim rests on. After a restart the status says what was found before, and
+nobody has examined the job since; and what its CPUs do is seen by examinations alone. Chosen because a job at rest is
+examined every five minutes.
+"""
+CLOCKS_APART = timedelta(seconds=150)
+"""How far the clock of a process that recorded a warning may be from this one's: both act only where Prometheus' is
+within a minute of theirs (adapters.prometheus, MAX_SKEW), and the record may have taken a request's time to be written
+(adapters.kubernetes, REQUEST_TIMEOUT, 30 s).
+"""
+CHECK_HOLDS = timedelta(seconds=20)
+"""How old the fresh check may be when the Job is suspended or deleted. Chosen because behind an API server that takes
+longer the owner may be back by then.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """All that a decision is made from."""
+    """All that a plan is made from. `now` is the moment at which its parts were read."""
 
     job: Candidate
     idleness: Idleness
@@ -38,6 +58,7 @@ class Case:
     record: Record
     now: datetime
     around: Circumstances = CALM
+    execution: Execution = field(default_factory=Execution)
 
     @property
     def settings(self) -> EffectiveReclaim:
@@ -108,8 +129,22 @@ class Case:
 
     @property
     def warning_grace(self) -> timedelta:
-        """The time between the warning and the deed."""
+        """The time between the warning and the action."""
         return max(self.settings.warning_grace, self.around.minimum_warning_grace)
+
+    @property
+    def warning_age(self) -> timedelta:
+        """How long the warning has stood for certain: by the monotonic clock where this process has recorded it; else
+        by the times in its record, less what the clocks of two processes may be apart.
+        """
+        record = self.record
+        if self.execution.warning_age is not None:
+            return self.execution.warning_age
+        if record.warned_at is None or record.deadline is None:
+            return timedelta(0)
+        # With short graces, as in tests, clocks are taken to be less apart.
+        apart = min(CLOCKS_APART, (record.deadline - record.warned_at) / 2)
+        return self.now - record.warned_at - apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,11 +157,27 @@ class Hold:
     change: str = ""
     observes: bool = False
     """Everything else would hold: the job is reported as one that would be reclaimed."""
+    step: Step = Step.RECORD
+    """What the controller does next."""
+    is_told: bool = False
+    """The record says the reason, though everything else in it is kept (Outcome.KEPT)."""
+
+
+class Reads(Flag):
+    """What a gate reads beyond the job's objects, their status and its metrics."""
+
+    JOB = 0
+    POLICY = auto()
+    """A policy's settings, beside those by which the job is found reclaimable."""
+    CLUSTER = auto()
+    """What only the controller may read or look for in the cluster; what the job's objects show counts as well."""
+    PROCESS = auto()
+    """What the process knows that carries the reclaim out, and nobody else."""
 
 
 class Stage(StrEnum):
-    """The questions that the gates answer, in their order. The first four ask what is so, the others what is to follow
-    from it.
+    """The questions that the gates answer, in their order. The first four ask what is so (FACTS), the others what is to
+    follow from it.
     """
 
     TOUCH = "May it be touched?"
@@ -136,6 +187,7 @@ class Stage(StrEnum):
     CONSENT = "Does the policy act on it?"
     WARNING = "Is its owner warned?"
     DEED = "Is it due?"
+    ACTION = "Is it confirmed right before the action?"
 
 
 Check = Callable[[Case], Hold | None]
@@ -174,7 +226,8 @@ class Gate:
     reads right either way ("owner warned"), never a sentence that the box would deny.
 
     A check is total and pure, and holds back whatever it can't judge. `asked` says of which jobs the question makes
-    sense; of others an earlier gate holds, so that it is of interest only to who explains them all.
+    sense; of others an earlier gate holds, so that it is of interest only to who explains them all. `reads` says who
+    can answer it, `replay` what `stoker replay` assumes where that was not recorded; empty: it checks the condition.
     """
 
     name: str
@@ -182,17 +235,28 @@ class Gate:
     demand: str
     check: Check
     asked: Callable[[Case], bool] = _always
+    reads: Reads = Reads.JOB
+    replay: str = ""
 
 
 _GATES: list[Gate] = []
 
 
-def _gate(name: str, stage: Stage, demand: str, *, asked: Callable[[Case], bool] = _always) -> Callable[[Check], Check]:
-    """Makes a check the next gate."""
+def _gate(
+    name: str,
+    stage: Stage,
+    demand: str,
+    *,
+    asked: Callable[[Case], bool] = _always,
+    reads: Reads = Reads.JOB,
+    replay: str = "",
+) -> Callable[[Check], Gate]:
+    """Makes a check the next gate, under whose name others refer to it."""
 
-    def add(check: Check) -> Check:
-        _GATES.append(Gate(name=name, stage=stage, demand=demand, check=check, asked=asked))
-        return check
+    def add(check: Check) -> Gate:
+        gate = Gate(name=name, stage=stage, demand=demand, check=check, asked=asked, reads=reads, replay=replay)
+        _GATES.append(gate)
+        return gate
 
     return add
 
@@ -200,20 +264,67 @@ def _gate(name: str, stage: Stage, demand: str, *, asked: Callable[[Case], bool]
 # ----------------------------------------------------------------------------------------------- may it be touched?
 
 
-@_gate("touchable", Stage.TOUCH, "running")
-def _untouchable(case: Case) -> Hold | None:
+@_gate(
+    "response-recorded",
+    Stage.TOUCH,
+    "owner's latest response recorded",
+    replay="No owner responds before a job works again; who was suspended then is resumed at that moment.",
+)
+def _response_recorded(case: Case) -> Hold | None:
+    response = resumed(case.record, annotation=case.job.resume, unsuspended=case.job.unsuspended, now=case.now)
+    if response.record == case.record:
+        return None
+    reason = "its owner has responded since (annotation stoker.dev/resume or spec.suspend): that is recorded first"
+    return Hold(outcome=Outcome.KEPT, reason=reason, step=Step.RETRY)
+
+
+@_gate(
+    "intent-settled",
+    Stage.TOUCH,
+    "outcome of an earlier attempt known",
+    replay="Every reclaim succeeds at once.",
+)
+def _intent_settled(case: Case) -> Hold | None:
+    # The action may be done, and its answer lost.
+    if case.job.unsuspendable is None or case.record.state is not ReclaimState.RECLAIMING:
+        return None
+    reason = f"it is not known whether it is suspended: {case.job.unsuspendable}"
+    return Hold(outcome=Outcome.KEPT, reason=reason, is_told=True)
+
+
+@_gate("touchable", Stage.TOUCH, "running", replay="A job is running while its pods hold GPUs.")
+def _touchable(case: Case) -> Hold | None:
     if case.job.untouchable is None:
         return None
     return Hold(outcome=Outcome.WORKS, reason=case.job.untouchable)
 
 
+@_gate(
+    "sampled",
+    Stage.TOUCH,
+    "GPUs sampled since the controller started",
+    reads=Reads.PROCESS,
+    replay="The controller runs all the time.",
+)
+def _sampled(case: Case) -> Hold | None:
+    if case.execution.is_sampled:
+        return None
+    # After a restart that holds for every job for a while: to tell of it would be two writes to each.
+    return Hold(outcome=Outcome.KEPT, reason="the controller has not sampled its GPUs since it started")
+
+
 @_gate("gpus", Stage.TOUCH, "GPUs requested")
-def _no_gpus(case: Case) -> Hold | None:
+def _gpus(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.EXEMPT, reason="it requests no GPUs") if case.job.gpus == 0 else None
 
 
-@_gate("no-service", Stage.TOUCH, "a training or an interactive job")
-def _service(case: Case) -> Hold | None:
+@_gate(
+    "no-service",
+    Stage.TOUCH,
+    "a training or an interactive job",
+    replay="A service is known by its job type alone: no job is assumed to have ports or readiness probes.",
+)
+def _no_service(case: Case) -> Hold | None:
     if case.job_type is JobType.SERVING:
         return Hold(outcome=Outcome.EXEMPT, reason="a service is never reclaimed (spec.jobType is Serving)")
     if case.job.serves:
@@ -224,8 +335,14 @@ def _service(case: Case) -> Hold | None:
     return None
 
 
-@_gate("not-exempt", Stage.TOUCH, "covered by the policy")
-def _exempt(case: Case) -> Hold | None:
+@_gate(
+    "not-exempt",
+    Stage.TOUCH,
+    "covered by the policy",
+    reads=Reads.POLICY,
+    replay="Of the job's labels only owner and team were recorded: no job is assumed to have others.",
+)
+def _not_exempt(case: Case) -> Hold | None:
     exemption = case.policy.exemption("*", case.job.labels, case.now)
     if exemption is None:
         return None
@@ -234,8 +351,13 @@ def _exempt(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.EXEMPT, reason=reason, until=exemption.until, change=change)
 
 
-@_gate("not-snoozed", Stage.TOUCH, "reclaim allowed by its owner")
-def _snoozed(case: Case) -> Hold | None:
+@_gate(
+    "not-snoozed",
+    Stage.TOUCH,
+    "reclaim allowed by its owner",
+    replay="No job is assumed to have been snoozed.",
+)
+def _not_snoozed(case: Case) -> Hold | None:
     until = case.record.snoozed_until
     if until is None or case.now >= until:
         return None
@@ -252,7 +374,7 @@ def _snoozed(case: Case) -> Hold | None:
 
 
 @_gate("metrics-known", Stage.REST, "current samples of every GPU of every pod")
-def _known(case: Case) -> Hold | None:
+def _metrics_known(case: Case) -> Hold | None:
     idleness = case.idleness
     if idleness.state is not IdlenessState.UNKNOWN:
         return None
@@ -261,7 +383,7 @@ def _known(case: Case) -> Hold | None:
 
 
 @_gate("pods-ready", Stage.REST, "all pods ready", asked=_is_known)
-def _ready(case: Case) -> Hold | None:
+def _pods_ready(case: Case) -> Hold | None:
     if case.idleness.state is not IdlenessState.WAITING:
         return None
     reason = "it waits for its pods"
@@ -269,7 +391,7 @@ def _ready(case: Case) -> Hold | None:
 
 
 @_gate("all-idle", Stage.REST, "every signal of every GPU at its idle level", asked=_runs)
-def _idle(case: Case) -> Hold | None:
+def _all_idle(case: Case) -> Hold | None:
     if case.idleness.state is not IdlenessState.ACTIVE:
         return None
     start = case.job.last_start
@@ -282,7 +404,7 @@ def _idle(case: Case) -> Hold | None:
 
 
 @_gate("look-fresh", Stage.REST, "metrics looked at within the last five minutes", asked=_rests)
-def _looked_lately(case: Case) -> Hold | None:
+def _look_fresh(case: Case) -> Hold | None:
     # A look from the future was stamped by a clock that has been set back since.
     age = case.now - case.idleness.observed_at
     if not _rests(case) or -CLOCK_TOLERANCE <= age <= LOOK_HOLDS:
@@ -299,14 +421,21 @@ def _same_pods(case: Case) -> Hold | None:
 
 
 @_gate("start-known", Stage.REST, "start of its containers known", asked=_rests)
-def _started(case: Case) -> Hold | None:
+def _start_known(case: Case) -> Hold | None:
     if not _rests(case) or (case.job.last_start is not None and case.idleness.since is not None):
         return None
     return Hold(outcome=Outcome.UNKNOWN, reason="it is not known when its containers started")
 
 
-@_gate("idle-long-enough", Stage.LENGTH, "idle for idleAfter, counted after its start-up grace", asked=_rests_since)
-def _long_enough(case: Case) -> Hold | None:
+@_gate(
+    "idle-long-enough",
+    Stage.LENGTH,
+    "idle for idleAfter, counted after its start-up grace",
+    asked=_rests_since,
+    reads=Reads.POLICY,
+    replay="No job is assumed to have asked for an idleAfter of its own.",
+)
+def _idle_long_enough(case: Case) -> Hold | None:
     since, start = case.idle_since, case.job.last_start
     if since is None or start is None:
         return Hold(outcome=Outcome.UNKNOWN, reason="it is not known since when it rests")
@@ -319,7 +448,14 @@ def _long_enough(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.RESTS, reason=reason, until=until)
 
 
-@_gate("unattended", Stage.LENGTH, "unattended", asked=_rests_since)
+@_gate(
+    "unattended",
+    Stage.LENGTH,
+    "unattended",
+    asked=_rests_since,
+    reads=Reads.CLUSTER,
+    replay="Nobody is assumed to have worked in a job, but for what its CPUs show: sessions were not recorded.",
+)
 def _unattended(case: Case) -> Hold | None:
     presence = case.job.presence
     if presence.unknown is not None:
@@ -331,8 +467,8 @@ def _unattended(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.WORKS, reason=reason, until=until)
 
 
-@_gate("cooled-down", Stage.LENGTH, "cooldown after a resume over")
-def _not_resumed_lately(case: Case) -> Hold | None:
+@_gate("cooled-down", Stage.LENGTH, "cooldown after a resume over", reads=Reads.POLICY)
+def _cooled_down(case: Case) -> Hold | None:
     resumed, cooldown = case.record.resumed_at, case.settings.cooldown_after_resume
     if resumed is None or case.now - resumed >= cooldown:
         return None
@@ -350,7 +486,7 @@ def _not_stalled(case: Case) -> Hold | None:
 
 
 @_gate("cause", Stage.NEED, "UnreleasedJob or InteractiveJob found, with confidence likely or higher")
-def _caused(case: Case) -> Hold | None:
+def _cause(case: Case) -> Hold | None:
     if case.cause is not None:
         return None
     doubts = (_doubt(one, case.job, case.policy, case.now) for one in _suspects(case.job))
@@ -362,8 +498,8 @@ def _caused(case: Case) -> Hold | None:
 # ----------------------------------------------------------------------------------------- may something be done to it?
 
 
-@_gate("mode", Stage.CONSENT, "policy acts on jobs of its class (mode Suspend or Delete)")
-def _acting(case: Case) -> Hold | None:
+@_gate("mode", Stage.CONSENT, "policy acts on jobs of its class (mode Suspend or Delete)", reads=Reads.POLICY)
+def _mode(case: Case) -> Hold | None:
     if case.settings.mode is not ReclaimMode.OBSERVE:
         return None
     found = case.policy.class_of(case.job.traits)
@@ -371,8 +507,14 @@ def _acting(case: Case) -> Hold | None:
     return _observed(case, f"{whose} only observes", "set reclaim.mode of the policy to Suspend")
 
 
-@_gate("checkpoint-grace", Stage.CONSENT, "enough time for its pods to save a checkpoint")
-def _graceful(case: Case) -> Hold | None:
+@_gate(
+    "checkpoint-grace",
+    Stage.CONSENT,
+    "enough time for its pods to save a checkpoint",
+    reads=Reads.POLICY,
+    replay="Every job's pods are assumed to get as much time between SIGTERM and SIGKILL as the policy wants.",
+)
+def _checkpoint_grace(case: Case) -> Hold | None:
     least, own = case.settings.min_termination_grace, case.job.termination_grace
     if own is None:
         return _observed(case, "it is not known how much time its pods get to save a checkpoint", "")
@@ -382,7 +524,13 @@ def _graceful(case: Case) -> Hold | None:
     return _observed(case, reason, "raise spec.podTemplate.spec.terminationGracePeriodSeconds of the job")
 
 
-@_gate("nothing-lost", Stage.CONSENT, "results in a volume that outlives the pods")
+@_gate(
+    "nothing-lost",
+    Stage.CONSENT,
+    "results in a volume that outlives the pods",
+    reads=Reads.POLICY,
+    replay="No job is assumed to write to such a volume; with --assume-volumes every job is.",
+)
 def _nothing_lost(case: Case) -> Hold | None:
     if case.job.has_persistent_volume:
         return None
@@ -401,7 +549,13 @@ def _nothing_lost(case: Case) -> Hold | None:
     )
 
 
-@_gate("suspendable", Stage.CONSENT, "Job can be suspended")
+@_gate(
+    "suspendable",
+    Stage.CONSENT,
+    "Job can be suspended",
+    reads=Reads.POLICY | Reads.CLUSTER,
+    replay="Every Job is assumed to be one that can be suspended.",
+)
 def _suspendable(case: Case) -> Hold | None:
     why = case.job.unsuspendable
     if why is None:
@@ -418,7 +572,13 @@ def _observed(case: Case, reason: str, change: str) -> Hold:
 # ---------------------------------------------------------------------------------------------- is it warned, and due?
 
 
-@_gate("brake-off", Stage.WARNING, "mass-idle brake off")
+@_gate(
+    "brake-off",
+    Stage.WARNING,
+    "mass-idle brake off",
+    reads=Reads.POLICY,
+    replay="The brake is replayed every five minutes, by utilization; nobody releases it.",
+)
 def _brake_off(case: Case) -> Hold | None:
     # A look at metrics that may be wrong neither warns anybody nor acts; a warning that stands is not taken back.
     return _obstructed(case.around.brake, Outcome.HELD if case.warning_stands else Outcome.RESTS)
@@ -426,14 +586,14 @@ def _brake_off(case: Case) -> Hold | None:
 
 @_gate("warned", Stage.WARNING, "owner warned")
 def _warned(case: Case) -> Hold | None:
-    return None if case.warning_stands else Hold(outcome=Outcome.WARN, reason="not yet")
+    return None if case.warning_stands else Hold(outcome=Outcome.WARN, reason="not yet", step=Step.WARN)
 
 
 @_gate("grace-over", Stage.DEED, "grace of the warning over", asked=_is_warned)
-def _deadline_passed(case: Case) -> Hold | None:
+def _grace_over(case: Case) -> Hold | None:
     deadline = case.deadline
     if not case.warning_stands or deadline is None:
-        return _warned(case)
+        return _warned.check(case)
     if case.now >= deadline:
         return None
     return Hold(
@@ -444,7 +604,7 @@ def _deadline_passed(case: Case) -> Hold | None:
     )
 
 
-@_gate("schedule-open", Stage.DEED, "schedule of the policy open", asked=_is_warned)
+@_gate("schedule-open", Stage.DEED, "schedule of the policy open", asked=_is_warned, reads=Reads.POLICY)
 def _schedule_open(case: Case) -> Hold | None:
     if case.settings.open_at(case.now, case.job_type):
         return None
@@ -453,14 +613,136 @@ def _schedule_open(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.HELD, reason=f"idle and warned; the policy's schedule {when}", until=opens)
 
 
-@_gate("pressure", Stage.DEED, "GPUs wanted by other pods, if the policy asks for that", asked=_is_warned)
-def _under_pressure(case: Case) -> Hold | None:
+@_gate(
+    "pressure",
+    Stage.DEED,
+    "GPUs wanted by other pods, if the policy asks for that",
+    asked=_is_warned,
+    reads=Reads.CLUSTER,
+    replay="Somebody is assumed to wait for the GPUs all the time.",
+)
+def _pressure(case: Case) -> Hold | None:
     return _obstructed(case.around.pressure, Outcome.HELD) if case.settings.on_pressure_only else None
 
 
-@_gate("bounds", Stage.DEED, "policy's bounds on reclaims kept", asked=_is_warned)
-def _within_bounds(case: Case) -> Hold | None:
+@_gate(
+    "bounds",
+    Stage.DEED,
+    "policy's bounds on reclaims kept",
+    asked=_is_warned,
+    reads=Reads.CLUSTER,
+    replay="The cluster is assumed to have as many GPUs as were sampled within the day before.",
+)
+def _bounds(case: Case) -> Hold | None:
     return _obstructed(case.around.bounds, Outcome.HELD)
+
+
+@_gate(
+    "examined",
+    Stage.DEED,
+    "metrics examined within the last five minutes",
+    asked=_is_warned,
+    reads=Reads.PROCESS,
+    replay="Every job is examined at the moment at which it is warned or reclaimed.",
+)
+def _examined(case: Case) -> Hold | None:
+    execution = case.execution
+    if execution.examination_age is not None and execution.examination_age <= EXAMINED_WITHIN:
+        return None
+    if execution.is_examination_incomplete:
+        gap = ""
+        if execution.examination_gap is not None:
+            start, end = (time.astimezone(UTC) for time in execution.examination_gap)
+            gap = f" (a gap from {start:%H:%M} to {end:%H:%M} UTC)"
+        awaited = f"it waits until the samples of the last ten minutes are complete{gap}"
+    else:
+        awaited = "it waits until its metrics are examined once more, which must confirm the cause"
+    return Hold(outcome=Outcome.HELD, reason=f"idle and warned; {awaited}", step=Step.EXAMINE)
+
+
+@_gate(
+    "grace-elapsed",
+    Stage.DEED,
+    "grace of the warning over by a clock that nobody sets",
+    asked=_is_warned,
+    reads=Reads.PROCESS,
+    replay="Recorded times are taken as they are.",
+)
+def _grace_elapsed(case: Case) -> Hold | None:
+    record = case.record
+    if record.warned_at is None or record.deadline is None:
+        return _warned.check(case)
+    left = record.deadline - record.warned_at - case.warning_age
+    if left <= timedelta(0):
+        return None
+    reason = "idle and warned; its grace is not over yet by the clock that this process goes by"
+    return Hold(outcome=Outcome.HELD, reason=reason, until=later(case.now, left))
+
+
+# ------------------------------------------------------------------------- is it confirmed right before the action?
+
+
+@_gate(
+    "checked-again",
+    Stage.ACTION,
+    "all of this checked again with fresh objects and metrics",
+    asked=_is_warned,
+    reads=Reads.PROCESS,
+    replay="Nothing changes between the check and the action.",
+)
+def _checked_again(case: Case) -> Hold | None:
+    if case.execution.check_age is not None:
+        return None
+    return Hold(outcome=Outcome.DUE, reason="not yet", step=Step.CHECK_AGAIN)
+
+
+@_gate(
+    "slot-taken",
+    Stage.ACTION,
+    "one of the policy's reclaims taken for it",
+    asked=_is_warned,
+    reads=Reads.PROCESS,
+    replay="Of jobs that are due at the same moment the most idle one goes first.",
+)
+def _slot_taken(case: Case) -> Hold | None:
+    match case.execution.slot_taken:
+        case True:
+            return None
+        case False:
+            reason = "idle and warned; the policy allows no further reclaim now, or has changed since the check"
+            return Hold(outcome=Outcome.DUE, reason=reason, step=Step.STOP)
+        case _:
+            return Hold(outcome=Outcome.DUE, reason="not yet", step=Step.TAKE_SLOT)
+
+
+@_gate(
+    "intent-recorded",
+    Stage.ACTION,
+    "intent recorded in the job's status",
+    asked=_is_warned,
+    reads=Reads.PROCESS,
+    replay="Every write succeeds.",
+)
+def _intent_recorded(case: Case) -> Hold | None:
+    if case.execution.intent_recorded:
+        return None
+    return Hold(outcome=Outcome.DUE, reason="not yet", step=Step.RECORD_INTENT)
+
+
+@_gate(
+    "check-recent",
+    Stage.ACTION,
+    "fresh check at most 20 s old",
+    asked=_is_warned,
+    reads=Reads.PROCESS,
+    replay="Nothing changes between the check and the action.",
+)
+def _check_recent(case: Case) -> Hold | None:
+    age = case.execution.check_age
+    if age is not None and age <= CHECK_HOLDS:
+        return None
+    old = "not known" if age is None else f"{age.total_seconds():.0f} s old"
+    return Hold(outcome=Outcome.DUE, reason=f"the fresh check is {old}", step=Step.RETRY)
 
 
 def _obstructed(by: Obstruction | None, outcome: Outcome) -> Hold | None:
@@ -476,8 +758,11 @@ def announced(deadline: datetime, mode: ReclaimMode) -> str:
     return f"idle; will be {does} at {rfc3339(deadline)} unless its GPUs work again"
 
 
+TOUCHABLE, ALL_IDLE, NOT_STALLED, CAUSE, NOTHING_LOST = _touchable, _all_idle, _not_stalled, _cause, _nothing_lost
+BRAKE_OFF, WARNED, GRACE_OVER, BOUNDS, GRACE_ELAPSED = _brake_off, _warned, _grace_over, _bounds, _grace_elapsed
+"""Gates that others ask for."""
 GATES: tuple[Gate, ...] = tuple(_GATES)
-"""In the order in which they stand above; a job that passes all is reclaimed, after a second look."""
+"""In the order in which they stand above; a job that passes all of them is suspended or deleted."""
 
 
 def first_hold(case: Case) -> tuple[Gate, Hold] | None:

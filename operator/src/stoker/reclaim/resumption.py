@@ -25,24 +25,22 @@ def resumed(
     record: Record,
     *,
     annotation: str | None,
-    suspend: bool,
-    observed_suspend: bool | None,
+    unsuspended: bool,
     now: datetime,
     deleted: bool = False,
 ) -> Resumption:
-    """Take a new resume annotation, or spec.suspend's change from true to false, into the record.
+    """Take a new resume annotation, or spec.suspend's change from true to false (`unsuspended`), into the record.
 
     Such a word ends a warning as well, and starts the policy's cooldown. So does an annotation where nothing is to be
     undone: the warning that its writer has seen may have ended just before. A job whose Job reclaim has `deleted` stays
     as it is, also while its pods end.
     """
     asked = annotation is not None and annotation != record.handled_resume
-    edge = observed_suspend is True and not suspend
     if asked:
         record = replace(record, handled_resume=annotation)
     done = record.state is ReclaimState.RECLAIMED or (deleted and record.state is ReclaimState.RECLAIMING)
     for_good = done and record.action is ReclaimMode.DELETE
-    if not (asked or edge) or for_good:
+    if not (asked or unsuspended) or for_good:
         return Resumption(record=record)
     if record.state not in ON_THE_WAY and not record.has_warning:
         return Resumption(record=replace(record, resumed_at=now) if asked else record)

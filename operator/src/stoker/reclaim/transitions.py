@@ -9,6 +9,7 @@ from stoker.findings.vocabulary import ReclaimState
 class Outcome(StrEnum):
     """What a look at the job has found, or what has happened to it. The values stand in the documentation's table."""
 
+    KEPT = "nothing may be decided yet"
     UNKNOWN = "it is not known whether it works"
     WORKS = "it works, waits, or must not be touched"
     RESTS = "it rests, and a condition of a reclaim is missing"
@@ -35,7 +36,7 @@ _WARNED: Mapping[Outcome, ReclaimState] = {
     Outcome.DUE: ReclaimState.RECLAIMING,
     Outcome.RESUMED: ReclaimState.ACTIVE,
 }
-TRANSITIONS: Mapping[ReclaimState, Mapping[Outcome, ReclaimState]] = {
+_TRANSITIONS: Mapping[ReclaimState, Mapping[Outcome, ReclaimState]] = {
     ReclaimState.ACTIVE: _LOOKED_AT,
     ReclaimState.IDLE: _LOOKED_AT,
     ReclaimState.SNOOZED: _LOOKED_AT,
@@ -46,6 +47,10 @@ TRANSITIONS: Mapping[ReclaimState, Mapping[Outcome, ReclaimState]] = {
     # An intent whose deed is not done yet is no more than a warning.
     ReclaimState.RECLAIMING: {**_WARNED, Outcome.FREED: ReclaimState.RECLAIMED},
     ReclaimState.RECLAIMED: {Outcome.RESUMED: ReclaimState.ACTIVE},
+}
+TRANSITIONS: Mapping[ReclaimState, Mapping[Outcome, ReclaimState]] = {
+    state: ways if state is ReclaimState.RECLAIMED else {Outcome.KEPT: state, **ways}
+    for state, ways in _TRANSITIONS.items()
 }
 """Where each outcome leads from each state; what is absent can't happen, and changes nothing."""
 WARNABLE = frozenset(state for state, ways in TRANSITIONS.items() if Outcome.DUE in ways)

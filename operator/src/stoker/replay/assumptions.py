@@ -10,6 +10,7 @@ from stoker.api.names import OWNER_LABEL, TEAM_LABEL
 from stoker.api.policy import EffectivePolicy, format_duration
 from stoker.findings.vocabulary import ReclaimMode
 from stoker.findings.wording import clock, count, minutes
+from stoker.reclaim.gates import NOTHING_LOST
 from stoker.replay.simulation import JobOutcome
 from stoker.report import Assumption, hours
 from stoker.telemetry.past import JobOutline, Outlines
@@ -113,7 +114,7 @@ def _manifests(
             key="volumes", text="Every job is assumed to write its results to a volume that outlives its pods."
         )
     else:
-        held = sum(one.held_back.get("nothing-lost", 0.0) for one in outcomes)
+        held = sum(one.held_back.get(NOTHING_LOST.name, 0.0) for one in outcomes)
         if held > 0:
             yield Assumption(
                 key="volumes",

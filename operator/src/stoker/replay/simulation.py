@@ -16,15 +16,19 @@ from stoker.diagnosis.idleness import idleness
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.vocabulary import ReclaimMode, ReclaimState
 from stoker.reclaim import (
+    ACTS,
     CALM,
     Candidate,
-    Decision,
+    Case,
+    Execution,
+    Plan,
     Record,
     Step,
-    decide,
     idle_after,
+    plan,
     resumed,
 )
+from stoker.reclaim.gates import BOUNDS, BRAKE_OFF, CAUSE, GRACE_OVER, NOT_STALLED, TOUCHABLE, WARNED
 from stoker.reclaim.order import Claim, in_order
 from stoker.replay.examining import Examined, Examiner
 from stoker.replay.screens import Screens, job_type
@@ -39,8 +43,10 @@ PATIENCE = 0.1
 """A job whose examinations have found no cause is examined again after this share of the time that it has rested, if
 that is longer: what they find changes ever more slowly.
 """
-CLAIMING = frozenset({None, "grace-over", "bounds"})
+CLAIMING = frozenset({None, GRACE_OVER.name, BOUNDS.name})
 """Gates of a job that nothing but time and the bounds hold back."""
+UNEXPLAINED = frozenset({NOT_STALLED.name, CAUSE.name})
+"""Gates of a job at rest of which no cause is known yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,27 +174,45 @@ class Simulation:
             one.wait(place)
             return False
         looked = one.looked(place)
-        decision = self._decide(one, looked, now)
-        if one.wants_examination(decision, now):
+        planned = self._plan(one, looked, now)
+        if one.wants_examination(planned, now):
             one.examined(await self._examiner.examine(looked.facts, one.policy, one.window, now), now)
-            decision = self._decide(one, looked, now)
-        is_due = decision.step is Step.RECLAIM
+            planned = self._plan(one, looked, now)
+        is_due = planned.step in ACTS
         if is_due and act:
             claim = one.claim
             assert claim is not None  # a warning stands
             self._surroundings.take_place(one.key, claim, now)
-            one.reclaim(decision, place)
+            one.reclaim(planned, place)
             return True
-        one.take(decision, looked, place, self._surroundings.next_look(now))
+        one.take(planned, looked, place, self._surroundings.next_look(now))
         self._surroundings.claims(one.key, one.claim)
         return is_due
 
-    def _decide(self, one: "_Replay", looked: "_Looked", now: datetime) -> Decision:
+    def _plan(self, one: "_Replay", looked: "_Looked", now: datetime) -> Plan:
         around = CALM
         if looked.idle.state is IdlenessState.IDLE:
             around = self._surroundings.around(one.key, one.claim, now)
         candidate = replace(looked.candidate, findings=one.known.findings, presence=one.known.presence)
-        return decide(candidate, looked.idle, one.policy, one.record, now, around=around)
+        case = Case(
+            job=candidate,
+            idleness=looked.idle,
+            policy=one.policy,
+            record=one.record,
+            now=now,
+            around=around,
+            execution=execution(one.record, now),
+        )
+        return plan(case)
+
+
+def execution(record: Record, now: datetime) -> Execution:
+    """A controller that has examined the job just now, whose clock was never set and whose every request succeeds at
+    once: what the gates of such things assume in a replay (reclaim.gates.Gate.replay).
+    """
+    none = timedelta(0)
+    age = now - record.warned_at if record.warned_at is not None else none
+    return Execution(warning_age=age, examination_age=none, check_age=none, slot_taken=True, intent_recorded=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,17 +309,17 @@ class _Replay:
         )
         return _Looked(facts=facts, idle=idle, candidate=candidate)
 
-    def wants_examination(self, decision: Decision, now: datetime) -> bool:
+    def wants_examination(self, planned: Plan, now: datetime) -> bool:
         """Whether all hangs on what the series say now: at a warning, at the deed, and while no cause is known."""
-        if decision.step is Step.RECLAIM or decision.gate == "warned":
+        if planned.step in ACTS or planned.step is Step.WARN:
             return self._examined_at != now
-        if decision.gate not in {"not-stalled", "cause"}:
+        if planned.gate not in UNEXPLAINED:
             return False
-        return self._examined_at is None or now >= self._next_examination(decision)
+        return self._examined_at is None or now >= self._next_examination(planned)
 
-    def _next_examination(self, decision: Decision) -> datetime:
+    def _next_examination(self, planned: Plan) -> datetime:
         assert self._examined_at is not None
-        since = decision.record.idle_since or self._examined_at
+        since = planned.record.idle_since or self._examined_at
         return self._examined_at + max(EXAMINED_EVERY, PATIENCE * (self._examined_at - since))
 
     def examined(self, known: Examined, now: datetime) -> None:
@@ -309,35 +333,35 @@ class _Replay:
         self._rested(place, None)
         self._wake(self.screens.next_change(place, timedelta(0)))
 
-    def take(self, decision: Decision, looked: _Looked, place: int, next_look: datetime) -> None:
+    def take(self, planned: Plan, looked: _Looked, place: int, next_look: datetime) -> None:
         """Keep what was decided, and when to look again."""
         now = self.screens.grid.time(place)
         had = self.record.warned_at if self.record.has_warning else None
-        self.record, self._gate = decision.record, decision.gate
+        self.record, self._gate = planned.record, planned.gate
         if had is not None and self.record.warned_at != had:
-            self._end_warning(decision.gate or "", now)
+            self._end_warning(planned.gate or "", now)
         if self.record.has_warning and self.record.warned_at != had:
             self._begin_warning(now)
-        self._rested(place, self._gate_at_rest(decision, looked, place))
+        self._rested(place, self._gate_at_rest(planned, looked, place))
         if looked.idle.state is not IdlenessState.IDLE and not self.record.has_warning:
             self.known, self._examined_at = Examined(), None
             if not self.screens.rests(place, self.window):
                 self._wake(self.screens.next_rest(place, self.window))
                 return
-        moments = [decision.until, self.record.deadline if self.record.has_warning else None]
-        match decision.gate:
-            case "not-stalled" | "cause" if self._examined_at is not None:
-                moments.append(self._next_examination(decision))
-            case "brake-off":
+        moments = [planned.until, self.record.deadline if self.record.has_warning else None]
+        match planned.gate:
+            case gate if gate in UNEXPLAINED and self._examined_at is not None:
+                moments.append(self._next_examination(planned))
+            case BRAKE_OFF.name:
                 moments.append(next_look)
-            case "bounds" if decision.until is None:
+            case BOUNDS.name if planned.until is None:
                 moments.append(now + self.screens.grid.step)
         places = [self.screens.grid.first_at(one) for one in moments if one is not None and one > now]
         self._wake(min([self.screens.next_change(place, self.window), *places]))
 
-    def reclaim(self, decision: Decision, place: int) -> None:
+    def reclaim(self, planned: Plan, place: int) -> None:
         """The job's GPUs are taken. Its owner brings it back when it would have worked again, if that can be."""
-        now, record = self.screens.grid.time(place), decision.record
+        now, record = self.screens.grid.time(place), planned.record
         assert record.warned_at is not None  # nothing is reclaimed without a warning
         assert record.idle_since is not None
         self._rested(place, None)
@@ -365,7 +389,7 @@ class _Replay:
         """The owner's word."""
         self.resumes_at = None
         word = f"replay-{len(self._reclaims)}"
-        self.record = resumed(self.record, annotation=word, suspend=False, observed_suspend=False, now=now).record
+        self.record = resumed(self.record, annotation=word, unsuspended=False, now=now).record
 
     def outcome(self) -> JobOutcome:
         """What would have become of it."""
@@ -374,7 +398,7 @@ class _Replay:
         held = np.flatnonzero(self.screens.past.held)
         if self.record.has_warning and len(held) and held[-1] < size - 1:
             # It was deleted: nothing was told of it any more.
-            self._end_warning("touchable", self.screens.grid.time(int(held[-1])))
+            self._end_warning(TOUCHABLE.name, self.screens.grid.time(int(held[-1])))
         ends = [place for _, place, _ in self._reclaims[1:]] + [size]
         found = self.policy.reclaim.class_of(self._traits)
         return JobOutcome(
@@ -402,7 +426,7 @@ class _Replay:
     def _end_warning(self, outcome: str, now: datetime) -> None:
         self._warnings[-1] = replace(self._warnings[-1], outcome=outcome, ended_at=now)
 
-    def _gate_at_rest(self, decision: Decision, looked: _Looked, place: int) -> str | None:
+    def _gate_at_rest(self, planned: Plan, looked: _Looked, place: int) -> str | None:
         """The gate that holds a job back that rests, or that may rest as far as is known; None for any other."""
         rests = looked.idle.state is IdlenessState.IDLE or (
             looked.idle.state is IdlenessState.UNKNOWN and self.screens.rests(place, self.window)
@@ -410,7 +434,7 @@ class _Replay:
         if not rests or looked.candidate.untouchable is not None:
             return None
         # Whoever is warned now waits for the end of the grace from now on.
-        return "grace-over" if decision.gate == "warned" else decision.gate
+        return GRACE_OVER.name if planned.gate == WARNED.name else planned.gate
 
     def _rested(self, place: int, gate: str | None) -> None:
         """From this step on the job rests and the gate holds it back; None: it does not rest."""

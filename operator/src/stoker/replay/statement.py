@@ -10,6 +10,7 @@ import numpy as np
 
 from stoker.api.policy import EffectivePolicy
 from stoker.findings.vocabulary import ReclaimMode
+from stoker.reclaim.gates import ALL_IDLE
 from stoker.replay.assumptions import Inputs, assumptions
 from stoker.replay.simulation import JobOutcome, Reclaim
 from stoker.replay.surroundings import name_of
@@ -18,7 +19,7 @@ from stoker.telemetry.past import Grid, JobOutline, Outlines
 from stoker.telemetry.series import FloatArray
 from stoker.telemetry.usage import Period
 
-WORKED_AGAIN = "all-idle"
+WORKED_AGAIN = ALL_IDLE.name
 """The gate that ends a warning where the GPUs work again."""
 PARTS = 120
 """The timeline has about as many parts."""

@@ -1,21 +1,21 @@
-"""The decision whether an idle job's GPUs are taken back. Stopping a healthy job is the worst that this program can do,
-so every doubt here means: do nothing.
+"""The plan for a job: whether its idle GPUs are taken back, and what the controller does next about it.
+
+controller/reclaimer.py carries plans out, `stoker replay` makes them of the past, and tests/reclaim holds them against
+the truth. Stopping a healthy job is the worst that this program can do, so every doubt here means: do nothing.
 """
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 
-from stoker.api.policy import EffectivePolicy
-from stoker.findings.diagnosis import Idleness
 from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import ReclaimEvent, ReclaimMode, ReclaimState
 from stoker.findings.wording import all_gpus, count
-from stoker.reclaim.candidate import CALM, Candidate, Circumstances
-from stoker.reclaim.gates import Case, Hold, announced, first_hold, later
+from stoker.reclaim.candidate import Candidate
+from stoker.reclaim.gates import Case, Hold, Stage, announced, first_hold, later
 from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.record import Record
 from stoker.reclaim.snoozing import snoozed
+from stoker.reclaim.steps import CONFIRMED, Step
 from stoker.reclaim.transitions import Outcome, after
 
 CONCERNED = frozenset({ReclaimState.IDLE, ReclaimState.WARNED, ReclaimState.RECLAIMING})
@@ -28,59 +28,68 @@ TOLD = frozenset({ReclaimState.IDLE, ReclaimState.UNKNOWN})
 """States that a job which would be reclaimed is in once that is told: not knowing for a while is no news."""
 
 
-class Step(StrEnum):
-    """What is to be done once the record is written."""
-
-    NONE = "None"
-    RECLAIM = "Reclaim"
-    """Look at everything afresh and decide again; if that says the same, reclaim."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """The record to write, what to tell, and what to do then. `gate` is the one that held the job back, `until` how
-    long it does if that is known.
+class Plan:
+    """What becomes of a job: the record to write with its notices, and the step to take then.
+
+    `gate` is the one that holds the job back, in the stage `stage`, for the reason `reason`; `until` when, as far as
+    that is known, and `change` what would change it. All are empty for a job that passes every gate.
     """
 
     record: Record
-    step: Step = Step.NONE
+    step: Step = Step.RECORD
     notices: tuple[Notice, ...] = ()
     gate: str | None = None
+    stage: Stage | None = None
+    reason: str = ""
     until: datetime | None = None
+    change: str = ""
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether every condition of a reclaim holds, but for those of the stage ACTION."""
+        return self.step in CONFIRMED
 
 
-def decide(
-    job: Candidate,
-    idleness: Idleness,
-    policy: EffectivePolicy,
-    history: Record,
-    now: datetime,
-    *,
-    around: Circumstances = CALM,
-) -> Decision:
+def plan(case: Case) -> Plan:
     """Say what becomes of a job. Pure and total; nothing becomes of a job that is reclaimed, until it is resumed.
 
-    A warning counts from when its record was written, so the caller acts on RECLAIM only, and only after a record with
-    a warning was written in an earlier call.
+    A controller takes the plan's step and plans again with what that has brought, until a plan says RECORD, RETRY or
+    STOP, or it has suspended or deleted the Job. A warning counts from when its record was written.
     """
-    if history.state is ReclaimState.RECLAIMED:
-        return Decision(record=history)
-    case = Case(job=job, idleness=idleness, policy=policy, record=history, now=now, around=around)
+    if case.record.state is ReclaimState.RECLAIMED:
+        return Plan(record=case.record)
+    original = case.record
     case, notices = heard(case)
     held = first_hold(case)
     if held is None:
-        return _due(case, notices)
+        act = Step.DELETE if case.settings.mode is ReclaimMode.DELETE else Step.SUSPEND
+        return Plan(record=_intent(case), step=act, notices=notices)
     gate, hold = held
     match hold.outcome:
+        case Outcome.KEPT:
+            next_plan, notices = Plan(record=_kept(original, hold)), ()
         case Outcome.UNKNOWN:
-            decision = _unknown(case, hold)
+            next_plan = _unknown(case, hold)
         case Outcome.WARN:
-            decision = _warn(case)
+            next_plan = _warn(case)
         case Outcome.HELD:
-            decision = _held(case, hold)
+            next_plan = _held(case, hold)
+        case Outcome.DUE:
+            is_intent = hold.step is Step.RECORD_INTENT
+            next_plan = Plan(record=_intent(case) if is_intent else _due(case))
         case _:
-            decision = _left_alone(case, hold)
-    return replace(decision, notices=(*notices, *decision.notices), gate=gate.name, until=hold.until)
+            next_plan = _left_alone(case, hold)
+    return replace(
+        next_plan,
+        step=hold.step,
+        notices=(*notices, *next_plan.notices),
+        gate=gate.name,
+        stage=gate.stage,
+        reason=hold.reason,
+        until=hold.until,
+        change=hold.change,
+    )
 
 
 def heard(case: Case) -> tuple[Case, tuple[Notice, ...]]:
@@ -91,17 +100,29 @@ def heard(case: Case) -> tuple[Case, tuple[Notice, ...]]:
     return replace(case, record=record), notices
 
 
-def _due(case: Case, notices: tuple[Notice, ...]) -> Decision:
+def _kept(record: Record, hold: Hold) -> Record:
+    """The record as it is, with the reason where that is to be told."""
+    return replace(record, reason=hold.reason) if hold.is_told else record
+
+
+def _intent(case: Case) -> Record:
+    """The record that says what is about to be done."""
+    record = _due(case)
+    return replace(record, state=after(record.state, Outcome.DUE))
+
+
+def _due(case: Case) -> Record:
+    """The record of a job that every condition holds for, but for those of the stage ACTION."""
     record = _under_policy(case, _standing(case))
     assert record.idle_since is not None  # a gate has asked
     assert record.warned_at is not None
     since, warned_at = rfc3339(record.idle_since), rfc3339(record.warned_at)
     reason = f"idle since {since}, warned at {warned_at}, the deadline has passed"
-    return Decision(record=replace(record, reason=reason), step=Step.RECLAIM, notices=notices)
+    return replace(record, reason=reason)
 
 
-def _held(case: Case, hold: Hold) -> Decision:
-    return Decision(record=_under_policy(case, replace(_standing(case), reason=hold.reason)))
+def _held(case: Case, hold: Hold) -> Plan:
+    return Plan(record=_under_policy(case, replace(_standing(case), reason=hold.reason)))
 
 
 def _standing(case: Case) -> Record:
@@ -120,12 +141,12 @@ def _standing(case: Case) -> Record:
     )
 
 
-def _unknown(case: Case, hold: Hold) -> Decision:
+def _unknown(case: Case, hold: Hold) -> Plan:
     """Not knowing keeps a warning as it is."""
-    return Decision(record=replace(case.record, state=after(case.record.state, hold.outcome), reason=hold.reason))
+    return Plan(record=replace(case.record, state=after(case.record.state, hold.outcome), reason=hold.reason))
 
 
-def _left_alone(case: Case, hold: Hold) -> Decision:
+def _left_alone(case: Case, hold: Hold) -> Plan:
     """A job that nothing is done to; a warning ends."""
     state = after(case.record.state, hold.outcome)
     # An answer about pods that are gone (the state is Active then) says nothing of how long these have been idle.
@@ -158,10 +179,10 @@ def _left_alone(case: Case, hold: Hold) -> Decision:
         )
         if not (told and same) or case.record.has_warning:
             notices = (*notices, _notice(case, NoticeReason.WOULD_RECLAIM, message, rfc3339(since)))
-    return Decision(record=_under_policy(case, record), notices=notices)
+    return Plan(record=_under_policy(case, record), notices=notices)
 
 
-def _warn(case: Case) -> Decision:
+def _warn(case: Case) -> Plan:
     cause, since, job = case.cause, case.idle_since, case.job
     assert cause is not None  # gates have asked
     assert since is not None
@@ -191,7 +212,7 @@ def _warn(case: Case) -> Decision:
         f" {_lost(job)} To put that off: stoker snooze."
     )
     notice = _notice(case, NoticeReason.WARNED, message, rfc3339(warned_at), deadline=rfc3339(deadline))
-    return Decision(record=record, notices=(notice,))
+    return Plan(record=record, notices=(notice,))
 
 
 def _lost(job: Candidate) -> str:

@@ -1,4 +1,4 @@
-"""decide(): every doubt means that nothing is done."""
+"""plan(): every doubt means that nothing is done."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -21,10 +21,12 @@ from stoker.findings.vocabulary import (
     Source,
     UnknownReason,
 )
-from stoker.reclaim import Circumstances, NoticeReason, Obstruction, Presence, Record, Step, decide
+from stoker.reclaim import Circumstances, Execution, NoticeReason, Obstruction, Presence, Record, Step
+from stoker.reclaim.gates import CLOCKS_APART
 from tests.reclaim.cases import (
     BUSY,
     CANDIDATE,
+    CONFIRMED,
     IDLE,
     NOW,
     PODS,
@@ -34,9 +36,12 @@ from tests.reclaim.cases import (
     ago,
     finding,
     look,
+    plan_of,
     reasons,
     with_reclaim,
 )
+
+GRACE = timedelta(minutes=15)
 
 # ------------------------------------------------------------------------------------------------ the way to a reclaim
 
@@ -44,7 +49,7 @@ from tests.reclaim.cases import (
 def test_an_idle_job_with_a_cause_is_warned_first() -> None:
     decision = look()
     record = decision.record
-    assert (record.state, decision.step) == (ReclaimState.WARNED, Step.NONE)
+    assert (record.state, decision.step) == (ReclaimState.WARNED, Step.WARN)
     assert reasons(decision) == [NoticeReason.WARNED]
     assert record.warned_at is not None
     assert record.deadline is not None
@@ -54,10 +59,10 @@ def test_an_idle_job_with_a_cause_is_warned_first() -> None:
 
 
 def test_a_warning_that_was_written_is_acted_upon_after_its_deadline() -> None:
-    assert look(record=WARNED).step is Step.RECLAIM
+    assert look(record=WARNED).step is Step.SUSPEND
 
 
-@pytest.mark.parametrize("minutes, step", [(0.1, Step.NONE), (0, Step.RECLAIM)])
+@pytest.mark.parametrize("minutes, step", [(0.1, Step.RECORD), (0, Step.SUSPEND)])
 def test_not_a_second_before_the_deadline(minutes: float, step: Step) -> None:
     record = replace(WARNED, warned_at=ago(15 - minutes), deadline=ago(-minutes))
     assert look(record=record).step is step
@@ -65,13 +70,13 @@ def test_not_a_second_before_the_deadline(minutes: float, step: Step) -> None:
 
 def test_an_intent_without_the_deed_is_decided_like_a_warning() -> None:
     intent = replace(WARNED, state=ReclaimState.RECLAIMING)
-    assert look(record=intent).step is Step.RECLAIM
+    assert look(record=intent).step is Step.SUSPEND
     assert look(record=intent, idle=replace(IDLE, state=IdlenessState.ACTIVE)).record.state is ReclaimState.ACTIVE
 
 
 def test_the_same_look_twice_warns_once() -> None:
     first = look()
-    again = decide(CANDIDATE, IDLE, SUSPENDS, first.record, NOW + timedelta(seconds=30))
+    again = plan_of(CANDIDATE, IDLE, SUSPENDS, first.record, NOW + timedelta(seconds=30))
     assert not again.notices
     assert (again.record.warned_at, again.record.deadline) == (first.record.warned_at, first.record.deadline)
 
@@ -89,9 +94,9 @@ def test_the_controllers_floor_makes_the_grace_longer_never_shorter() -> None:
 
 
 def test_a_policy_that_grants_more_time_later_counts_and_one_that_grants_less_does_not() -> None:
-    assert look(record=WARNED, policy=with_reclaim(warning_grace=timedelta(hours=1))).step is Step.NONE
+    assert look(record=WARNED, policy=with_reclaim(warning_grace=timedelta(hours=1))).step is Step.RECORD
     waiting = replace(WARNED, warned_at=ago(1), deadline=ago(-14))
-    assert look(record=waiting, policy=with_reclaim(warning_grace=timedelta(minutes=5))).step is Step.NONE
+    assert look(record=waiting, policy=with_reclaim(warning_grace=timedelta(minutes=5))).step is Step.RECORD
 
 
 def test_a_fresh_install_only_observes_and_says_so_once() -> None:
@@ -104,7 +109,7 @@ def test_a_fresh_install_only_observes_and_says_so_once() -> None:
 
 def test_a_policy_that_turns_to_observing_ends_the_warning() -> None:
     decision = look(policy=BUILT_IN, record=WARNED)
-    assert decision.step is Step.NONE
+    assert decision.step is Step.RECORD
     assert not decision.record.has_warning
 
 
@@ -126,7 +131,7 @@ def test_a_policy_that_turns_to_observing_ends_the_warning() -> None:
 def test_what_is_not_surely_idle_is_not_reclaimed(idle: Idleness, state: ReclaimState) -> None:
     for record in (Record(), WARNED, replace(WARNED, state=ReclaimState.RECLAIMING)):
         decision = look(idle=idle, record=record)
-        assert (decision.step, decision.record.state) == (Step.NONE, state)
+        assert (decision.step, decision.record.state) == (Step.RECORD, state)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +154,7 @@ def test_what_is_not_surely_idle_is_not_reclaimed(idle: Idleness, state: Reclaim
 def test_jobs_that_are_left_alone(change: dict[str, Any], state: ReclaimState) -> None:
     for record in (Record(), WARNED):
         decision = look(job=replace(CANDIDATE, **change), record=record)
-        assert (decision.step, decision.record.state) == (Step.NONE, state)
+        assert (decision.step, decision.record.state) == (Step.RECORD, state)
         assert not decision.record.has_warning or state is ReclaimState.UNKNOWN
 
 
@@ -203,7 +208,7 @@ def test_a_training_whose_results_are_only_in_its_containers_is_only_observed() 
     """A script that sleeps after the training may do so for its author to copy the result out."""
     job = replace(CANDIDATE, has_persistent_volume=False)
     held = look(job=job, record=WARNED)
-    assert (held.step, held.gate, held.record.action) == (Step.NONE, "nothing-lost", ReclaimMode.OBSERVE)
+    assert (held.step, held.gate, held.record.action) == (Step.RECORD, "nothing-lost", ReclaimMode.OBSERVE)
     assert "its results may be lost" in held.record.reason
     assert look(job=job, policy=with_reclaim(interactive_without_volume=True)).gate == "nothing-lost"
 
@@ -219,7 +224,7 @@ def test_a_warning_says_what_would_be_lost() -> None:
 def test_what_declares_a_port_is_a_service_unless_it_says_that_a_person_works_in_it() -> None:
     job = replace(CANDIDATE, offers="port 8000")
     held = look(job=job, record=WARNED)
-    assert (held.step, held.gate, held.record.state) == (Step.NONE, "no-service", ReclaimState.EXEMPT)
+    assert (held.step, held.gate, held.record.state) == (Step.RECORD, "no-service", ReclaimState.EXEMPT)
     assert "port 8000" in held.record.reason
     assert look(job=replace(job, job_type=JobType.INTERACTIVE)).record.state is ReclaimState.WARNED
 
@@ -234,7 +239,7 @@ def test_a_job_that_was_resumed_is_left_alone_for_a_while() -> None:
 )
 def test_a_warning_about_something_else_is_given_anew(change: dict[str, Any]) -> None:
     decision = look(record=replace(WARNED, **change))
-    assert decision.step is Step.NONE
+    assert decision.step is Step.WARN
     assert reasons(decision) == [NoticeReason.WARNED]
     assert decision.record.deadline is not None
     assert decision.record.deadline > NOW
@@ -251,7 +256,11 @@ def test_activity_cancels_a_warning_and_says_so() -> None:
 def test_a_cause_that_only_the_manifest_shows_is_only_reported(source: Source) -> None:
     """`train.py; sleep 60` says nothing of a job that still works on its CPUs."""
     decision = look(job=replace(CANDIDATE, findings=(replace(finding(), sources=(source,)),)))
-    assert (decision.step, decision.record.state, decision.record.has_warning) == (Step.NONE, ReclaimState.IDLE, False)
+    assert (decision.step, decision.record.state, decision.record.has_warning) == (
+        Step.RECORD,
+        ReclaimState.IDLE,
+        False,
+    )
 
 
 def test_a_rule_that_the_policy_turns_off_is_no_reason() -> None:
@@ -260,7 +269,7 @@ def test_a_rule_that_the_policy_turns_off_is_no_reason() -> None:
 
 
 def test_a_job_that_is_exempt_from_the_rule_is_left_alone_until_the_exemption_ends() -> None:
-    for until, step in ((NOW + timedelta(hours=1), Step.NONE), (NOW, Step.RECLAIM)):
+    for until, step in ((NOW + timedelta(hours=1), Step.RECORD), (NOW, Step.SUSPEND)):
         selector = LabelSelector(match_labels={"team": "nlp"})
         exempt = Exemption(job_selector=selector, rules=(finding().rule,), until=until, reason="a campaign")
         job = replace(CANDIDATE, labels={"team": "nlp"})
@@ -269,7 +278,7 @@ def test_a_job_that_is_exempt_from_the_rule_is_left_alone_until_the_exemption_en
 
 def test_who_was_warned_of_a_suspension_is_warned_anew_before_a_deletion() -> None:
     decision = look(policy=with_reclaim(mode=ReclaimMode.DELETE), record=WARNED)
-    assert (decision.step, reasons(decision)) == (Step.NONE, [NoticeReason.WARNED])
+    assert (decision.step, reasons(decision)) == (Step.WARN, [NoticeReason.WARNED])
     assert decision.record.deadline is not None
     assert decision.record.deadline > NOW
 
@@ -281,8 +290,8 @@ def test_new_pods_are_not_idle_since_the_old_ones_were() -> None:
 
 def test_not_knowing_keeps_the_warning_and_does_nothing() -> None:
     unknown = look(record=WARNED, idle=replace(IDLE, state=IdlenessState.UNKNOWN))
-    assert (unknown.step, unknown.record.state, unknown.record.has_warning) == (Step.NONE, ReclaimState.UNKNOWN, True)
-    assert look(record=unknown.record).step is Step.RECLAIM
+    assert (unknown.step, unknown.record.state, unknown.record.has_warning) == (Step.RECORD, ReclaimState.UNKNOWN, True)
+    assert look(record=unknown.record).step is Step.SUSPEND
     worked_meanwhile = look(record=unknown.record, idle=replace(IDLE, since=ago(19)), policy=with_reclaim(
         idle_after=timedelta(minutes=10)))  # fmt: skip
     assert reasons(worked_meanwhile) == [NoticeReason.WARNED]
@@ -290,12 +299,12 @@ def test_not_knowing_keeps_the_warning_and_does_nothing() -> None:
 
 def test_pressure_and_schedule_hold_a_warned_job() -> None:
     nobody = Circumstances(pressure=Obstruction(reason="no pending pod asks for nvidia.com/gpu"))
-    assert look(record=WARNED, policy=with_reclaim(on_pressure_only=True), around=nobody).step is Step.NONE
-    assert look(record=WARNED, policy=with_reclaim(on_pressure_only=True)).step is Step.RECLAIM
+    assert look(record=WARNED, policy=with_reclaim(on_pressure_only=True), around=nobody).step is Step.RECORD
+    assert look(record=WARNED, policy=with_reclaim(on_pressure_only=True)).step is Step.SUSPEND
     closed = ScheduleWindow(start="18:00", end="08:00")
-    assert look(record=WARNED, policy=with_reclaim(schedule=(closed,))).step is Step.NONE
+    assert look(record=WARNED, policy=with_reclaim(schedule=(closed,))).step is Step.RECORD
     opened = ScheduleWindow(start="08:00", end="18:00")
-    assert look(record=WARNED, policy=with_reclaim(schedule=(opened,))).step is Step.RECLAIM
+    assert look(record=WARNED, policy=with_reclaim(schedule=(opened,))).step is Step.SUSPEND
 
 
 # ------------------------------------------------------------------------------------------------ snooze
@@ -308,7 +317,7 @@ def test_a_snooze_far_in_the_future_is_bounded_once_and_for_all() -> None:
     assert first.record.snoozed_until == NOW + timedelta(hours=24)
     later = NOW + timedelta(hours=25)
     idle = replace(IDLE, observed_at=later)
-    after = decide(job, idle, SUSPENDS, first.record, later)
+    after = plan_of(job, idle, SUSPENDS, first.record, later)
     assert after.record.state is ReclaimState.WARNED
 
 
@@ -324,7 +333,7 @@ def test_a_snooze_until_a_time_that_is_past_is_told_once_and_puts_nothing_off() 
     decision = look(job=replace(CANDIDATE, snooze=rfc3339(ago(5))), record=WARNED)
     (notice,) = decision.notices
     assert (notice.reason, "is past" in notice.message) == (NoticeReason.SNOOZE_IGNORED, True)
-    assert (decision.record.snoozes, decision.step) == (0, Step.RECLAIM)
+    assert (decision.record.snoozes, decision.step) == (0, Step.SUSPEND)
     assert not look(job=replace(CANDIDATE, snooze=rfc3339(ago(5))), record=decision.record).notices
 
 
@@ -363,28 +372,33 @@ def test_a_container_that_was_restarted_after_the_warning_is_not_the_one_that_wa
     """Though it has rested for long enough since, and nobody looked in between."""
     quick = with_reclaim(idle_after=timedelta(minutes=10), startup_grace=timedelta(0))
     decision = look(job=replace(CANDIDATE, last_start=ago(15)), record=WARNED, policy=quick)
-    assert (decision.step, reasons(decision)) == (Step.NONE, [NoticeReason.WARNED])
+    assert (decision.step, reasons(decision)) == (Step.WARN, [NoticeReason.WARNED])
     assert decision.record.idle_since == ago(15)
 
 
-@pytest.mark.parametrize("minutes, reason", [(5, NoticeReason.CANCELLED), (15, NoticeReason.WARNED)])
-def test_somebody_who_came_by_after_the_warning_is_warned_again(minutes: float, reason: NoticeReason) -> None:
+@pytest.mark.parametrize(
+    "minutes, step, reason",
+    [(5, Step.RECORD, NoticeReason.CANCELLED), (15, Step.WARN, NoticeReason.WARNED)],
+)
+def test_somebody_who_came_by_after_the_warning_is_warned_again(
+    minutes: float, step: Step, reason: NoticeReason
+) -> None:
     """Also where the controller was away while the visit counted."""
     quick = with_reclaim(idle_after=timedelta(minutes=10))
     visited = replace(CANDIDATE, presence=Presence(last_seen=ago(minutes), how="a session was opened"))
     decision = look(job=visited, record=WARNED, policy=quick)
-    assert (decision.step, reasons(decision)) == (Step.NONE, [reason])
+    assert (decision.step, reasons(decision)) == (step, [reason])
 
 
 def test_what_is_stamped_close_to_the_warning_counts_as_after_it() -> None:
     """Prometheus' clock, or the API server's, may lie behind the controller's."""
     quick = with_reclaim(idle_after=timedelta(minutes=10))
-    for seconds, step in ((59, Step.NONE), (60, Step.RECLAIM)):
+    for seconds, step in ((59, Step.WARN), (60, Step.SUSPEND)):
         since = ago(20) - timedelta(seconds=seconds)
         assert look(idle=replace(IDLE, since=since), record=WARNED, policy=quick).step is step
 
 
-@pytest.mark.parametrize("minutes, step", [(6, Step.NONE), (5, Step.RECLAIM), (-1, Step.RECLAIM), (-2, Step.NONE)])
+@pytest.mark.parametrize("minutes, step", [(6, Step.RECORD), (5, Step.SUSPEND), (-1, Step.SUSPEND), (-2, Step.RECORD)])
 def test_an_old_look_says_nothing_and_neither_does_one_from_the_future(minutes: float, step: Step) -> None:
     decision = look(idle=replace(IDLE, observed_at=ago(minutes)), record=WARNED)
     assert decision.step is step
@@ -393,7 +407,7 @@ def test_an_old_look_says_nothing_and_neither_does_one_from_the_future(minutes: 
 
 def test_a_clock_that_is_set_back_makes_the_grace_longer() -> None:
     record = replace(WARNED, warned_at=ago(-60), deadline=ago(-75))
-    assert look(record=record).step is Step.NONE
+    assert look(record=record).step is Step.RECORD
 
 
 @pytest.mark.parametrize("state", [None, ReclaimState.ACTIVE, ReclaimState.IDLE, ReclaimState.SNOOZED])
@@ -401,21 +415,21 @@ def test_the_marks_of_a_warning_in_a_state_that_has_none_are_nobodys(state: Recl
     stray = replace(WARNED, state=state)
     assert reasons(look(record=stray)) == [NoticeReason.WARNED]
     gap = look(idle=UNKNOWN, record=stray).record
-    assert (gap.state, gap.warned_at, look(record=gap).step) == (ReclaimState.UNKNOWN, None, Step.NONE)
+    assert (gap.state, gap.warned_at, look(record=gap).step) == (ReclaimState.UNKNOWN, None, Step.WARN)
 
 
 def test_times_at_the_ends_of_the_calendar_hold_and_break_nothing() -> None:
     for end in (datetime.max.replace(tzinfo=NOW.tzinfo), datetime.min.replace(tzinfo=NOW.tzinfo)):
         record = replace(WARNED, warned_at=end, deadline=end, resumed_at=end, snoozed_until=end)
         visited = replace(CANDIDATE, last_start=end, presence=Presence(last_seen=end, how="a clock gone mad"))
-        assert look(job=visited, record=record).step is Step.NONE
+        assert look(job=visited, record=record).step in {Step.RECORD, Step.WARN}
 
 
 def test_a_brake_holds_a_warning_and_gives_none() -> None:
     brake = Circumstances(brake=Obstruction(reason="40 of 60 GPUs turned idle at once"))
     assert look(around=brake).record.state is ReclaimState.IDLE
     held = look(around=brake, record=WARNED)
-    assert (held.step, held.record.state, held.record.deadline) == (Step.NONE, ReclaimState.WARNED, WARNED.deadline)
+    assert (held.step, held.record.state, held.record.deadline) == (Step.RECORD, ReclaimState.WARNED, WARNED.deadline)
 
 
 def test_a_job_that_hangs_is_left_alone_beside_whatever_else_is_found() -> None:
@@ -427,7 +441,7 @@ def test_a_job_that_hangs_is_left_alone_beside_whatever_else_is_found() -> None:
 def test_a_snooze_reaches_an_intent_whose_deed_is_not_done() -> None:
     intent = replace(WARNED, state=ReclaimState.RECLAIMING)
     decision = look(job=replace(CANDIDATE, snooze="2026-11-21T13:00:00Z"), record=intent)
-    assert (decision.step, decision.record.state) == (Step.NONE, ReclaimState.SNOOZED)
+    assert (decision.step, decision.record.state) == (Step.RECORD, ReclaimState.SNOOZED)
 
 
 def test_a_session_without_a_volume_is_kept_whatever_else_is_found_of_it() -> None:
@@ -557,7 +571,7 @@ def test_ten_thousand_jobs_that_are_not_concerned_are_not_written_to_when_a_poli
 
 
 def test_rest_counts_from_when_metrics_are_to_be_trusted_again() -> None:
-    assert look().step is Step.NONE
+    assert look().step is Step.WARN
     assert look().record.state is ReclaimState.WARNED
     ended = Circumstances(doubted_until=NOW - timedelta(minutes=59))
     early = look(around=ended)
@@ -572,3 +586,94 @@ def test_a_warned_stretch_keeps_the_beginning_that_was_told() -> None:
     told = replace(WARNED, idle_since=ago(95))
     assert look(record=told, idle=replace(IDLE, since=ago(80))).record.idle_since == ago(95)
     assert look(record=told, idle=replace(IDLE, since=ago(99))).record.idle_since == ago(99)
+
+
+# ------------------------------------------------------------------------------- what only the deciding process knows
+
+
+def test_a_process_that_has_observed_nothing_yet_holds_every_reclaim_back() -> None:
+    planned = look(record=WARNED, execution=Execution())
+    assert (planned.gate, planned.step, planned.record.state) == ("examined", Step.EXAMINE, ReclaimState.WARNED)
+    assert "examined once more" in planned.record.reason
+
+
+@pytest.mark.parametrize("minutes, gate", [(5, "checked-again"), (5.1, "examined")])
+def test_the_cause_must_have_been_examined_within_five_minutes(minutes: float, gate: str) -> None:
+    execution = Execution(warning_age=GRACE, examination_age=timedelta(minutes=minutes))
+    assert look(record=WARNED, execution=execution).gate == gate
+
+
+def test_samples_that_an_examination_lacked_are_named() -> None:
+    execution = Execution(is_examination_incomplete=True, examination_gap=(ago(12), ago(4)))
+    assert "(a gap from 11:48 to 11:56 UTC)" in look(record=WARNED, execution=execution).record.reason
+
+
+def test_the_grace_of_a_warning_that_this_process_recorded_counts_by_the_monotonic_clock() -> None:
+    """Whatever the times in the status say."""
+    execution = replace(CONFIRMED, warning_age=timedelta(minutes=14))
+    held = look(record=WARNED, execution=execution)
+    assert (held.gate, held.step, held.record.state) == ("grace-elapsed", Step.RECORD, ReclaimState.WARNED)
+    assert held.until == NOW + timedelta(minutes=1)
+    assert look(record=WARNED, execution=replace(execution, warning_age=GRACE)).step is Step.SUSPEND
+
+
+def test_a_warning_of_another_process_stands_until_no_clock_can_doubt_it() -> None:
+    execution = replace(CONFIRMED, warning_age=None)
+    over = replace(WARNED, deadline=NOW, warned_at=NOW - GRACE)
+    held = look(record=over, execution=execution)
+    assert (held.gate, held.until) == ("grace-elapsed", NOW + CLOCKS_APART)
+    earlier = replace(over, deadline=NOW - CLOCKS_APART, warned_at=NOW - GRACE - CLOCKS_APART)
+    assert look(record=earlier, execution=execution).step is Step.SUSPEND
+
+
+def test_the_steps_to_an_action_come_in_their_order_and_each_opens_its_gate() -> None:
+    execution = Execution(warning_age=GRACE, examination_age=timedelta(0))
+    taken: list[Step] = []
+    for opened in (
+        {"check_age": timedelta(0)},
+        {"slot_taken": True},
+        {"intent_recorded": True},
+    ):
+        planned = look(record=WARNED, execution=execution)
+        taken.append(planned.step)
+        execution = replace(execution, **opened)
+    done = look(record=WARNED, execution=execution)
+    assert [*taken, done.step] == [Step.CHECK_AGAIN, Step.TAKE_SLOT, Step.RECORD_INTENT, Step.SUSPEND]
+    assert planned.record == done.record
+    assert done.record.state is ReclaimState.RECLAIMING
+    deletes = look(record=replace(WARNED, action=ReclaimMode.DELETE), policy=with_reclaim(mode=ReclaimMode.DELETE))
+    assert deletes.step is Step.DELETE
+
+
+def test_without_a_slot_nothing_is_written() -> None:
+    assert look(record=WARNED, execution=replace(CONFIRMED, slot_taken=False)).step is Step.STOP
+
+
+@pytest.mark.parametrize("seconds, step", [(20, Step.SUSPEND), (25, Step.RETRY)])
+def test_an_old_check_carries_no_action(seconds: float, step: Step) -> None:
+    planned = look(record=WARNED, execution=replace(CONFIRMED, check_age=timedelta(seconds=seconds)))
+    assert planned.step is step
+    assert step is Step.SUSPEND or planned.reason == "the fresh check is 25 s old"
+
+
+def test_an_owners_response_is_recorded_before_anything_else() -> None:
+    for job in (replace(CANDIDATE, resume="please"), replace(CANDIDATE, unsuspended=True)):
+        planned = look(job=job, record=WARNED)
+        assert (planned.gate, planned.step, planned.record) == ("response-recorded", Step.RETRY, WARNED)
+    assert look(job=replace(CANDIDATE, resume="old"), record=replace(WARNED, handled_resume="old")).step is Step.SUSPEND
+
+
+def test_an_intent_stands_while_nobody_knows_whether_its_action_was_done() -> None:
+    intent = replace(WARNED, state=ReclaimState.RECLAIMING)
+    planned = look(job=replace(CANDIDATE, unsuspendable="Kueue can't be read"), record=intent)
+    assert (planned.gate, planned.record.state) == ("intent-settled", ReclaimState.RECLAIMING)
+    assert planned.record.reason == "it is not known whether it is suspended: Kueue can't be read"
+
+
+def test_before_the_first_scan_after_a_restart_the_record_stays() -> None:
+    execution = replace(CONFIRMED, is_sampled=False)
+    snoozed = replace(CANDIDATE, snooze="2026-11-21T13:00:00Z")
+    planned = look(job=snoozed, record=WARNED, execution=execution)
+    assert (planned.gate, planned.record, planned.notices) == ("sampled", WARNED, ())
+    ended = look(job=replace(CANDIDATE, untouchable="it is suspended"), record=WARNED, execution=execution)
+    assert (ended.gate, ended.record.state) == ("touchable", ReclaimState.ACTIVE)
