@@ -103,6 +103,10 @@ lint: $(STAMP) ## Check style, types, import layers and the house rules
 	$(BIN)/lint-imports
 	$(BIN)/python hack/check_house.py
 
+.PHONY: hooks
+hooks: ## Let git check the form of your commits' messages (hack/hooks; undo: git config --unset core.hooksPath)
+	@git config core.hooksPath hack/hooks
+
 .PHONY: generate
 generate: $(STAMP) ## Write everything that is generated from the models and the rules
 	$(BIN)/python hack/generate.py
