@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from benchmarks.reclaim.truth import DELAY, SCRAPE, Gaps
 from benchmarks.reclaim.virtual_time import VirtualTimeLoop, moment, seconds
 from stoker.findings.vocabulary import UnknownReason
-from stoker.telemetry.screen import GpuWindow, MetricsUnavailable, PodGlance, PodKey, Question, Screen
+from stoker.telemetry.screen import GpuWindow, MetricsUnavailable, PodKey, PodSummary, Screen, ScreenRequest
 from stoker.telemetry.series import GpuSignal, JobFacts, JobSeries
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_SKEW = 60.0
 """Seconds by which the asker's clock may be off Prometheus': the adapter asks no further (its MAX_SKEW)."""
-GLANCE = 600.0
+SUMMARY_WINDOW = 600.0
 LOOKBACK = 24 * 3600.0
 AT_WORK: Mapping[GpuSignal, float] = {
     GpuSignal.UTIL: 87.0,
@@ -30,7 +30,7 @@ AT_WORK: Mapping[GpuSignal, float] = {
     GpuSignal.ENCODER: 30.0,
 }
 """What a signal says of a GPU that works."""
-AT_FULL_WORK = PodGlance(averages={GpuSignal.UTIL: 87.0, GpuSignal.GRAPHICS: 80.0})
+AT_FULL_WORK = PodSummary(averages={GpuSignal.UTIL: 87.0, GpuSignal.GRAPHICS: 80.0})
 CONTEXT_WATTS = 70.0
 GAP = 540.0
 """The shortest gap that adapters.prometheus_screen may call one (LONGEST_GAP, less a step)."""
@@ -75,7 +75,7 @@ class Source:
     def __init__(self, server: Prometheus) -> None:
         self._server = server
 
-    async def screen(self, questions: Sequence[Question], now: datetime) -> list[Screen]:
+    async def screen(self, requests: Sequence[ScreenRequest], now: datetime) -> list[Screen]:
         """As adapters.prometheus_screen answers."""
         server = self._server
         if server.faults.slow:
@@ -88,29 +88,32 @@ class Source:
         server.answered += 1
         # In true time: what is asked about reaches as far as the asker's clock, and as far as there are samples.
         end = min(asked - server.offset, server.loop.at - DELAY)
-        shortest = min((seconds(question.window) for question in questions), default=GLANCE)
+        shortest = min((seconds(request.window) for request in requests), default=SUMMARY_WINDOW)
         return [
-            self._screen(question, now, asked - server.offset, end, min(GLANCE, shortest)) for question in questions
+            self._screen(request, now, asked - server.offset, end, min(SUMMARY_WINDOW, shortest))
+            for request in requests
         ]
 
-    def _screen(self, question: Question, now: datetime, until: float, end: float, span: float) -> Screen:
+    def _screen(self, request: ScreenRequest, now: datetime, until: float, end: float, span: float) -> Screen:
         server = self._server
-        glances = {key: glance for key in question.pods if (glance := self._glance(key, until - span, end)) is not None}
-        works = any(value > 0 for glance in glances.values() for value in glance.averages.values())
+        summaries = {
+            key: summary for key in request.pods if (summary := self._glance(key, until - span, end)) is not None
+        }
+        works = any(value > 0 for summary in summaries.values() for value in summary.averages.values())
         gpus: dict[PodKey, tuple[GpuWindow, ...]] = {}
-        if question.closely and not works:
-            gpus = {key: self._windows(key, until, end, seconds(question.window)) for key in question.pods}
+        if request.detailed and not works:
+            gpus = {key: self._windows(key, until, end, seconds(request.window)) for key in request.pods}
         partial = server.faults.partial
         return Screen(
             at=now,
-            window=question.window,
-            glances=glances,
+            window=request.window,
+            summaries=summaries,
             gpus=gpus,
             complete=not partial,
             message="a store is away" if partial else "",
         )
 
-    def _glance(self, key: PodKey, start: float, end: float) -> PodGlance | None:
+    def _glance(self, key: PodKey, start: float, end: float) -> PodSummary | None:
         job = self._server.pods.get(key)
         if job is None or self._server.gaps.within(start, end) >= end - start - SCRAPE:
             return None
@@ -127,7 +130,7 @@ class Source:
                 elif stretch.signal is GpuSignal.GRAPHICS:
                     graphics += 80.0 * max(share, 0.01)
         held = max(len(job.gpus_of(key)), 1)
-        return PodGlance(averages={GpuSignal.UTIL: util / held, GpuSignal.GRAPHICS: graphics / held})
+        return PodSummary(averages={GpuSignal.UTIL: util / held, GpuSignal.GRAPHICS: graphics / held})
 
     def _windows(self, key: PodKey, until: float, end: float, window: float) -> tuple[GpuWindow, ...]:
         job = self._server.pods.get(key)

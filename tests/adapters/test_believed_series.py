@@ -17,7 +17,7 @@ from stoker.adapters.prometheus.series import SeriesReader
 from stoker.adapters.prometheus.transport import Rows
 from stoker.adapters.prometheus.usage import PrometheusUsage
 from stoker.telemetry.past import JobOutline, PastPod
-from stoker.telemetry.screen import Question
+from stoker.telemetry.screen import ScreenRequest
 from stoker.telemetry.series import JobFacts, PodFacts
 from stoker.telemetry.usage import JobIdentity
 
@@ -39,7 +39,7 @@ def test_a_selector_has_the_matchers_beside_its_own_labels() -> None:
 
 
 class Recorder:
-    """A PrometheusConnection that remembers what is asked, and has rows for the first instant questions."""
+    """A PrometheusConnection that remembers what is asked, and has rows for the first instant requests."""
 
     def __init__(self, *answers: list[dict[str, Any]]) -> None:
         self.selector = Selectors(MATCHERS)
@@ -77,15 +77,15 @@ def row(origin: str, value: str, **labels: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("exporter", ["nvidia", "amd"])
 async def test_a_screen_with_all_its_queries(exporter: str) -> None:
-    glance = [row(UTIL, "0") | {"metric": {ORIGIN: UTIL, "namespace": "team", "pod": "bert-0"}}]
+    summary = [row(UTIL, "0") | {"metric": {ORIGIN: UTIL, "namespace": "team", "pod": "bert-0"}}]
     told = [(f"{UTIL}/3600", "0"), ("coverage/3600", "100"), ("gapless/3600", "60"), (f"low/3600/{ENERGY}", "8e4")]
     close = [row(origin, value, gpu_id=origin) for origin, value in [*told, (f"last/{UTIL}", str(NOW.timestamp()))]]
     # A second exporter, which knows no pods.
     close.append({"metric": {ORIGIN: f"last/{UTIL}", "UUID": "GPU-1"}, "value": [0, str(NOW.timestamp())]})
-    connection: Any = Recorder(glance, close) if exporter == "nvidia" else Recorder()
+    connection: Any = Recorder(summary, close) if exporter == "nvidia" else Recorder()
     screening = Screening(connection, profile_of(exporter), Factors(), resolution=timedelta(minutes=1))
-    await screening.read([Question(pods=(("team", "bert-0"),), window=HOUR)], NOW)
-    # Glance, close look, the second exporter, and since when.
+    await screening.read([ScreenRequest(pods=(("team", "bert-0"),), window=HOUR)], NOW)
+    # Summary, detailed check, the second exporter, and since when.
     assert len(connection.asked) == (4 if exporter == "nvidia" else 1)
     assert connection.unbelieving() == []
 

@@ -22,11 +22,11 @@ from stoker.adapters.prometheus.series import MAX_QUERIES
 from stoker.adapters.prometheus.source import PrometheusSource
 from stoker.adapters.prometheus.transport import LimitExceeded
 from stoker.findings.vocabulary import UnknownReason
-from stoker.telemetry.screen import MetricsUnavailable, Question, Screen
+from stoker.telemetry.screen import MetricsUnavailable, Screen, ScreenRequest
 from stoker.telemetry.series import JobFacts, PodFacts
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-QUESTION = Question(pods=(("team", "bert-0"),), window=timedelta(hours=1))
+QUESTION = ScreenRequest(pods=(("team", "bert-0"),), window=timedelta(hours=1))
 EMPTY = {"status": "success", "data": {"resultType": "vector", "result": []}}
 
 

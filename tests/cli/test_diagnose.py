@@ -20,7 +20,7 @@ from stoker.findings.vocabulary import Category, Confidence, Severity, Source, S
 from stoker.inspection.look import Looker, Period
 from stoker.inspection.workload import Workload
 from stoker.telemetry.grid import Trace, job_series
-from stoker.telemetry.screen import GpuWindow, MetricsUnavailable, Question, Screen
+from stoker.telemetry.screen import GpuWindow, MetricsUnavailable, Screen, ScreenRequest
 from stoker.telemetry.series import GpuSignal, JobFacts, JobSeries, PodFacts, PodSignal
 from tests.diagnosis.recording import parse_series
 from tests.lint.test_formats import strict
@@ -59,14 +59,14 @@ class Tape:
             )
         return job_series(facts, self._traces(), start=start, end=end, step=step)
 
-    async def screen(self, questions: Sequence[Question], now: datetime) -> list[Screen]:
+    async def screen(self, requests: Sequence[ScreenRequest], now: datetime) -> list[Screen]:
         if self.screen_fails:
             raise MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, "no answer within 6 s")
         return [
             Screen(
                 at=now, window=one.window, gpus={key: self._window(key[1], now - one.window, now) for key in one.pods}
             )
-            for one in questions
+            for one in requests
         ]
 
     def _window(self, pod: str, opened: datetime, now: datetime) -> tuple[GpuWindow, ...]:

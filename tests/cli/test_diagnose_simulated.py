@@ -17,7 +17,7 @@ from stoker.inspection import text as as_text
 from stoker.inspection.look import Looker, Period
 from stoker.inspection.picture import MAX_COLUMNS, MIN_COLUMNS, room
 from stoker.inspection.workload import Workload
-from stoker.telemetry.screen import MetricsUnavailable, Question, Screen
+from stoker.telemetry.screen import MetricsUnavailable, Screen, ScreenRequest
 from stoker.telemetry.series import JobFacts, JobSeries
 from tests.lint.test_formats import strict
 
@@ -35,7 +35,7 @@ class Recorded:
     async def series(self, facts: JobFacts, start: datetime, end: datetime, step: timedelta) -> JobSeries:
         return self.kept
 
-    async def screen(self, questions: Sequence[Question], now: datetime) -> Sequence[Screen]:
+    async def screen(self, requests: Sequence[ScreenRequest], now: datetime) -> Sequence[Screen]:
         raise MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, "no answer")
 
 

@@ -19,7 +19,7 @@ from stoker.controller.presence import FAILED, FRESH, KEPT, PLACES, Closely, Pre
 from stoker.diagnosis.series.person import cpus_unseen
 from stoker.findings.vocabulary import UnknownReason
 from stoker.reclaim import NOBODY, Presence
-from stoker.telemetry.screen import MetricsUnavailable, Question, Screen
+from stoker.telemetry.screen import MetricsUnavailable, Screen, ScreenRequest
 from stoker.telemetry.series import JobFacts, JobSeries, PodSeries, PodSignal
 from tests.controller.cluster import HeldClock
 from tests.inline_workers import InlineWorkers
@@ -58,7 +58,7 @@ class Cpus:
         self.error: MetricsUnavailable | None = None
         self.asked: list[tuple[datetime, datetime]] = []
 
-    async def screen(self, questions: Sequence[Question], now: datetime) -> list[Screen]:
+    async def screen(self, requests: Sequence[ScreenRequest], now: datetime) -> list[Screen]:
         raise AssertionError("presence needs no screen")
 
     async def series(self, facts: JobFacts, start: datetime, end: datetime, step: timedelta) -> JobSeries:

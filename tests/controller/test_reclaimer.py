@@ -40,7 +40,7 @@ from stoker.controller.status_writer import Publisher
 from stoker.findings.finding import Finding, rfc3339
 from stoker.findings.vocabulary import ReclaimMode, ReclaimState, UnknownReason
 from stoker.reclaim import NOBODY, ActionEffect, Execution, Presence, Record, completed
-from stoker.telemetry.screen import GpuWindow, MetricsUnavailable, Question, Screen
+from stoker.telemetry.screen import GpuWindow, MetricsUnavailable, Screen, ScreenRequest
 from stoker.telemetry.series import GpuSignal, JobFacts, JobSeries
 from tests.controller.cluster import FakeApi
 from tests.inline_workers import InlineWorkers
@@ -77,7 +77,7 @@ class Gauges:
         self.utils: list[float] = [0.0] * 8
         self.error: MetricsUnavailable | None = None
 
-    async def screen(self, questions: Sequence[Question], now: datetime) -> list[Screen]:
+    async def screen(self, requests: Sequence[ScreenRequest], now: datetime) -> list[Screen]:
         if self.error is not None:
             raise self.error
         gpus = tuple(
@@ -90,8 +90,8 @@ class Gauges:
             )
             for index, util in enumerate(self.utils)
         )
-        (asked,) = questions
-        assert asked.closely
+        (asked,) = requests
+        assert asked.detailed
         return [Screen(at=now, window=asked.window, gpus={("team", "bert-0-abcde"): gpus})]
 
     async def series(self, facts: JobFacts, start: datetime, end: datetime, step: timedelta) -> JobSeries:

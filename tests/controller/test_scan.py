@@ -18,7 +18,7 @@ from stoker.controller.scan_results import Looks
 from stoker.findings.diagnosis import IdlenessState
 from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import UnknownReason
-from stoker.telemetry.screen import GpuWindow, MetricsSource, MetricsUnavailable, PodGlance, Question, Screen
+from stoker.telemetry.screen import GpuWindow, MetricsSource, MetricsUnavailable, PodSummary, Screen, ScreenRequest
 from stoker.telemetry.series import GpuSignal, JobFacts, JobSeries
 from tests.inline_workers import InlineWorkers
 from tests.workload.building import JOB_UID, dljob_object, pod
@@ -42,33 +42,33 @@ class Asked:
     """Remembers what it was asked; it has no samples of anything."""
 
     def __init__(self) -> None:
-        self.screens: list[list[Question]] = []
-        self.glances: dict[str, float] = {}
-        """Of each job that is glanced at: its mean."""
+        self.screens: list[list[ScreenRequest]] = []
+        self.summaries: dict[str, float] = {}
+        """Of each job that is summarized at: its mean."""
         self.resting: set[str] = set()
-        """Jobs whose GPUs rest, as a close look shows."""
-        self.put_off: set[str] = set()
+        """Jobs whose GPUs rest, as a detailed check shows."""
+        self.deferred: set[str] = set()
         self.unreadable: set[str] = set()
         """Jobs whose series can't be read."""
         self.examined: list[str] = []
         self.error: MetricsUnavailable | None = None
         self.hangs = False
 
-    async def screen(self, questions: Sequence[Question], now: datetime) -> list[Screen]:
-        self.screens.append(list(questions))
+    async def screen(self, requests: Sequence[ScreenRequest], now: datetime) -> list[Screen]:
+        self.screens.append(list(requests))
         if self.hangs:
             await asyncio.Event().wait()
         if self.error is not None:
             raise self.error
-        return [self._screen(question, now) for question in questions]
+        return [self._screen(request, now) for request in requests]
 
-    def _screen(self, question: Question, now: datetime) -> Screen:
-        glances, gpus = {}, {}
-        for key in question.pods:
+    def _screen(self, request: ScreenRequest, now: datetime) -> Screen:
+        summaries, gpus = {}, {}
+        for key in request.pods:
             job, _, rank = key[1].rpartition("-")
-            if job in self.glances:
-                glances[key] = PodGlance(averages={GpuSignal.UTIL: self.glances[job]})
-            if job in self.resting - self.put_off:
+            if job in self.summaries:
+                summaries[key] = PodSummary(averages={GpuSignal.UTIL: self.summaries[job]})
+            if job in self.resting - self.deferred:
                 gpus[key] = tuple(
                     GpuWindow(
                         gpu=f"GPU-{job}-{rank}-{index}",
@@ -79,9 +79,9 @@ class Asked:
                     for index in range(8)
                 )
             if job in self.resting:
-                glances[key] = PodGlance(averages={GpuSignal.UTIL: 0})
-        put_off = any(key[1].rpartition("-")[0] in self.put_off for key in question.pods)
-        return Screen(at=now, window=question.window, glances=glances, gpus=gpus, put_off=put_off)
+                summaries[key] = PodSummary(averages={GpuSignal.UTIL: 0})
+        deferred = any(key[1].rpartition("-")[0] in self.deferred for key in request.pods)
+        return Screen(at=now, window=request.window, summaries=summaries, gpus=gpus, deferred=deferred)
 
     async def series(self, facts: JobFacts, start: datetime, end: datetime, step: timedelta) -> JobSeries:
         self.examined.append(facts.name)
@@ -186,8 +186,8 @@ async def test_one_screen_for_all_jobs_whatever_their_windows() -> None:
         world.add(f"job-{number}", reclaim={"idleAfter": f"{10 + number}m"})
     world.add("default")
     await world.tick()
-    (questions,) = world.metrics.screens
-    assert {question.window for question in questions} == {timedelta(minutes=minutes) for minutes in range(10, 61)}
+    (requests,) = world.metrics.screens
+    assert {request.window for request in requests} == {timedelta(minutes=minutes) for minutes in range(10, 61)}
     assert len(world.queue) == 51
 
 
@@ -197,8 +197,8 @@ async def test_only_who_can_be_idle_by_its_age_is_looked_at_closely() -> None:
     world.add("young", started="2026-11-21T11:30:00Z")
     world.add("not-ready", ready=False)
     await world.tick()
-    (questions,) = world.metrics.screens
-    assert {question.pods[0][1]: question.closely for question in questions} == {
+    (requests,) = world.metrics.screens
+    assert {request.pods[0][1]: request.detailed for request in requests} == {
         "old-0": True,
         "young-0": False,
         "not-ready-0": False,
@@ -223,8 +223,8 @@ async def test_a_crowd_of_one_namespace_is_not_asked_for_before_another() -> Non
         world.add(f"crowd-{number}", status={"reclaim": {"state": "Warned", "deadline": rfc3339(NOW)}})
     world.add("alone", namespace="other")
     await world.tick()
-    (questions,) = world.metrics.screens
-    assert questions[1].pods[0] == ("other", "alone-0")
+    (requests,) = world.metrics.screens
+    assert requests[1].pods[0] == ("other", "alone-0")
 
 
 async def test_only_jobs_of_which_there_is_news_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,9 +312,9 @@ async def test_a_screen_says_whom_to_examine() -> None:
     world = World()
     for number in range(EXAMINED):
         world.add(f"busy-{number}")
-        world.metrics.glances[f"busy-{number}"] = 90
+        world.metrics.summaries[f"busy-{number}"] = 90
     world.add("low")
-    world.metrics.glances["low"] = 20
+    world.metrics.summaries["low"] = 20
     await world.tick()
     assert world.metrics.examined[0] == "low"
 
@@ -325,7 +325,7 @@ async def test_a_job_that_is_put_off_keeps_what_a_close_look_has_said_while_it_i
     world.metrics.resting = {"job"}
     await world.tick()
     assert world.state("job") is IdlenessState.IDLE
-    world.metrics.put_off = {"job"}
+    world.metrics.deferred = {"job"}
     for minutes, state in ((3, IdlenessState.IDLE), (4, IdlenessState.UNKNOWN)):
         world.clock.time = NOW + timedelta(minutes=minutes)
         await world.tick()
@@ -338,17 +338,17 @@ async def test_who_waited_longest_for_a_close_look_is_asked_for_first() -> None:
         status = {"reclaim": {"state": "Warned", "deadline": rfc3339(NOW)}} if name == "warned" else {}
         world.add(name, status=status)
     world.metrics.resting = {"first", "second", "warned"}
-    world.metrics.put_off = {"second"}
+    world.metrics.deferred = {"second"}
     for _ in range(2):
         await world.tick()
-    assert [question.pods[0][1] for question in world.metrics.screens[-1]] == ["warned-0", "second-0", "first-0"]
+    assert [request.pods[0][1] for request in world.metrics.screens[-1]] == ["warned-0", "second-0", "first-0"]
 
 
 async def test_a_job_whose_series_can_not_be_read_blocks_nobody() -> None:
     world = World()
     for number in range(FAILURES - 1):
         world.add(f"huge-{number}")
-        world.metrics.glances[f"huge-{number}"] = 10
+        world.metrics.summaries[f"huge-{number}"] = 10
     world.add("job")
     world.metrics.unreadable = {f"huge-{number}" for number in range(FAILURES - 1)}
     await world.tick()

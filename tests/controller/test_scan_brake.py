@@ -37,7 +37,7 @@ async def test_a_glance_tells_who_works_long_before_anybody_is_idle() -> None:
         world.add(name)
     world.add("young", started="2026-11-21T11:55:00Z")
     world.add("not-ready", ready=False)
-    world.metrics.glances = {"works": 40.0, "young": 0.0, "not-ready": 0.0, "rests": 0.0}
+    world.metrics.summaries = {"works": 40.0, "young": 0.0, "not-ready": 0.0, "rests": 0.0}
     await world.tick()
     assert witness.states == {"works": True, "rests": False, "silent": None, "young": False, "not-ready": None}
     assert not witness.last["young"].worked, "it has only just begun"
@@ -50,7 +50,7 @@ async def test_services_finished_jobs_and_what_is_being_reclaimed_are_not_shown(
     world.add("reclaiming", status={"reclaim": {"state": "Reclaiming"}})
     world.add("over", phase="Succeeded", status={"completionTime": "2026-11-21T11:59:00Z"})
     world.add("job")
-    world.metrics.glances = dict.fromkeys(("service", "reclaiming", "over", "job"), 30.0)
+    world.metrics.summaries = dict.fromkeys(("service", "reclaiming", "over", "job"), 30.0)
     await world.tick()
     assert witness.states == {"job": True}
 
@@ -74,7 +74,7 @@ async def test_of_the_past_a_first_look_knows_what_the_metrics_and_the_status_sa
     world.add("resumed", started="2026-11-21T11:30:00Z", status={"utilization": {"averagePercent": 70}})
     world.add("unused", status={"utilization": {"averagePercent": 0}})
     world.metrics.resting = {"idle"}
-    world.metrics.glances = dict.fromkeys(("used", "resumed", "unused"), 0.0)
+    world.metrics.summaries = dict.fromkeys(("used", "resumed", "unused"), 0.0)
     await world.tick()
     assert witness.last["idle"].rests_since is not None
     worked = {name: sighting.worked for name, sighting in witness.last.items()}

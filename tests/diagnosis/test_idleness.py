@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.diagnosis.idleness import idleness, question
+from stoker.diagnosis.idleness import idleness, screen_request
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.vocabulary import UnknownReason
-from stoker.telemetry.screen import GpuWindow, PodGlance, PodKey, Screen
+from stoker.telemetry.screen import GpuWindow, PodKey, PodSummary, Screen
 from stoker.telemetry.series import GpuSignal, JobFacts, PodFacts
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -131,36 +131,36 @@ def test_allocated_memory_is_no_activity() -> None:
 @pytest.mark.parametrize("signal, peak", [(GpuSignal.UTIL, 1), (GpuSignal.GRAPHICS, 0.4)])
 def test_work_at_a_glance_means_active_whatever_a_close_look_says(signal: GpuSignal, peak: float) -> None:
     facts = job()
-    glances = {
-        ("team", "bert-0"): PodGlance(averages={signal: 0}),
-        ("team", "bert-1"): PodGlance(averages={signal: peak}),
+    summaries = {
+        ("team", "bert-0"): PodSummary(averages={signal: 0}),
+        ("team", "bert-1"): PodSummary(averages={signal: peak}),
     }
     for gpus in (screen(facts).gpus, {}):
-        answer = judge(facts, Screen(at=NOW, window=WINDOW, glances=glances, gpus=gpus))
+        answer = judge(facts, Screen(at=NOW, window=WINDOW, summaries=summaries, gpus=gpus))
         assert answer.state is IdlenessState.ACTIVE
         assert f"GPUs of pod bert-1: {signal} was over its idle level" in answer.message
 
 
 def test_rest_at_a_glance_proves_nothing() -> None:
     facts = job()
-    glances = {("team", pod.name): PodGlance(averages={GpuSignal.UTIL: 0}) for pod in facts.pods}
-    answer = judge(facts, Screen(at=NOW, window=WINDOW, glances=glances, put_off=True))
+    summaries = {("team", pod.name): PodSummary(averages={GpuSignal.UTIL: 0}) for pod in facts.pods}
+    answer = judge(facts, Screen(at=NOW, window=WINDOW, summaries=summaries, deferred=True))
     assert (answer.state, answer.reason) == (IdlenessState.UNKNOWN, UnknownReason.PARTIAL)
     young = job(started=timedelta(minutes=20))
-    answer = judge(young, Screen(at=NOW, window=WINDOW, glances=glances))
+    answer = judge(young, Screen(at=NOW, window=WINDOW, summaries=summaries))
     assert answer.state is IdlenessState.ACTIVE
     assert "started at 2026-11-21 11:40:00 UTC" in answer.message
 
 
 def test_a_pod_that_not_even_a_glance_has_seen_has_no_samples() -> None:
     facts = job()
-    glances = {("team", "bert-0"): PodGlance(averages={GpuSignal.UTIL: 0})}
-    answer = judge(facts, Screen(at=NOW, window=WINDOW, glances=glances))
+    summaries = {("team", "bert-0"): PodSummary(averages={GpuSignal.UTIL: 0})}
+    answer = judge(facts, Screen(at=NOW, window=WINDOW, summaries=summaries))
     assert (answer.state, answer.reason) == (IdlenessState.UNKNOWN, UnknownReason.NO_SAMPLES)
 
 
 @pytest.mark.parametrize(
-    "facts, closely",
+    "facts, detailed",
     [
         (job(), True),
         (job(started=WINDOW), True),
@@ -170,9 +170,9 @@ def test_a_pod_that_not_even_a_glance_has_seen_has_no_samples() -> None:
         (replace(job(), pods=(job().pods[0], replace(job().pods[1], started_at=None))), False),
     ],
 )
-def test_a_close_look_is_asked_for_only_where_a_job_can_be_idle(facts: JobFacts, *, closely: bool) -> None:
-    asked = question(facts, window=WINDOW, now=NOW)
-    assert asked.closely is closely
+def test_a_detailed_check_is_asked_for_only_where_a_job_can_be_idle(facts: JobFacts, *, detailed: bool) -> None:
+    asked = screen_request(facts, window=WINDOW, now=NOW)
+    assert asked.detailed is detailed
     assert asked.pods == tuple(("team", pod.name) for pod in facts.pods)
 
 

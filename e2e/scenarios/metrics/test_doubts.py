@@ -11,7 +11,7 @@ from stoker.adapters.prometheus.source import PrometheusSource
 from stoker.diagnosis.idleness import idleness
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.vocabulary import UnknownReason
-from stoker.telemetry.screen import Question
+from stoker.telemetry.screen import ScreenRequest
 from stoker.telemetry.series import JobFacts, PodFacts
 
 LONG = timedelta(hours=8)
@@ -63,7 +63,7 @@ async def judged(
 ) -> Idleness:
     held = PodFacts(name=pod, uid=pod, rank=0, gpus=1, started_at=now - timedelta(hours=9.5), ready=True)
     facts = JobFacts(namespace="team", name=pod, uid=pod, nodes=1, gpus_per_node=1, pods=(held,))
-    (screen,) = await source.screen([Question(pods=(("team", pod),), window=window)], now)
+    (screen,) = await source.screen([ScreenRequest(pods=(("team", pod),), window=window)], now)
     return idleness(facts, screen, window=window, min_coverage_percent=coverage, now=now)
 
 

@@ -20,7 +20,7 @@ from e2e.telemetry.proxy import application
 from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.adapters.prometheus.source import PrometheusSource
 from stoker.api.policy import BUILT_IN
-from stoker.diagnosis.idleness import idleness, question
+from stoker.diagnosis.idleness import idleness, screen_request
 from stoker.diagnosis.job import diagnose
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.findings.vocabulary import UnknownReason
@@ -37,7 +37,7 @@ LOOK = """
 import asyncio, sys
 from datetime import UTC, datetime, timedelta
 from stoker.adapters.prometheus.source import PrometheusSource
-from stoker.diagnosis import question
+from stoker.diagnosis import screen_request
 from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.telemetry.series import JobFacts, PodFacts
 
@@ -46,7 +46,7 @@ async def look():
     pod = PodFacts(name="idle", uid="a", rank=0, gpus=1, started_at=now - timedelta(hours=2))
     job = JobFacts(namespace="team", name="idle", uid="a", nodes=1, gpus_per_node=1, pods=(pod,))
     async with PrometheusSource(PrometheusAccess(url=sys.argv[1])) as source:
-        await source.screen([question(job, window=timedelta(hours=1), now=now)], now)
+        await source.screen([screen_request(job, window=timedelta(hours=1), now=now)], now)
 
 asyncio.run(look())
 """
@@ -104,7 +104,7 @@ def facts(name: str, now: datetime, *, age: timedelta = timedelta(hours=HOURS)) 
 
 
 async def judged(source: PrometheusSource, job: JobFacts, now: datetime) -> Idleness:
-    [screen] = await source.screen([question(job, window=WINDOW, now=now)], now)
+    [screen] = await source.screen([screen_request(job, window=WINDOW, now=now)], now)
     return idleness(job, screen, window=WINDOW, min_coverage_percent=90, now=now)
 
 

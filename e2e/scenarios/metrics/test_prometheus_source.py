@@ -15,7 +15,7 @@ from stoker.adapters.prometheus.screen import WINDOWS
 from stoker.adapters.prometheus.source import PrometheusSource
 from stoker.api.policy import BUILT_IN
 from stoker.controller.scan import EXAMINED
-from stoker.diagnosis.idleness import idleness, question
+from stoker.diagnosis.idleness import idleness, screen_request
 from stoker.diagnosis.job import diagnose
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import rfc3339
@@ -174,7 +174,7 @@ async def seen(
     """The screen of one job among several."""
     others = [facts(other, now=now) for other in ("busy", "one-spike", "nowhere")]
     jobs = [*others, facts(pod, gpus, now=now, age=age)]
-    return (await source.screen([question(job, window=WINDOW, now=now) for job in jobs], now))[-1]
+    return (await source.screen([screen_request(job, window=WINDOW, now=now) for job in jobs], now))[-1]
 
 
 async def judged(source: PrometheusSource, pod: str, now: datetime, gpus: int = 1) -> Idleness:
@@ -387,13 +387,13 @@ async def test_the_loop_is_free_while_prometheus_is_asked(source: PrometheusSour
 async def test_a_screen_costs_three_queries_whatever_the_number_of_jobs_and_windows(
     prometheus: RecordedPrometheus, source: PrometheusSource, now: datetime
 ) -> None:
-    """By Prometheus' own count: a glance, a close look, since when. A job's series cost two."""
+    """By Prometheus' own count: a summary, a detailed check, since when. A job's series cost two."""
     pods = {track.labels["pod"] for track in history(now).tracks}
     jobs = [facts(pod, now=now) for pod in sorted(pods)]
     before = asked(prometheus)
     windows = (timedelta(minutes=10 + number) for number in range(len(jobs)))
     screens = await source.screen(
-        [question(job, window=window, now=now) for job, window in zip(jobs, windows, strict=True)], now
+        [screen_request(job, window=window, now=now) for job, window in zip(jobs, windows, strict=True)], now
     )
     screened = asked(prometheus)
     assert len({screen.window for screen in screens}) == WINDOWS
@@ -424,7 +424,7 @@ async def test_of_many_jobs_each_is_judged_by_its_own_window(source: PrometheusS
     windows = [timedelta(minutes=minutes) for minutes in (15, 25, 45, 80)]
     for turn in range(len(jobs)):
         windows_of = dict(zip(jobs, windows[turn:] + windows[:turn], strict=True))
-        screens = await source.screen([question(jobs[pod], window=windows_of[pod], now=now) for pod in jobs], now)
+        screens = await source.screen([screen_request(jobs[pod], window=windows_of[pod], now=now) for pod in jobs], now)
         for pod, screen in zip(jobs, screens, strict=True):
             window = windows_of[pod]
             assert screen.window == window

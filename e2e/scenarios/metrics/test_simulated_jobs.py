@@ -12,7 +12,7 @@ from e2e.scenarios.harness.jobs import Jobs, ago
 from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.adapters.prometheus.source import PrometheusSource
 from stoker.api.policy import BUILT_IN
-from stoker.diagnosis.idleness import idleness, question
+from stoker.diagnosis.idleness import idleness, screen_request
 from stoker.diagnosis.job import diagnose
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.findings.vocabulary import Category
@@ -190,6 +190,6 @@ async def test_a_job_ends_in_the_cause_that_it_plays(played: Jobs, source: Prome
     _, category, state = PLAYED[name]
     assert [finding.category for finding in found.findings] == ([] if category is None else [category])
 
-    (screen,) = await source.screen([question(job, window=WINDOW, now=now)], now)
+    (screen,) = await source.screen([screen_request(job, window=WINDOW, now=now)], now)
     answer: Idleness = idleness(job, screen, window=WINDOW, min_coverage_percent=90, now=now)
     assert answer.state is state, answer.message

@@ -17,11 +17,11 @@ from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.adapters.prometheus.past import PrometheusPast
 from stoker.adapters.prometheus.source import PrometheusSource
 from stoker.cli import stoker
-from stoker.diagnosis.idleness import idleness, question
+from stoker.diagnosis.idleness import idleness, screen_request
 from stoker.findings.diagnosis import IdlenessState
 from stoker.findings.vocabulary import UnknownReason
 from stoker.replay.screens import Screens
-from stoker.telemetry.screen import Question
+from stoker.telemetry.screen import ScreenRequest
 
 END = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs/schemas/replay-v1.json").read_text())
@@ -186,11 +186,11 @@ def test_a_prometheus_that_is_not_there_is_an_error_in_one_line(policy: Path) ->
 
 
 async def test_a_job_looks_at_any_time_of_the_past_as_it_looked_to_the_controller(prometheus: str) -> None:
-    """The screens made of the recorded past, against the controller's own questions as of the same times."""
+    """The screens made of the recorded past, against the controller's own requests as of the same times."""
     access = PrometheusAccess(url=prometheus)
     window, step = timedelta(hours=1), timedelta(seconds=30)
     # Where no pod of the cluster speaks, the controller looks at none.
-    somebody = Question(pods=(("research", "steady-0-x7k2p"),), window=window, closely=False)
+    somebody = ScreenRequest(pods=(("research", "steady-0-x7k2p"),), window=window, detailed=False)
     seen: set[tuple[IdlenessState, UnknownReason | None]] = set()
     async with PrometheusPast(access) as past, PrometheusSource(access, max_skew=None) as source:
         outlines = await past.outlines(END - timedelta(days=1), END)
@@ -198,7 +198,7 @@ async def test_a_job_looks_at_any_time_of_the_past_as_it_looked_to_the_controlle
             screens = Screens(await past.job(outline, END - timedelta(hours=16), END, step), idle_percent=0)
             for place in range(150, screens.grid.size, 47):
                 now, facts = screens.grid.time(place), screens.facts(place)
-                live, _ = await source.screen([question(facts, window=window, now=now), somebody], now)
+                live, _ = await source.screen([screen_request(facts, window=window, now=now), somebody], now)
                 ours, theirs = (
                     idleness(facts, screen, window=window, min_coverage_percent=90, now=now)
                     for screen in (screens.screen(facts, place, window), live)

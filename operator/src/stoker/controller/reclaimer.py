@@ -23,7 +23,7 @@ from stoker.controller.presence import Closely
 from stoker.controller.status_findings import recorded
 from stoker.controller.status_writer import Publisher
 from stoker.controller.suspension import NoSwitchError, Switch
-from stoker.diagnosis.idleness import idleness, question
+from stoker.diagnosis.idleness import idleness, screen_request
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Category, ReclaimMode, UnknownReason
@@ -262,7 +262,7 @@ class Reclaimer:
         idle_percent = policy.thresholds.idle_percent
         live = [pod for pod in pods if not pod_status.is_finished(pod)]
         facts = job_facts(job, live, self._manifests.program(job), child=child, now=now)
-        asked = question(facts, window=window, idle_percent=idle_percent, now=now)
+        asked = screen_request(facts, window=window, idle_percent=idle_percent, now=now)
         try:
             async with asyncio.timeout(METRICS_TIMEOUT):
                 (screen,) = await self._metrics.screen([asked], now)

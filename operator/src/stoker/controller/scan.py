@@ -36,13 +36,13 @@ from stoker.controller.manifest_cache import Manifests
 from stoker.controller.reclaimer import unknown
 from stoker.controller.reconcile import FINAL
 from stoker.controller.scan_results import Look, Looks
-from stoker.diagnosis.idleness import STALE_AFTER, has_worked, idleness, question, works
+from stoker.diagnosis.idleness import STALE_AFTER, has_worked, idleness, screen_request, works
 from stoker.diagnosis.job import diagnose
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.findings.vocabulary import Action, JobType, Phase, ReclaimMode, ReclaimState, Source, UnknownReason
 from stoker.reclaim import idle_after
 from stoker.reclaim.brake import Sighting
-from stoker.telemetry.screen import MetricsSource, MetricsUnavailable, Question, Screen, step_for
+from stoker.telemetry.screen import MetricsSource, MetricsUnavailable, Screen, ScreenRequest, step_for
 from stoker.telemetry.series import JobFacts
 from stoker.workload import job_facts, job_traits
 
@@ -96,9 +96,9 @@ class Subject:
     def __str__(self) -> str:
         return str(self.key)
 
-    def question(self, now: datetime) -> Question:
+    def screen_request(self, now: datetime) -> ScreenRequest:
         """What a screen is asked of it."""
-        return question(self.facts, window=self.window, idle_percent=self.policy.thresholds.idle_percent, now=now)
+        return screen_request(self.facts, window=self.window, idle_percent=self.policy.thresholds.idle_percent, now=now)
 
     @property
     def is_being_reclaimed(self) -> bool:
@@ -124,7 +124,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a screen has said of a job; `is_low` as far as a glance tells, and `works`, where it is known."""
+    """What a screen has said of a job; `is_low` as far as a summary tells, and `works`, where it is known."""
 
     idleness: Idleness
     is_low: bool = False
@@ -173,7 +173,7 @@ class Scanner:
         self._left_out: dict[str, Key] = {}
         """The jobs that raised something in the present tick, by uid."""
         self._looked_at: dict[str, float] = {}
-        """Of each job: when it was looked at closely last, by the steady clock."""
+        """Of each job: when it was checked in detail last, by the steady clock."""
 
     async def run(self) -> None:
         """Tick for ever. A tick that fails is logged, and the next one comes."""
@@ -357,21 +357,21 @@ class Scanner:
     async def _screen(self, subjects: Sequence[Subject]) -> list[tuple[Subject, Seen]]:
         """Whether each job is idle, and whether it looks low."""
         now, steady = self._clock.now(), self._clock.monotonic()
-        # Where not all that rest can be looked at closely, the warned ones are, and those that waited longest; by
+        # Where not all that rest can be looked at detailed, the warned ones are, and those that waited longest; by
         # turns, so that thousands of one namespace are in nobody else's way.
         waiting = sorted(
             (subject for subject in subjects if not subject.is_final),
             key=lambda subject: (not subject.is_warned, self._looked_at.get(subject.uid, -math.inf)),
         )
         asked = by_turns(waiting, lambda subject: subject.key.namespace)
-        questions = await self._each("question", _by_job(asked), lambda subject: subject.question(now))
+        requests = await self._each("request", _by_job(asked), lambda subject: subject.screen_request(now))
         screens: Mapping[str, Screen] = {}
         failure: MetricsUnavailable | None = None
         try:
-            if questions:
+            if requests:
                 async with asyncio.timeout(SCREEN_TIMEOUT):
-                    answers = await self._metrics.screen([question for _, question in questions], now)
-                screens = {subject.uid: screen for (subject, _), screen in zip(questions, answers, strict=True)}
+                    answers = await self._metrics.screen([request for _, request in requests], now)
+                screens = {subject.uid: screen for (subject, _), screen in zip(requests, answers, strict=True)}
         except TimeoutError:
             late = f"no answer within {SCREEN_TIMEOUT:g} s"
             failure = MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, late)
@@ -423,7 +423,7 @@ class Scanner:
     def _idleness(self, subject: Subject, screen: Screen) -> Idleness:
         now = self._clock.now()
         known = self._looks.get(subject.uid)
-        if screen.put_off and known is not None and _holds(known.idleness, subject, now):
+        if screen.deferred and known is not None and _holds(known.idleness, subject, now):
             return known.idleness
         return idleness(
             subject.facts,
@@ -590,13 +590,13 @@ def _sighting(subject: Subject, seen: Seen, now: datetime) -> Sighting:
 
 def _looks_low(subject: Subject, screen: Screen) -> bool:
     """Whether its pods have used little of their GPUs in the last minutes."""
-    glances = (screen.glances.get((subject.facts.namespace, pod.name)) for pod in subject.facts.pods)
-    averages = [one.average_percent for one in glances if one is not None and one.average_percent is not None]
+    summaries = (screen.summaries.get((subject.facts.namespace, pod.name)) for pod in subject.facts.pods)
+    averages = [one.average_percent for one in summaries if one is not None and one.average_percent is not None]
     return bool(averages) and sum(averages) / len(averages) <= subject.policy.thresholds.low_percent
 
 
 def _holds(known: Idleness, subject: Subject, now: datetime) -> bool:
-    """Whether what a close look has said of these pods is not too old to be said again."""
+    """Whether what a detailed check has said of these pods is not too old to be said again."""
     same = known.pod_uids == frozenset(pod.uid for pod in subject.facts.pods)
     return known.state is IdlenessState.IDLE and same and now - known.observed_at <= STALE_AFTER
 

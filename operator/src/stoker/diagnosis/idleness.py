@@ -11,7 +11,7 @@ from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.vocabulary import UnknownReason
 from stoker.findings.wording import clock, count, minutes, moment, percent
 from stoker.telemetry.activity import ACTIVITY_SIGNALS, idle_ceiling
-from stoker.telemetry.screen import LONGEST_GAP, GpuWindow, Question, Screen
+from stoker.telemetry.screen import LONGEST_GAP, GpuWindow, Screen, ScreenRequest
 from stoker.telemetry.series import GpuSignal, JobFacts, PodFacts
 
 STALE_AFTER = timedelta(minutes=3)
@@ -22,14 +22,14 @@ CLOCK_TOLERANCE = timedelta(minutes=1)
 """How far a screen may lie ahead of the caller's clock."""
 
 
-def question(facts: JobFacts, *, window: timedelta, now: datetime, idle_percent: float = 0.0) -> Question:
+def screen_request(facts: JobFacts, *, window: timedelta, now: datetime, idle_percent: float = 0.0) -> ScreenRequest:
     """What a screen must be asked for `idleness` to judge the job: closely only if it can be idle at all by its age."""
     starts = [pod.started_at for pod in facts.pods if pod.started_at is not None]
     old_enough = bool(starts) and now - max(starts) >= window
-    return Question(
+    return ScreenRequest(
         pods=tuple((facts.namespace, pod.name) for pod in facts.pods),
         window=window,
-        closely=old_enough and _waiting(facts) is None,
+        detailed=old_enough and _waiting(facts) is None,
         idle_percent=idle_percent,
     )
 
@@ -46,7 +46,7 @@ def idleness(
     """Judge one job by its screen.
 
     `window` is how long the job must have been idle (the policy's or the job's `idleAfter`): the screen must cover at
-    least that. Idle is only what was looked at closely; a glance can prove work, never rest. A job whose latest
+    least that. Idle is only what was checked in detail; a summary can prove work, never rest. A job whose latest
     container start lies within the window is not idle yet, however quiet: its state is Active. `idle_percent` is the
     policy's: a GPU at or under it is idle.
     """
@@ -69,9 +69,9 @@ def idleness(
         if activity := _activity(gpu.peaks, gpu.context_idle_watts, idle_percent):
             return replace(answer, state=IdlenessState.ACTIVE, message=f"{_name(pod, gpu)}: {activity}{lately}")
 
-    glanced = [(pod, screen.glances.get((facts.namespace, pod.name))) for pod in facts.pods]
-    for pod, glance in glanced:
-        if glance is not None and (activity := _activity(glance.averages, None, idle_percent)):
+    summarized = [(pod, screen.summaries.get((facts.namespace, pod.name))) for pod in facts.pods]
+    for pod, summary in summarized:
+        if summary is not None and (activity := _activity(summary.averages, None, idle_percent)):
             return replace(answer, state=IdlenessState.ACTIVE, message=f"GPUs of pod {pod.name}: {activity}{lately}")
 
     for pod in facts.pods:
@@ -81,8 +81,10 @@ def idleness(
     if fault := _screen_fault(screen, window, now):
         reason, message = fault
         return replace(answer, reason=reason, message=message)
-    # Of a job that was not looked at closely only its age can be said, and only if all its pods speak.
-    unproven = not held and bool(facts.pods) and facts.gpus > 0 and all(glance is not None for _, glance in glanced)
+    # Of a job that was not checked in detail only its age can be said, and only if all its pods speak.
+    unproven = (
+        not held and bool(facts.pods) and facts.gpus > 0 and all(summary is not None for _, summary in summarized)
+    )
     if not unproven and (fault := _sample_fault(facts, screen)):
         reason, message = fault
         return replace(answer, reason=reason, message=message)
@@ -93,7 +95,7 @@ def idleness(
         message = f"started at {moment(started)}; counts as idle after {minutes(screen.window.total_seconds())}"
         return replace(answer, state=IdlenessState.ACTIVE, message=message)
     if unproven:
-        message = "no work in the last minutes; not looked at closely yet, as too many jobs rest at once"
+        message = "no work in the last minutes; not checked in detail yet, as too many jobs rest at once"
         return replace(answer, reason=UnknownReason.PARTIAL, message=message)
 
     coverage = min(gpu.coverage_percent if math.isfinite(gpu.coverage_percent) else 0.0 for _, gpu in held)
@@ -120,18 +122,18 @@ def idleness(
 
 
 def works(facts: JobFacts, screen: Screen, *, idle_percent: float = 0.0) -> bool | None:
-    """Whether any of the job's GPUs worked in the last minutes, as a glance shows it: long before the job counts as
+    """Whether any of the job's GPUs worked in the last minutes, as a summary shows it: long before the job counts as
     idle. None where not all its pods run or speak.
     """
-    glances = [screen.glances.get((facts.namespace, pod.name)) for pod in facts.pods]
-    if any(glance is not None and _activity(glance.averages, None, idle_percent) for glance in glances):
+    summaries = [screen.summaries.get((facts.namespace, pod.name)) for pod in facts.pods]
+    if any(summary is not None and _activity(summary.averages, None, idle_percent) for summary in summaries):
         return True
-    silent = not glances or any(glance is None or glance.average_percent is None for glance in glances)
+    silent = not summaries or any(summary is None or summary.average_percent is None for summary in summaries)
     return None if silent or not screen.complete or _waiting(facts) is not None else False
 
 
 def has_worked(facts: JobFacts, screen: Screen, *, idle_percent: float = 0.0) -> bool:
-    """Whether a close look shows that one of the job's GPUs worked within the screen's window."""
+    """Whether a detailed check shows that one of the job's GPUs worked within the screen's window."""
     held = (gpu for pod in facts.pods for gpu in screen.gpus.get((facts.namespace, pod.name), ()))
     return any(_activity(gpu.peaks, gpu.context_idle_watts, idle_percent) for gpu in held)
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from stoker.api.policy import EffectivePolicy, JobTraits
-from stoker.diagnosis.idleness import idleness, question
+from stoker.diagnosis.idleness import idleness, screen_request
 from stoker.diagnosis.job import diagnose
 from stoker.diagnosis.timeline import Timeline, timeline
 from stoker.diagnosis.words import UNKNOWN
@@ -19,7 +19,7 @@ from stoker.inspection.workload import Workload, as_of, began, ended
 from stoker.reclaim import Candidate, Eligibility, candidate, eligibility, idle_after, presumed
 from stoker.reclaim.gates import reclaimable_cause
 from stoker.telemetry.extent import extents, lived
-from stoker.telemetry.screen import MetricsSource, MetricsUnavailable, Question, Screen, step_for
+from stoker.telemetry.screen import MetricsSource, MetricsUnavailable, Screen, ScreenRequest, step_for
 from stoker.telemetry.series import JobFacts, LogMark
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ SEARCH = timedelta(days=14)
 """How far back the samples of a job are sought that nobody says the start of."""
 
 ROUNDS = 20
-"""Screens that are asked for at most: each takes some jobs closely."""
+"""Screens that are asked for at most: each checks some jobs in detail."""
 NOT_LOOKED_AT = Eligibility(eligible=False, why="not looked at")
 UNSEEN = Diagnosis(utilization=None, unknown=UnknownReason.NO_SAMPLES)
 
@@ -130,7 +130,7 @@ class Looker:
 
     async def _placed(self, workload: Workload, facts: JobFacts) -> tuple[JobFacts, tuple[str, ...]]:
         """The facts with the bounds of the pods' lives, sought in their samples where nobody has told them: first from
-        afar, then closely.
+        by summaries, then in detail.
         """
         if workload.start_known and workload.end_known:
             return facts, ()
@@ -225,12 +225,12 @@ class Looker:
         at = self.period.at
         windows = [idle_after(one.workload.idle_after, traits(one), one.workload.policy) for one in looked]
         thresholds = [one.workload.policy.thresholds for one in looked]
-        questions = [
-            question(one.facts, window=window, idle_percent=threshold.idle_percent, now=at)
+        requests = [
+            screen_request(one.facts, window=window, idle_percent=threshold.idle_percent, now=at)
             for one, window, threshold in zip(looked, windows, thresholds, strict=True)
         ]
         try:
-            screens = await self._screens(questions)
+            screens = await self._screens(requests)
         except MetricsUnavailable as away:
             unknown = Idleness(state=IdlenessState.UNKNOWN, observed_at=at, reason=away.reason, message=away.message)
             return [unknown] * len(looked)
@@ -246,17 +246,17 @@ class Looker:
             for one, screen, window, threshold in zip(looked, screens, windows, thresholds, strict=True)
         ]
 
-    async def _screens(self, questions: Sequence[Question]) -> list[Screen]:
-        """An answer to each question; of many, some are put off to another look."""
+    async def _screens(self, requests: Sequence[ScreenRequest]) -> list[Screen]:
+        """An answer to each request; of many, some are put off to another look."""
         screens: dict[int, Screen] = {}
-        left = list(range(len(questions)))
+        left = list(range(len(requests)))
         for _ in range(ROUNDS):
             if not left:
                 break
-            answers = await self.source.screen([questions[place] for place in left], self.period.at)
+            answers = await self.source.screen([requests[place] for place in left], self.period.at)
             screens |= dict(zip(left, answers, strict=True))
-            left = [place for place in left if screens[place].put_off]
-        return [screens[place] for place in range(len(questions))]
+            left = [place for place in left if screens[place].deferred]
+        return [screens[place] for place in range(len(requests))]
 
 
 def _candidate(one: Looked, diagnosis: Diagnosis) -> Candidate:

@@ -17,8 +17,8 @@ from stoker.telemetry.past import JobOutline, Outlines
 
 RESOURCE = "gpu"
 """What all GPUs are called: which resource a job asked for was not recorded."""
-GLANCE = 2
-"""Coarse steps, ten minutes together: who has worked within them works, as a controller's glance has it."""
+SUMMARY_WINDOW = 2
+"""Coarse steps, ten minutes together: who has worked within them works, as a controller's summary has it."""
 CLUSTER_SEEN = timedelta(days=1)
 """The cluster has as many GPUs as were sampled at most within this time."""
 
@@ -60,7 +60,7 @@ class Surroundings:
             self._looked += 1
 
     def _sighting(self, job: JobOutline, place: int) -> Sighting:
-        lately = job.peak[max(place - GLANCE + 1, 0) : place + 1]
+        lately = job.peak[max(place - SUMMARY_WINDOW + 1, 0) : place + 1]
         level = max(float(self._policies[job.key].thresholds.idle_percent), IDLE_PROFILING_PERCENT)
         works: bool | None = None
         if bool((lately > level).any()):

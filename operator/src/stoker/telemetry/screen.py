@@ -17,21 +17,21 @@ for less is hardly a job's work, and exporters restart within minutes.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ScreenRequest:
     """What a screen is asked of one job: whether the GPUs of its pods have rested for `window`.
 
-    `closely` False: nothing could make the job idle (it waits, it is too young), so a glance is enough. A GPU at or
+    `detailed` False: nothing could make the job idle (it waits, it is too young), so a summary is enough. A GPU at or
     under `idle_percent`, which is the policy's, may still be idle.
     """
 
     pods: tuple[PodKey, ...]
     window: timedelta
-    closely: bool = True
+    detailed: bool = True
     idle_percent: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodGlance:
+class PodSummary:
     """One pod's GPUs together, over the last minutes, aggregated by the metrics' server.
 
     `averages` holds the mean of utilization and of the graphics engine over its GPUs and these minutes, in percent; a
@@ -88,17 +88,17 @@ class GpuWindow:
 class Screen:
     """What a look at the metrics says of one job, at `at`.
 
-    `glances` holds the cluster's pods, or at least the job's. `gpus` holds the job's pods if none of the glances shows
-    work: looked at closely over `window`, which is the question's or a longer one. `complete` is False when the source
-    said that its answer is partial; `message` then has its words.
+    `summaries` holds the cluster's pods, or at least the job's. `gpus` holds the job's pods where no summary shows work
+    and they were checked in detail over `window`, which is the request's or a longer one. `complete` is False when the
+    source said that its answer is partial; `message` then has its words.
     """
 
     at: datetime
     window: timedelta
-    glances: Mapping[PodKey, PodGlance] = field(default_factory=dict)
+    summaries: Mapping[PodKey, PodSummary] = field(default_factory=dict)
     gpus: Mapping[PodKey, tuple[GpuWindow, ...]] = field(default_factory=dict)
-    put_off: bool = False
-    """More jobs rest than one look can take closely, and this one's turn comes later."""
+    deferred: bool = False
+    """More jobs rest than one look can take detailed, and this one's turn comes later."""
     complete: bool = True
     message: str = ""
 
@@ -115,9 +115,9 @@ class MetricsUnavailable(Exception):  # noqa: N818 - it states a condition, and 
 class MetricsSource(Protocol):
     """Where metrics are read. Both methods raise MetricsUnavailable; a partial answer is returned and says so."""
 
-    async def screen(self, questions: Sequence[Question], now: datetime) -> Sequence[Screen]:
-        """Look at all these jobs at once; one answer for each question, in their order. The number of queries depends
-        neither on how many jobs there are nor on how many windows. Where not all can be looked at closely, the first of
+    async def screen(self, requests: Sequence[ScreenRequest], now: datetime) -> Sequence[Screen]:
+        """Screen all these jobs at once; one answer for each request, in their order. The number of queries depends
+        neither on how many jobs there are nor on how many windows. Where not all can be checked in detail, the first of
         them are.
         """
         ...

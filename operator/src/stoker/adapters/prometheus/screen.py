@@ -16,10 +16,10 @@ from stoker.telemetry.screen import (
     LONGEST_GAP,
     GpuWindow,
     MetricsUnavailable,
-    PodGlance,
     PodKey,
-    Question,
+    PodSummary,
     Screen,
+    ScreenRequest,
 )
 from stoker.telemetry.series import GpuSignal
 
@@ -27,14 +27,14 @@ LOG = logging.getLogger(__name__)
 
 PRIMARY = (GpuSignal.UTIL, GpuSignal.GRAPHICS)
 """What coverage is counted on: without either, the silence of the others proves nothing."""
-GLANCE = timedelta(minutes=10)
-"""A glance goes back so far, or as far as the shortest window asked for: who has worked in it has worked in all."""
+SUMMARY_WINDOW = timedelta(minutes=10)
+"""A summary goes back so far, or as far as the shortest window asked for: who has worked in it has worked in all."""
 NAMED_PODS = 200
 """Up to so many pods are named in a query. The longest names, some times for each metric, make up a megabyte, which is
 as much as proxies commonly pass.
 """
 CLOSE_QUERIES = 3
-"""Queries for what is looked at closely: NAMED_PODS pods each."""
+"""Queries for what is looked at detailed: NAMED_PODS pods each."""
 WINDOWS = 4
 """Idle windows in one screen. Questions with another one are answered over the next longer: the job counts as idle
 later, never earlier.
@@ -73,7 +73,7 @@ DeviceKey = tuple[str, str, str]
 
 @dataclass(slots=True)
 class _GpuReading:
-    """What the close look has gathered of one GPU."""
+    """What the detailed check has gathered of one GPU."""
 
     identity: Identity
     values: dict[str, float] = field(default_factory=dict)
@@ -133,25 +133,25 @@ class Screening:
         self._least_watts: dict[str, float] = {}
         """The least power that a GPU of the model was seen at."""
 
-    async def read(self, questions: Sequence[Question], now: datetime) -> list[Screen]:
-        """A glance at all pods, aggregated by Prometheus; a close look at those that may be idle, in up to
+    async def read(self, requests: Sequence[ScreenRequest], now: datetime) -> list[Screen]:
+        """A summary at all pods, aggregated by Prometheus; a detailed check at those that may be idle, in up to
         CLOSE_QUERIES queries; for some that are, since when; and one more where a second exporter tells of the same
         GPUs: six queries at most.
 
         Raises MetricsUnavailable when Prometheus can't be asked or its clock is another.
         """
         aware(now)
-        if not questions:
+        if not requests:
             return []
         off_loop = self._connection.off_loop
-        rows = await self._connection.instant(self._glance_query(questions), now)
+        rows = await self._connection.instant(self._summary_query(requests), now)
         warnings = list(rows.warnings)
         # Thousands of rows: off the loop, which has watches to serve.
-        glances = await off_loop(self._glances, rows)
-        windows = _chosen(Counter(question.window for question in questions))
-        over = [next(window for window in windows if window >= question.window) for question in questions]
-        close, put_off = _to_look_at(questions, glances)
-        asked = {key: over[place] for place in close for key in questions[place].pods}
+        summaries = await off_loop(self._summaries, rows)
+        windows = _chosen(Counter(request.window for request in requests))
+        over = [next(window for window in windows if window >= request.window) for request in requests]
+        close, deferred = _to_look_at(requests, summaries)
+        asked = {key: over[place] for place in close for key in requests[place].pods}
         devices: dict[DeviceKey, _GpuReading] = {}
         holders: dict[str, dict[PodKey, datetime]] = defaultdict(dict)
         elsewhere: set[str] = set()
@@ -165,33 +165,33 @@ class Screening:
             await off_loop(self._gather, rows, chosen, devices, holders, elsewhere)
         warnings += await self._join(devices, elsewhere, asked, now)
         gpus = await off_loop(self._windows, devices, holders)
-        ceilings = {key: questions[place].idle_percent for place in close for key in questions[place].pods}
+        ceilings = {key: requests[place].idle_percent for place in close for key in requests[place].pods}
         gpus = await self._with_quiet_since(gpus, asked, ceilings, now)
         looked_at = frozenset(close)
         return [
             Screen(
                 at=now,
                 window=over[place],
-                glances=glances,
-                gpus={key: gpus.get(key, ()) for key in question.pods} if place in looked_at else {},
-                put_off=place in put_off,
+                summaries=summaries,
+                gpus={key: gpus.get(key, ()) for key in request.pods} if place in looked_at else {},
+                deferred=place in deferred,
                 complete=not warnings,
                 message="; ".join(warnings)[:500],
             )
-            for place, question in enumerate(questions)
+            for place, request in enumerate(requests)
         ]
 
-    # ---------------------------------------------------------------------------------------------------- at a glance
+    # ---------------------------------------------------------------------------------------------------- at a summary
 
-    def _glance_query(self, questions: Sequence[Question]) -> str:
+    def _summary_query(self, requests: Sequence[ScreenRequest]) -> str:
         """Of each pod the mean of its GPUs' utilization, by metric: two rows a pod, and one function over a short time
         a GPU, because this is what grows with the cluster.
 
-        A mean tells less than a largest value: of a brief spike it may say rest, and then the close look sees it.
+        A mean tells less than a largest value: of a brief spike it may say rest, and then the detailed check sees it.
         """
         labels = sorted({*self._profile.labels["namespace"], *self._profile.labels["pod"]})
-        span = duration(min(GLANCE, *(question.window for question in questions)))
-        names = sorted({pod for question in questions for _, pod in question.pods})
+        span = duration(min(SUMMARY_WINDOW, *(request.window for request in requests)))
+        names = sorted({pod for request in requests for _, pod in request.pods})
         matchers = self._profile.selecting(names) if len(names) <= NAMED_PODS else [{}]
         terms: list[str] = []
         for metric in self._profile.of(*PRIMARY):
@@ -204,7 +204,7 @@ class Screening:
                 terms += [named(f"{metric.name}/{SAMPLE}/1", f"max({every} < 1)")]
         return union(terms)
 
-    def _glances(self, rows: Rows) -> dict[PodKey, PodGlance]:
+    def _summaries(self, rows: Rows) -> dict[PodKey, PodSummary]:
         """The pods that any row speaks of."""
         origins = {metric.name: metric for metric in self._profile.of(*PRIMARY)}
         pods: dict[PodKey, dict[str, float]] = {}
@@ -224,14 +224,14 @@ class Screening:
         for name, found in samples.items():
             self._factors.learn(origins[name], found)
         signals = {name: (metric.signal, self._factors.of(metric)) for name, metric in origins.items()}
-        glances: dict[PodKey, PodGlance] = {}
+        summaries: dict[PodKey, PodSummary] = {}
         for key, means in pods.items():
             averages: dict[GpuSignal, float] = {}
             for name, mean in means.items():
                 signal, factor = signals[name]
                 averages[signal] = max(mean * factor, averages.get(signal, 0.0))
-            glances[key] = PodGlance(averages=averages)
-        return glances
+            summaries[key] = PodSummary(averages=averages)
+        return summaries
 
     # -------------------------------------------------------------------------------------------------------- closely
 
@@ -502,7 +502,7 @@ class Screening:
                 key, window, percent = (namespace, pod, gpu.gpu), windows[namespace, pod], idle_percents[namespace, pod]
                 stretch = self._stretches.get(key)
                 if stretch is None or now - stretch.proven_at > window or stretch.idle_percent > percent:
-                    # The window itself is known: the close look has seen it.
+                    # The window itself is known: the detailed check has seen it.
                     stretch = _Stretch(since=now - window, proven_at=now, idle_percent=percent)
                     self._stretches[key] = stretch
                 stretch.proven_at = max(stretch.proven_at, now)
@@ -591,33 +591,35 @@ def lowest_ceiling(metric: Metric) -> float | None:
     return None if ceiling is None else ceiling / metric.largest_factor
 
 
-def _to_look_at(questions: Sequence[Question], glances: Mapping[PodKey, PodGlance]) -> tuple[list[int], frozenset[int]]:
-    """The places of the questions that a close look can answer, as many as one screen takes, and of those put off.
+def _to_look_at(
+    requests: Sequence[ScreenRequest], summaries: Mapping[PodKey, PodSummary]
+) -> tuple[list[int], frozenset[int]]:
+    """The places of the requests that a detailed check can answer, as many as one screen takes, and of those put off.
 
-    Pods that rest come before those without samples: of these the close look only says since when they are silent.
+    Pods that rest come before those without samples: of these the detailed check only says since when they are silent.
     """
     resting: list[int] = []
     silent: list[int] = []
-    for place, question in enumerate(questions):
-        if not question.closely or not question.pods:
+    for place, request in enumerate(requests):
+        if not request.detailed or not request.pods:
             continue
-        seen = [glances.get(key) for key in question.pods]
-        if any(glance is not None and _works(glance, question.idle_percent) for glance in seen):
+        seen = [summaries.get(key) for key in request.pods]
+        if any(summary is not None and _works(summary, request.idle_percent) for summary in seen):
             continue
-        (silent if any(glance is None or not glance.averages for glance in seen) else resting).append(place)
+        (silent if any(summary is None or not summary.averages for summary in seen) else resting).append(place)
     close: list[int] = []
     left = NAMED_PODS * CLOSE_QUERIES
     # Where nobody speaks there is nothing to look at.
-    for place in (*resting, *(silent if glances else ())):
-        wanted = len(questions[place].pods)
+    for place in (*resting, *(silent if summaries else ())):
+        wanted = len(requests[place].pods)
         if wanted <= left or not close:
             close.append(place)
             left -= wanted
     return close, frozenset(resting) - frozenset(close)
 
 
-def _works(glance: PodGlance, idle_percent: float) -> bool:
-    for signal, mean in glance.averages.items():
+def _works(summary: PodSummary, idle_percent: float) -> bool:
+    for signal, mean in summary.averages.items():
         ceiling = idle_ceiling(signal, idle_percent, None)
         if ceiling is not None and mean > ceiling:
             return True
@@ -625,7 +627,7 @@ def _works(glance: PodGlance, idle_percent: float) -> bool:
 
 
 def _chosen(wanted: Counter[timedelta]) -> list[timedelta]:
-    """At most WINDOWS of the wanted windows: the longest, those of many questions, so that a few with windows of their
+    """At most WINDOWS of the wanted windows: the longest, those of many requests, so that a few with windows of their
     own make nobody else's longer, and others spread evenly.
     """
     ordered = sorted(wanted)

@@ -10,7 +10,7 @@ from stoker.adapters.prometheus.metric_profile import Factors, profile_of
 from stoker.adapters.prometheus.observer import QueryObserver
 from stoker.adapters.prometheus.screen import Screening
 from stoker.adapters.prometheus.series import SeriesReader
-from stoker.telemetry.screen import Question, Screen
+from stoker.telemetry.screen import Screen, ScreenRequest
 from stoker.telemetry.series import JobFacts, JobSeries
 
 RESOLUTION = timedelta(seconds=60)
@@ -37,7 +37,7 @@ class PrometheusSource:
         max_skew: timedelta | None = MAX_SKEW,
         observer: QueryObserver | None = None,
     ) -> None:
-        """`resolution` must be at least the scrape interval. `max_skew` None allows questions about the past. The
+        """`resolution` must be at least the scrape interval. `max_skew` None allows requests about the past. The
         `observer` is told of each query as one of a screen or of an examination.
 
         Raises KeyError for an unknown profile.
@@ -58,9 +58,9 @@ class PrometheusSource:
         """Close the connections, without waiting for queries that still run."""
         await self._connection.close()
 
-    async def screen(self, questions: Sequence[Question], now: datetime) -> list[Screen]:
+    async def screen(self, requests: Sequence[ScreenRequest], now: datetime) -> list[Screen]:
         """Six queries at most, however many jobs and windows there are; see MetricsSource."""
-        return await self._screening.read(questions, now)
+        return await self._screening.read(requests, now)
 
     async def series(self, facts: JobFacts, start: datetime, end: datetime, step: timedelta) -> JobSeries:
         """Two queries; see MetricsSource."""

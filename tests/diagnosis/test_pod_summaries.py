@@ -1,4 +1,4 @@
-"""Whether a job works at this moment, as a glance at its pods shows it, long before it counts as idle."""
+"""Whether a job works at this moment, as a summary at its pods shows it, long before it counts as idle."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from stoker.diagnosis.idleness import has_worked, works
-from stoker.telemetry.screen import PodGlance, Screen
+from stoker.telemetry.screen import PodSummary, Screen
 from stoker.telemetry.series import GpuSignal
 from tests.diagnosis.test_idleness import NOW, WINDOW, gpu, job, screen
 
@@ -16,13 +16,13 @@ REST: Mapping[GpuSignal, float] = {GpuSignal.UTIL: 0.0, GpuSignal.GRAPHICS: 0.0}
 SILENT: Mapping[GpuSignal, float] = {}
 
 
-def glance(*pods: Mapping[GpuSignal, float] | None, complete: bool = True) -> Screen:
-    glances = {
-        ("team", f"bert-{rank}"): PodGlance(averages=averages)
+def summary(*pods: Mapping[GpuSignal, float] | None, complete: bool = True) -> Screen:
+    summaries = {
+        ("team", f"bert-{rank}"): PodSummary(averages=averages)
         for rank, averages in enumerate(pods)
         if averages is not None
     }
-    return Screen(at=NOW, window=WINDOW, glances=glances, complete=complete)
+    return Screen(at=NOW, window=WINDOW, summaries=summaries, complete=complete)
 
 
 @pytest.mark.parametrize(
@@ -41,24 +41,24 @@ def glance(*pods: Mapping[GpuSignal, float] | None, complete: bool = True) -> Sc
 def test_one_pod_at_work_is_a_job_at_work_and_rest_must_be_seen_of_all(
     pods: Sequence[Mapping[GpuSignal, float] | None], says: bool | None
 ) -> None:
-    assert works(job(), glance(*pods)) is says
+    assert works(job(), summary(*pods)) is says
 
 
 def test_a_partial_answer_or_a_pod_that_is_not_ready_shows_no_rest() -> None:
     facts = job()
-    assert works(facts, glance(REST, REST, complete=False)) is None
-    assert works(facts, glance(REST, WORK, complete=False)) is True
+    assert works(facts, summary(REST, REST, complete=False)) is None
+    assert works(facts, summary(REST, WORK, complete=False)) is True
     starting = replace(facts, pods=(facts.pods[0], replace(facts.pods[1], ready=False)))
-    assert works(starting, glance(REST, REST)) is None
-    assert works(replace(facts, pods=()), glance()) is None
+    assert works(starting, summary(REST, REST)) is None
+    assert works(replace(facts, pods=()), summary()) is None
 
 
 def test_what_the_policy_calls_idle_is_no_work() -> None:
-    assert works(job(), glance(WORK, REST), idle_percent=5) is False
+    assert works(job(), summary(WORK, REST), idle_percent=5) is False
 
 
 def test_a_close_look_shows_work_earlier_in_its_window() -> None:
     facts = job(started=timedelta(hours=5))
     assert not has_worked(facts, screen(facts))
     assert has_worked(facts, screen(facts, {(1, 2): gpu(12, peaks={GpuSignal.UTIL: 80.0})}))
-    assert not has_worked(facts, glance(WORK, WORK)), "nothing was looked at closely"
+    assert not has_worked(facts, summary(WORK, WORK)), "nothing was checked in detail"
