@@ -165,7 +165,7 @@ def test_a_fault_of_stokers_in_reading_a_job_is_no_traceback(monkeypatch: pytest
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("stoker.lint.files.judgement.submissions", broken)
+    monkeypatch.setattr("stoker.lint.kinds.pod_manifest.read_containers", broken)
     (file,) = as_json(given=WORK)["files"]
     assert (file["verdict"], file["findings"], file["unfinished"]) == ("warn", [], ["submission"])
 
@@ -562,7 +562,8 @@ def test_the_policy_says_what_becomes_of_what_took_too_long(
     action: str, verdict: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "stoker.lint.files.judgement.review", lambda *_, **__: Verdict(unfinished=("script",), shortfall=OVER)
+        "stoker.lint.files.judgement.review_submissions",
+        lambda *_, **__: Verdict(unfinished=("script",), shortfall=OVER),
     )
     policy = POLICY.format(name="default", spec=f"{{analysis: {{onNotAnalysed: {action}}}}}")
     (tmp_path / "policy.yaml").write_text(policy)
@@ -578,7 +579,7 @@ def test_an_interrupt_exits_with_130_and_no_traceback(monkeypatch: pytest.Monkey
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("stoker.lint.files.judgement.review", interrupted)
+    monkeypatch.setattr("stoker.lint.files.judgement.review_submissions", interrupted)
     result = run("-", given=RIGHT)
     assert (result.exit_code, result.output) == (130, "")
 
@@ -620,7 +621,8 @@ def test_rules_show_prints_a_page_and_suggests_the_rule_that_was_meant() -> None
 def test_what_could_not_be_judged_is_no_clean_bill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As at the webhook, whose policy warns of it."""
     monkeypatch.setattr(
-        "stoker.lint.files.judgement.review", lambda *_, **__: Verdict(unfinished=("a", "b", "c"), shortfall=OVER)
+        "stoker.lint.files.judgement.review_submissions",
+        lambda *_, **__: Verdict(unfinished=("a", "b", "c"), shortfall=OVER),
     )
     (tmp_path / "job.yaml").write_text(RIGHT)
     result = run(str(tmp_path / "job.yaml"))

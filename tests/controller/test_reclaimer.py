@@ -287,7 +287,7 @@ async def test_a_program_that_stoker_fails_to_read_may_be_a_service_and_keeps_it
     def fault(*_: object, **__: object) -> None:
         raise AssertionError("a fault of ours")
 
-    monkeypatch.setattr(sys.modules["stoker.lint.review"], "read_dljob", fault)
+    monkeypatch.setattr(sys.modules["stoker.lint.review"], "read_job", fault)
     world = World()
     await world.reclaim()
     assert (world.is_suspended, world.state) == (False, "Active")

@@ -19,13 +19,15 @@ from stoker.adapters.kubernetes.client import (
     Resource,
 )
 from stoker.findings.vocabulary import Category, Framework, JobType
-from stoker.inspection.clustered import OWNED, Wanted, find
+from stoker.inspection.clustered import Wanted, find
 from stoker.inspection.look import NOT_LOOKED_AT, Looked, traits
 from stoker.inspection.workload import Workload
 from stoker.reclaim import idle_after
 from tests.workload.test_pod_groups import indexed, of_jobset, of_ray, pod
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets")
+RAY_CLUSTERS = Resource("ray.io", "v1", "rayclusters")
 SCRIPT = "torchrun --standalone --nproc_per_node=4 train.py"
 
 
@@ -239,7 +241,7 @@ async def test_a_jobset_is_one_job_that_its_own_name_its_makers_and_its_children
     for wanted in ("set", "set-worker-0"):
         (job,) = (await found(api, job=wanted)).values()
         assert (job.owner, job.facts.name, job.facts.gpus, len(job.facts.pods)) == ("JobSet", "set", 17, 3)
-    api.objects = {PODS: pods, OWNED["JobSet"]: [made_by("TrainJob", "train", "JobSet", "set", "set-1")]}
+    api.objects = {PODS: pods, JOB_SETS: [made_by("TrainJob", "train", "JobSet", "set", "set-1")]}
     for wanted in ("set", "train"):
         (job,) = (await found(api, job=wanted)).values()
         assert (job.owner, job.facts.name) == ("TrainJob", "train")
@@ -250,7 +252,7 @@ async def test_a_jobset_is_one_job_that_its_own_name_its_makers_and_its_children
 )
 async def test_what_a_ray_cluster_is_for_is_its_makers_to_say(api: Api, kind: str, job_type: JobType) -> None:
     maker = [] if kind == "RayCluster" else [made_by(kind, "tune", "RayCluster", "ray", "")]
-    api.objects = {PODS: [of_ray("head", "headgroup"), of_ray("worker", "gpu")], OWNED["RayCluster"]: maker}
+    api.objects = {PODS: [of_ray("head", "headgroup"), of_ray("worker", "gpu")], RAY_CLUSTERS: maker}
     (job,) = (await found(api)).values()
     assert (job.owner, job.facts.job_type, job.facts.nodes) == (kind, job_type, 2)
 

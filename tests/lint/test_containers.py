@@ -12,7 +12,7 @@ from stoker.findings.finding import Location, Problem
 from stoker.findings.rule import Rule
 from stoker.findings.verdict import Verdict
 from stoker.findings.vocabulary import Category, Severity
-from stoker.lint.kinds.pod_submission import submissions
+from stoker.lint.kinds.registry import submissions
 from stoker.lint.review import review, review_submissions
 from stoker.lint.submission import Submission
 

@@ -12,7 +12,7 @@ from stoker.api.dljob import DLJob
 from stoker.api.policy import BUILT_IN
 from stoker.findings.verdict import Verdict
 from stoker.findings.vocabulary import Confidence, Framework
-from stoker.lint.kinds.pod_submission import submissions
+from stoker.lint.kinds.registry import submissions
 from stoker.lint.review import review, review_submissions
 from stoker.workload import job_manifest
 from stoker.workload.manifest import verbatim

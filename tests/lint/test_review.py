@@ -148,7 +148,7 @@ def test_a_job_that_cannot_be_read_is_allowed_and_the_fault_is_ours(monkeypatch:
     def unreadable(*_: Any, **__: Any) -> Submission:
         raise ValueError("ours")
 
-    monkeypatch.setattr(sys.modules["stoker.lint.review"], "read_dljob", unreadable)
+    monkeypatch.setattr(sys.modules["stoker.lint.review"], "read_job", unreadable)
     verdict = judge(rule("f", action=Action.DENY))
     assert verdict.outcome is Outcome.ALLOW
     assert verdict.unfinished == ("submission",)

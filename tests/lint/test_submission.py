@@ -8,6 +8,7 @@ from stoker.api.dljob import DLJob
 from stoker.findings.finding import Location
 from stoker.findings.vocabulary import Confidence, Framework, JobType
 from stoker.lint.kinds.dljob import read_dljob, read_init_containers
+from stoker.lint.kinds.kind import ReadContext
 from stoker.lint.kinds.pod import SharedMemory, VolumeKind, read_pod
 from stoker.lint.launch.plan import Launcher
 from stoker.lint.submission import Submission
@@ -259,7 +260,7 @@ def test_sources_in_sight_are_read_where_a_path_surely_means_them(script: str, t
         "metadata": {"name": "bert"},
         "spec": {"gpusPerNode": 8, "image": "x", "script": script, "sources": {"configMap": "bert"}},
     }
-    seen = read_dljob(DLJob.model_validate(document), config_maps={"bert": {"acc.yaml": CONFIG}})
+    seen = read_dljob(DLJob.model_validate(document), ReadContext(config_maps={"bert": {"acc.yaml": CONFIG}}))
     assert seen.plan is not None
     assert seen.plan.launches[0].total.value == total
 
@@ -269,7 +270,9 @@ def test_scripts_among_the_sources_are_followed() -> None:
         "metadata": {"name": "bert"},
         "spec": {"gpusPerNode": 8, "image": "x", "script": "bash run.sh", "sources": {"configMap": "bert"}},
     }
-    seen = read_dljob(DLJob.model_validate(document), config_maps={"bert": {"run.sh": "torchrun train.py"}})
+    seen = read_dljob(
+        DLJob.model_validate(document), ReadContext(config_maps={"bert": {"run.sh": "torchrun train.py"}})
+    )
     assert seen.plan is not None
     assert [str(launch.launcher) for launch in seen.plan.launches] == ["torchrun"]
 

@@ -15,7 +15,7 @@ from stoker.api.policy import BUILT_IN, EffectivePolicy, UtilizationPolicy, reso
 from stoker.catalogue import admission_rules
 from stoker.findings.finding import Finding
 from stoker.findings.verdict import Verdict
-from stoker.lint.kinds.pod_submission import submissions
+from stoker.lint.kinds.registry import submissions
 from stoker.lint.review import review, review_submission
 from tests.rules import fixtures
 from tests.rules.fixtures import Case, cases

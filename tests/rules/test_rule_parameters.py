@@ -8,7 +8,7 @@ import yaml
 from stoker.api.dljob import DLJob
 from stoker.catalogue import admission_rules
 from stoker.lint.kinds.dljob import read_dljob
-from stoker.lint.kinds.pod_submission import submissions
+from stoker.lint.kinds.registry import submissions
 from stoker.lint.submission import Submission
 from tests.rules.fixtures import find
 

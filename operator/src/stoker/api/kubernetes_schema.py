@@ -1,4 +1,5 @@
-"""Kubernetes' own schema of pods and Jobs, and what of it a DLJob's podTemplate may hold.
+"""Kubernetes' own schema of pods and Jobs, and the pod templates that follow from it: a whole one, as Jobs have it, and
+the partial one of a DLJob's podTemplate.
 
 The schema is the API server's (api/kubernetes_job.json, made by hack/kubernetes_schema.py). The CRD, the webhook and
 `stoker lint` read the same one.
@@ -72,6 +73,15 @@ def container() -> Schema:
     """The schema of a container."""
     schema: Schema = pod_spec()["properties"]["containers"]["items"]
     return schema
+
+
+@lru_cache(maxsize=1)
+def pod_template() -> Schema:
+    """The schema of a whole pod template, as Jobs have it, with at least one container."""
+    spec = pod_spec()
+    containers = {**spec["properties"]["containers"], "minItems": 1}
+    whole_spec = {**spec, "properties": {**spec["properties"], "containers": containers}}
+    return {"type": "object", "properties": {"metadata": object_metadata(), "spec": whole_spec}, "required": ("spec",)}
 
 
 @lru_cache(maxsize=1)

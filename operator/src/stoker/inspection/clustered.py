@@ -27,8 +27,10 @@ from stoker.api.names import SNOOZE_ANNOTATION
 from stoker.api.policy import BUILT_IN, EffectivePolicy, UtilizationPolicy, UtilizationPolicyStatus, resolve
 from stoker.controller.brake import stopped
 from stoker.inspection.workload import Workload
+from stoker.lint.kinds.job import POD
+from stoker.lint.kinds.kind import ManifestError, ReadContext, WorkloadKind
 from stoker.lint.kinds.pod import listed, mapping
-from stoker.lint.kinds.pod_submission import ManifestError, submissions
+from stoker.lint.kinds.registry import kind_named, submissions
 from stoker.lint.review import review, review_submissions
 from stoker.lint.submission import Submission
 from stoker.reclaim import Obstruction
@@ -38,16 +40,6 @@ from stoker.workload.manifest import DLJOB_LABEL
 from stoker.workload.pod_groups import PodGroup, group_facts, groups
 
 logger = logging.getLogger(__name__)
-
-PYTORCH_JOBS = Resource("kubeflow.org", "v1", "pytorchjobs")
-READABLE = {"Job": JOBS, "PyTorchJob": PYTORCH_JOBS}
-"""Owners of pods whose manifests admission's rules read; of others they read a pod of each template."""
-OWNED = {
-    "JobSet": Resource("jobset.x-k8s.io", "v1alpha2", "jobsets"),
-    "RayCluster": Resource("ray.io", "v1", "rayclusters"),
-}
-"""Owners of pods that another object may have made, which the pods' labels don't tell: a TrainJob, a RayJob."""
-
 
 WRITTEN = frozenset({"name", "namespace", "labels", "annotations"})
 """What the rules read of an object's metadata."""
@@ -173,8 +165,8 @@ async def _group(api: KubernetesApi, group: PodGroup, policies: "ClusterPolicies
 
 async def _outermost(api: KubernetesApi, group: PodGroup) -> PodGroup:
     """The group under the kind and name of what a person created, where that is not what made the pods."""
-    resource = OWNED.get(group.kind)
-    made = None if resource is None else await _optional(api.get(resource, group.namespace, group.name))
+    kind = kind_named(group.kind)
+    made = await _optional(api.get(_resource(kind), group.namespace, group.name)) if kind.owned else None
     if made is None or (group.uid and made["metadata"].get("uid") != group.uid):
         return group
     references = map(mapping, listed(made["metadata"].get("ownerReferences")))
@@ -184,9 +176,14 @@ async def _outermost(api: KubernetesApi, group: PodGroup) -> PodGroup:
 
 async def _manifest(api: KubernetesApi, group: PodGroup) -> Object | None:
     """The pods' owner, where it is of a kind that the rules can read, and may be read."""
-    resource = READABLE.get(group.kind)
-    owner = None if resource is None else await _optional(api.get(resource, group.namespace, group.name))
+    kind = kind_named(group.kind)
+    made = kind.reader is not None and kind is not POD
+    owner = await _optional(api.get(_resource(kind), group.namespace, group.name)) if made else None
     return None if owner is None or (group.uid and owner["metadata"].get("uid") != group.uid) else owner
+
+
+def _resource(kind: WorkloadKind) -> Resource:
+    return Resource(kind.group, kind.version, kind.plural)
 
 
 def _submissions(group: PodGroup, document: Object | None, policy: EffectivePolicy) -> list[Submission]:
@@ -196,7 +193,7 @@ def _submissions(group: PodGroup, document: Object | None, policy: EffectivePoli
     read: list[Submission] = []
     for one, copies in documents:
         try:
-            found = submissions(one, families=policy.images)
+            found = submissions(one, ReadContext(families=policy.images))
         except ManifestError:
             continue
         read += [replace(submission, copies=submission.copies * copies) for submission in found]

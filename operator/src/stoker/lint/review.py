@@ -15,7 +15,8 @@ from stoker.findings.finding import Finding
 from stoker.findings.rule import Rule
 from stoker.findings.verdict import Suppressed, SuppressionFault, Verdict
 from stoker.findings.vocabulary import Action, Category, Confidence, Maturity, Severity
-from stoker.lint.kinds.dljob import read_dljob, read_init_containers
+from stoker.lint.kinds.dljob import read_job
+from stoker.lint.kinds.kind import ReadContext
 from stoker.lint.launch.plan import LaunchPlan
 from stoker.lint.submission import Submission
 from stoker.lint.suppression import Suppressions
@@ -98,11 +99,21 @@ def read(
     config_maps: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> list[Submission]:
     """What rules look at: the job's program first, then its init containers."""
-    trusted, families = policy.trusted_job_types, policy.images
-    return [
-        read_dljob(job, job_type_trusted=trusted, families=families, config_maps=config_maps, allowance=allowance),
-        *read_init_containers(job, families=families, config_maps=config_maps, allowance=allowance),
-    ]
+    return read_job(job, context_of(policy, allowance, config_maps))
+
+
+def context_of(
+    policy: EffectivePolicy,
+    allowance: Allowance,
+    config_maps: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+) -> ReadContext:
+    """What is known besides a manifest under a policy; config_maps: the data of those that are in sight, by name."""
+    return ReadContext(
+        families=policy.images,
+        config_maps=config_maps,
+        job_types_trusted=policy.trusted_job_types,
+        allowance=allowance,
+    )
 
 
 def allowance_of(policy: EffectivePolicy, start: float, clock: Callable[[], float] = time.thread_time) -> Allowance:
@@ -304,6 +315,7 @@ __all__ = [
     "SUBMISSION",
     "SUPPRESSION",
     "allowance_of",
+    "context_of",
     "failed",
     "introduced",
     "outline",

@@ -13,6 +13,7 @@ from stoker.findings.quantity import quantity, whole_quantity
 from stoker.findings.vocabulary import Framework
 from stoker.lint.kinds.dljob import read_dljob
 from stoker.lint.kinds.gpu_resource import uncounted_gpus
+from stoker.lint.kinds.kind import ReadContext
 from stoker.lint.kinds.pod import listed, mapping
 from stoker.lint.launch.model import Launch, Role
 from stoker.lint.submission import Submission
@@ -72,7 +73,7 @@ def program_facts(job: DLJob) -> ProgramFacts:
     """
     spec = mapping(job.spec.pod_template).get("spec")
     try:
-        submission = read_dljob(job, allowance=Allowance(time.thread_time() + READING_TIME))
+        submission = read_dljob(job, ReadContext(allowance=Allowance(time.thread_time() + READING_TIME)))
         return submission_facts(submission, spec)
     except Exception:
         logger.exception("%s/%s: the program can't be read", job.namespace, job.name)

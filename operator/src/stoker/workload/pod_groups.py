@@ -8,52 +8,27 @@ from typing import Any
 
 from stoker.api.dljob import TRAINER
 from stoker.findings.quantity import small_number
-from stoker.findings.vocabulary import JobType
 from stoker.lint.kinds.gpu_resource import GpuRequest, gpu_request
+from stoker.lint.kinds.job import JOB, POD
+from stoker.lint.kinds.kind import WorkloadKind
 from stoker.lint.kinds.pod import listed, mapping
+from stoker.lint.kinds.pod_owners import DEPLOYMENT, MPI_JOB, REPLICA_SET
+from stoker.lint.kinds.registry import KINDS, kind_named
 from stoker.telemetry.series import JobFacts
 from stoker.workload import pods as pod_status
 from stoker.workload.facts import ProgramFacts, pod_facts, selected_product
 from stoker.workload.manifest import DLJOB_LABEL
 from stoker.workload.volumes import keeps_results, mounts_storage
 
-GROUP_LABELS = (
-    ("training.kubeflow.org/job-name", ""),
-    ("jobset.sigs.k8s.io/jobset-name", "JobSet"),
-    ("leaderworkerset.sigs.k8s.io/name", "LeaderWorkerSet"),
-    ("volcano.sh/job-name", "VolcanoJob"),
-    ("ray.io/cluster", "RayCluster"),
-    ("serving.kserve.io/inferenceservice", "InferenceService"),
-    ("notebook-name", "Notebook"),
-    ("hub.jupyter.org/username", "Notebook"),
-)
-"""Labels by which controllers of several pods mark their own, and the kind where it is not the owner's."""
-JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
-ROLE_LABELS = (
-    "leaderworkerset.sigs.k8s.io/group-index",
-    "jobset.sigs.k8s.io/replicatedjob-name",
-    "training.kubeflow.org/replica-type",
-    "training.kubeflow.org/job-role",
-    "volcano.sh/task-spec",
-    "ray.io/group",
-    "ray.io/node-type",
-)
+NAME_LABELS: Mapping[str, WorkloadKind] = {label: kind for kind in KINDS for label in kind.name_labels}
+"""Labels by which controllers of several pods mark their own, in the order in which they are asked."""
+UID_LABELS = tuple(kind.uid_label for kind in KINDS if kind.uid_label)
+ROLE_LABELS = tuple(dict.fromkeys(label for kind in KINDS for label in kind.role_labels))
 """Labels that tell apart pods of one object that are numbered separately; the first that is there counts."""
-NUMBER_LABELS = (
-    ("leaderworkerset.sigs.k8s.io/worker-index",),
-    # A child Job's completion indexes begin at 0 in every child Job.
-    ("jobset.sigs.k8s.io/job-index", pod_status.INDEX_ANNOTATION),
-    ("training.kubeflow.org/replica-index",),
-    ("volcano.sh/task-index",),
-    (pod_status.INDEX_ANNOTATION,),
-    ("apps.kubernetes.io/pod-index",),
-)
-"""Labels and annotations that number the pods of one role; the first line whose first label is there counts."""
+NUMBER_LABELS = tuple(dict.fromkeys(labels for kind in KINDS for labels in kind.number_labels))
+"""Labels and annotations that number the pods of one role; the first entry whose first label is there counts."""
 LEADERS = frozenset({"chief", "driver", "head", "headgroup", "launcher", "leader", "master"})
 """Roles whose pods come first."""
-SERVING = frozenset({"Deployment", "InferenceService", "LeaderWorkerSet", "RayService", "ReplicaSet", "StatefulSet"})
-"""Kinds that keep their pods for ever: what they run is a service, whatever its GPUs do."""
-INTERACTIVE = frozenset({"Notebook"})
 _Role = tuple[bool, int, str]
 """Whether it follows the leaders, its number if it is one, its name."""
 
@@ -127,7 +102,7 @@ def group_facts(group: PodGroup, program: ProgramFacts) -> JobFacts:
         gpus_of_pods=sum(pod.gpus for pod in latest.values()),
         gpu_resource=resource,
         gpu_product=selected_product(group.pods, resource),
-        job_type=_job_type(group.kind),
+        job_type=kind_named(group.kind).job_type,
         framework=program.framework,
         pods=tuple(pod for _, pod in sorted(latest.items())),
         former_pods=tuple(pod for pod in ranked if latest[pod.rank] is not pod and pod.started_at is not None),
@@ -158,7 +133,8 @@ def _by_uid(kind: str, namespace: str, name: str, pods: Sequence[Mapping[str, An
 
 def _owner_uid(pod: Mapping[str, Any], name: str) -> str:
     """The uid of the object that the pod's group stands for; empty where only something between the two is known."""
-    if (marked := mapping(pod["metadata"].get("labels")).get(JOBSET_UID)) is not None:
+    labels = mapping(pod["metadata"].get("labels"))
+    if (marked := next((labels[label] for label in UID_LABELS if label in labels), None)) is not None:
         return str(marked)
     owner = mapping(_controller(pod))
     return str(owner.get("uid") or "") if owner.get("name") == name else ""
@@ -175,19 +151,21 @@ def _owner(pod: Mapping[str, Any]) -> tuple[str, str]:
     metadata = pod["metadata"]
     labels = mapping(metadata.get("labels"))
     owner = _controller(pod)
-    for label, kind in GROUP_LABELS:
+    for label, kind in NAME_LABELS.items():
         if labels.get(label):
-            return kind or _training_kind(owner), str(labels[label])
+            return _kind_of_shared_label(owner) if kind.shares_labels else kind.name, str(labels[label])
     if owner is not None:
-        kind, name, revision = str(owner.get("kind")), str(owner.get("name")), labels.get("pod-template-hash")
-        return ("Deployment", name.removesuffix(f"-{revision}")) if kind == "ReplicaSet" and revision else (kind, name)
-    return "Pod", str(metadata["name"])
+        made_by, name, revision = str(owner.get("kind")), str(owner.get("name")), labels.get("pod-template-hash")
+        if made_by == REPLICA_SET.name and revision:
+            return DEPLOYMENT.name, name.removesuffix(f"-{revision}")
+        return made_by, name
+    return POD.name, str(metadata["name"])
 
 
-def _training_kind(owner: Mapping[str, Any] | None) -> str:
+def _kind_of_shared_label(owner: Mapping[str, Any] | None) -> str:
     """The kind of a job of Kubeflow's training operators. An MPIJob's launcher is the pod of a Job of its own."""
-    kind = str(mapping(owner).get("kind") or "MPIJob")
-    return "MPIJob" if kind == "Job" else kind
+    kind = str(mapping(owner).get("kind") or MPI_JOB.name)
+    return MPI_JOB.name if kind == JOB.name else kind
 
 
 def _trainer(pod: Mapping[str, Any]) -> tuple[str, GpuRequest] | None:
@@ -265,12 +243,6 @@ def _numbers(pod: Mapping[str, Any]) -> tuple[int, ...] | None:
         return None
     numbers = [small_number(known.get(label)) for label in labels]
     return None if None in numbers else tuple(number for number in numbers if number is not None)
-
-
-def _job_type(kind: str) -> JobType:
-    if kind in SERVING:
-        return JobType.SERVING
-    return JobType.INTERACTIVE if kind in INTERACTIVE else JobType.TRAINING
 
 
 __all__ = ["PodGroup", "group_facts", "groups"]

@@ -8,12 +8,12 @@ from typing import Any
 from stoker.api.dljob import TRAINER
 from stoker.findings.finding import parse_time
 from stoker.findings.quantity import small_number
+from stoker.lint.kinds.job import INDEX_ANNOTATION
 
 EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 """Times beyond these are no times of a pod: arithmetic with them leaves the calendar."""
 LONGEST_GRACE = 366 * 24 * 3600
 """Seconds; the API takes any number of 64 bits."""
-INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
 DEFAULT_GRACE_SECONDS = 30
 """The API server's default of terminationGracePeriodSeconds."""
 PULL_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})

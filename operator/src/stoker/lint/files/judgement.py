@@ -8,9 +8,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from pydantic import ValidationError
-
-from stoker.api.dljob import DLJob
 from stoker.api.policy import KIND as POLICY_KIND
 from stoker.api.policy import EffectivePolicy
 from stoker.api.schema import Violation
@@ -20,17 +17,16 @@ from stoker.findings.vocabulary import Action, Severity, Source
 from stoker.lint.files.manifests import Manifest, Region
 from stoker.lint.files.policies import Policies
 from stoker.lint.files.results import SCHEMA_RULE, SUPPRESSION_RULE, Entry, Report, Skipped
-from stoker.lint.files.schema import is_ours, metadata, object_name, violations
+from stoker.lint.files.schema import is_ours, metadata, object_name
 from stoker.lint.files.selection import Selection
-from stoker.lint.kinds.pod_schema import unknown_violations
-from stoker.lint.kinds.pod_submission import ManifestError, is_readable, submissions
-from stoker.lint.review import allowance_of, failed, review, review_submissions
+from stoker.lint.kinds.kind import ManifestError, ManifestReader, WorkloadKind
+from stoker.lint.kinds.registry import readable_kind
+from stoker.lint.review import allowance_of, context_of, failed, review_submissions
 from stoker.lint.suppression import MARK
 from stoker.shell.model import Shortfall
 
 logger = logging.getLogger(__name__)
 
-BLANK = " "
 IMAGE_MISSING = "image-missing"
 
 Files = Mapping[str, Mapping[str, str]]
@@ -55,8 +51,8 @@ class Judge:
 
     def judge(self, manifest: Manifest) -> Report | Skipped:
         """What is said of one manifest. Never raises."""
-        name = object_name(manifest)
-        if not is_ours(manifest, "DLJob") and not is_readable(manifest.value):
+        name, kind = object_name(manifest), readable_kind(manifest.value)
+        if kind is None:
             what = (
                 f"the {manifest.kind} {name}".rstrip() if manifest.kind else "a document that is no Kubernetes object"
             )
@@ -65,30 +61,24 @@ class Judge:
             return _skipped(manifest, name, what)
         namespace = str(metadata(manifest).get("namespace") or self.namespace)
         files = self.config_maps.get(namespace, {})
-        report = self._report(manifest, name, namespace, files)
-        if files and is_ours(manifest, "DLJob"):
+        report = self._report(manifest, kind, name, namespace, files)
+        if files and kind.admitted:
             # Admission fetches no ConfigMap: what only one of them shows decides nothing there.
-            in_cluster = self._report(manifest, name, namespace, {}).outcome
+            in_cluster = self._report(manifest, kind, name, namespace, {}).outcome
             return report if in_cluster is report.outcome else replace(report, in_cluster=in_cluster)
         return report
 
-    def _report(self, manifest: Manifest, name: str, namespace: str, files: Files) -> Report:
+    def _report(self, manifest: Manifest, kind: WorkloadKind, name: str, namespace: str, files: Files) -> Report:
+        assert kind.reader is not None
         report = partial(Report, manifest=manifest, namespace=namespace, name=name)
         policy = self.policies.effective(namespace)
-        entries: list[Entry] = []
+        entries = [_violation(manifest, one) for one in kind.reader.violations(manifest.value)]
         try:
-            if is_ours(manifest, "DLJob"):
-                entries += [_violation(manifest, one) for one in violations(DLJob, manifest.value)]
-                verdict = self._job(DLJob.model_validate(_with_image(manifest.value)), policy, files)
-                if any(finding.rule == IMAGE_MISSING for finding in verdict.denied):  # it says more than the schema
-                    entries = [entry for entry in entries if entry.field_path != "spec.image"]
-            else:
-                entries += [_violation(manifest, one) for one in unknown_violations(manifest.value)]
-                verdict = self._pods(manifest.value, policy, files)
-        except ValidationError:
+            verdict = self._verdict(kind.reader, manifest.value, policy, files)
+        except ManifestError:
             return report(entries=entries)
-        except ManifestError as error:
-            return report(entries=[*entries, *(_violation(manifest, one) for one in error.violations)])
+        if any(finding.rule == IMAGE_MISSING for finding in verdict.denied):  # it says more than the schema
+            entries = [entry for entry in entries if entry.field_path != "spec.image"]
         for rule, failure in verdict.failures:
             logger.debug("Rule %s failed on %s %s: %s", rule, manifest.path, name, failure)
         return report(
@@ -99,16 +89,17 @@ class Judge:
             on_unfinished=_on_unfinished(verdict, policy),
         )
 
-    def _job(self, job: DLJob, policy: EffectivePolicy, files: Files) -> Verdict:
-        return review(job, policy, now=self.now, config_maps=files, rules=self.selection.rules)
-
-    def _pods(self, value: Mapping[str, Any], policy: EffectivePolicy, files: Files) -> Verdict:
+    def _verdict(
+        self, reader: ManifestReader, value: Mapping[str, Any], policy: EffectivePolicy, files: Files
+    ) -> Verdict:
+        """The verdict on a document. Raises ManifestError."""
         start = time.thread_time()
         try:
-            allowance = allowance_of(policy, start)
-            found = submissions(value, families=policy.images, config_maps=files, allowance=allowance)
+            found = reader.submissions(value, context_of(policy, allowance_of(policy, start), files))
         except ManifestError:
             raise
+        except MemoryError:
+            raise  # only who has set the limit knows what it means
         except Exception as failure:  # a fault of ours is no fault of the manifest
             return failed(failure)
         return review_submissions(found, policy, now=self.now, rules=self.selection.rules, start=start)
@@ -154,14 +145,6 @@ def config_maps(manifests: Iterable[Manifest], namespace: str = "") -> ConfigMap
             own = str(metadata(manifest).get("namespace") or namespace)
             found.setdefault(own, {})[object_name(manifest)] = texts
     return found
-
-
-def _with_image(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A DLJob without an image as one whose image is blank, which the model takes: so the rules have their say."""
-    spec = document.get("spec")
-    if not isinstance(spec, Mapping) or spec.get("image") not in (None, ""):
-        return document
-    return {**document, "spec": {**spec, "image": BLANK}}
 
 
 def _skipped(manifest: Manifest, name: str, reason: str) -> Skipped:

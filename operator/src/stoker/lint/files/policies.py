@@ -11,7 +11,8 @@ from stoker.api.policy import KIND as POLICY_KIND
 from stoker.api.schema import Violation
 from stoker.catalogue import admission_rules
 from stoker.lint.files.manifests import Fragment, InputError, Manifest, read
-from stoker.lint.files.schema import is_ours, metadata, object_name, violations
+from stoker.lint.files.schema import is_ours, metadata, object_name
+from stoker.lint.kinds.custom_resource import violations
 from stoker.policy.checks import Surroundings, review_policy
 
 DEFAULT_NAMESPACE = "default"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import click
 
 from stoker.adapters.terminal import clean, columns
+from stoker.api.dljob import KIND
 from stoker.findings.vocabulary import Outcome
 from stoker.lint.files.results import Entry, Level, Report, Results
 from stoker.lint.formats import Terminal
@@ -121,7 +122,7 @@ def _summary(results: Results) -> str:
     words = ((Outcome.DENY, "denied"), (Outcome.WARN, "with warnings"), (Outcome.ALLOW, "clean"))
     outcomes = Counter(report.outcome for report in reports)
     counts = [f"{outcomes[outcome]} {word}" for outcome, word in words if outcomes[outcome]]
-    kinds = {report.manifest.kind for report in reports} or {"DLJob"}
+    kinds = {report.manifest.kind for report in reports} or {KIND}
     noun = next(iter(kinds)) if len(kinds) == 1 else "job"
     parts = [f"{_number(len(reports), noun)}" + (f": {', '.join(counts)}" if counts else "")]
     if suppressed := sum(len(report.suppressed) for report in reports):

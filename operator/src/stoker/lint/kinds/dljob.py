@@ -1,14 +1,18 @@
 """Reads a DLJob into what admission rules look at."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
-from stoker.api.dljob import TRAINER, DLJob
+from pydantic import ValidationError
+
+from stoker.api.dljob import KIND, MAX_NAME_LENGTH, NAME_PATTERN, PLURAL, TRAINER, DLJob
 from stoker.api.environment import injected
+from stoker.api.names import GROUP, VERSION
+from stoker.api.schema import MAX_VALUE, Violation, explain
 from stoker.findings.quantity import quantity
-from stoker.lint.kinds import pod_group
+from stoker.lint.kinds import pod_set
 from stoker.lint.kinds.container import (
     Place,
     Variable,
@@ -19,11 +23,11 @@ from stoker.lint.kinds.container import (
     run_command,
     run_script,
 )
+from stoker.lint.kinds.custom_resource import violations
 from stoker.lint.kinds.gpu_resource import WHOLE_GPU_RESOURCES, GpuRequest
-from stoker.lint.kinds.image_reference import Families
+from stoker.lint.kinds.kind import ManifestError, ManifestReader, ReadContext, WorkloadKind
 from stoker.lint.kinds.pod import SHARED_MEMORY, Pod, config_files, listed, mapping, read_pod
 from stoker.lint.submission import Paths, Submission
-from stoker.shell.model import Allowance
 
 WORKSPACE = "/workspace"
 """Where the sources are mounted; the container starts there."""
@@ -33,21 +37,21 @@ PROVIDED_MOUNTS: Mapping[str, str] = {SHARED_MEMORY: "shm"}
 """What the operator's own pod template mounts, as `workload.manifest` writes it."""
 
 TEMPLATE = "spec.podTemplate.spec"
+BLANK = " "
+"""Stands for an image that is missing."""
 
 
-def read_dljob(
-    job: DLJob,
-    *,
-    job_type_trusted: bool = True,
-    families: Families = (),
-    config_maps: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
-    allowance: Allowance | None = None,
-) -> Submission:
-    """Read a DLJob. Never raises for one that its model accepted.
+def read_job(job: DLJob, context: ReadContext) -> list[Submission]:
+    """What rules look at: the job's program first, then its init containers."""
+    return [read_dljob(job, context), *read_init_containers(job, context)]
 
-    families: an administrator's image families. config_maps: the data of those that are in sight, by name: the job's
-    sources, and volumes of its pod template. allowance: what reading may cost.
+
+def read_dljob(job: DLJob, context: ReadContext | None = None) -> Submission:
+    """Read a DLJob's program. Never raises for a job that its model accepted.
+
+    Of `context.config_maps` the job's sources count, and volumes of its pod template.
     """
+    context = context or ReadContext()
     spec = job.spec
     trainer = _trainer(spec.pod_template)
     pod = _pod(job, trainer)
@@ -58,10 +62,10 @@ def read_dljob(
         gpus_per_node=spec.gpus_per_node,
         countable=spec.gpu_resource in WHOLE_GPU_RESOURCES,
         environment=environment,
-        files=config_files(pod.mounts, config_maps, directory if isinstance(directory, str) else None),
-        allowance=allowance or Allowance(),
+        files=config_files(pod.mounts, context.config_maps, directory if isinstance(directory, str) else None),
+        allowance=context.allowance,
     )
-    image = read_image(spec.image, families)
+    image = read_image(spec.image, context.families)
     if spec.script is not None:
         run = run_script(spec.script, Paths().script, place)
     else:
@@ -82,7 +86,7 @@ def read_dljob(
         gpus_per_node=spec.gpus_per_node,
         gpu_resource=spec.gpu_resource,
         job_type=job.job_type,
-        job_type_trusted=job_type_trusted,
+        job_type_trusted=context.job_types_trusted,
         framework=spec.framework or framework_of(image),
         image=image,
         environment=environment,
@@ -98,23 +102,17 @@ def read_dljob(
     )
 
 
-def read_init_containers(
-    job: DLJob,
-    *,
-    families: Families = (),
-    config_maps: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
-    allowance: Allowance | None = None,
-) -> list[Submission]:
-    """The init containers of a DLJob's pod template; see `read_dljob`."""
+def read_init_containers(job: DLJob, context: ReadContext | None = None) -> list[Submission]:
+    """The init containers of a DLJob's pod template."""
     spec = job.spec
-    owner = pod_group.Owner(
+    owner = pod_set.Owner(
         kind=job.kind,
         name=job.name,
         namespace=job.namespace,
         labels=job.metadata.labels,
         annotations=job.metadata.annotations,
     )
-    group = pod_group.Group(
+    pods = pod_set.PodSet(
         spec=mapping((spec.pod_template or {}).get("spec")),
         at=TEMPLATE,
         nodes_field=Paths().nodes,
@@ -122,8 +120,7 @@ def read_init_containers(
         nodes_known=True,
     )
     request = GpuRequest(resource=spec.gpu_resource, count=spec.gpus_per_node, field=Paths().gpus_per_node)
-    setting = pod_group.Setting(families=families, config_maps=config_maps, allowance=allowance or Allowance())
-    return list(pod_group.read_init_containers(owner, group, setting, request))
+    return list(pod_set.read_init_containers(owner, pods, context or ReadContext(), request))
 
 
 def _provided(job: DLJob) -> dict[str, str | None]:
@@ -173,4 +170,55 @@ def _pod(job: DLJob, trainer: Mapping[str, Any]) -> Pod:
     return replace(pod, cpu_limit=quantity(limits["cpu"]), cpu_limit_field="spec.resources.limits.cpu")
 
 
-__all__ = ["read_dljob", "read_init_containers"]
+def _with_image(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A DLJob without an image as one whose image is blank, which the model takes: so the rules have their say."""
+    spec = document.get("spec")
+    if not isinstance(spec, Mapping) or spec.get("image") not in (None, ""):
+        return document
+    return {**document, "spec": {**spec, "image": BLANK}}
+
+
+def _violations(document: Mapping[str, Any]) -> list[Violation]:
+    return violations(DLJob, document, _name_violations(document))
+
+
+def _submissions(document: Mapping[str, Any], context: ReadContext) -> list[Submission]:
+    """The job's program first, then its init containers. Raises ManifestError."""
+    try:
+        job = DLJob.model_validate(_with_image(document))
+    except ValidationError as error:
+        raise ManifestError(explain(error)) from error
+    return read_job(job, context)
+
+
+def _name_violations(document: Mapping[str, Any]) -> list[Violation]:
+    """What the CRD's own rule says of a DLJob's name."""
+    path, own = "metadata.name", document.get("metadata")
+    if not isinstance(own, Mapping):
+        return []
+    name = own.get("name")
+    if not name:
+        return [] if own.get("generateName") else [Violation(field_path=path, message="required")]
+    if not isinstance(name, str):
+        return []
+    if len(name) > MAX_NAME_LENGTH:
+        message = f"has {len(name)} characters, at most {MAX_NAME_LENGTH} are allowed: its pods are called NAME-RANK"
+    elif not re.match(NAME_PATTERN, name):
+        allowed = "must consist of lower-case letters, digits and -, the first and last a letter or digit"
+        nearest = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+        message = f"{allowed}: for example {nearest}" if nearest else allowed
+    else:
+        return []
+    return [Violation(field_path=path, message=f'"{name[:MAX_VALUE]}" {message}')]
+
+
+DLJOB = WorkloadKind(
+    name=KIND,
+    group=GROUP,
+    version=VERSION,
+    plural=PLURAL,
+    reader=ManifestReader(violations=_violations, submissions=_submissions),
+    admitted=True,
+)
+
+__all__ = ["DLJOB", "read_dljob", "read_init_containers", "read_job"]

@@ -1,101 +1,24 @@
-"""Reads pods, Jobs and PyTorchJobs into what admission rules look at; they are read as they stand, nothing is injected
-that their own controllers do not inject.
-"""
+"""Kubeflow's PyTorchJob (kubeflow.org/v1 of the training operator 1.9): schema, pods, and what its controller adds."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
-from stoker.api.schema import Violation
+from stoker.api import kubernetes_schema
 from stoker.api.structural import Schema
 from stoker.findings.vocabulary import Framework
-from stoker.lint.kinds import pod_schema
 from stoker.lint.kinds.container import Variable
 from stoker.lint.kinds.gpu_resource import GpuRequest, gpu_request
-from stoker.lint.kinds.image_reference import Families
+from stoker.lint.kinds.kind import WorkloadKind
 from stoker.lint.kinds.pod import listed, mapping
-from stoker.lint.kinds.pod_group import Group, Owner, Setting, read_containers
-from stoker.lint.submission import Submission
-from stoker.shell.model import Allowance
+from stoker.lint.kinds.pod_manifest import COUNT, TEXT, object_with, pod_manifest_reader, whole_object
+from stoker.lint.kinds.pod_set import PodSet, whole_number
 
-
-class ManifestError(ValueError):
-    """A manifest that can't be read; `violations` say where and why."""
-
-    def __init__(self, violations: Sequence[Violation]) -> None:
-        super().__init__("; ".join(map(str, violations)))
-        self.violations = tuple(violations)
-
-
-def is_readable(document: Any) -> bool:
-    """Whether a document is of a kind that `submissions` reads."""
-    return isinstance(document, Mapping) and _schema(document) is not None
-
-
-def _schema(document: Mapping[str, Any]) -> Schema | None:
-    return pod_schema.schema_of(str(document.get("apiVersion")), str(document.get("kind")))
-
-
-def submissions(
-    document: Mapping[str, Any],
-    *,
-    families: Families = (),
-    config_maps: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
-    allowance: Allowance | None = None,
-) -> list[Submission]:
-    """The containers of a Pod, Job or PyTorchJob that ask for GPUs, and the init containers beside them.
-
-    Empty for a document of another kind, and for one without GPUs. Raises ManifestError for one that breaks its
-    schema where it is read.
-    """
-    schema = _schema(document)
-    if schema is None:
-        return []
-    if wrong := pod_schema.violations(schema, document):
-        raise ManifestError(wrong)
-    setting = Setting(families=families, config_maps=config_maps, allowance=allowance or Allowance())
-    metadata = mapping(document.get("metadata"))
-    owner = Owner(
-        kind=document["kind"],
-        name=metadata.get("name") or metadata.get("generateName") or "",
-        namespace=metadata.get("namespace") or "",
-        labels={name: text or "" for name, text in mapping(metadata.get("labels")).items()},
-        annotations={name: text or "" for name, text in mapping(metadata.get("annotations")).items()},
-    )
-    groups = {"Pod": _pod, "Job": _job, "PyTorchJob": _pytorch_job}[owner.kind]
-    return [submission for group in groups(document) for submission in read_containers(owner, group, setting)]
-
-
-def _pod(document: Mapping[str, Any]) -> Iterator[Group]:
-    """A pod by itself; it may still be one node of several."""
-    yield Group(spec=mapping(document.get("spec")), at="spec")
-
-
-def _job(document: Mapping[str, Any]) -> Iterator[Group]:
-    """The pods of a Job: nodes of one group where they can find one another, else independent copies.
-
-    They can with a completion index, as many at a time as there are in all, and a subdomain under which their host
-    names resolve (Kubernetes documentation, "Job with Pod-to-Pod Communication").
-    """
-    spec = mapping(document.get("spec"))
-    template = mapping(mapping(spec.get("template")).get("spec"))
-    indexed = spec.get("completionMode") == "Indexed"
-    parallel = _number(spec, "parallelism", 1)
-    pods = max(1, min(parallel, _number(spec, "completions", parallel)))
-    group = indexed and bool(template.get("subdomain")) and pods == spec.get("completions")
-    index = "0" if pods == 1 and spec.get("completions") == 1 else None
-    yield Group(
-        spec=template,
-        at="spec.template.spec",
-        nodes_field="spec.completions" if group else "spec.parallelism",
-        nodes=pods if group else 1,
-        nodes_known=group,
-        copies=1 if group else pods,
-        rank="JOB_COMPLETION_INDEX" if indexed else "",
-        variables=(("JOB_COMPLETION_INDEX", "", index),) if indexed else (),
-    )
-
+NAME_LABEL = "training.kubeflow.org/job-name"
+ROLE_LABELS = ("training.kubeflow.org/replica-type", "training.kubeflow.org/job-role")
+NUMBER_LABEL = "training.kubeflow.org/replica-index"
+"""The labels that the training operator gives the pods of all its kinds."""
 
 _RANK = re.compile(r"--(?:node|machine)[_-]rank[=\s]\d+")
 PYTORCH = "pytorch"
@@ -103,7 +26,7 @@ PYTORCH_PORT, PYTORCH_PORT_NAME = 23456, "pytorchjob-port"
 """The training operator's defaults (kubeflow/training-operator 1.9, pkg/apis/kubeflow.org/v1)."""
 
 
-def _pytorch_job(document: Mapping[str, Any]) -> Iterator[Group]:
+def _pod_sets(document: Mapping[str, Any]) -> Iterator[PodSet]:
     """The Master and the Workers of a PyTorchJob.
 
     Where they run the same, they are the nodes of one group; else each is judged for itself, and nothing is said about
@@ -112,7 +35,7 @@ def _pytorch_job(document: Mapping[str, Any]) -> Iterator[Group]:
     spec = mapping(document.get("spec"))
     specs = {str(name).capitalize(): (str(name), mapping(one)) for name, one in spec["pytorchReplicaSpecs"].items()}
     replicas = {
-        role: (name, mapping(mapping(one.get("template")).get("spec")), max(1, _number(one, "replicas", 1)))
+        role: (name, mapping(mapping(one.get("template")).get("spec")), max(1, whole_number(one, "replicas", 1)))
         for role, (name, one) in specs.items()
         if role in {"Master", "Worker"}
     }
@@ -122,7 +45,7 @@ def _pytorch_job(document: Mapping[str, Any]) -> Iterator[Group]:
     variables = tuple(_injected(document, {role: (pods, count) for role, (_, pods, count) in replicas.items()}))
     for name, pods, count in replicas.values():
         counted = replicas["Worker"][0] if alike and "Worker" in replicas else name
-        yield Group(
+        yield PodSet(
             spec=pods,
             at=f"spec.pytorchReplicaSpecs.{name}.template.spec",
             nodes_field=f"spec.pytorchReplicaSpecs.{counted}.replicas",
@@ -188,9 +111,32 @@ def _port(pods: Mapping[str, Any]) -> int:
     return next((port for port in named if isinstance(port, int)), PYTORCH_PORT)
 
 
-def _number(spec: Mapping[str, Any], name: str, default: int) -> int:
-    value = spec.get(name)
-    return value if isinstance(value, int) else default
+@lru_cache(maxsize=1)
+def _schema() -> Schema:
+    """As far as it is read."""
+    replicas = object_with({"replicas": COUNT, "template": kubernetes_schema.pod_template()}, "template")
+    elastic = {
+        **dict.fromkeys(("minReplicas", "maxReplicas", "nProcPerNode", "maxRestarts"), COUNT),
+        "rdzvBackend": TEXT,
+    }
+    spec = {
+        "nprocPerNode": TEXT,
+        "elasticPolicy": object_with(elastic),
+        "pytorchReplicaSpecs": object_with({"Master": replicas, "Worker": replicas}),
+    }
+    return whole_object(object_with(spec, "pytorchReplicaSpecs"))
 
 
-__all__ = ["ManifestError", "is_readable", "submissions"]
+PYTORCH_JOB = WorkloadKind(
+    name="PyTorchJob",
+    group="kubeflow.org",
+    version="v1",
+    plural="pytorchjobs",
+    reader=pod_manifest_reader(_schema, _pod_sets, schema_is_whole=False),
+    name_labels=(NAME_LABEL,),
+    shares_labels=True,
+    role_labels=ROLE_LABELS,
+    number_labels=((NUMBER_LABEL,),),
+)
+
+__all__ = ["NAME_LABEL", "NUMBER_LABEL", "PYTORCH_JOB", "ROLE_LABELS"]

@@ -1,7 +1,7 @@
 """Reads the containers of one pod template: those that hold GPUs, and the init containers that run meanwhile."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stoker.findings.vocabulary import Framework, JobType
@@ -16,10 +16,9 @@ from stoker.lint.kinds.container import (
     run_command,
 )
 from stoker.lint.kinds.gpu_resource import WHOLE_GPU_RESOURCES, GpuRequest, gpu_request
-from stoker.lint.kinds.image_reference import Families
+from stoker.lint.kinds.kind import ReadContext
 from stoker.lint.kinds.pod import config_files, listed, mapping, read_pod
 from stoker.lint.submission import Paths, Submission
-from stoker.shell.model import Allowance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +33,8 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """The pods of one template.
+class PodSet:
+    """The pods of one template, as Kueue calls them.
 
     at: the field path of the template's spec. nodes, nodes_known, copies, leaders, rank: see `Submission`.
     variables: what the pods' controller adds to the containers' own, which it wins over.
@@ -53,45 +52,34 @@ class Group:
     framework: Framework | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """What is known besides the manifest: an administrator's image families, and config maps by name; and what reading
-    may cost.
-    """
-
-    families: Families = ()
-    config_maps: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    allowance: Allowance = field(default_factory=Allowance)
-
-
-def read_containers(owner: Owner, group: Group, setting: Setting) -> Iterator[Submission]:
-    """The containers of a group's pods that ask for GPUs, and the init containers beside them."""
+def read_containers(owner: Owner, pods: PodSet, context: ReadContext) -> Iterator[Submission]:
+    """The containers of a set's pods that ask for GPUs, and the init containers beside them."""
     asked: list[GpuRequest] = []
-    for index, container in enumerate(map(mapping, listed(group.spec.get("containers")))):
+    for index, container in enumerate(map(mapping, listed(pods.spec.get("containers")))):
         name = f"containers[{index}]"
-        request = gpu_request(container, f"{group.at}.{name}")
+        request = gpu_request(container, f"{pods.at}.{name}")
         if request is not None:
             asked.append(request)
-            yield _read(owner, group, setting, name, container, request)
+            yield _read(owner, pods, context, name, container, request)
     if asked:
-        yield from read_init_containers(owner, group, setting, max(asked, key=lambda request: request.count))
+        yield from read_init_containers(owner, pods, context, max(asked, key=lambda request: request.count))
 
 
-def read_init_containers(owner: Owner, group: Group, setting: Setting, request: GpuRequest) -> Iterator[Submission]:
+def read_init_containers(owner: Owner, pods: PodSet, context: ReadContext, request: GpuRequest) -> Iterator[Submission]:
     """The init containers of pods whose containers ask for GPUs: the pods hold them from their start on.
 
     A sidecar (restartPolicy Always) is none.
     """
-    own = replace(group, variables=())  # controllers add theirs to the containers only
-    for index, container in enumerate(map(mapping, listed(group.spec.get("initContainers")))):
+    own = replace(pods, variables=())  # controllers add theirs to the containers only
+    for index, container in enumerate(map(mapping, listed(pods.spec.get("initContainers")))):
         if container.get("restartPolicy") != "Always":
-            yield _read(owner, own, setting, f"initContainers[{index}]", container, request, initial=True)
+            yield _read(owner, own, context, f"initContainers[{index}]", container, request, initial=True)
 
 
 def _read(
     owner: Owner,
-    group: Group,
-    setting: Setting,
+    pods: PodSet,
+    context: ReadContext,
     name: str,
     container: Mapping[str, Any],
     request: GpuRequest,
@@ -99,19 +87,19 @@ def _read(
     initial: bool = False,
 ) -> Submission:
     """One container; `name` is its place in the pod's spec, `request` what the pod holds while it runs."""
-    at = f"{group.at}.{name}"
-    pod = read_pod(group.spec, container, at=group.at, container_at=at)
-    environment, fields = read_variables((*_variables(container, at), *group.variables), {"HOSTNAME": None})
+    at = f"{pods.at}.{name}"
+    pod = read_pod(pods.spec, container, at=pods.at, container_at=at)
+    environment, fields = read_variables((*_variables(container, at), *pods.variables), {"HOSTNAME": None})
     directory = container.get("workingDir")
     place = Place(
-        nodes=group.nodes,
+        nodes=pods.nodes,
         gpus_per_node=request.count,
         countable=request.resource in WHOLE_GPU_RESOURCES,
         environment=environment,
-        files=config_files(pod.mounts, setting.config_maps, directory),
-        allowance=setting.allowance,
+        files=config_files(pod.mounts, context.config_maps, directory),
+        allowance=context.allowance,
     )
-    image = read_image(container.get("image") or "", setting.families)
+    image = read_image(container.get("image") or "", context.families)
     run = run_command(
         _words(container, at, "command"),
         _words(container, at, "args"),
@@ -124,16 +112,16 @@ def _read(
         namespace=owner.namespace,
         labels=owner.labels,
         annotations=owner.annotations,
-        nodes=group.nodes,
-        nodes_known=group.nodes_known,
-        copies=group.copies,
-        leaders=group.leaders,
-        rank=group.rank,
+        nodes=pods.nodes,
+        nodes_known=pods.nodes_known,
+        copies=pods.copies,
+        leaders=pods.leaders,
+        rank=pods.rank,
         initial=initial,
         gpus_per_node=request.count,
         gpu_resource=request.resource,
         job_type=JobType.TRAINING,
-        framework=framework_of(image) or group.framework,
+        framework=framework_of(image) or pods.framework,
         image=image,
         environment=environment,
         environment_fields=fields,
@@ -150,11 +138,11 @@ def _read(
             command=f"{at}.command",
             args=f"{at}.args",
             env=f"{at}.env",
-            nodes=group.nodes_field,
+            nodes=pods.nodes_field,
             gpus_per_node=request.field,
             job_type="",
             max_restarts="",
-            volumes=f"{group.at}.volumes",
+            volumes=f"{pods.at}.volumes",
             volume_mounts=f"{at}.volumeMounts",
             limits=f"{at}.resources.limits",
         ),
@@ -172,4 +160,10 @@ def _variables(container: Mapping[str, Any], at: str) -> Iterator[Variable]:
         yield variable["name"], path, (variable.get("value") or "") if known else None
 
 
-__all__ = ["Group", "Owner", "Setting", "read_containers", "read_init_containers"]
+def whole_number(spec: Mapping[str, Any], name: str, default: int) -> int:
+    """A field that counts something; the default where it is absent."""
+    value = spec.get(name)
+    return value if isinstance(value, int) else default
+
+
+__all__ = ["Owner", "PodSet", "read_containers", "read_init_containers", "whole_number"]

@@ -1,0 +1,82 @@
+"""Reads manifests that hold Kubernetes' own pod templates: their schema, and the containers of their pods.
+
+Each kind gives its schema and its sets of pods; nothing is injected that its own controller does not inject.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from stoker.api import kubernetes_schema
+from stoker.api.schema import Violation, explained
+from stoker.api.structural import Schema, faults, unknown_fields
+from stoker.lint.kinds.kind import ManifestError, ManifestReader, ReadContext
+from stoker.lint.kinds.pod import mapping
+from stoker.lint.kinds.pod_set import Owner, PodSet, read_containers
+from stoker.lint.submission import Submission
+
+TEXT: Schema = {"type": "string"}
+COUNT: Schema = {"type": "integer", "format": "int32", "minimum": 0}
+
+
+def object_with(properties: Mapping[str, Schema], *required: str) -> Schema:
+    """The schema of an object with these fields."""
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def with_properties(schema: Schema, properties: Mapping[str, Schema]) -> Schema:
+    """The schema of an object, with other schemas for some of its fields."""
+    return {**schema, "properties": {**schema["properties"], **properties}}
+
+
+def whole_object(spec: Schema) -> Schema:
+    """The schema of an object with this spec."""
+    # The status is what the cluster says; nothing of it is read.
+    parts: Mapping[str, Schema] = {"apiVersion": TEXT, "kind": TEXT, "status": {"type": "object"}}
+    return object_with({**parts, "metadata": kubernetes_schema.object_metadata(), "spec": spec}, "spec")
+
+
+def pod_manifest_reader(
+    schema: Callable[[], Schema],
+    pod_sets: Callable[[Mapping[str, Any]], Iterator[PodSet]],
+    *,
+    schema_is_whole: bool = True,
+) -> ManifestReader:
+    """The reader of a kind.
+
+    schema: of the whole object, made when it is first needed. pod_sets: the pods that a document makes, by template.
+    schema_is_whole: it names every field of the kind, so that one it does not name is a fault; else only the fields of
+    pod templates are checked for that.
+    """
+
+    def broken(document: Mapping[str, Any]) -> list[Violation]:
+        return [explained(fault) for fault in faults(schema(), document)]
+
+    def unknown(document: Mapping[str, Any]) -> Iterator[Violation]:
+        for fault in unknown_fields(schema(), document):
+            if fault.path[0] == "spec" and (schema_is_whole or "template" in fault.path):
+                yield explained(fault)
+
+    def violations(document: Mapping[str, Any]) -> list[Violation]:
+        return [*unknown(document), *broken(document)]
+
+    def submissions(document: Mapping[str, Any], context: ReadContext) -> list[Submission]:
+        if wrong := broken(document):
+            raise ManifestError(wrong)
+        owner = _owner(document)
+        return [found for pods in pod_sets(document) for found in read_containers(owner, pods, context)]
+
+    return ManifestReader(violations=violations, submissions=submissions)
+
+
+def _owner(document: Mapping[str, Any]) -> Owner:
+    metadata = mapping(document.get("metadata"))
+    return Owner(
+        kind=document["kind"],
+        name=metadata.get("name") or metadata.get("generateName") or "",
+        namespace=metadata.get("namespace") or "",
+        labels={name: text or "" for name, text in mapping(metadata.get("labels")).items()},
+        annotations={name: text or "" for name, text in mapping(metadata.get("annotations")).items()},
+    )
+
+
+__all__ = ["COUNT", "TEXT", "object_with", "pod_manifest_reader", "whole_object", "with_properties"]

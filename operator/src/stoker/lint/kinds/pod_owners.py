@@ -1,0 +1,88 @@
+"""Kinds whose pods Stoker knows, and whose manifests it does not read: other controllers' jobs, services, notebooks.
+
+The rules read a pod of each role of them (`stoker diagnose`).
+"""
+
+from stoker.findings.vocabulary import JobType
+from stoker.lint.kinds.job import INDEX_ANNOTATION
+from stoker.lint.kinds.kind import WorkloadKind
+from stoker.lint.kinds.pytorch_job import NAME_LABEL, NUMBER_LABEL, ROLE_LABELS
+
+MPI_JOB = WorkloadKind(
+    name="MPIJob",
+    name_labels=(NAME_LABEL,),
+    shares_labels=True,
+    role_labels=ROLE_LABELS,
+    number_labels=((NUMBER_LABEL,),),
+)
+"""Kubeflow's MPIJob. Its launcher is the pod of a Job of its own."""
+
+JOB_SET = WorkloadKind(
+    name="JobSet",
+    group="jobset.x-k8s.io",
+    version="v1alpha2",
+    plural="jobsets",
+    name_labels=("jobset.sigs.k8s.io/jobset-name",),
+    uid_label="jobset.sigs.k8s.io/jobset-uid",
+    role_labels=("jobset.sigs.k8s.io/replicatedjob-name",),
+    # A child Job's completion indexes begin at 0 in every child Job.
+    number_labels=(("jobset.sigs.k8s.io/job-index", INDEX_ANNOTATION),),
+    owned=True,  # by a TrainJob
+)
+
+LEADER_WORKER_SET = WorkloadKind(
+    name="LeaderWorkerSet",
+    name_labels=("leaderworkerset.sigs.k8s.io/name",),
+    role_labels=("leaderworkerset.sigs.k8s.io/group-index",),
+    number_labels=(("leaderworkerset.sigs.k8s.io/worker-index",),),
+    job_type=JobType.SERVING,
+)
+
+VOLCANO_JOB = WorkloadKind(
+    name="VolcanoJob",
+    name_labels=("volcano.sh/job-name",),
+    role_labels=("volcano.sh/task-spec",),
+    number_labels=(("volcano.sh/task-index",),),
+)
+
+RAY_CLUSTER = WorkloadKind(
+    name="RayCluster",
+    group="ray.io",
+    version="v1",
+    plural="rayclusters",
+    name_labels=("ray.io/cluster",),
+    role_labels=("ray.io/group", "ray.io/node-type"),
+    owned=True,  # by a RayJob or a RayService
+)
+
+RAY_SERVICE = WorkloadKind(name="RayService", job_type=JobType.SERVING)
+
+INFERENCE_SERVICE = WorkloadKind(
+    name="InferenceService", name_labels=("serving.kserve.io/inferenceservice",), job_type=JobType.SERVING
+)
+
+NOTEBOOK = WorkloadKind(
+    name="Notebook", name_labels=("notebook-name", "hub.jupyter.org/username"), job_type=JobType.INTERACTIVE
+)
+
+DEPLOYMENT = WorkloadKind(name="Deployment", job_type=JobType.SERVING)
+
+REPLICA_SET = WorkloadKind(name="ReplicaSet", job_type=JobType.SERVING)
+
+STATEFUL_SET = WorkloadKind(
+    name="StatefulSet", number_labels=(("apps.kubernetes.io/pod-index",),), job_type=JobType.SERVING
+)
+
+__all__ = [
+    "DEPLOYMENT",
+    "INFERENCE_SERVICE",
+    "JOB_SET",
+    "LEADER_WORKER_SET",
+    "MPI_JOB",
+    "NOTEBOOK",
+    "RAY_CLUSTER",
+    "RAY_SERVICE",
+    "REPLICA_SET",
+    "STATEFUL_SET",
+    "VOLCANO_JOB",
+]

@@ -1,0 +1,60 @@
+"""All kinds of workload that Stoker knows. Whatever depends on a kind asks its record here; nothing else lists kinds.
+
+Used by lint.files.judgement, inspection.clustered and workload.pod_groups.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from stoker.lint.kinds import pod_owners
+from stoker.lint.kinds.dljob import DLJOB
+from stoker.lint.kinds.job import JOB, POD
+from stoker.lint.kinds.kind import ReadContext, WorkloadKind
+from stoker.lint.kinds.pytorch_job import PYTORCH_JOB
+from stoker.lint.submission import Submission
+
+KINDS: tuple[WorkloadKind, ...] = (
+    DLJOB,
+    PYTORCH_JOB,
+    pod_owners.MPI_JOB,
+    pod_owners.JOB_SET,
+    pod_owners.LEADER_WORKER_SET,
+    pod_owners.VOLCANO_JOB,
+    pod_owners.RAY_CLUSTER,
+    pod_owners.RAY_SERVICE,
+    pod_owners.INFERENCE_SERVICE,
+    pod_owners.NOTEBOOK,
+    JOB,
+    pod_owners.DEPLOYMENT,
+    pod_owners.REPLICA_SET,
+    pod_owners.STATEFUL_SET,
+    POD,
+)
+"""In the order in which a pod's labels are asked: a kind that makes others, as a JobSet makes Jobs, comes first."""
+
+_BY_NAME: Mapping[str, WorkloadKind] = {kind.name: kind for kind in KINDS}
+
+
+def kind_named(name: str) -> WorkloadKind:
+    """The record of a kind; of one that is not known, a record that says no more than its name."""
+    return _BY_NAME.get(name) or WorkloadKind(name=name)
+
+
+def readable_kind(document: Any) -> WorkloadKind | None:
+    """The kind of a document that the rules can judge; None for every other document."""
+    if not isinstance(document, Mapping):
+        return None
+    return next((kind for kind in KINDS if kind.reader is not None and kind.is_of(document)), None)
+
+
+def submissions(document: Mapping[str, Any], context: ReadContext | None = None) -> list[Submission]:
+    """What rules look at of a document: its containers that ask for GPUs, and the init containers beside them.
+
+    Empty for a document of a kind that is not read, and for one without GPUs. Raises ManifestError for one that breaks
+    its schema where it is read.
+    """
+    kind = readable_kind(document)
+    return [] if kind is None or kind.reader is None else kind.reader.submissions(document, context or ReadContext())
+
+
+__all__ = ["KINDS", "kind_named", "readable_kind", "submissions"]
