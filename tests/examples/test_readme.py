@@ -3,12 +3,17 @@
 import re
 import shlex
 import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from stoker import __version__
+from stoker.api.dljob import DLJob
+from stoker.api.policy import BUILT_IN
+from stoker.lint.messages import denial
+from stoker.lint.review import review
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -31,6 +36,24 @@ def test_the_helm_line_installs_the_charts_own_values() -> None:
             assert key in known
             known = known[key]
     assert f":{__version__}" in block
+
+
+def test_the_shown_refusal_is_what_the_webhook_answers() -> None:
+    (manifest,) = (
+        block for block in blocks() if block.startswith("apiVersion: stoker.dev/") and "kind: DLJob" in block
+    )
+    (shown,) = (block for block in blocks() if block.startswith("$ kubectl apply -f bert.yaml\n"))
+    job = DLJob.model_validate({"metadata": {"namespace": "nlp"}} | yaml.safe_load(manifest))
+    refused = denial(job.name, review(job, BUILT_IN, now=datetime(2026, 11, 21, tzinfo=UTC)))
+    said = refused.message.partition(" is invalid: ")[2]
+    assert shown.partition("\n")[2] == f'The DLJob "{job.name}" is invalid: {said}\n'
+
+
+def test_the_shown_diagnosis_is_that_of_its_page() -> None:
+    """tests/cli/test_diagnose_page.py compares the page with the command; here some of its lines are left out."""
+    page = (ROOT / "docs/diagnose.md").read_text().splitlines()
+    (shown,) = (block for block in blocks() if block.startswith("$ stoker diagnose"))
+    assert [line for line in shown.splitlines()[1:] if line not in page] == []
 
 
 def test_what_is_installed_by_name_is_in_the_checkout() -> None:
