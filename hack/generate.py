@@ -79,6 +79,16 @@ def reclaim_page() -> dict[str, str]:
     return {RECLAIM_PAGE: filled(filled(text, "gates", gate_table()), "transitions", transition_table())}
 
 
+REPLAY_PAGE = "docs/replay.md"
+
+
+def replay_page() -> dict[str, str]:
+    """The page about replay, with what it assumes of each condition."""
+    rows = [(f"`{gate.name}`", gate.demand, gate.replay or "nothing: it was recorded") for gate in GATES]
+    table = _table(("Condition", "What must be so", "What is assumed"), rows)
+    return {REPLAY_PAGE: filled((ROOT / REPLAY_PAGE).read_text(), "assumed", table)}
+
+
 def filled(text: str, name: str, content: str) -> str:
     """The text with the content between the markers `<!-- name: ... -->` and `<!-- end of name -->`."""
     between = re.compile(rf"(<!-- {name}: [^>]* -->\n).*?(<!-- end of {name} -->\n)", re.DOTALL)
@@ -113,7 +123,7 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines).replace("|  |", "| |").replace("|  |", "| |")
 
 
-GENERATORS: tuple[Generator, ...] = (crds, rule_pages, reclaim_page)
+GENERATORS: tuple[Generator, ...] = (crds, rule_pages, reclaim_page, replay_page)
 OWNED: tuple[str, ...] = ("crds/*.yaml", "charts/stoker/templates/crds/*.yaml", "docs/rules/*.md")
 """What only generators write: any other file that matches is stale."""
 

@@ -10,6 +10,7 @@ import pytest
 from stoker.api.meta import LabelSelector
 from stoker.api.policy import EffectivePolicy, Exemption
 from stoker.findings.vocabulary import ReclaimMode
+from stoker.reclaim import GATES, Reads
 from stoker.replay import Inputs, Statement, state
 from tests.replay.pasts import SUSPEND, Story, at, outlines, replayed, rests
 
@@ -106,3 +107,10 @@ async def test_a_time_without_any_sample_is_said_with_its_length() -> None:
 async def test_what_is_always_assumed_is_always_said() -> None:
     keys = {one.key for one in (await stated(STORIES[:1])).assumed}
     assert {"switchedOn", "people", "terminationGrace", "manifests", "cluster", "resolution"} <= keys
+
+
+def test_of_every_condition_it_is_said_what_a_replay_assumes_or_that_what_was_recorded_decides() -> None:
+    """A gate that reads what nobody recorded must say what is assumed of it."""
+    unrecorded = Reads.CLUSTER | Reads.PROCESS
+    assert {gate.name for gate in GATES if gate.reads & unrecorded and not gate.replay} == set()
+    assert all(gate.replay.endswith(".") for gate in GATES if gate.replay)

@@ -227,7 +227,8 @@ class Gate:
 
     A check is total and pure, and holds back whatever it can't judge. `asked` says of which jobs the question makes
     sense; of others an earlier gate holds, so that it is of interest only to who explains them all. `reads` says who
-    can answer it, `replay` what `stoker replay` assumes where that was not recorded; empty: it checks the condition.
+    can answer it, `replay` what `stoker replay` assumes where that was not recorded (empty: what was recorded decides),
+    `held_back` why GPUs that were idle were left alone by it, `ended` how it ended a warning, each as a replay says it.
     """
 
     name: str
@@ -237,6 +238,8 @@ class Gate:
     asked: Callable[[Case], bool] = _always
     reads: Reads = Reads.JOB
     replay: str = ""
+    held_back: str = ""
+    ended: str = ""
 
 
 _GATES: list[Gate] = []
@@ -250,11 +253,23 @@ def _gate(
     asked: Callable[[Case], bool] = _always,
     reads: Reads = Reads.JOB,
     replay: str = "",
+    held_back: str = "",
+    ended: str = "",
 ) -> Callable[[Check], Gate]:
     """Makes a check the next gate, under whose name others refer to it."""
 
     def add(check: Check) -> Gate:
-        gate = Gate(name=name, stage=stage, demand=demand, check=check, asked=asked, reads=reads, replay=replay)
+        gate = Gate(
+            name=name,
+            stage=stage,
+            demand=demand,
+            check=check,
+            asked=asked,
+            reads=reads,
+            replay=replay,
+            held_back=held_back,
+            ended=ended,
+        )
         _GATES.append(gate)
         return gate
 
@@ -292,7 +307,13 @@ def _intent_settled(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.KEPT, reason=reason, is_told=True)
 
 
-@_gate("touchable", Stage.TOUCH, "running", replay="A job is running while its pods hold GPUs.")
+@_gate(
+    "touchable",
+    Stage.TOUCH,
+    "running",
+    replay="A job is running while its pods hold GPUs.",
+    ended="ended before the deadline",
+)
 def _touchable(case: Case) -> Hold | None:
     if case.job.untouchable is None:
         return None
@@ -323,6 +344,7 @@ def _gpus(case: Case) -> Hold | None:
     Stage.TOUCH,
     "a training or an interactive job",
     replay="A service is known by its job type alone: no job is assumed to have ports or readiness probes.",
+    held_back="services",
 )
 def _no_service(case: Case) -> Hold | None:
     if case.job_type is JobType.SERVING:
@@ -341,6 +363,7 @@ def _no_service(case: Case) -> Hold | None:
     "covered by the policy",
     reads=Reads.POLICY,
     replay="Of the job's labels only owner and team were recorded: no job is assumed to have others.",
+    held_back="exempt by policy",
 )
 def _not_exempt(case: Case) -> Hold | None:
     exemption = case.policy.exemption("*", case.job.labels, case.now)
@@ -373,7 +396,9 @@ def _not_snoozed(case: Case) -> Hold | None:
 # --------------------------------------------------------------------------------------------- is it idle, and sure?
 
 
-@_gate("metrics-known", Stage.REST, "current samples of every GPU of every pod")
+@_gate(
+    "metrics-known", Stage.REST, "current samples of every GPU of every pod", held_back="unknown whether they were idle"
+)
 def _metrics_known(case: Case) -> Hold | None:
     idleness = case.idleness
     if idleness.state is not IdlenessState.UNKNOWN:
@@ -382,7 +407,7 @@ def _metrics_known(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.UNKNOWN, reason=reason)
 
 
-@_gate("pods-ready", Stage.REST, "all pods ready", asked=_is_known)
+@_gate("pods-ready", Stage.REST, "all pods ready", asked=_is_known, ended="lost a pod before the deadline")
 def _pods_ready(case: Case) -> Hold | None:
     if case.idleness.state is not IdlenessState.WAITING:
         return None
@@ -390,7 +415,13 @@ def _pods_ready(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.WORKS, reason=f"{reason}: {case.idleness.message}" if case.idleness.message else reason)
 
 
-@_gate("all-idle", Stage.REST, "every signal of every GPU at its idle level", asked=_runs)
+@_gate(
+    "all-idle",
+    Stage.REST,
+    "every signal of every GPU at its idle level",
+    asked=_runs,
+    ended="worked again before the deadline",
+)
 def _all_idle(case: Case) -> Hold | None:
     if case.idleness.state is not IdlenessState.ACTIVE:
         return None
@@ -403,7 +434,9 @@ def _all_idle(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.WORKS, reason=reason)
 
 
-@_gate("look-fresh", Stage.REST, "metrics looked at within the last five minutes", asked=_rests)
+@_gate(
+    "look-fresh", Stage.REST, "metrics looked at within the last five minutes", asked=_rests, held_back="no recent scan"
+)
 def _look_fresh(case: Case) -> Hold | None:
     # A look from the future was stamped by a clock that has been set back since.
     age = case.now - case.idleness.observed_at
@@ -420,7 +453,7 @@ def _same_pods(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.WORKS, reason="its pods have changed since the metrics were looked at")
 
 
-@_gate("start-known", Stage.REST, "start of its containers known", asked=_rests)
+@_gate("start-known", Stage.REST, "start of its containers known", asked=_rests, held_back="start unknown")
 def _start_known(case: Case) -> Hold | None:
     if not _rests(case) or (case.job.last_start is not None and case.idleness.since is not None):
         return None
@@ -434,6 +467,7 @@ def _start_known(case: Case) -> Hold | None:
     asked=_rests_since,
     reads=Reads.POLICY,
     replay="No job is assumed to have asked for an idleAfter of its own.",
+    held_back="within the start-up grace",
 )
 def _idle_long_enough(case: Case) -> Hold | None:
     since, start = case.idle_since, case.job.last_start
@@ -455,6 +489,8 @@ def _idle_long_enough(case: Case) -> Hold | None:
     asked=_rests_since,
     reads=Reads.CLUSTER,
     replay="Nobody is assumed to have worked in a job, but for what its CPUs show: sessions were not recorded.",
+    held_back="in use by somebody, as their CPUs show",
+    ended="used by somebody before the deadline",
 )
 def _unattended(case: Case) -> Hold | None:
     presence = case.job.presence
@@ -467,7 +503,7 @@ def _unattended(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.WORKS, reason=reason, until=until)
 
 
-@_gate("cooled-down", Stage.LENGTH, "cooldown after a resume over", reads=Reads.POLICY)
+@_gate("cooled-down", Stage.LENGTH, "cooldown after a resume over", reads=Reads.POLICY, held_back="resumed recently")
 def _cooled_down(case: Case) -> Hold | None:
     resumed, cooldown = case.record.resumed_at, case.settings.cooldown_after_resume
     if resumed is None or case.now - resumed >= cooldown:
@@ -477,7 +513,7 @@ def _cooled_down(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.RESTS, reason=reason, until=until)
 
 
-@_gate("not-stalled", Stage.NEED, "no hang found")
+@_gate("not-stalled", Stage.NEED, "no hang found", held_back="hanging, which is only reported")
 def _not_stalled(case: Case) -> Hold | None:
     stalled = next((one for one in case.job.findings if one.category is Category.STALLED and one.is_open), None)
     if stalled is None:
@@ -485,7 +521,13 @@ def _not_stalled(case: Case) -> Hold | None:
     return Hold(outcome=Outcome.RESTS, reason="it hangs; a hang is reported, and never reclaimed", change=stalled.fix)
 
 
-@_gate("cause", Stage.NEED, "UnreleasedJob or InteractiveJob found, with confidence likely or higher")
+@_gate(
+    "cause",
+    Stage.NEED,
+    "UnreleasedJob or InteractiveJob found, with confidence likely or higher",
+    held_back="no finding shows that the GPUs are not needed",
+    ended="found to be needed",
+)
 def _cause(case: Case) -> Hold | None:
     if case.cause is not None:
         return None
@@ -498,7 +540,13 @@ def _cause(case: Case) -> Hold | None:
 # ----------------------------------------------------------------------------------------- may something be done to it?
 
 
-@_gate("mode", Stage.CONSENT, "policy acts on jobs of its class (mode Suspend or Delete)", reads=Reads.POLICY)
+@_gate(
+    "mode",
+    Stage.CONSENT,
+    "policy acts on jobs of its class (mode Suspend or Delete)",
+    reads=Reads.POLICY,
+    held_back="the policy only observes",
+)
 def _mode(case: Case) -> Hold | None:
     if case.settings.mode is not ReclaimMode.OBSERVE:
         return None
@@ -513,6 +561,7 @@ def _mode(case: Case) -> Hold | None:
     "enough time for its pods to save a checkpoint",
     reads=Reads.POLICY,
     replay="Every job's pods are assumed to get as much time between SIGTERM and SIGKILL as the policy wants.",
+    held_back="too little time to save a checkpoint",
 )
 def _checkpoint_grace(case: Case) -> Hold | None:
     least, own = case.settings.min_termination_grace, case.job.termination_grace
@@ -530,6 +579,7 @@ def _checkpoint_grace(case: Case) -> Hold | None:
     "results in a volume that outlives the pods",
     reads=Reads.POLICY,
     replay="No job is assumed to write to such a volume; with --assume-volumes every job is.",
+    held_back="no volume that outlives its pods",
 )
 def _nothing_lost(case: Case) -> Hold | None:
     if case.job.has_persistent_volume:
@@ -578,6 +628,7 @@ def _observed(case: Case, reason: str, change: str) -> Hold:
     "mass-idle brake off",
     reads=Reads.POLICY,
     replay="The brake is replayed every five minutes, by utilization; nobody releases it.",
+    held_back="the mass-idle brake was on",
 )
 def _brake_off(case: Case) -> Hold | None:
     # A look at metrics that may be wrong neither warns anybody nor acts; a warning that stands is not taken back.
@@ -589,7 +640,9 @@ def _warned(case: Case) -> Hold | None:
     return None if case.warning_stands else Hold(outcome=Outcome.WARN, reason="not yet", step=Step.WARN)
 
 
-@_gate("grace-over", Stage.DEED, "grace of the warning over", asked=_is_warned)
+@_gate(
+    "grace-over", Stage.DEED, "grace of the warning over", asked=_is_warned, held_back="warned, and within the grace"
+)
 def _grace_over(case: Case) -> Hold | None:
     deadline = case.deadline
     if not case.warning_stands or deadline is None:
@@ -604,7 +657,14 @@ def _grace_over(case: Case) -> Hold | None:
     )
 
 
-@_gate("schedule-open", Stage.DEED, "schedule of the policy open", asked=_is_warned, reads=Reads.POLICY)
+@_gate(
+    "schedule-open",
+    Stage.DEED,
+    "schedule of the policy open",
+    asked=_is_warned,
+    reads=Reads.POLICY,
+    held_back="the schedule was closed",
+)
 def _schedule_open(case: Case) -> Hold | None:
     if case.settings.open_at(case.now, case.job_type):
         return None
@@ -620,6 +680,7 @@ def _schedule_open(case: Case) -> Hold | None:
     asked=_is_warned,
     reads=Reads.CLUSTER,
     replay="Somebody is assumed to wait for the GPUs all the time.",
+    held_back="no pod waited for GPUs",
 )
 def _pressure(case: Case) -> Hold | None:
     return _obstructed(case.around.pressure, Outcome.HELD) if case.settings.on_pressure_only else None
@@ -632,6 +693,7 @@ def _pressure(case: Case) -> Hold | None:
     asked=_is_warned,
     reads=Reads.CLUSTER,
     replay="The cluster is assumed to have as many GPUs as were sampled within the day before.",
+    held_back="the bounds were reached, or others came first",
 )
 def _bounds(case: Case) -> Hold | None:
     return _obstructed(case.around.bounds, Outcome.HELD)

@@ -83,6 +83,7 @@ def document(statement: Statement, generated_at: datetime) -> dict[str, Any]:
             for part in statement.timeline
         ],
         "assumptions": assumptions(statement.assumed),
+        "conditions": [{"name": gate.name, "demand": gate.demand, "assumed": gate.replay or None} for gate in GATES],
     }
 
 

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from stoker import __version__
 from stoker.findings.wording import count
+from stoker.reclaim import GATES
 from stoker.replay import Figures, JobOutcome, Reclaim, Statement
 from stoker.replay.formats import pictures, words
 from stoker.report import hours
@@ -74,6 +75,7 @@ def _context(statement: Statement, generated_at: datetime) -> dict[str, Any]:
             ),
         ],
         "assumed": statement.assumed,
+        "gates": GATES,
         "timeline_svg": Markup(pictures.timeline(statement.timeline, returns)),  # noqa: S704 - matplotlib escapes texts
         "timeline_alt": (
             f"GPUs over time, used, idle, given back and unknown: {hours(total.given_back)} of "

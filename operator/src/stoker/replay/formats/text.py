@@ -6,6 +6,7 @@ from textwrap import wrap
 
 from stoker.adapters.terminal import Terminal, bold, clean, columns, cut
 from stoker.findings.wording import clock, count
+from stoker.reclaim import GATES
 from stoker.replay import Figures, Statement
 from stoker.replay.formats import words
 from stoker.report import hours
@@ -61,6 +62,11 @@ def _lines(statement: Statement, place: Terminal) -> Iterator[str]:
     yield bold("Assumed", place)
     for one in statement.assumed:
         yield from wrap(clean(one.text), width, initial_indent="  - ", subsequent_indent="    ")
+    yield ""
+    yield bold("Assumed of the conditions of a reclaim", place)
+    for gate in GATES:
+        if gate.replay:
+            yield from wrap(f"{gate.name}: {gate.replay}", width, initial_indent="  - ", subsequent_indent="    ")
 
 
 def _regrets(statement: Statement, place: Terminal) -> Iterator[str]:

@@ -3,40 +3,11 @@
 from datetime import timedelta
 
 from stoker.findings.wording import count
+from stoker.reclaim import GATES
 from stoker.replay import Figures, Statement
 from stoker.report import hours, percent
 
-GATES = {
-    "not-exempt": "exempt by policy",
-    "no-service": "services",
-    "metrics-known": "unknown whether they were idle",
-    "look-fresh": "no recent scan",
-    "start-known": "start unknown",
-    "idle-long-enough": "within the start-up grace",
-    "unattended": "in use by somebody, as their CPUs show",
-    "cooled-down": "resumed recently",
-    "not-stalled": "hanging, which is only reported",
-    "cause": "no finding shows that the GPUs are not needed",
-    "mode": "the policy only observes",
-    "checkpoint-grace": "too little time to save a checkpoint",
-    "nothing-lost": "no volume that outlives its pods",
-    "brake-off": "the mass-idle brake was on",
-    "grace-over": "warned, and within the grace",
-    "schedule-open": "the schedule was closed",
-    "pressure": "no pod waited for GPUs",
-    "bounds": "the bounds were reached, or others came first",
-}
-"""What held resting GPUs back, by the gate that did."""
-ENDS = {
-    "reclaimed": "reclaimed",
-    "all-idle": "worked again before the deadline",
-    "touchable": "ended before the deadline",
-    "unattended": "used by somebody before the deadline",
-    "pods-ready": "lost a pod before the deadline",
-    "cause": "found to be needed",
-    "": "still open at the end",
-}
-"""How warnings ended, by the gate that ended them."""
+_BY_NAME = {gate.name: gate for gate in GATES}
 
 
 def headline(statement: Statement) -> str:
@@ -72,12 +43,15 @@ def after(length: timedelta) -> str:
 
 def held_back(gate: str) -> str:
     """Why GPUs that rested were left alone."""
-    return GATES.get(gate, gate)
+    return _BY_NAME[gate].held_back or gate
 
 
 def ended(outcome: str) -> str:
     """How a warning ended."""
-    return ENDS.get(outcome, held_back(outcome))
-
-
-__all__ = ["after", "ended", "headline", "held_back", "regretted"]
+    match outcome:
+        case "reclaimed":
+            return outcome
+        case "":
+            return "still open at the end"
+        case _:
+            return _BY_NAME[outcome].ended or held_back(outcome)
