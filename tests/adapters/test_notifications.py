@@ -23,7 +23,7 @@ from stoker.api.notification import Message
 from tests.certificates.authority import Authority
 
 MESSAGE = Message(
-    title="nlp/gpt will be suspended", body="All 8 GPUs are idle.\nTo put that off: stoker snooze", alarms=True
+    title="nlp/gpt will be suspended", body="All 8 GPUs are idle.\nTo postpone this: stoker snooze", alarms=True
 )
 SECRET = "s3cr3t-t0ken"
 WHO = {"owner": "ada", "team": "nlp", "namespace": "lab"}
@@ -114,7 +114,7 @@ async def test_a_chat_with_slacks_form_of_webhooks_gets_a_text() -> None:
     ((path, _, body),) = inbox.requests
     assert path == f"/hooks/{token}"
     assert MESSAGE.title in body["text"]
-    assert "To put that off: stoker snooze" in body["text"]
+    assert "To postpone this: stoker snooze" in body["text"]
 
 
 class Letterbox:

@@ -167,7 +167,7 @@ def test_a_busy_job_is_clean(tmp_path: Path, tape: Tape) -> None:
     assert job["idle"] == {"since": None, "allGPUs": False}
     assert job["reclaim"] == {
         "eligible": False,
-        "why": "a GPU has worked within idleAfter",
+        "why": "a GPU was used within idleAfter",
     }
 
 

@@ -220,7 +220,7 @@ def test_no_line_of_a_condition_denies_itself(cluster: Cluster) -> None:
     cluster.put(**WARNED)
     lines = [line.strip() for line in run().stdout.splitlines()]
     assert "[x] owner warned" in lines
-    assert any(line.startswith("[ ] grace of the warning over: idle; will be reclaimed at") for line in lines)
+    assert any(line.startswith("[ ] grace period of the warning over: idle; will be reclaimed at") for line in lines)
     cluster.put(idle=BUSY, finding=False)
     lines = [line.strip() for line in run().stdout.splitlines()]
     assert "[ ] owner warned: not yet" in lines
@@ -246,7 +246,7 @@ def test_a_job_under_a_policy_that_observes_is_told_what_would_happen(cluster: C
 
 
 def test_a_busy_job_says_which_gpu_works(cluster: Cluster) -> None:
-    cluster.put(idle=BUSY, state="Active", reason="its GPUs work")
+    cluster.put(idle=BUSY, state="Active", reason="its GPUs are used")
     answer = document()
     assert (answer["decisive"], answer["idle"]["state"]) == ("all-idle", "Active")
     assert (answer["idle"]["message"], answer["change"]) == (BUSY["message"], None), "what is so is no advice"

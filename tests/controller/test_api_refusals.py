@@ -37,7 +37,7 @@ def test_an_invalid_job_is_told_in_the_servers_words_with_the_dljobs_paths() -> 
     told = not_created(error, MANIFEST)
     assert told.reason == "JobInvalid"
     assert told.message == (
-        "the API server finds the Job invalid:"
+        "the API server rejects the Job as invalid:"
         ' spec.podTemplate.spec.containers[trainer].volumeMounts[0].name: Not found: "data"; spec.image: Required value'
     )
 
@@ -99,7 +99,8 @@ def test_a_webhook_that_answers_invalid_is_named_as_well() -> None:
 
 
 DOWN = (
-    'Internal error occurred: failed calling webhook "mjob.kb.io": failed to call webhook: Post "https://kueue.svc:443":'
+    'Internal error occurred: failed calling webhook "mjob.kb.io": failed to call webhook: Post '
+    '"https://kueue.svc:443":'
     " dial tcp 10.0.0.1:443: connect: connection refused"
 )
 
@@ -119,14 +120,14 @@ def test_without_an_answer_it_is_said_who_did_not_answer(error: UnavailableError
     told = not_created(error, MANIFEST)
     assert told.reason == "JobNotCreated"
     assert words in told.message
-    assert told.message.endswith("; it is tried again")
+    assert told.message.endswith("; Stoker tries again")
     assert words in not_changed(error, "suspended")
 
 
 def test_of_a_refused_change_nothing_but_the_refuser_is_repeated() -> None:
     echo = 'admission webhook "vjob.kb.io" denied the request: spec: Invalid value: core.PodTemplateSpec{Env: s3cr3t}'
     assert not_changed(forbidden(echo), "resumed") == (
-        "its Job can't be resumed: the admission webhook vjob.kb.io refuses it; it is tried again"
+        "its Job can't be resumed: the admission webhook vjob.kb.io refuses it; Stoker tries again"
     )
     assert "s3cr3t" not in not_changed(invalid(("spec.template", "Invalid value: core.X{s3cr3t}")), "resumed")
 

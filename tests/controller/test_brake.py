@@ -132,7 +132,7 @@ async def test_the_annotation_releases_it_once_and_a_restart_does_not_bring_it_b
     world.restart()
     await world.look(rests=JOBS)
     assert world.brakes.obstruction("default") is None
-    assert "its annotation asks for that" in world.events[-1]["note"]
+    assert "the brake was released by annotation" in world.events[-1]["note"]
 
 
 async def test_jobs_that_are_all_gone_release_it() -> None:

@@ -212,7 +212,7 @@ async def test_a_job_that_can_not_be_read_is_unknown_says_why_and_is_logged_once
     look = made.looks.get(f"uid-{GUILTY}")
     assert look is not None
     assert (look.idleness.state, look.idleness.reason) == (IdlenessState.UNKNOWN, UnknownReason.INTERNAL_ERROR)
-    assert "is no number of GPUs" in look.idleness.message
+    assert "is not a number of GPUs" in look.idleness.message
     assert [record.message.count("left out (scan)") for record in caplog.records if "guilty" in record.message] == [1]
     mended = newer(made, "pods", GUILTY)
     mended["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "8"

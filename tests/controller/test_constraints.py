@@ -451,7 +451,7 @@ async def test_on_pressure_nobody_goes_until_a_pod_waits_that_would_fit() -> Non
     running(world, "job", "gpu-0")
     pressure = (await world.around("job")).pressure
     assert pressure is not None
-    assert "nobody who waits for nvidia.com/gpu would fit" in pressure.reason
+    assert "no pending pod that requests nvidia.com/gpu would fit" in pressure.reason
     world.api.store(PODS, "other", pod("too-large", gpus=16))
     world.api.store(PODS, "other", pod("elsewhere", nodeSelector={"nvidia.com/gpu.product": "A100"}))
     world.clock.time += timedelta(seconds=10)

@@ -97,7 +97,9 @@ def test_a_brake_that_came_on_is_news_and_is_shown_while_it_is_on() -> None:
     brake = {"since": at(2), "message": "7 jobs turned idle"}
     message = digest("research", [], DAY, brake)
     assert message is not None
-    assert f"Nothing is reclaimed under this policy since {at(2)}: 7 jobs turned idle" in message.body
+    assert (
+        f"The mass-idle brake has stopped reclaims under this policy since {at(2)}: 7 jobs turned idle"
+    ) in message.body
     assert digest("research", [], DAY, {**brake, "since": at(48)}) is None
 
 

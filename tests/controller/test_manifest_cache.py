@@ -115,7 +115,7 @@ async def test_a_worker_that_failed_is_a_fault_of_ours(
 async def test_where_others_were_in_the_way_it_is_tried_again(end: End, world: World) -> None:
     """Nothing is concluded from it, and nothing remembered."""
     world.workers.end = end
-    with pytest.raises(Transient, match="others were in the way"):
+    with pytest.raises(Transient, match="all workers were busy"):
         await world.manifests.review(job())
     world.workers.end = None
     assert await world.rules() == [RULE]

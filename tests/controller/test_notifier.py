@@ -222,7 +222,7 @@ async def test_a_message_that_could_not_be_sent_is_tried_again_then_given_up() -
     assert world.counts.messages == [("Warned", "failed")]
     (event,) = [obj for (resource, _, _), obj in world.api.objects.items() if resource == EVENTS]
     assert event["reason"] == "NotificationFailed"
-    assert event["note"] == "A message (Warned) did not arrive: line 1 of ops: HTTP 500."
+    assert event["note"] == "The notification Warned was not delivered: line 1 of ops: HTTP 500."
 
 
 async def test_an_address_that_failed_gets_what_the_others_have_and_they_get_it_once() -> None:
@@ -504,7 +504,8 @@ async def test_a_template_that_is_none_is_passed_over(template: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "record, says", [(warned(action="Delete"), "ended for good at"), (reclaimed(action="Delete"), "was ended for good")]
+    "record, says",
+    [(warned(action="Delete"), "deleted for good at"), (reclaimed(action="Delete"), "was deleted for good")],
 )
 async def test_what_can_not_be_undone_is_said(record: dict[str, Any], says: str) -> None:
     world = World(record)

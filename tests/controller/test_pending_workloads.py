@@ -45,7 +45,7 @@ TOO_LONG = condition(
     [
         ([workload(NO_QUOTA)], "Queued", "Kueue keeps it in its queue: couldn't assign flavors"),
         ([workload(NO_QUEUE)], "Queued", "LocalQueue nowhere doesn't exist"),
-        ([workload()], "Queued", "it has not looked at it yet"),
+        ([workload()], "Queued", "it has not reported on it yet"),
         ([workload(RESERVED)], "Queued", "waits for an admission check"),
         ([workload(NO_QUOTA, PREEMPTED)], "Preempted", "due to priority; it waits again: couldn't assign"),
         (
@@ -54,7 +54,7 @@ TOO_LONG = condition(
             "job-bert-1f2a3 is inactive (exceeding the maximum execution",
         ),
         ([workload(active=False)], "QueueInactive", "once spec.active of it is true"),
-        ([], "Queued", "names the queue gpus: is Kueue running?"),
+        ([], "Queued", "(queue gpus): check that Kueue is running"),
     ],
 )
 def test_it_is_said_what_it_waits_for(workloads: list[Any], reason: str, words: str) -> None:
@@ -64,7 +64,7 @@ def test_it_is_said_what_it_waits_for(workloads: list[Any], reason: str, words: 
 
 
 def test_of_a_job_without_a_queue_it_is_said_that_somebody_must_start_it() -> None:
-    assert "whoever suspended it must start it" in waits_for({"metadata": {}}, []).message
+    assert "whoever suspended it must resume it" in waits_for({"metadata": {}}, []).message
 
 
 def test_kueues_words_are_one_bounded_printable_line() -> None:
@@ -111,7 +111,7 @@ async def test_a_preempted_job_whose_pods_still_end_says_that_they_hold_their_gp
     await world.queued.once()
     await world.reconcile()
     assert ready(world)["reason"] == "Preempted"
-    assert ready(world)["message"].endswith("1 pod of its last run still ending and holding GPUs")
+    assert ready(world)["message"].endswith("1 pod of its last run still terminating and holding GPUs")
 
 
 async def test_without_the_permission_to_read_workloads_that_is_said() -> None:

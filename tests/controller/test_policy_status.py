@@ -57,7 +57,7 @@ async def test_a_policy_says_where_it_is_in_force(world: World) -> None:
     world.policy("prod", {"tier": "prod"}, generation=4)
     await world.reporter.once()
     assert world.condition("default") == ("True", "InForce", "the base of all namespaces")
-    assert world.condition("prod") == ("True", "InForce", "counts in 2 of 2 selected namespaces")
+    assert world.condition("prod") == ("True", "InForce", "applies in 2 of 2 selected namespaces")
     assert world.status("prod")["observedGeneration"] == 4
     assert world.status("prod")["conditions"][0]["observedGeneration"] == 4
     assert "overlaps" not in world.status("prod")
@@ -69,7 +69,7 @@ async def test_a_policy_that_selects_nothing_says_so_until_a_namespace_comes(wor
     assert world.condition("lab")[:2] == ("False", "SelectsNothing")
     world.namespace("bench", version=5, tier="lab")
     await world.reporter.once()
-    assert world.condition("lab") == ("True", "InForce", "counts in 1 of 1 selected namespaces")
+    assert world.condition("lab") == ("True", "InForce", "applies in 1 of 1 selected namespaces")
 
 
 async def test_a_policy_that_comes_during_a_look_is_told_of_at_the_next(
@@ -93,16 +93,16 @@ async def test_policies_that_meet_name_the_namespaces_and_which_of_them_counts_t
     world.policy("prod", {"tier": "prod"}, priority=2)
     world.policy("play", {"kubernetes.io/metadata.name": "play"})
     await world.reporter.once()
-    assert world.condition("all") == ("True", "InForce", "counts in 1 of 3 selected namespaces")
+    assert world.condition("all") == ("True", "InForce", "applies in 1 of 3 selected namespaces")
     assert world.status("all")["overlaps"] == [
-        "nlp, vision: also selected by prod; prod counts",
-        "play: also selected by play; all counts",
+        "nlp, vision: also selected by prod; prod applies",
+        "play: also selected by play; all applies",
     ]
-    assert world.status("prod")["overlaps"] == ["nlp, vision: also selected by all; prod counts"]
+    assert world.status("prod")["overlaps"] == ["nlp, vision: also selected by all; prod applies"]
     assert world.condition("play") == (
         "False",
         "Overridden",
-        "in every namespace that it selects (1) others come before it: all",
+        "other policies have precedence in all 1 namespaces that it selects: all",
     )
 
 
@@ -122,7 +122,7 @@ async def test_an_invalid_policy_says_what_is_wrong_and_which_generation_counts(
 async def test_a_policy_that_was_never_valid_says_that_nothing_is_reclaimed(world: World) -> None:
     world.policy("default", thresholds={"lowPercent": 400})
     await world.reporter.once()
-    assert "nothing is reclaimed anywhere: spec.thresholds.lowPercent" in world.condition("default")[2]
+    assert "no job is reclaimed in any namespace: spec.thresholds.lowPercent" in world.condition("default")[2]
 
 
 async def test_an_exemption_is_told_of_a_week_before_its_end_and_after_it(world: World) -> None:
@@ -222,7 +222,7 @@ async def test_more_overlaps_than_fit_are_counted(world: World) -> None:
     await world.reporter.once()
     overlaps = world.status("all")["overlaps"]
     assert len(overlaps) == 64
-    assert overlaps[0] == "ns-000: also selected by one-000; one-000 counts"
+    assert overlaps[0] == "ns-000: also selected by one-000; one-000 applies"
     assert overlaps[-1] == "and 37 more"
 
 

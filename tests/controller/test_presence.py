@@ -196,7 +196,7 @@ async def test_the_cpus_of_an_interactive_job_are_looked_at_over_its_window(worl
     world.clock.time += timedelta(seconds=KEPT)
     world.cpus.cores[-30] = 1.5
     seen = await world.look(off, interactive=True)
-    assert seen == Presence(last_seen=NOW - timedelta(minutes=10), how="its CPUs worked")
+    assert seen == Presence(last_seen=NOW - timedelta(minutes=10), how="its CPUs were busy")
 
 
 async def test_other_jobs_cpus_say_nothing(world: World) -> None:

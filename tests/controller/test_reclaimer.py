@@ -395,7 +395,7 @@ async def test_a_warning_that_this_process_recorded_stands_for_its_grace_by_the_
     await world.reclaim()
     assert (world.is_suspended, world.state) == (False, "Warned")
     status = world.api.objects[DLJOBS, "team", "bert"]["status"]
-    assert "its grace is not over yet by the clock" in status["reclaim"]["reason"]
+    assert "its grace period is not over yet (monotonic clock)" in status["reclaim"]["reason"]
     world.clock.steady = 15 * 60.0
     await world.reclaim()
     assert world.is_suspended

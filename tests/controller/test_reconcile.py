@@ -153,7 +153,7 @@ async def test_while_a_webhook_on_jobs_does_not_answer_the_status_says_so() -> N
     "suspend, mark, words",
     [
         (True, {}, "spec.suspend is true, but its Job can't be suspended: the admission webhook vjob.kb.io"),
-        (False, {SUSPENDED_BY: "user"}, "the job is to run again, but its Job can't be resumed"),
+        (False, {SUSPENDED_BY: "user"}, "the job should run again, but its Job can't be resumed"),
     ],
 )
 async def test_a_suspension_that_cannot_be_written_is_told(suspend: bool, mark: dict[str, str], words: str) -> None:
@@ -300,7 +300,7 @@ async def test_a_pass_comes_back_when_the_grace_of_another_process_is_over() -> 
     examined = Diagnosis(utilization=used(NOW, 50.0), findings=(MEASURED,))
     world.looks.put(world.uid, Look(idleness=idle, diagnosis=examined))
     assert await world.reconcile() == (CLOCKS_APART - timedelta(seconds=30)).total_seconds()
-    assert "not over yet by the clock" in world.status["reclaim"]["reason"]
+    assert "not over yet (monotonic clock)" in world.status["reclaim"]["reason"]
     assert world.status["reclaim"]["state"] == "Warned"
 
 
@@ -331,8 +331,7 @@ async def test_a_reclaim_that_waits_for_samples_says_for_which() -> None:
     world.looks.put(world.uid, Look(idleness=idle, diagnosis=partly))
     await world.reconcile()
     assert world.status["reclaim"]["reason"] == (
-        "idle and warned; it waits until the samples of the last ten minutes are complete"
-        " (a gap from 11:51 to 11:54 UTC)"
+        "idle and warned; it waits until the samples of the last 10 min are complete (a gap from 11:51 to 11:54 UTC)"
     )
 
 
@@ -349,7 +348,7 @@ async def test_a_reclaim_rests_on_a_late_examination_by_this_process(age: int | 
             await world.reconcile()
     else:
         await world.reconcile()
-        assert "waits until its metrics are examined once more" in world.status["reclaim"]["reason"]
+        assert "waits for the next examination" in world.status["reclaim"]["reason"]
         assert world.looks.is_wanted(world.uid)
         again = Diagnosis(utilization=used(NOW, 50.0), findings=(MEASURED,))
         world.looks.put(world.uid, Look(idleness=idle, diagnosis=again))

@@ -209,16 +209,16 @@ def test_a_training_whose_results_are_only_in_its_containers_is_only_observed() 
     job = replace(CANDIDATE, has_persistent_volume=False)
     held = look(job=job, record=WARNED)
     assert (held.step, held.gate, held.record.action) == (Step.RECORD, "nothing-lost", ReclaimMode.OBSERVE)
-    assert "its results may be lost" in held.record.reason
+    assert "results may be lost" in held.record.reason
     assert look(job=job, policy=with_reclaim(interactive_without_volume=True)).gate == "nothing-lost"
 
 
 def test_a_warning_says_what_would_be_lost() -> None:
     job = replace(CANDIDATE, has_persistent_volume=False)
     (lost,) = look(job=job, policy=with_reclaim(training_without_volume=True)).notices
-    assert "all files that its containers wrote are lost" in lost.message
+    assert "all files in its containers will be lost" in lost.message
     (kept,) = look().notices
-    assert "Files outside its persistent volumes are lost" in kept.message
+    assert "Files outside its persistent volumes will be lost" in kept.message
 
 
 def test_what_declares_a_port_is_a_service_unless_it_says_that_a_person_works_in_it() -> None:
@@ -332,7 +332,7 @@ def test_a_snooze_that_cannot_be_read_is_told_and_does_not_count(text: str) -> N
 def test_a_snooze_until_a_time_that_is_past_is_told_once_and_puts_nothing_off() -> None:
     decision = look(job=replace(CANDIDATE, snooze=rfc3339(ago(5))), record=WARNED)
     (notice,) = decision.notices
-    assert (notice.reason, "is past" in notice.message) == (NoticeReason.SNOOZE_IGNORED, True)
+    assert (notice.reason, "is in the past" in notice.message) == (NoticeReason.SNOOZE_IGNORED, True)
     assert (decision.record.snoozes, decision.step) == (0, Step.SUSPEND)
     assert not look(job=replace(CANDIDATE, snooze=rfc3339(ago(5))), record=decision.record).notices
 
@@ -594,7 +594,7 @@ def test_a_warned_stretch_keeps_the_beginning_that_was_told() -> None:
 def test_a_process_that_has_observed_nothing_yet_holds_every_reclaim_back() -> None:
     planned = look(record=WARNED, execution=Execution())
     assert (planned.gate, planned.step, planned.record.state) == ("examined", Step.EXAMINE, ReclaimState.WARNED)
-    assert "examined once more" in planned.record.reason
+    assert "waits for the next examination" in planned.record.reason
 
 
 @pytest.mark.parametrize("minutes, gate", [(5, "checked-again"), (5.1, "examined")])
@@ -667,7 +667,7 @@ def test_an_intent_stands_while_nobody_knows_whether_its_action_was_done() -> No
     intent = replace(WARNED, state=ReclaimState.RECLAIMING)
     planned = look(job=replace(CANDIDATE, unsuspendable="Kueue can't be read"), record=intent)
     assert (planned.gate, planned.record.state) == ("intent-settled", ReclaimState.RECLAIMING)
-    assert planned.record.reason == "it is not known whether it is suspended: Kueue can't be read"
+    assert planned.record.reason == "it is unknown whether it is suspended: Kueue can't be read"
 
 
 def test_before_the_first_scan_after_a_restart_the_record_stays() -> None:

@@ -176,7 +176,7 @@ class Known:
     async def examine(self, facts: JobFacts, policy: EffectivePolicy, window: timedelta, now: datetime) -> Examined:
         """What it finds."""
         seen = max((at(hour) for hour in self.attended if at(hour) <= now), default=None)
-        presence = Presence(last_seen=seen, how="its CPUs worked") if seen is not None else NOBODY
+        presence = Presence(last_seen=seen, how="its CPUs were busy") if seen is not None else NOBODY
         return Examined(findings=() if facts.name in self.needed else (UNRELEASED,), presence=presence)
 
 

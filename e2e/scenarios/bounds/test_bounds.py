@@ -59,7 +59,9 @@ def test_five_jobs_that_fall_silent_at_once_stop_reclaim_before_anybody_is_warne
 
     def held() -> bool:
         reasons = [jobs.record(name).get("reason", "") for name in QUIET]
-        assert all("reclaim is stopped under the policy braked" in reason for reason in reasons), reasons
+        assert all(
+            "the mass-idle brake has stopped reclaims under the policy braked" in reason for reason in reasons
+        ), reasons
         return True
 
     wait_for("the jobs to say so", held, timeout=30)
@@ -76,7 +78,7 @@ def test_on_pressure_only_a_due_job_waits_for_a_pod_that_would_fit(scenery: Scen
 
     def due_and_held() -> bool:
         record = jobs.record("idle")
-        assert "nobody who waits for nvidia.com/gpu would fit" in record["reason"], record
+        assert "no pending pod that requests nvidia.com/gpu would fit" in record["reason"], record
         assert record["state"] == "Warned"
         return True
 
@@ -111,7 +113,7 @@ def test_of_six_idle_jobs_the_two_with_the_most_idle_gpu_hours_go_and_no_restart
     def held() -> bool:
         records = {name: jobs.record(name) for name in OTHERS}
         reasons = [record["reason"] for record in records.values()]
-        assert all("the policy's bound is reached: 2 jobs were reclaimed within 1h" in one for one in reasons), reasons
+        assert all("the policy's limit is reached: 2 jobs were reclaimed within 1h" in one for one in reasons), reasons
         return True
 
     wait_for("the others to wait for a place", held, timeout=30)
@@ -126,7 +128,7 @@ def test_of_six_idle_jobs_the_two_with_the_most_idle_gpu_hours_go_and_no_restart
         text=True,
         check=False,
     )
-    assert "the policy's bound is reached" in said.stdout, said.stdout + said.stderr
+    assert "the policy's limit is reached" in said.stdout, said.stdout + said.stderr
 
 
 def test_the_brake_outlives_a_restart_and_an_annotation_releases_it(scenery: Scenery) -> None:

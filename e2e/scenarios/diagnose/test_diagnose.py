@@ -39,7 +39,7 @@ def test_source_and_series_join_and_what_would_be_lost_is_not_reclaimed(story: S
     (finding,) = (one for one in left["findings"] if one["category"] == "UnreleasedJob")
     assert (finding["confidence"], set(finding["sources"])) == ("Certain", {"Script", "Metrics"})
     assert finding["location"] == "spec.script:2"
-    assert (left["reclaim"]["eligible"], "no volume which outlives its pods" in left["reclaim"]["why"]) == (False, True)
+    assert (left["reclaim"]["eligible"], "no volume that outlives its pods" in left["reclaim"]["why"]) == (False, True)
 
 
 def test_pods_that_no_dljob_owns_are_a_job_by_their_owner(story: Story) -> None:

@@ -20,10 +20,10 @@ SPARED = {
     "vllm": r"^Exempt: a service is never reclaimed \(its program serves a model\)",
     "triton": r"^Exempt: a service is never reclaimed \(its program serves a model\)",
     "listening": r"^Exempt: a service is never reclaimed \(its container declares port 8000\)",
-    "without-volume": "^Idle: would be reclaimed .* only observed: its results may be lost",
-    "scratch-only": "^Idle: would be reclaimed .* only observed: its results may be lost",
-    "slow-upload": "^Idle: idle, and only reported: UnreleasedJob is only possible",
-    "stalled": "^Active: a GPU has worked within idleAfter",
+    "without-volume": "^Idle: would be reclaimed .* results may be lost",
+    "scratch-only": "^Idle: would be reclaimed .* results may be lost",
+    "slow-upload": "^Idle: idle, but only reported: UnreleasedJob is only possible",
+    "stalled": "^Active: a GPU was used within idleAfter",
     "shared": r"^Unknown: .*Idle=Unknown Partial: GPU \d of pod shared-0-\w+ is shared by several pods",
     "partitioned": r"^Unknown: .*Idle=Unknown NoSamples: utilization samples for 0 of 1 GPU of pod partitioned",
     "pulling": r"Idle=False WaitingForPods: the trainer of pod pulling-0-\w+ has not started",
@@ -39,7 +39,7 @@ SPARED = {
     "interactive": "^Idle: would be reclaimed .* an interactive job that writes to no volume .* only observed",
     "attended": "^Active: somebody works in it: a session was opened at ",
     "typing": "^Active: somebody works in it: its CPUs worked at ",
-    "notebook": r"^Unknown: it is not known whether somebody works in it: its Jupyter in pod notebook-0-\w+: ",
+    "notebook": r"^Unknown: it is unknown whether somebody works in it: its Jupyter in pod notebook-0-\w+: ",
 }
 """What the status says of each, as `Cast.why` puts it; what is being deleted is written to no more."""
 

@@ -61,7 +61,7 @@ def test_a_policy_says_whether_it_is_in_force_and_what_others_take_over(jobs: DL
     everyone = wait_condition(cluster, "everyone", "Ready", "InForce")
     assert everyone["status"] == "True"
     assert wait_condition(cluster, "nobody", "Ready", "SelectsNothing")["status"] == "False"
-    lines = {f"{jobs.namespace}: also selected by {other}; team counts" for other in ("team", "everyone")}
+    lines = {f"{jobs.namespace}: also selected by {other}; team applies" for other in ("team", "everyone")}
     assert {status_of(cluster, name)["overlaps"][0] for name in ("team", "everyone")} == lines
     cluster.apply(policy("everyone", namespaceSelector={}, priority=9))
     wait_condition(cluster, "team", "Ready", "Overridden")

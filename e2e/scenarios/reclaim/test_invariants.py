@@ -197,7 +197,7 @@ def test_invariant_09_the_owner_has_a_say_the_admin_has_the_last_word(play: Play
     record = jobs.record("snoozed-late")
     assert record["state"] == "Snoozed"
     assert "deadline" not in record
-    assert time_of(record["snoozedUntil"]) <= datetime.now(UTC) + timedelta(hours=24), "the policy's bound"
+    assert time_of(record["snoozedUntil"]) <= datetime.now(UTC) + timedelta(hours=24), "the policy's limit"
     assert jobs.events("snoozed-late", "SnoozeClamped")
     assert jobs.events("snoozed-late", "ReclaimCancelled")
     jobs.wait_condition("snoozed-late", "ReclaimPending", "False", "Snoozed")

@@ -18,7 +18,7 @@ MAX_CAUSES = 3
 MAX_WORDS = 256
 """Characters of one cause, and of what a webhook or a policy says."""
 MAX_WARNINGS = 5
-RETRIED = "it is tried again"
+RETRIED = "Stoker tries again"
 
 WEBHOOK_REFUSAL = re.compile(r'admission webhook "([^"]{1,253})" denied the request')
 WEBHOOK_FAILURE = re.compile(r'failed calling webhook "([^"]{1,253})"')
@@ -37,7 +37,7 @@ def not_created(error: ApiError, manifest: Mapping[str, Any]) -> Obstacle:
     kind = manifest["kind"]
     if isinstance(error, InvalidError) and _refuser(error.answer) is None:
         causes = [_cause(cause, manifest) for cause in error.causes] or [_words(error.answer, manifest)]
-        message = f"the API server finds the {kind} invalid: {_listed(causes)}"
+        message = f"the API server rejects the {kind} as invalid: {_listed(causes)}"
         return Obstacle(reason="JobInvalid", message=message, is_final=error.answer.startswith(OWN_VERDICTS))
     if isinstance(error, ForbiddenError | InvalidError):
         return Obstacle(reason="JobForbidden", message=_forbidden(error, manifest))

@@ -89,7 +89,9 @@ class Brakes:
             except Exception as error:
                 words = self._faults.caught("brake", name, error)
                 # Nobody knows how much has turned idle at once.
-                self._brakes[name] = Brake(since=now, message=f"how much turned idle at once is not known ({words})")
+                self._brakes[name] = Brake(
+                    since=now, message=f"the share of GPUs that turned idle at once is unknown ({words})"
+                )
             else:
                 self._faults.passed("brake", name)
 
@@ -135,13 +137,13 @@ class Brakes:
         if brake.is_on:
             reason, at_rest = NoticeReason.BRAKED, brake.rests
             message = (
-                f"{brake.message}. Nothing is reclaimed under the policy."
-                f" If the jobs are idle indeed: {how_to_release(name)}"
+                f"{brake.message}. No job is reclaimed under this policy."
+                f" If the jobs are really idle, release the brake: {how_to_release(name)}"
             )
         else:
             reason, at_rest = NoticeReason.RELEASED, before.rests
             asked = brake.handled_release != before.handled_release
-            why = "its annotation asks for that" if asked else "the GPUs work again, or their jobs are gone"
+            why = "the brake was released by annotation" if asked else "the GPUs work again, or their jobs are gone"
             message = f"Jobs may be reclaimed under the policy again: {why}."
         logger.warning("UtilizationPolicy %s: %s", name, message)
         self._audit.of_policy(name, reason, message, {"jobsAtRest": len(at_rest), "stoppedAt": episode})
@@ -158,8 +160,10 @@ class Brakes:
 
 def stopped(policy: str, since: datetime, message: str) -> Obstruction:
     """What holds back the jobs of a policy whose brake is on."""
-    reason = f"reclaim is stopped under the policy {policy} since {rfc3339(since)}: {message}"
-    return Obstruction(reason=reason, change=f"if the jobs are idle indeed: {how_to_release(policy)}")
+    reason = f"the mass-idle brake has stopped reclaims under the policy {policy} since {rfc3339(since)}: {message}"
+    return Obstruction(
+        reason=reason, change=f"if the jobs are really idle, release the brake: {how_to_release(policy)}"
+    )
 
 
 def how_to_release(policy: str) -> str:
@@ -182,7 +186,10 @@ def _status(raw: Mapping[str, Any], brake: Brake, now: datetime) -> dict[str, An
     kind = PolicyConditionType.RECLAIM_STOPPED
     facts = []
     if brake.is_on:
-        message = f"{brake.message}; if the jobs are idle indeed: {how_to_release(raw['metadata']['name'])}"
+        message = (
+            f"{brake.message}; if the jobs are really idle, release the brake: "
+            f"{how_to_release(raw['metadata']['name'])}"
+        )
         facts.append(Fact(type=kind, status=TRUE, reason="MassIdle", message=message))
     elif any(condition["type"] == kind for condition in before):
         facts.append(Fact(type=kind, status=FALSE, reason="GoesOn"))

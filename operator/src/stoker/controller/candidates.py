@@ -79,5 +79,5 @@ def _untouchable(job: DLJob, child: Mapping[str, Any], program: ProgramFacts) ->
     if job.spec.suspend or child["spec"].get("suspend"):
         return "it is suspended"
     if program.is_unread:
-        return "its program is not read, or not to its end: it may be a service (see the condition Analysed)"
+        return "its program was not analysed completely, so it may be a service (see the condition Analysed)"
     return None

@@ -146,7 +146,7 @@ def _understood() -> Iterator[None]:
     except ApiError as error:
         raise Unreadable(str(error)) from error
     except ODD as error:
-        raise Unreadable(f"an object that is not understood ({error})") from error
+        raise Unreadable(f"an object that can't be read ({error})") from error
 
 
 def is_understood(pod: Object) -> bool:
@@ -157,7 +157,7 @@ def is_understood(pod: Object) -> bool:
         list(claims_of(pod))
         _owner(pod)
     except ODD as error:
-        logger.warning("pod %s is not understood: %s", pod.get("metadata", {}).get("name"), error)
+        logger.warning("pod %s can't be read: %s", pod.get("metadata", {}).get("name"), error)
         return False
     return True
 
@@ -167,7 +167,7 @@ def _is_node(node: Object) -> bool:
         node_of(node)
         _devices([node])
     except ODD as error:
-        logger.warning("node %s is not understood: %s", node.get("metadata", {}).get("name"), error)
+        logger.warning("node %s can't be read: %s", node.get("metadata", {}).get("name"), error)
         return False
     return True
 
@@ -313,7 +313,7 @@ def amounts(given: Mapping[str, Any] | None) -> dict[str, Fraction]:
     found: dict[str, Fraction] = {}
     for name, value in (given or {}).items():
         if (amount := exact_quantity(value)) is None:
-            message = f"{str(value)[:64]!r} is no quantity"
+            message = f"{str(value)[:64]!r} is not a quantity"
             raise ValueError(message)
         found[name] = amount
     return found

@@ -112,7 +112,10 @@ class Children:
         if is_ours(found, job.uid):
             return found
         kind = manifest["kind"]
-        msg = f"a {kind} named {job.name} exists and is not this DLJob's: delete it, or choose another name"
+        msg = (
+            f"a {kind} named {job.name} exists and does not belong to this DLJob: delete it, or give the "
+            "DLJob another name"
+        )
         raise NameConflictError(msg)
 
     async def set_deadline(self, child: Mapping[str, Any], seconds: int | None) -> Object:

@@ -194,7 +194,7 @@ class ClusterSurroundings:
         raw = self._store.policies.get(Key("", name))
         places = _places(raw, policy, now) if raw is not None else None
         if places is None:
-            return Obstruction(reason=f"what was reclaimed lately can't be read from the policy {name}")
+            return Obstruction(reason=f"recent reclaims can't be read from the status of the policy {name}")
         if _holds_place(places, claim):
             return None
         limits = await self._limits(policy)
@@ -246,10 +246,10 @@ class ClusterSurroundings:
         if claim.job_uid in self._pressed.jobs:
             return None
         if self._pressed.unread:
-            return Obstruction(reason=f"who waits for GPUs can't be read: {self._pressed.unread}")
+            return Obstruction(reason=f"pending pods can't be read: {self._pressed.unread}")
         return Obstruction(
-            reason=f"nobody who waits for {job.spec.gpu_resource} would fit where it runs",
-            change="a pending pod that asks for these GPUs and would then fit",
+            reason=f"no pending pod that requests {job.spec.gpu_resource} would fit on its nodes",
+            change="a pending pod that requests these GPUs and would fit on its nodes",
         )
 
     async def _find_pressed(self) -> Pressed:

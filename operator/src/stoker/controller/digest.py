@@ -114,7 +114,13 @@ def digest(
         f"Given back: {count(gpus, 'GPU')}, and {hours:.1f} GPU-hours by those reclaimed now or before.",
     ]
     if brake:
-        lines += ["", f"Nothing is reclaimed under this policy since {brake['since']}: {plain(brake['message'])}"]
+        lines += [
+            "",
+            (
+                f"The mass-idle brake has stopped reclaims under this policy since {brake['since']}: "
+                f"{plain(brake['message'])}"
+            ),
+        ]
     if warned:
         lines += ["", f"Still warned: {len(warned)}", *_bounded(warned)]
     if deferred:

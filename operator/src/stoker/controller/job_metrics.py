@@ -29,14 +29,16 @@ SHOWN_AFTER_END = timedelta(days=1)
 """A job that is over stays visible for so long, though its object may stay for ever."""
 TOLD = frozenset({ConditionType.IDLE.value, ConditionType.LOW_UTILIZATION.value, ConditionType.ANALYSED.value})
 HELP: Mapping[str, str] = {
-    "info": "One for each DLJob, with who it is. Owner and team are its labels stoker.dev/owner and stoker.dev/team.",
-    "phase": "One for the phase that each DLJob is in.",
-    "ready": "Pods of each DLJob that are ready.",
-    "gpus_held": "GPUs that the pods of each DLJob hold: those of pods that have a node and have not ended.",
-    "gpu_hours": "GPU-hours that each DLJob has held so far: used, idle, or unknown for want of samples.",
+    "info": "1 for each DLJob; the labels identify it. Owner and team are its labels stoker.dev/owner and "
+    "stoker.dev/team.",
+    "phase": "1 for the current phase of each DLJob.",
+    "ready": "Ready pods of each DLJob.",
+    "gpus_held": "GPUs held by the pods of each DLJob that are scheduled and have not ended.",
+    "gpu_hours": "GPU-hours that each DLJob has held so far, by use: used, idle, or unknown (no samples).",
     "stage_idle_gpu_hours": "Idle GPU-hours of each stage of a DLJob's life so far, where its samples cover it.",
     "finding_idle_gpu_hours": "Idle GPU-hours that each finding of a DLJob claims so far, closed findings included.",
-    "condition": "One for the status of each DLJob's conditions Idle, LowUtilization, Analysed: True, False, Unknown.",
+    "condition": "1 for the current status of each DLJob's conditions Idle, LowUtilization, Analysed: True, "
+    "False, Unknown.",
 }
 """The metrics by what follows `stoker_dljob_` in their names."""
 MAX_NAME = 253

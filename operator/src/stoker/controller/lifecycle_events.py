@@ -56,7 +56,7 @@ def _of_phase(before: Mapping[str, Any], after: Mapping[str, Any], now: datetime
         case Phase.RUNNING:
             yield _event("Normal", "Started", f"Its pods are ready ({after.get('ready')}).", episode=at)
         case Phase.SUSPENDED:
-            yield _event("Normal", "Suspended", "spec.suspend is true: its pods are taken away.", episode=at)
+            yield _event("Normal", "Suspended", "spec.suspend is true: its pods are being terminated.", episode=at)
         case Phase.QUEUED:
             yield _event("Normal", "Queued", _message(after, ConditionType.PODS_READY), episode=at)
         case Phase.SUCCEEDED:

@@ -152,7 +152,7 @@ class Manifests:
             case End.DONE:
                 pass
             case End.BUSY | End.LATE:
-                raise Transient("its manifest is not read yet: others were in the way")
+                raise Transient("its manifest has not been read yet: all workers were busy")
             case End.TIME | End.MEMORY:
                 reading = replace(reading, verdict=replace(reading.verdict, shortfall=Shortfall.OVER_BUDGET))
             case _:

@@ -38,19 +38,20 @@ class ControllerMetrics:
         self.registry = CollectorRegistry()
         self._ticks = Counter(
             "stoker_scan_ticks",
-            "Looks at the metrics, by how they ended: done or failed.",
+            "Scans of the metrics, by result: done or failed.",
             ["result"],
             registry=self.registry,
         )
         self._tick_seconds = Histogram(
             "stoker_scan_tick_seconds",
-            "How long a look at the metrics took.",
+            "Duration of a scan of the metrics.",
             buckets=TICK_SECONDS,
             registry=self.registry,
         )
         self._faults = Counter(
             "stoker_object_faults",
-            "Objects left out by a fault of Stoker's that they bring about, by where: scan, question, screen, turn,"
+            "Objects skipped because they cause an internal error in Stoker, by component: scan, question, "
+            "screen, turn,"
             " examination, brake, reconcile, watch, notification, digest, order, policy, metrics.",
             ["place"],
             registry=self.registry,
@@ -65,44 +66,44 @@ class ControllerMetrics:
         )
         self._query_seconds = Histogram(
             "stoker_prometheus_query_seconds",
-            "How long a query took, by what it was for: screen or examination.",
+            "Duration of a Prometheus query, by purpose: screen or examination.",
             ["kind"],
             buckets=QUERY_SECONDS,
             registry=self.registry,
         )
         self._query_failures = Counter(
             "stoker_prometheus_query_failures",
-            "Queries without an answer, by what they were for and why.",
+            "Prometheus queries that failed, by purpose and reason.",
             ["kind", "reason"],
             registry=self.registry,
         )
         self._writes = Counter(
             "stoker_status_writes",
-            "Writes of a DLJob's status, by result: done, conflict (it had changed meanwhile), failed.",
+            "Writes of a DLJob's status, by result: done, conflict (the DLJob had changed), failed.",
             ["result"],
             registry=self.registry,
         )
         self._events = Counter(
             "stoker_reclaim_events",
-            "What reclaim did or said, by the event's reason and the policy that counted.",
+            "Reclaim events, by reason and effective policy.",
             ["event", "policy"],
             registry=self.registry,
         )
         self._freed = Counter(
             "stoker_reclaimed_gpus",
-            "GPUs given back by reclaim, counted when the last pod that held them has ended.",
+            "GPUs freed by reclaims, counted when the last pod that held them has ended.",
             ["policy"],
             registry=self.registry,
         )
         self._notifications = Counter(
             "stoker_notifications",
-            "Messages to people beyond the cluster, by what they tell and what became of them: sent, failed, digest"
+            "Notifications, by event and result: sent, failed, digest"
             " (put off to it), nobody (no address for the job).",
             ["event", "result"],
             registry=self.registry,
         )
         self._leading = Gauge(
-            "stoker_controller_leading", "Whether this process is the one that acts.", registry=self.registry
+            "stoker_controller_leading", "1 if this process is the leader, else 0.", registry=self.registry
         )
         ProcessCollector(registry=self.registry)
         self._jobs: JobMetrics | None = None
@@ -121,14 +122,14 @@ class ControllerMetrics:
         self._jobs = JobMetrics(store, looks, clock, faults)
         self._last_success = Gauge(
             "stoker_scan_last_success_timestamp_seconds",
-            "When a look at the metrics succeeded last, or this process began to lead.",
+            "Time of the last successful scan, or of the start of leadership, in seconds since 1970.",
             registry=self.registry,
         )
         self._last_success.set(clock.now().timestamp())
         self.registry.register(_Counts(store))
         self.registry.register(_Policies(store))
         self.registry.register(_GpuHours(GpuTime(store.dljobs, store.namespaces)))
-        waiting = Gauge("stoker_queue_length", "DLJobs that wait to be looked at.", registry=self.registry)
+        waiting = Gauge("stoker_queue_length", "DLJobs that wait in the workqueue.", registry=self.registry)
         waiting.set_function(queue_length)
 
     def ticked(self, seconds: float, *, failed: bool) -> None:
@@ -180,7 +181,7 @@ class _GpuHours(Collector):
     def collect(self) -> Iterator[Metric]:
         hours: Any = CounterMetricFamily(
             "stoker_gpu_hours",
-            "GPU-hours that DLJobs have held, by what they were: used, idle, or unknown for want of samples. Of idle"
+            "GPU-hours that DLJobs have held, by use: used, idle, or unknown (no samples). Of idle"
             " ones the category of the finding that claims them, or Unexplained.",
             labels=["namespace", "state", "category"],
         )
@@ -198,7 +199,7 @@ class _Policies(Collector):
     def collect(self) -> Iterator[Metric]:
         stopped: Any = GaugeMetricFamily(
             "stoker_reclaim_stopped",
-            "Whether the brake is on, since much turned idle at once: nothing is reclaimed under the policy.",
+            "1 while the mass-idle brake stops reclaims under the policy, else 0.",
             labels=["policy"],
         )
         for raw in list(self._store.policies):
@@ -223,11 +224,11 @@ class _Counts(Collector):
                 gpus[ReclaimState(state)] += status.get("gpus") or 0
         counts: Any = GaugeMetricFamily("stoker_dljobs", "DLJobs by phase.", labels=["phase"])
         reclaims: Any = GaugeMetricFamily(
-            "stoker_dljobs_reclaim", "DLJobs that are not over, by reclaim state.", labels=["state"]
+            "stoker_dljobs_reclaim", "DLJobs that have not ended, by reclaim state.", labels=["state"]
         )
         held: Any = GaugeMetricFamily(
             "stoker_dljobs_reclaim_gpus",
-            "GPUs of DLJobs that are not over, by reclaim state; of those that are reclaimed what they gave back.",
+            "GPUs of DLJobs that have not ended, by reclaim state; for Reclaimed the GPUs that were freed.",
             labels=["state"],
         )
         for one, number in phases.items():

@@ -142,7 +142,7 @@ class Draft:
         if self.analysed is not None:
             facts.append(self.analysed)
         if self.warned:
-            message = f"the API server took the Job with warnings: {self.warned}"
+            message = f"the API server accepted the Job with warnings: {self.warned}"
             kind = ConditionType.CREATED_WITH_WARNINGS
             facts.append(Fact(type=kind, status=TRUE, reason="APIServerWarned", message=message))
         if self.job.gpus:
@@ -184,7 +184,7 @@ class Draft:
             reason, message = "Idle" if record.state is ReclaimState.WARNED else record.state.value, record.reason
             if record.state is ReclaimState.UNKNOWN and record.deadline is not None:
                 # What was announced holds as soon as more is known, be it right after the deadline.
-                message += f"; the warning stands, its deadline is {rfc3339(record.deadline)}"
+                message += f"; the warning remains in force, its deadline is {rfc3339(record.deadline)}"
             return Fact(type=ConditionType.RECLAIM_PENDING, status=TRUE, reason=reason, message=message)
         observed = record.state is ReclaimState.IDLE and record.action is ReclaimMode.OBSERVE
         reason = "ObserveOnly" if observed else record.state.value if record.state is not None else "NotLookedAt"

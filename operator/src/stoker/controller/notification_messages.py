@@ -18,23 +18,23 @@ LATEST = timedelta(hours=24)
 WARNED = {
     ReclaimMode.SUSPEND: (
         "All GPUs ({gpus}) of the job {job} in {namespace} have been idle since {idleSince} ({cause}).\n"
-        "Unless one works again, it will be suspended at {deadline}: its pods end, its objects and volumes stay.\n"
-        "To put that off: {command}"
+        "Unless one is used again, it will be suspended at {deadline}: its pods end, its objects and volumes stay.\n"
+        "To postpone this: {command}"
     ),
     ReclaimMode.DELETE: (
         "All GPUs ({gpus}) of the job {job} in {namespace} have been idle since {idleSince} ({cause}).\n"
-        "Unless one works again, it will be ended for good at {deadline}.\n"
-        "To put that off: {command}"
+        "Unless one is used again, it will be deleted for good at {deadline}.\n"
+        "To postpone this: {command}"
     ),
 }
 RECLAIMED = {
     ReclaimMode.SUSPEND: (
-        "The GPUs ({gpus}) of the job {job} in {namespace} were given back: idle since {idleSince} ({cause}).\n"
-        "The job is suspended. To bring it back, from the start of its script: {command}"
+        "The GPUs ({gpus}) of the job {job} in {namespace} were reclaimed: idle since {idleSince} ({cause}).\n"
+        "The job is suspended. To start it again, from the beginning of its script: {command}"
     ),
     ReclaimMode.DELETE: (
-        "The GPUs ({gpus}) of the job {job} in {namespace} were given back: idle since {idleSince} ({cause}).\n"
-        "The job was ended for good. What is known of it: {command}"
+        "The GPUs ({gpus}) of the job {job} in {namespace} were reclaimed: idle since {idleSince} ({cause}).\n"
+        "The job was deleted for good. For details: {command}"
     ),
 }
 

@@ -175,7 +175,7 @@ class Notifier:
             raise Transient(f"{due.event} message: {said}")
         if failures:
             raw = await self._note(raw, due, NotificationResult.FAILED)
-            note = f"A message ({due.event}) did not arrive: {said}."
+            note = f"The notification {due.event} was not delivered: {said}."
             await self._publisher.record(
                 raw, "Warning", "NotificationFailed", note, rule="notification", episode=str(due)
             )

@@ -77,7 +77,7 @@ class QueuedJobs:
                 workloads = await self._suspension.workloads(child)
                 why = waits_for(child, workloads)
             except NoSwitchError as none:
-                why = Obstacle(reason="Queued", message=f"the Job is suspended, and not by Stoker: {none}")
+                why = Obstacle(reason="Queued", message=f"the Job was suspended, but not by Stoker: {none}")
             except ApiError as error:
                 logger.info("the Workload of %s could not be read: %s", key, error)
                 continue
@@ -102,9 +102,9 @@ def waits_for(child: Mapping[str, Any], workloads: Sequence[Mapping[str, Any]]) 
     """What a suspended Job waits for, by its Workloads that are not over."""
     queue = child["metadata"].get("labels", {}).get(QUEUE_LABEL)
     if not workloads:
-        message = "the Job is suspended, and not by Stoker: whoever suspended it must start it"
+        message = "the Job was suspended, but not by Stoker: whoever suspended it must resume it"
         if queue is not None:
-            message = f"Kueue has made no Workload of the Job, which names the queue {queue}: is Kueue running?"
+            message = f"Kueue has not created a Workload for the Job (queue {queue}): check that Kueue is running"
         return Obstacle(reason="Queued", message=message)
     workload = workloads[0]
     name = workload["metadata"]["name"]
@@ -119,7 +119,7 @@ def waits_for(child: Mapping[str, Any], workloads: Sequence[Mapping[str, Any]]) 
         said = bounded(str(conditions.get("Admitted", {}).get("message", "")))
         message = "Kueue has reserved its quota and waits for an admission check"
         return Obstacle(reason="Queued", message=f"{message}: {said}" if said else message)
-    said = bounded(str(reserved.get("message", ""))) or "it has not looked at it yet"
+    said = bounded(str(reserved.get("message", ""))) or "it has not reported on it yet"
     if why_evicted and evicted.get("reason") == "Preempted":
         return Obstacle(reason="Preempted", message=f"Kueue has preempted it: {why_evicted}; it waits again: {said}")
     return Obstacle(reason="Queued", message=f"Kueue keeps it in its queue: {said}")

@@ -63,7 +63,7 @@ def territories(
                 territory.outranked_by.add(selecting[0])
             if len(selecting) > 1:
                 others = _listed([one for one in selecting if one != name])
-                line = f"{_listed(sorted(shared))}: also selected by {others}; {selecting[0]} counts"
+                line = f"{_listed(sorted(shared))}: also selected by {others}; {selecting[0]} applies"
                 territory.overlaps.append(clamp(line, MAX_OVERLAP))
     return found
 
@@ -106,7 +106,7 @@ def _ready(standing: Standing, territory: Territory | None) -> Fact:
     kind = PolicyConditionType.READY
     if standing.faults:
         if standing.read is None:
-            follows = "no earlier version is known, so it is ignored, and nothing is reclaimed anywhere"
+            follows = "no earlier version is known: the policy is ignored, and no job is reclaimed in any namespace"
         else:
             follows = f"generation {standing.read.metadata.generation} stays in force"
         said = "; ".join(map(str, standing.faults))
@@ -118,9 +118,9 @@ def _ready(standing: Standing, territory: Territory | None) -> Fact:
         return Fact(type=kind, status=FALSE, reason="SelectsNothing", message=message)
     if not territory.counts:
         others = _listed(sorted(territory.outranked_by))
-        message = f"in every namespace that it selects ({territory.selected}) others come before it: {others}"
+        message = f"other policies have precedence in all {territory.selected} namespaces that it selects: {others}"
         return Fact(type=kind, status=FALSE, reason="Overridden", message=message)
-    message = f"counts in {territory.counts} of {territory.selected} selected namespaces"
+    message = f"applies in {territory.counts} of {territory.selected} selected namespaces"
     return Fact(type=kind, status=TRUE, reason="InForce", message=message)
 
 

@@ -141,7 +141,7 @@ class Presences:
         except TimeoutError:
             answer = self._answer(job, pods)
             if answer is None or closely.afresh:
-                return Presence(unknown="others are looked at first")
+                return Presence(unknown="other jobs are checked first")
             return answer.presence
         try:
             presence = await self._look(job, pods, closely)
@@ -163,7 +163,7 @@ class Presences:
         except Exception:
             # A fault of ours must not become a reclaim.
             logger.exception("%s/%s: people's traces can't be read", job.namespace, job.name)
-            return Presence(unknown="a fault of Stoker's, which its log explains")
+            return Presence(unknown="an internal error, which the controller's log explains")
         return _latest(seen, earliest)
 
     async def _all_used(
@@ -223,7 +223,7 @@ def _whereabouts(pod: Mapping[str, Any], notebook: Notebook) -> Server:
     except ValueError:
         raise Unreadable("its pod has no address") from None
     if address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
-        raise Unreadable("its pod's address is none of a pod")
+        raise Unreadable("its pod's address is not a pod address")
     token = notebook.token if notebook.token is not None else literal_token(pod)
     return Server(address=address, port=notebook.port, base=notebook.base, token=token, started=started)
 

@@ -288,12 +288,13 @@ class Reconciler:
         logger.warning("%s: its status can't be written: %s", key_of(raw), error)
         if isinstance(error, TooLargeError):
             reason, why = "StatusTooLarge", "the object is too large for the API server's store"
-            remedy = "Make its annotations and spec.podTemplate smaller."
+            remedy = "Make its annotations or spec.podTemplate smaller."
         else:
-            reason, why = "StatusRefused", "the API server finds the object invalid"
-            remedy = "Look at spec.podTemplate, or delete the DLJob and create it anew."
+            reason, why = "StatusRefused", "the API server rejects the object as invalid"
+            remedy = "Check spec.podTemplate, or recreate the DLJob."
         note = (
-            f"The status of this DLJob can't be written, as {why}: its job is not run, or is not looked after. {remedy}"
+            f"The status of this DLJob can't be written: {why}. Its job is not started; one that runs is not "
+            f"managed. {remedy}"
         )
         await self._publisher.record(raw, "Warning", reason, note, rule="status", episode=reason)
 
@@ -304,7 +305,7 @@ class Reconciler:
             if raw is None:
                 return
             status, generation = raw.get("status", {}), raw["metadata"].get("generation", 0)
-            message = f"Stoker fails to look after this job ({described(error)}); the controller's log has more"
+            message = f"Stoker fails to reconcile this job ({described(error)}); see the controller's log"
             kinds = (ConditionType.PODS_READY, ConditionType.IDLE)
             facts = [Fact(type=one, status=UNKNOWN, reason=INTERNAL_ERROR, message=message) for one in kinds]
             conditions = written(facts, status.get("conditions", ()), generation=generation, now=self._clock.now())

@@ -188,7 +188,7 @@ class Scanner:
         try:
             await self.tick()
         except Exception:
-            logger.exception("the look at the metrics failed")
+            logger.exception("the scan of the metrics failed")
             self._failed_in_a_row += 1
             if self._failed_in_a_row >= FAILING:
                 self._tell_of_failure()
@@ -202,7 +202,7 @@ class Scanner:
 
     def _tell_of_failure(self) -> None:
         """What was seen last is no longer so: of nobody anything is known."""
-        message = "Stoker's look at the metrics fails for all jobs; the controller's log has the reason"
+        message = "Stoker's scan of the metrics fails for all jobs; see the controller's log"
         failed = Idleness(
             state=IdlenessState.UNKNOWN,
             observed_at=self._clock.now(),
@@ -220,14 +220,14 @@ class Scanner:
         """Says so when no tick has ended, or none has succeeded, for so long that the process is to be started anew."""
         now, interval = self._clock.monotonic(), self._interval.total_seconds()
         if (late := now - self._last_tick - interval) > TICK_LATE:
-            return f"no look at the metrics for {late:.0f} s"
+            return f"no scan of the metrics for {late:.0f} s"
         late = now - self._last_success - interval
-        return f"every look at the metrics has failed for {late:.0f} s" if late > RESTART_AFTER else None
+        return f"every scan of the metrics has failed for {late:.0f} s" if late > RESTART_AFTER else None
 
     def failing(self) -> str | None:
         """Says so when no tick has succeeded for minutes."""
         late = self._clock.monotonic() - self._last_success - self._interval.total_seconds()
-        return f"no look at the metrics has succeeded for {late:.0f} s" if late > NOT_READY_AFTER else None
+        return f"no scan of the metrics has succeeded for {late:.0f} s" if late > NOT_READY_AFTER else None
 
     async def tick(self) -> None:
         """Look once at everything. What one job brings about concerns that job alone."""
@@ -343,7 +343,7 @@ class Scanner:
         if job.gpus == 0:
             return None
         if len(pods) > MANY_PODS:
-            message = f"its Job has {len(pods)} pods, of which more than {MANY_PODS} are not read"
+            message = f"its Job has {len(pods)} pods; Stoker reads at most {MANY_PODS}"
             raise ValueError(message)
         facts = job_facts(job, pods, self._manifests.program(job), child=child, now=_end(job) or now)
         is_final = raw["status"]["phase"] in FINAL or _was_deleted(raw["status"])

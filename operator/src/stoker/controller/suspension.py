@@ -82,7 +82,7 @@ class Suspension:
         """
         found = await self._workloads(child, afresh=afresh)
         if found is None and QUEUE_LABEL in child["metadata"].get("labels", {}):
-            msg = f"it has the label {QUEUE_LABEL}, and Kueue has made no Workload of it"
+            msg = f"it has the label {QUEUE_LABEL}, but Kueue has not created a Workload for it"
             raise NoSwitchError(msg)
         if found is None:
             return Switch(resource=JOBS, target=child)
@@ -140,7 +140,7 @@ class Suspension:
             except NotFoundError:
                 continue
             except ForbiddenError as error:
-                msg = "the operator may not list Kueue's Workloads, so whether Kueue manages it is not known"
+                msg = "the operator may not list Kueue's Workloads, so it is unknown whether Kueue manages it"
                 raise NoSwitchError(msg) from error
             except UnavailableError as error:
                 msg = "Kueue's Workloads can't be read now"

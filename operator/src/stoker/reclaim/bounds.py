@@ -77,19 +77,19 @@ def full(places: Sequence[Place], wanted: Place, limits: Limits) -> Obstruction 
     bound = min(limits.jobs, MAX_RECENT_RECLAIMS)
     if len(places) >= bound:
         leaving = places[len(places) - bound]
-        return _until(leaving, limits, f"the policy's bound is reached: {_jobs(len(places))} reclaimed within {{}}")
+        return _until(leaving, limits, f"the policy's limit is reached: {_jobs(len(places))} reclaimed within {{}}")
     alike = [one for one in places if one.resource in {wanted.resource, None}]
     if not alike:
         return None
     if limits.cluster_gpus is None:
-        reason = f"the cluster's GPUs can't be counted ({limits.unread}), so one job within {{}} is all"
+        reason = f"the cluster's GPUs can't be counted ({limits.unread}), so at most one job is reclaimed within {{}}"
         return _until(alike[-1], limits, reason)
     total = limits.cluster_gpus.get(wanted.resource or "", 0)
     taken = sum(one.gpus for one in alike)
     if (taken + wanted.gpus) * 100 <= limits.gpu_percent * total:
         return None
     reason = (
-        f"{taken} GPUs were reclaimed within {{}}, and {wanted.gpus} more would exceed the policy's bound of"
+        f"{taken} GPUs were reclaimed within {{}}, and {wanted.gpus} more would exceed the policy's limit of"
         f" {limits.gpu_percent} % of the cluster's {total}"
     )
     return _until(alike[0], limits, reason)

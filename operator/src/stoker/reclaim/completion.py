@@ -67,7 +67,7 @@ def reclaimed(record: Record, now: datetime) -> Record:
 
 def reclaimed_notice(record: Record, *, namespace: str, name: str, gpus: int) -> Notice:
     """What its owner is told of it. Its episode is the warning's, so that a crash does not tell it twice."""
-    back = "" if record.action is ReclaimMode.DELETE else f" Bring it back: stoker resume {name} -n {namespace}."
+    back = "" if record.action is ReclaimMode.DELETE else f" To start it again: stoker resume {name} -n {namespace}."
     since = rfc3339(record.idle_since) if record.idle_since is not None else "unknown"
     what = "Its GPU was" if gpus == 1 else f"Its {gpus} GPUs were"
     message = f"{what} given back: idle since {since}.{back}"

@@ -19,11 +19,11 @@ def by_cpus(series: JobSeries, pods: Iterable[str], *, window: timedelta, now: d
     seconds = cpus_worked_at(series)
     if seconds is not None:
         last = min(datetime.fromtimestamp(seconds, tz=UTC), now)
-        return Presence(last_seen=as_told(last, window), how="its CPUs worked")
+        return Presence(last_seen=as_told(last, window), how="its CPUs were busy")
     if not series.complete:
-        return Presence(unknown="its CPUs' metrics are a partial answer")
+        return Presence(unknown="Prometheus gave a partial answer for its CPUs")
     if cpus_unseen(series, pods):
-        return Presence(unknown="its CPUs have no samples for a part of the time")
+        return Presence(unknown="its CPUs have no samples for part of the time")
     return NOBODY
 
 

@@ -180,11 +180,11 @@ class Stage(StrEnum):
     follow from it.
     """
 
-    TOUCH = "May it be touched?"
-    REST = "Do all its GPUs rest?"
-    LENGTH = "For long enough, and alone?"
-    NEED = "Does nobody need them?"
-    CONSENT = "Does the policy act on it?"
+    TOUCH = "Is it eligible?"
+    REST = "Are all its GPUs idle?"
+    LENGTH = "Idle for long enough, and not in use?"
+    NEED = "Is there a cause to reclaim them?"
+    CONSENT = "Does the policy allow it?"
     WARNING = "Is its owner warned?"
     DEED = "Is it due?"
     ACTION = "Is it confirmed right before the action?"
@@ -303,7 +303,7 @@ def _intent_settled(case: Case) -> Hold | None:
     # The action may be done, and its answer lost.
     if case.job.unsuspendable is None or case.record.state is not ReclaimState.RECLAIMING:
         return None
-    reason = f"it is not known whether it is suspended: {case.job.unsuspendable}"
+    reason = f"it is unknown whether it is suspended: {case.job.unsuspendable}"
     return Hold(outcome=Outcome.KEPT, reason=reason, is_told=True)
 
 
@@ -342,7 +342,7 @@ def _gpus(case: Case) -> Hold | None:
 @_gate(
     "no-service",
     Stage.TOUCH,
-    "a training or an interactive job",
+    "a training or interactive job, not a service",
     replay="A service is known by its job type alone: no job is assumed to have ports or readiness probes.",
     held_back="services",
 )
@@ -360,7 +360,7 @@ def _no_service(case: Case) -> Hold | None:
 @_gate(
     "not-exempt",
     Stage.TOUCH,
-    "covered by the policy",
+    "not exempt by the policy",
     reads=Reads.POLICY,
     replay="Of the job's labels only owner and team were recorded: no job is assumed to have others.",
     held_back="exempt by policy",
@@ -377,7 +377,7 @@ def _not_exempt(case: Case) -> Hold | None:
 @_gate(
     "not-snoozed",
     Stage.TOUCH,
-    "reclaim allowed by its owner",
+    "not snoozed by its owner",
     replay="No job is assumed to have been snoozed.",
 )
 def _not_snoozed(case: Case) -> Hold | None:
@@ -403,7 +403,7 @@ def _metrics_known(case: Case) -> Hold | None:
     idleness = case.idleness
     if idleness.state is not IdlenessState.UNKNOWN:
         return None
-    reason = f"the metrics say nothing ({idleness.reason or 'no samples'}): see condition Idle"
+    reason = f"its metrics are unknown ({idleness.reason or 'no samples'}): see the condition Idle"
     return Hold(outcome=Outcome.UNKNOWN, reason=reason)
 
 
@@ -428,36 +428,36 @@ def _all_idle(case: Case) -> Hold | None:
     start = case.job.last_start
     # Which GPU worked, and when, changes with every look, and idleAfter with the policy: a reason that changes is a
     # write of the status.
-    reason = "a GPU has worked within idleAfter"
+    reason = "a GPU was used within idleAfter"
     if start is not None and case.now < later(start, case.idle_after):
-        reason = f"started at {rfc3339(start)}; it can count as idle after idleAfter"
+        reason = f"started at {rfc3339(start)}; it counts as idle after idleAfter at the earliest"
     return Hold(outcome=Outcome.WORKS, reason=reason)
 
 
 @_gate(
-    "look-fresh", Stage.REST, "metrics looked at within the last five minutes", asked=_rests, held_back="no recent scan"
+    "look-fresh", Stage.REST, "metrics scanned within the last five minutes", asked=_rests, held_back="no recent scan"
 )
 def _look_fresh(case: Case) -> Hold | None:
     # A look from the future was stamped by a clock that has been set back since.
     age = case.now - case.idleness.observed_at
     if not _rests(case) or -CLOCK_TOLERANCE <= age <= LOOK_HOLDS:
         return None
-    reason = f"the last look at its metrics was at {rfc3339(case.idleness.observed_at)}"
+    reason = f"the last scan of its metrics was at {rfc3339(case.idleness.observed_at)}"
     return Hold(outcome=Outcome.UNKNOWN, reason=reason)
 
 
-@_gate("same-pods", Stage.REST, "metrics of the pods that it has now", asked=_rests)
+@_gate("same-pods", Stage.REST, "metrics of its current pods", asked=_rests)
 def _same_pods(case: Case) -> Hold | None:
     if not _rests(case) or (case.idleness.pod_uids == case.job.pod_uids and case.job.pod_uids):
         return None
-    return Hold(outcome=Outcome.WORKS, reason="its pods have changed since the metrics were looked at")
+    return Hold(outcome=Outcome.WORKS, reason="its pods have changed since the last scan of its metrics")
 
 
-@_gate("start-known", Stage.REST, "start of its containers known", asked=_rests, held_back="start unknown")
+@_gate("start-known", Stage.REST, "start time of its containers known", asked=_rests, held_back="start unknown")
 def _start_known(case: Case) -> Hold | None:
     if not _rests(case) or (case.job.last_start is not None and case.idleness.since is not None):
         return None
-    return Hold(outcome=Outcome.UNKNOWN, reason="it is not known when its containers started")
+    return Hold(outcome=Outcome.UNKNOWN, reason="the start time of its containers is unknown")
 
 
 @_gate(
@@ -466,19 +466,19 @@ def _start_known(case: Case) -> Hold | None:
     "idle for idleAfter, counted after its start-up grace",
     asked=_rests_since,
     reads=Reads.POLICY,
-    replay="No job is assumed to have asked for an idleAfter of its own.",
+    replay="No job is assumed to have set its own idleAfter.",
     held_back="within the start-up grace",
 )
 def _idle_long_enough(case: Case) -> Hold | None:
     since, start = case.idle_since, case.job.last_start
     if since is None or start is None:
-        return Hold(outcome=Outcome.UNKNOWN, reason="it is not known since when it rests")
+        return Hold(outcome=Outcome.UNKNOWN, reason="the start of its idle time is unknown")
     # The clock starts when the last container runs, with the start-up grace on top.
     until = later(max(since, later(start, case.settings.startup_grace)), case.idle_after)
     if case.now >= until:
         return None
     # Since when it is idle stands in idleSince, which moves while its beginning is searched for.
-    reason = f"counts as idle for long enough after {format_duration(case.idle_after)}"
+    reason = f"it must be idle for {format_duration(case.idle_after)} (idleAfter)"
     return Hold(outcome=Outcome.RESTS, reason=reason, until=until)
 
 
@@ -488,14 +488,14 @@ def _idle_long_enough(case: Case) -> Hold | None:
     "unattended",
     asked=_rests_since,
     reads=Reads.CLUSTER,
-    replay="Nobody is assumed to have worked in a job, but for what its CPUs show: sessions were not recorded.",
+    replay="No user is assumed to have worked in a job, except where its CPUs show it: sessions were not recorded.",
     held_back="in use by somebody, as their CPUs show",
     ended="used by somebody before the deadline",
 )
 def _unattended(case: Case) -> Hold | None:
     presence = case.job.presence
     if presence.unknown is not None:
-        return Hold(outcome=Outcome.UNKNOWN, reason=f"it is not known whether somebody works in it: {presence.unknown}")
+        return Hold(outcome=Outcome.UNKNOWN, reason=f"it is unknown whether somebody works in it: {presence.unknown}")
     if presence.last_seen is None or case.now - presence.last_seen >= case.idle_after:
         return None
     until = later(presence.last_seen, case.idle_after)
@@ -509,7 +509,7 @@ def _cooled_down(case: Case) -> Hold | None:
     if resumed is None or case.now - resumed >= cooldown:
         return None
     until = later(resumed, cooldown)
-    reason = f"idle, but left alone until {rfc3339(until)} since it was resumed"
+    reason = f"idle; not warned before {rfc3339(until)} because it was resumed (cooldownAfterResume)"
     return Hold(outcome=Outcome.RESTS, reason=reason, until=until)
 
 
@@ -518,7 +518,9 @@ def _not_stalled(case: Case) -> Hold | None:
     stalled = next((one for one in case.job.findings if one.category is Category.STALLED and one.is_open), None)
     if stalled is None:
         return None
-    return Hold(outcome=Outcome.RESTS, reason="it hangs; a hang is reported, and never reclaimed", change=stalled.fix)
+    return Hold(
+        outcome=Outcome.RESTS, reason="it hangs: hanging jobs are reported and never reclaimed", change=stalled.fix
+    )
 
 
 @_gate(
@@ -533,8 +535,8 @@ def _cause(case: Case) -> Hold | None:
         return None
     doubts = (_doubt(one, case.job, case.policy, case.now) for one in _suspects(case.job))
     why = next((doubt for doubt in doubts if doubt is not None), None)
-    why = why or Hold(outcome=Outcome.RESTS, reason="no finding says that nobody needs its GPUs")
-    return replace(why, reason=f"idle, and only reported: {why.reason}") if _rests(case) else why
+    why = why or Hold(outcome=Outcome.RESTS, reason="it has no open finding UnreleasedJob or InteractiveJob")
+    return replace(why, reason=f"idle, but only reported: {why.reason}") if _rests(case) else why
 
 
 # ----------------------------------------------------------------------------------------- may something be done to it?
@@ -552,7 +554,7 @@ def _mode(case: Case) -> Hold | None:
         return None
     found = case.policy.class_of(case.job.traits)
     whose = f"the policy's class {found.name}" if found is not None and found.mode is not None else "the policy"
-    return _observed(case, f"{whose} only observes", "set reclaim.mode of the policy to Suspend")
+    return _observed(case, f"{whose} has the mode Observe", "set reclaim.mode of the policy to Suspend")
 
 
 @_gate(
@@ -560,16 +562,16 @@ def _mode(case: Case) -> Hold | None:
     Stage.CONSENT,
     "enough time for its pods to save a checkpoint",
     reads=Reads.POLICY,
-    replay="Every job's pods are assumed to get as much time between SIGTERM and SIGKILL as the policy wants.",
+    replay="Every job's pods are assumed to get as much time between SIGTERM and SIGKILL as the policy requires.",
     held_back="too little time to save a checkpoint",
 )
 def _checkpoint_grace(case: Case) -> Hold | None:
     least, own = case.settings.min_termination_grace, case.job.termination_grace
     if own is None:
-        return _observed(case, "it is not known how much time its pods get to save a checkpoint", "")
+        return _observed(case, "the termination grace period of its pods is unknown", "")
     if own >= least:
         return None
-    reason = f"its pods get {format_duration(own)} to save a checkpoint, and the policy wants {format_duration(least)}"
+    reason = f"its pods get {format_duration(own)} to save a checkpoint; the policy requires {format_duration(least)}"
     return _observed(case, reason, "raise spec.podTemplate.spec.terminationGracePeriodSeconds of the job")
 
 
@@ -593,7 +595,7 @@ def _nothing_lost(case: Case) -> Hold | None:
     if accepted:
         return None
     kind = "an interactive job" if case.is_interactive else "a job"
-    reason = f"{kind} that writes to no volume which outlives its pods is only observed: its results may be lost"
+    reason = f"results may be lost: {kind} that writes to no volume that outlives its pods is only observed"
     return _observed(
         case, reason, f"mount a persistent volume in the job's trainer, or set reclaim.{setting} of the policy"
     )
@@ -641,7 +643,11 @@ def _warned(case: Case) -> Hold | None:
 
 
 @_gate(
-    "grace-over", Stage.DEED, "grace of the warning over", asked=_is_warned, held_back="warned, and within the grace"
+    "grace-over",
+    Stage.DEED,
+    "grace period of the warning over",
+    asked=_is_warned,
+    held_back="warned, and within the grace",
 )
 def _grace_over(case: Case) -> Hold | None:
     deadline = case.deadline
@@ -653,7 +659,7 @@ def _grace_over(case: Case) -> Hold | None:
         outcome=Outcome.HELD,
         reason=announced(deadline, case.settings.mode),
         until=deadline,
-        change="use its GPUs, stoker snooze, or let the job end",
+        change="use its GPUs, run stoker snooze, or let the job end",
     )
 
 
@@ -679,7 +685,7 @@ def _schedule_open(case: Case) -> Hold | None:
     "GPUs wanted by other pods, if the policy asks for that",
     asked=_is_warned,
     reads=Reads.CLUSTER,
-    replay="Somebody is assumed to wait for the GPUs all the time.",
+    replay="Some pod is assumed to wait for the GPUs all the time.",
     held_back="no pod waited for GPUs",
 )
 def _pressure(case: Case) -> Hold | None:
@@ -689,7 +695,7 @@ def _pressure(case: Case) -> Hold | None:
 @_gate(
     "bounds",
     Stage.DEED,
-    "policy's bounds on reclaims kept",
+    "within the policy's limits on reclaims",
     asked=_is_warned,
     reads=Reads.CLUSTER,
     replay="The cluster is assumed to have as many GPUs as were sampled within the day before.",
@@ -716,16 +722,16 @@ def _examined(case: Case) -> Hold | None:
         if execution.examination_gap is not None:
             start, end = (time.astimezone(UTC) for time in execution.examination_gap)
             gap = f" (a gap from {start:%H:%M} to {end:%H:%M} UTC)"
-        awaited = f"it waits until the samples of the last ten minutes are complete{gap}"
+        awaited = f"it waits until the samples of the last 10 min are complete{gap}"
     else:
-        awaited = "it waits until its metrics are examined once more, which must confirm the cause"
+        awaited = "it waits for the next examination, which must confirm the cause"
     return Hold(outcome=Outcome.HELD, reason=f"idle and warned; {awaited}", step=Step.EXAMINE)
 
 
 @_gate(
     "grace-elapsed",
     Stage.DEED,
-    "grace of the warning over by a clock that nobody sets",
+    "grace period of the warning over by the monotonic clock",
     asked=_is_warned,
     reads=Reads.PROCESS,
     replay="Recorded times are taken as they are.",
@@ -737,7 +743,7 @@ def _grace_elapsed(case: Case) -> Hold | None:
     left = record.deadline - record.warned_at - case.warning_age
     if left <= timedelta(0):
         return None
-    reason = "idle and warned; its grace is not over yet by the clock that this process goes by"
+    reason = "idle and warned; its grace period is not over yet (monotonic clock)"
     return Hold(outcome=Outcome.HELD, reason=reason, until=later(case.now, left))
 
 
@@ -747,7 +753,7 @@ def _grace_elapsed(case: Case) -> Hold | None:
 @_gate(
     "checked-again",
     Stage.ACTION,
-    "all of this checked again with fresh objects and metrics",
+    "all conditions above checked again with fresh objects and metrics",
     asked=_is_warned,
     reads=Reads.PROCESS,
     replay="Nothing changes between the check and the action.",
@@ -761,7 +767,7 @@ def _checked_again(case: Case) -> Hold | None:
 @_gate(
     "slot-taken",
     Stage.ACTION,
-    "one of the policy's reclaims taken for it",
+    "a slot of the policy's limits reserved for it",
     asked=_is_warned,
     reads=Reads.PROCESS,
     replay="Of jobs that are due at the same moment the most idle one goes first.",
@@ -771,7 +777,9 @@ def _slot_taken(case: Case) -> Hold | None:
         case True:
             return None
         case False:
-            reason = "idle and warned; the policy allows no further reclaim now, or has changed since the check"
+            reason = (
+                "idle and warned; the policy allows no further reclaim at this time, or has changed since the check"
+            )
             return Hold(outcome=Outcome.DUE, reason=reason, step=Step.STOP)
         case _:
             return Hold(outcome=Outcome.DUE, reason="not yet", step=Step.TAKE_SLOT)
@@ -817,7 +825,7 @@ def _obstructed(by: Obstruction | None, outcome: Outcome) -> Hold | None:
 def announced(deadline: datetime, mode: ReclaimMode) -> str:
     """What a warned job is told while its grace lasts."""
     does = "deleted for good" if mode is ReclaimMode.DELETE else "reclaimed"
-    return f"idle; will be {does} at {rfc3339(deadline)} unless its GPUs work again"
+    return f"idle; will be {does} at {rfc3339(deadline)} unless its GPUs are used again"
 
 
 TOUCHABLE, ALL_IDLE, NOT_STALLED, CAUSE, NOTHING_LOST = _touchable, _all_idle, _not_stalled, _cause, _nothing_lost
@@ -863,9 +871,11 @@ def _doubt(finding: Finding, job: Candidate, policy: EffectivePolicy, now: datet
         reason = f"exempt by policy from {finding.rule}: {exemption.reason}"
         return Hold(outcome=Outcome.RESTS, reason=reason, until=exemption.until)
     if finding.confidence not in SURE:
-        return Hold(outcome=Outcome.RESTS, reason=f"{finding.category} is only possible")
+        return Hold(outcome=Outcome.RESTS, reason=f"the finding {finding.category} is only possible")
     if Source.METRICS not in finding.sources:
-        return Hold(outcome=Outcome.RESTS, reason=f"{finding.category} is what its manifest says, not its metrics")
+        return Hold(
+            outcome=Outcome.RESTS, reason=f"the finding {finding.category} rests on the manifest alone, not on metrics"
+        )
     return None
 
 

@@ -56,7 +56,7 @@ def turn(
         if waits is None:
             places = (*places, one.place(now))
             continue
-        return Obstruction(reason=f"{_first(before)}, and it waits as well: {waits.reason}", until=waits.until)
+        return Obstruction(reason=f"{_first(before)}, and it also waits: {waits.reason}", until=waits.until)
     return None if full(places, claim.place(now), limits) is None else Obstruction(reason=_first(before))
 
 

@@ -165,7 +165,7 @@ def _left_alone(case: Case, hold: Hold) -> Plan:
     notices: tuple[Notice, ...] = ()
     if case.record.has_warning:
         record = record.remembering(case.now, ReclaimEvent.CANCELLED, hold.reason, policies=case.policy.revisions)
-        message = f"The job is not reclaimed: {hold.reason}."
+        message = f"The warning is cancelled: {hold.reason}."
         notices = (_notice(case, NoticeReason.CANCELLED, message, rfc3339(case.now)),)
     if hold.observes and cause is not None and since is not None:
         record = replace(
@@ -190,7 +190,7 @@ def _warn(case: Case) -> Plan:
     warned_at = case.now.astimezone(UTC).replace(microsecond=0) + timedelta(seconds=1)
     deadline = later(warned_at, case.warning_grace)
     mode = case.settings.mode
-    does = "suspended (stoker resume brings it back)" if mode is ReclaimMode.SUSPEND else "ended for good"
+    does = "suspended (stoker resume brings it back)" if mode is ReclaimMode.SUSPEND else "deleted for good"
     record = replace(
         case.record,
         state=after(case.record.state, Outcome.WARN),
@@ -208,8 +208,8 @@ def _warn(case: Case) -> Plan:
     record = record.remembering(case.now, ReclaimEvent.WARNED, grounds, policies=case.policy.revisions)
     message = (
         f"{all_gpus(job.gpus)} been idle since {rfc3339(since)} ({cause.category})."
-        f" Unless a GPU works again it will be {does} at {rfc3339(deadline)}."
-        f" {_lost(job)} To put that off: stoker snooze."
+        f" Unless a GPU is used again, it will be {does} at {rfc3339(deadline)}."
+        f" {_lost(job)} To postpone this: stoker snooze."
     )
     notice = _notice(case, NoticeReason.WARNED, message, rfc3339(warned_at), deadline=rfc3339(deadline))
     return Plan(record=record, notices=(notice,))
@@ -218,8 +218,8 @@ def _warn(case: Case) -> Plan:
 def _lost(job: Candidate) -> str:
     """What goes with the pods, in the words of a warning."""
     if job.has_persistent_volume:
-        return "Files outside its persistent volumes are lost then."
-    return "It writes to no volume that outlives its pods: all files that its containers wrote are lost then."
+        return "Files outside its persistent volumes will be lost."
+    return "It writes to no volume that outlives its pods: all files in its containers will be lost."
 
 
 def _under_policy(case: Case, record: Record) -> Record:

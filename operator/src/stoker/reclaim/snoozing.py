@@ -31,7 +31,7 @@ def snoozed(
         taken, ended = replace(record, handled_snooze=None, snoozed_until=None), record.snoozed_until
         if ended is None or ended <= now:
             return taken, ()
-        message = f"Reclaim is no longer put off until {rfc3339(ended)}: the annotation is gone."
+        message = f"The snooze until {rfc3339(ended)} has ended: its annotation was removed."
         notice = Notice(reason=NoticeReason.SNOOZE_WITHDRAWN, message=message, episode=record.handled_snooze or "")
         return taken.remembering(now, ReclaimEvent.SNOOZE_WITHDRAWN), (notice,)
     try:
@@ -47,7 +47,7 @@ def snoozed(
     longest = now.astimezone(UTC).replace(microsecond=0) + policy.reclaim.max_snooze
     taken = replace(record, handled_snooze=job.snooze, snoozed_until=min(until, longest))
     if until <= now:
-        message = f"stoker.dev/snooze-until {rfc3339(until)} is past: nothing is put off."
+        message = f"stoker.dev/snooze-until {rfc3339(until)} is in the past: the job is not snoozed."
         return taken, (Notice(reason=NoticeReason.SNOOZE_IGNORED, message=message, episode=job.snooze),)
     why = f": {job.snooze_reason}" if job.snooze_reason else ""
     taken = replace(taken, snoozes=record.snoozes + 1)
@@ -67,7 +67,7 @@ def snoozed(
         policies=policy.revisions,
     )
     if until <= longest:
-        message = f"Reclaim is put off until {rfc3339(until)}{why}."
+        message = f"The job is snoozed until {rfc3339(until)}{why}."
         return taken, (replace(granting, reason=NoticeReason.SNOOZED, message=message),)
     message = (
         f"stoker.dev/snooze-until is shortened to {rfc3339(longest)}:"

@@ -10,16 +10,16 @@ class Outcome(StrEnum):
     """What a look at the job has found, or what has happened to it. The values stand in the documentation's table."""
 
     KEPT = "nothing may be decided yet"
-    UNKNOWN = "it is not known whether it works"
-    WORKS = "it works, waits, or must not be touched"
-    RESTS = "it rests, and a condition of a reclaim is missing"
+    UNKNOWN = "it is unknown whether it is idle"
+    WORKS = "it works, waits, or is not eligible"
+    RESTS = "it is idle, and a condition of a warning does not hold"
     EXEMPT = "it is exempt"
-    SNOOZED = "its owner put it off"
+    SNOOZED = "its owner snoozed it"
     WARN = "every condition of a warning holds"
-    HELD = "it is warned, and a condition of the deed is missing"
-    DUE = "it is warned, and every condition of the deed holds"
+    HELD = "it is warned, and a condition of the action does not hold"
+    DUE = "it is warned, and every condition of the action holds"
     FREED = "its pods are gone"
-    RESUMED = "its owner brought it back"
+    RESUMED = "its owner resumed it"
 
 
 _LOOKED_AT: Mapping[Outcome, ReclaimState] = {

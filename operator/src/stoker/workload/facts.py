@@ -194,7 +194,7 @@ def _gpus(pod: Mapping[str, Any], resource: str) -> int:
     held = (one.get("resources", {}).get("limits", {}) for one in (*spec["containers"], *sidecars))
     counts = [whole_quantity((limits or {}).get(resource, 0)) for limits in held]
     if None in counts:
-        message = f"pod {pod_status.name(pod)}: its limit of {resource} is no number of GPUs"
+        message = f"pod {pod_status.name(pod)}: its limit of {resource} is not a number of GPUs"
         raise ValueError(message)
     return sum(count for count in counts if count is not None)
 

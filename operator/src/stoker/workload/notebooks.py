@@ -89,12 +89,12 @@ def _started(command: Command) -> Notebook:
     given = dict(_options(command.invocation.argv))
     environment = command.invocation.environment
     if given.get("certfile", "") != "" or given.get("sock", "") != "":
-        return Notebook(fault="it answers over TLS or on a socket")
+        return Notebook(fault="it listens with TLS or on a Unix socket")
     port = given["port"] if "port" in given else _variable(environment, PORT_VARIABLE, str(DEFAULT_PORT))
     base = _base(given.get("base_url", "") or "") if given.get("base_url", "") is not None else None
     number = small_number(port)
     if number is None or not 0 < number < 65536 or base is None:
-        return Notebook(fault="the script does not say where it answers")
+        return Notebook(fault="the script does not show its port and base URL")
     token = given["token"] if "token" in given else _variable(environment, TOKEN_VARIABLE, None)
     return Notebook(port=number, base=base, token=token)
 

@@ -116,7 +116,7 @@ def _state(
         # Not our doing: Kueue, or whoever else manages the Job, will start it.
         why = queued or Obstacle(reason="Queued", message="the Job is suspended by its queue or another manager")
         left = still_ending(child, pods)
-        ending = f"; {count(left, 'pod')} of its last run still ending and holding GPUs" if left else ""
+        ending = f"; {count(left, 'pod')} of its last run still terminating and holding GPUs" if left else ""
         fact = _waiting(why.reason, f"{why.message}{ending}")
         return Phase.QUEUED, (*_running(), _not_suspended(), fact), None
     suspension = _not_suspended() if unsuspendable is None else _unsuspendable(unsuspendable)
@@ -213,14 +213,14 @@ def _why_failed(end: End, child: Mapping[str, Any], pods: Sequence[Mapping[str, 
         "FailedIndexes": "a pod failed more often than maxRestarts allows",
         "MaxFailedIndexesExceeded": "a pod failed more often than maxRestarts allows",
         "BackoffLimitExceeded": "its pods failed more often than allowed",
-        "PodFailurePolicy": "a pod failed in a way that a restart does not mend",
+        "PodFailurePolicy": "a pod failed in a way that a restart does not fix",
     }.get(end.reason, "the Job has failed")
     return f"{what} ({'; '.join(words[:3])}{'; ...' if len(words) > 3 else ''})" if words else what
 
 
 def job_deleted() -> tuple[Fact, ...]:
     """The conditions of a job whose Job somebody else deleted: it is not brought back."""
-    return failure("JobDeleted", "the Job was deleted by hand; a DLJob is run once: create it anew to run it again")
+    return failure("JobDeleted", "the Job was deleted by hand: recreate the DLJob to run it again")
 
 
 def creation_obstacle(message: str, job_name: str) -> Obstacle:
@@ -277,7 +277,7 @@ def _suspended(left: int, *, reclaimed: bool, obeyed: bool = True) -> tuple[Fact
 def _not_resumed(left: int, unwritten: str) -> tuple[Fact, ...]:
     """Of a job that is to run again, and whose Job could not be changed."""
     status = FALSE if left else TRUE
-    message = f"the job is to run again, but {unwritten}"
+    message = f"the job should run again, but {unwritten}"
     suspended = Fact(type=ConditionType.SUSPENDED, status=status, reason="JobNotChanged", message=message)
     return _waiting("JobNotChanged", message), suspended
 

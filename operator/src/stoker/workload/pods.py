@@ -182,9 +182,9 @@ def obstacle(pod: Mapping[str, Any]) -> Obstacle | None:
     for condition in status.get("conditions", ()):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             if condition.get("reason") == "SchedulingGated":
-                return Obstacle(reason="SchedulingGated", message=f"pod {name(pod)} is held back by a scheduling gate")
+                return Obstacle(reason="SchedulingGated", message=f"pod {name(pod)} waits for a scheduling gate")
             return Obstacle(
-                reason="Unschedulable", message=f"pod {name(pod)} has no node: {condition.get('message', '')}"
+                reason="Unschedulable", message=f"pod {name(pod)} is not scheduled: {condition.get('message', '')}"
             )
     for container in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
         waiting = container.get("state", {}).get("waiting", {}).get("reason")
