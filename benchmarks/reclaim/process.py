@@ -22,7 +22,7 @@ from stoker.cluster.workqueue import WorkQueue
 from stoker.controller.audit import Audit
 from stoker.controller.brake import Brakes
 from stoker.controller.children import Children
-from stoker.controller.constraints import ClusterSurroundings
+from stoker.controller.constraints import ClusterConstraints
 from stoker.controller.manifest_cache import Manifests
 from stoker.controller.pending_workloads import QueuedJobs
 from stoker.controller.presence import Presences
@@ -265,7 +265,7 @@ class Process:
             metrics,
             clock,
             presences=Presences(clock, manifests),
-            surroundings=ClusterSurroundings(
+            constraints=ClusterConstraints(
                 api, self.store, policies, brakes, clock, minimum_warning_grace=MINIMUM_WARNING_GRACE
             ),
         )

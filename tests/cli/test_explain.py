@@ -17,7 +17,7 @@ from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import UnknownReason
 from stoker.inspection.standing import said
-from stoker.reclaim import GATES, Reads, Stage
+from stoker.reclaim import GATES, GateGroup, Reads
 from tests.controller.cluster import FakeApi
 from tests.lint.test_formats import strict
 from tests.workload.building import JOB_UID, WITH_VOLUME, dljob_object, job, pod
@@ -317,7 +317,7 @@ def test_of_policies_that_may_not_be_read_nothing_is_pretended(cluster: Cluster)
     assert (answer["decisive"], answer["nextDeadline"]) == ("grace-over", ago(-10)), "by what the record says"
     assert holds(answer)["idle-long-enough"] is None
     assert "you may not read it" in run().stdout
-    consent = [one for one in answer["conditions"] if one["question"] == Stage.CONSENT]
+    consent = [one for one in answer["conditions"] if one["question"] == GateGroup.CONSENT]
     assert {(one["holds"], one["reason"]) for one in consent} == {(None, "you may not read the policies")}
     assert any("you may not read the policies" in note for note in answer["notes"])
 

@@ -12,7 +12,7 @@ from stoker.cluster.workqueue import Answer, WorkQueue
 from stoker.controller.audit import Audit
 from stoker.controller.brake import Brakes
 from stoker.controller.children import Children
-from stoker.controller.constraints import ClusterSurroundings
+from stoker.controller.constraints import ClusterConstraints
 from stoker.controller.manifest_cache import Manifests
 from stoker.controller.pending_workloads import QueuedJobs
 from stoker.controller.presence import Presences
@@ -64,7 +64,7 @@ class World:
             NoMetrics(),
             self.clock,
             presences=Presences(),
-            surroundings=ClusterSurroundings(
+            constraints=ClusterConstraints(
                 self.api,
                 self.store,
                 policies,

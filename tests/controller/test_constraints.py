@@ -33,9 +33,9 @@ from stoker.cluster.policies import Policies
 from stoker.controller.audit import Audit
 from stoker.controller.brake import Brakes
 from stoker.controller.capacity import CLAIMS, VOLUMES
-from stoker.controller.constraints import KEPT_FREE, ClusterSurroundings
+from stoker.controller.constraints import KEPT_FREE, ClusterConstraints
 from stoker.findings.finding import parse_time, rfc3339
-from stoker.reclaim import Circumstances, Obstruction, Record
+from stoker.reclaim import Constraints, Obstruction, Record
 from tests.controller.cluster import FakeApi, HeldClock
 from tests.workload.building import dljob_object
 
@@ -86,7 +86,7 @@ class Controller:
         self.store = Store()
         self.policies = Policies(self.store.policies, self.store.namespaces)
         self.brakes = Brakes(api, self.store, EventWriter(api, clock, instance="test"), Audit(clock), clock)
-        self.surroundings = ClusterSurroundings(
+        self.surroundings = ClusterConstraints(
             api, self.store, self.policies, self.brakes, clock, minimum_warning_grace=timedelta(minutes=5)
         )
         for (resource, _, _), obj in api.objects.items():
@@ -134,29 +134,29 @@ class World:
     def delete(self, name: str) -> None:
         self.here.store.dljobs.remove(self.api.objects.pop((DLJOBS, "team", name)))
 
-    async def around(self, name: str, at: Controller | None = None) -> Circumstances:
+    async def constraints(self, name: str, at: Controller | None = None) -> Constraints:
         job = self.job(name)
         here = at or self.here
         assert job.status is not None
         record = Record.from_status(job.status.reclaim)
-        return await here.surroundings.around(job, [], here.policies.of("team"), record)
+        return await here.surroundings.of(job, [], here.policies.of("team"), record)
 
     async def bounds(self, name: str) -> Obstruction | None:
-        return (await self.around(name)).bounds
+        return (await self.constraints(name)).bounds
 
     async def reclaim(self, name: str, at: Controller | None = None) -> bool:
-        """Ask, and take a place if nothing speaks against it, as the reclaimer does."""
+        """Ask, and take a slot if nothing speaks against it, as the reclaimer does."""
         here = at or self.here
-        if (await self.around(name, here)) != Circumstances():
+        if (await self.constraints(name, here)) != Constraints():
             return False
-        return await here.surroundings.take_place(self.job(name), here.policies.of("team"), self.clock.now())
+        return await here.surroundings.take_slot(self.job(name), here.policies.of("team"), self.clock.now())
 
     def job(self, name: str) -> DLJob:
         return DLJob.model_validate(self.api.objects[DLJOBS, "team", name])
 
     @property
     def taken(self) -> list[str]:
-        """The jobs that hold a place in the policy's status."""
+        """The jobs that hold a slot in the policy's status."""
         status = self.api.objects[POLICIES, None, "default"].get("status", {})
         return [one["job"].partition("/")[2] for one in status.get("recentReclaims", ())]
 
@@ -179,7 +179,7 @@ def pod(name: str, *, on: str | None = None, gpus: int = 8, owner: str | None = 
             "ownerReferences": [{"uid": f"job-of-{owner}", "controller": True}],
             "labels": {"stoker.dev/dljob": owner},
         }
-    container = {"name": "main", "resources": {"limits": {GPU: str(gpus)}, "requests": {"cpu": "500m"}}}
+    container = {"name": "main", "resources": {"budget": {GPU: str(gpus)}, "requests": {"cpu": "500m"}}}
     return {
         "metadata": metadata,
         "spec": {"containers": [container], **({"nodeName": on} if on else {}), **spec},
@@ -217,7 +217,7 @@ async def test_two_controllers_do_not_exceed_the_bound_together(seed: int) -> No
 
     async def reclaim(name: str, at: Controller) -> bool:
         try:
-            return await at.surroundings.take_place(world.job(name), at.policies.of("team"), NOW)
+            return await at.surroundings.take_slot(world.job(name), at.policies.of("team"), NOW)
         except ConflictError:
             return False
 
@@ -309,10 +309,10 @@ async def test_a_brake_that_another_controller_put_on_is_seen_at_the_last_moment
     world.warn("job")
     raw = world.api.objects[POLICIES, None, "default"]
     world.api.store(POLICIES, None, {**raw, "status": {"brake": {"since": rfc3339(NOW), "message": "outage"}}})
-    assert (await world.around("job")).brake is None, "the watch has not told of it"
+    assert (await world.constraints("job")).brake is None, "the watch has not told of it"
     assert not await world.reclaim("job")
     world.restart()
-    brake = (await world.around("job")).brake
+    brake = (await world.constraints("job")).brake
     assert brake is not None
     assert "outage" in brake.reason
     assert "stoker.dev/release-brake" in brake.change
@@ -373,8 +373,8 @@ async def test_of_a_job_that_is_not_due_only_the_brake_is_asked() -> None:
     policy = world.here.policies.of("team")
     before = list(world.api.requests)
     world.clock.time -= timedelta(minutes=6)
-    assert await world.here.surroundings.around(world.job("job"), [], policy, record) == Circumstances()
-    assert await world.here.surroundings.around(world.job("job"), [], policy, Record()) == Circumstances()
+    assert await world.here.surroundings.of(world.job("job"), [], policy, record) == Constraints()
+    assert await world.here.surroundings.of(world.job("job"), [], policy, Record()) == Constraints()
     assert world.api.requests == before
 
 
@@ -397,7 +397,7 @@ class Crash(Exception):  # noqa: N818 - nothing is wrong with it
 def test_no_story_of_crashes_errors_and_deletions_lets_more_jobs_go_than_the_bound(
     jobs: int, story: Sequence[tuple[int, int, bool, bool]], seed: int
 ) -> None:
-    """In each step a job asks for its place, crashes at some request, and may ask again much later or be deleted."""
+    """In each step a job asks for its slot, crashes at some request, and may ask again much later or be deleted."""
 
     async def play() -> None:
         world = World(seed=seed, maxJobsPerWindow=jobs, maxGPUPercentPerWindow=100)
@@ -418,7 +418,7 @@ def test_no_story_of_crashes_errors_and_deletions_lets_more_jobs_go_than_the_bou
             with suppress(Crash):
                 reclaimed = await world.reclaim(name)
             world.api.before = lambda _: None
-            if again:  # it crashed before the deed, whether or not it had its place
+            if again:  # it crashed before the deed, whether or not it had its slot
                 world.restart()
                 world.clock.time += timedelta(minutes=minutes)
                 reclaimed = await world.reclaim(name)
@@ -449,17 +449,17 @@ async def test_on_pressure_nobody_goes_until_a_pod_waits_that_would_fit() -> Non
     world = World(nodes=1, onPressureOnly=True)
     world.warn("job")
     running(world, "job", "gpu-0")
-    pressure = (await world.around("job")).pressure
+    pressure = (await world.constraints("job")).pressure
     assert pressure is not None
     assert "no pending pod that requests nvidia.com/gpu would fit" in pressure.reason
     world.api.store(PODS, "other", pod("too-large", gpus=16))
     world.api.store(PODS, "other", pod("elsewhere", nodeSelector={"nvidia.com/gpu.product": "A100"}))
     world.clock.time += timedelta(seconds=10)
-    assert (await world.around("job")).pressure is not None
+    assert (await world.constraints("job")).pressure is not None
     world.api.store(PODS, "other", pod("fits", nodeSelector={"nvidia.com/gpu.product": "H100"}))
-    assert (await world.around("job")).pressure is not None, "known since a few seconds"
+    assert (await world.constraints("job")).pressure is not None, "known since a few seconds"
     world.clock.time += timedelta(seconds=10)
-    assert await world.around("job") == Circumstances()
+    assert await world.constraints("job") == Constraints()
     assert await world.reclaim("job")
 
 
@@ -471,7 +471,7 @@ async def test_on_pressure_nobody_goes_until_a_pod_waits_that_would_fit() -> Non
         {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
         {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "x"}]}}},
         {"resourceClaims": [{"name": "gpu"}]},
-        {"containers": [{"name": "main", "ports": [{"hostPort": 80}], "resources": {"limits": {GPU: "8"}}}]},
+        {"containers": [{"name": "main", "ports": [{"hostPort": 80}], "resources": {"budget": {GPU: "8"}}}]},
     ],
 )
 async def test_what_can_not_be_judged_does_not_press(spec: dict[str, Any]) -> None:
@@ -479,7 +479,7 @@ async def test_what_can_not_be_judged_does_not_press(spec: dict[str, Any]) -> No
     world.warn("job")
     running(world, "job", "gpu-0")
     world.api.store(PODS, "other", pod("waits", **spec))
-    assert (await world.around("job")).pressure is not None
+    assert (await world.constraints("job")).pressure is not None
 
 
 async def test_a_pod_with_a_volume_that_all_nodes_share_presses() -> None:
@@ -487,15 +487,15 @@ async def test_a_pod_with_a_volume_that_all_nodes_share_presses() -> None:
     world.warn("job")
     running(world, "job", "gpu-0")
     world.api.store(PODS, "other", pod("waits", volumes=[{"persistentVolumeClaim": {"claimName": "data"}}]))
-    claim = {"spec": {"volumeName": "nfs", "accessModes": ["ReadWriteMany"]}, "status": {"phase": "Bound"}}
-    world.api.store(CLAIMS, "other", {"metadata": {"name": "data"}, **claim})
-    assert (await world.around("job")).pressure is not None, "its volume can't be read"
+    request = {"spec": {"volumeName": "nfs", "accessModes": ["ReadWriteMany"]}, "status": {"phase": "Bound"}}
+    world.api.store(CLAIMS, "other", {"metadata": {"name": "data"}, **request})
+    assert (await world.constraints("job")).pressure is not None, "its volume can't be read"
     world.api.store(VOLUMES, None, {"metadata": {"name": "nfs"}, "spec": {"nfs": {}}})
     world.clock.time += timedelta(minutes=1)
-    assert await world.around("job") == Circumstances()
+    assert await world.constraints("job") == Constraints()
     asked = world.api.requests.count("get persistentvolumeclaims")
     world.clock.time += timedelta(seconds=10)
-    assert await world.around("job") == Circumstances()
+    assert await world.constraints("job") == Constraints()
     assert world.api.requests.count("get persistentvolumeclaims") == asked, "it is remembered for a while"
 
 
@@ -505,16 +505,16 @@ async def test_one_that_waits_takes_one_job_and_while_that_ends_no_other() -> No
         world.warn(name, idle=idle)
         running(world, name, where)
     world.api.store(PODS, "other", pod("waits"))
-    assert (await world.around("other")).pressure is not None
+    assert (await world.constraints("other")).pressure is not None
     assert await world.reclaim("longest")
     raw = world.api.objects[DLJOBS, "team", "longest"]
     raw["status"]["reclaim"]["state"] = "Reclaiming"
     world.here.store.dljobs.put(world.api.store(DLJOBS, "team", raw))
     world.clock.time += timedelta(seconds=10)
-    assert (await world.around("other")).pressure is not None, "what it holds is as good as free"
+    assert (await world.constraints("other")).pressure is not None, "what it holds is as good as free"
     world.api.objects[PODS, "team", "longest-0"]["metadata"]["deletionTimestamp"] = rfc3339(NOW)
     world.clock.time += timedelta(seconds=10)
-    assert (await world.around("other")).pressure is not None
+    assert (await world.constraints("other")).pressure is not None
 
 
 async def test_a_type_whose_word_is_not_taken_chooses_no_class_that_goes_without_pressure() -> None:
@@ -524,8 +524,8 @@ async def test_a_type_whose_word_is_not_taken_chooses_no_class_that_goes_without
     policy = world.api.objects[POLICIES, None, "default"]
     policy["spec"]["trustedJobTypes"] = {"namespaceSelector": {"matchLabels": {"trusted": "yes"}}}
     world.restart()
-    world.warn("claims", jobType="Interactive")
-    assert (await world.around("claims")).pressure is not None
+    world.warn("requests", jobType="Interactive")
+    assert (await world.constraints("requests")).pressure is not None
 
 
 async def test_a_job_without_pressure_holds_nobody_up() -> None:
@@ -547,7 +547,7 @@ async def test_while_pods_or_nodes_can_not_be_read_there_is_no_pressure() -> Non
             raise ForbiddenError(asked, code=403, reason="Forbidden")
 
     world.api.before = refuse
-    pressure = (await world.around("job")).pressure
+    pressure = (await world.constraints("job")).pressure
     assert pressure is not None
     assert "can't be read" in pressure.reason
 
@@ -558,7 +558,7 @@ async def test_ten_due_jobs_asked_at_once_read_pods_and_nodes_once() -> None:
         world.warn(f"job-{number}")
         running(world, f"job-{number}", f"gpu-{number}")
     world.api.store(PODS, "other", pod("fits"))
-    await asyncio.gather(*(world.around(f"job-{number}") for number in range(10)))
+    await asyncio.gather(*(world.constraints(f"job-{number}") for number in range(10)))
     assert world.api.requests.count("list nodes") == 1
     assert world.api.requests.count("list pods status.phase=Pending") == 1
     assert sum(one.startswith("list pods spec.nodeName") for one in world.api.requests) == 20

@@ -31,7 +31,7 @@ from stoker.controller.audit import Audit
 from stoker.controller.brake import Brakes
 from stoker.controller.candidates import action_effect
 from stoker.controller.children import Children
-from stoker.controller.constraints import ClusterSurroundings
+from stoker.controller.constraints import ClusterConstraints
 from stoker.controller.manifest_cache import Manifests
 from stoker.controller.presence import Closely, Presences
 from stoker.controller.reclaimer import Reclaimer
@@ -152,7 +152,7 @@ class World:
             self.metrics,
             clock,
             presences=self.people,
-            surroundings=ClusterSurroundings(
+            constraints=ClusterConstraints(
                 self.api,
                 self.store,
                 policies,

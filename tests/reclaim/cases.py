@@ -8,7 +8,7 @@ from stoker.api.policy import EffectivePolicy, EffectiveReclaim
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Category, Confidence, JobType, ReclaimMode, ReclaimState, Severity, Source
-from stoker.reclaim import CALM, Candidate, Case, Circumstances, Execution, NoticeReason, Plan, Record, plan
+from stoker.reclaim import UNCONSTRAINED, Candidate, Case, Constraints, Execution, NoticeReason, Plan, Record, plan
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PODS = frozenset({"pod-0", "pod-1"})
@@ -79,10 +79,14 @@ def plan_of(
     record: Record,
     now: datetime,
     *,
-    around: Circumstances = CALM,
+    constraints: Constraints = UNCONSTRAINED,
     execution: Execution = CONFIRMED,
 ) -> Plan:
-    return plan(Case(job=job, idleness=idle, policy=policy, record=record, now=now, around=around, execution=execution))
+    return plan(
+        Case(
+            job=job, idleness=idle, policy=policy, record=record, now=now, constraints=constraints, execution=execution
+        )
+    )
 
 
 def look(

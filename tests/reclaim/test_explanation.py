@@ -26,17 +26,17 @@ from stoker.reclaim import (
     TRANSITIONS,
     Candidate,
     Case,
-    Circumstances,
+    Constraints,
     Execution,
     Obstruction,
-    Outcome,
     Presence,
     Record,
     Step,
+    Trigger,
     explain,
     plan,
 )
-from stoker.reclaim.gates import Stage
+from stoker.reclaim.gates import GateGroup
 from tests.reclaim.cases import BUSY, CANDIDATE, CONFIRMED, IDLE, NOW, PODS, SUSPENDS, WARNED, ago, finding
 
 ENDS_OF_TIME = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
@@ -124,7 +124,7 @@ policies = st.builds(
     revisions=st.sampled_from([(PolicyRevision(name="default", generation=number),) for number in (1, 2)]),
 )
 surroundings = st.builds(
-    Circumstances,
+    Constraints,
     minimum_warning_grace=durations,
     brake=obstructions,
     pressure=obstructions,
@@ -148,7 +148,7 @@ wild = st.builds(
     policy=policies,
     record=records,
     now=st.just(NOW),
-    around=surroundings,
+    constraints=surroundings,
     execution=executions,
 )
 
@@ -163,7 +163,7 @@ def cases(draw: st.DrawFn) -> Case:
     if draw(st.integers(0, 9)) == 0:
         return strange
     case = DUE
-    for part in ("job", "idleness", "policy", "record", "around", "execution"):
+    for part in ("job", "idleness", "policy", "record", "constraints", "execution"):
         known, other = getattr(case, part), getattr(strange, part)
         taken = draw(st.sets(st.sampled_from([field.name for field in fields(known)]), max_size=2))
         case = replace(case, **{part: replace(known, **{name: getattr(other, name) for name in taken})})
@@ -177,30 +177,30 @@ def test_every_case_is_decided_and_explained_alike(case: Case) -> None:
     decisive = explanation.decisive
     assert (decisive.gate if decisive is not None else None) == decision.gate
     assert explanation.next_deadline == decision.until
-    assert [answer.gate for answer in explanation.answers] == [gate.name for gate in GATES]
-    for answer in explanation.answers:
-        assert bool(answer.reason) is (answer.holds is False)
+    assert [result.gate for result in explanation.results] == [gate.name for gate in GATES]
+    for result in explanation.results:
+        assert bool(result.reason) is (result.holds is False)
     # What can't be asked, an earlier condition has answered.
-    asked = [answer.holds for answer in explanation.answers]
+    asked = [result.holds for result in explanation.results]
     if None in asked:
         assert False in asked[: asked.index(None)]
-    assert (decision.step in ACTS) is (decisive is None and explanation.outcome is Outcome.DUE)
-    assert decisive is not None or explanation.outcome in {Outcome.DUE, Outcome.FREED}
+    assert (decision.step in ACTS) is (decisive is None and explanation.trigger is Trigger.DUE)
+    assert decisive is not None or explanation.trigger in {Trigger.DUE, Trigger.FREED}
 
 
 @given(cases())
 @settings(max_examples=300, deadline=None)
 def test_every_case_goes_where_the_table_says_and_leaves_a_record_that_can_be_written(case: Case) -> None:
-    decision, outcome = plan(case), explain(case).outcome
+    decision, trigger = plan(case), explain(case).trigger
     before, after = case.record.state or ReclaimState.ACTIVE, decision.record.state
     if before is ReclaimState.RECLAIMED:
         assert decision.record == case.record
         return
-    if outcome is Outcome.KEPT:
+    if trigger is Trigger.KEPT:
         assert replace(decision.record, reason=case.record.reason) == case.record
         return
     intended = decision.step is Step.RECORD_INTENT or decision.step in ACTS
-    assert after is TRANSITIONS[before][Outcome.HELD if outcome is Outcome.DUE and not intended else outcome]
+    assert after is TRANSITIONS[before][Trigger.HELD if trigger is Trigger.DUE and not intended else trigger]
     assert decision.record.has_warning or (decision.record.warned_at, decision.record.deadline) == (None, None)
     assert (
         after in {ReclaimState.WARNED, ReclaimState.UNKNOWN, ReclaimState.RECLAIMING} or not decision.record.has_warning
@@ -211,16 +211,16 @@ def test_every_case_goes_where_the_table_says_and_leaves_a_record_that_can_be_wr
     assert not again.notices or again.step not in ACTS
 
 
-def answers(case: Case) -> dict[str, bool | None]:
-    return {answer.gate: answer.holds for answer in explain(case).answers}
+def results(case: Case) -> dict[str, bool | None]:
+    return {result.gate: result.holds for result in explain(case).results}
 
 
 def test_a_job_that_is_due_has_passed_every_gate() -> None:
-    assert set(answers(DUE).values()) == {True}
+    assert set(results(DUE).values()) == {True}
 
 
 def test_of_a_job_that_works_it_is_not_asked_for_how_long_it_rests_nor_what_comes_after_a_warning() -> None:
-    said = answers(replace(DUE, idleness=BUSY, record=Record()))
+    said = results(replace(DUE, idleness=BUSY, record=Record()))
     assert [gate for gate, holds in said.items() if holds is False] == ["all-idle", "warned"]
     assert [gate for gate, holds in said.items() if holds is None] == [
         "look-fresh",
@@ -250,7 +250,7 @@ def test_an_explanation_hears_a_snooze_that_nobody_has_taken_yet() -> None:
 
 def test_a_reclaimed_job_had_passed_them_all() -> None:
     explanation = explain(replace(DUE, record=replace(WARNED, state=ReclaimState.RECLAIMED), idleness=BUSY))
-    assert (explanation.decisive, explanation.outcome) == (None, Outcome.FREED)
+    assert (explanation.decisive, explanation.trigger) == (None, Trigger.FREED)
 
 
 def test_why_a_finding_is_no_cause_is_said() -> None:
@@ -269,6 +269,6 @@ def test_why_a_finding_is_no_cause_is_said() -> None:
 
 def test_no_two_gates_have_one_name_and_the_stages_come_in_their_order() -> None:
     assert len({gate.name for gate in GATES}) == len(GATES)
-    order = list(Stage)
-    assert [gate.stage for gate in GATES] == sorted((gate.stage for gate in GATES), key=order.index)
-    assert {gate.stage for gate in GATES} == set(Stage)
+    order = list(GateGroup)
+    assert [gate.group for gate in GATES] == sorted((gate.group for gate in GATES), key=order.index)
+    assert {gate.group for gate in GATES} == set(GateGroup)

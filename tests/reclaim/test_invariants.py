@@ -24,7 +24,7 @@ from stoker.reclaim import (
     MINIMUM_WARNING_GRACE,
     Candidate,
     Case,
-    Circumstances,
+    Constraints,
     Execution,
     Obstruction,
     Plan,
@@ -103,7 +103,7 @@ class Deed:
     snoozed_until: datetime | None
     exempt: bool
     resumed: datetime | None
-    around: Circumstances
+    constraints: Constraints
     finding: Finding | None
     stalled: bool
     uncounted: bool
@@ -152,7 +152,7 @@ class Cluster(RuleBasedStateMachine):
         self.offers: str | None = None
         self.policy = EffectivePolicy(reclaim=AT_FIRST, revisions=(PolicyRevision(name="default", generation=1),))
         self.edits = 1
-        self.around = Circumstances()
+        self.constraints = Constraints()
         self.presence = Presence()
         self.snooze: str | None = None
         self.snoozed_until: datetime | None = None
@@ -187,7 +187,7 @@ class Cluster(RuleBasedStateMachine):
         """What stood in the way is gone; the policy stays."""
         self.metrics, self.finding, self.stalled, self.snooze = Metrics(), finding(), False, None
         self.uncounted, self.keeps_results, self.offers = None, True, None
-        self.presence, self.around = replace(self.presence, unknown=None), Circumstances()
+        self.presence, self.constraints = replace(self.presence, unknown=None), Constraints()
         self.is_examined, self.unsuspendable = True, None
         self.pods[1].ready = True
         self.a_quiet_time_under_the_controllers_eyes(looks=10)
@@ -334,7 +334,7 @@ class Cluster(RuleBasedStateMachine):
     def the_cluster_changes(
         self, brake: Obstruction | None, bounds: Obstruction | None, pressure: Obstruction | None, looks: int
     ) -> None:
-        self.around = Circumstances(brake=brake, bounds=bounds, pressure=pressure)
+        self.constraints = Constraints(brake=brake, bounds=bounds, pressure=pressure)
         self.a_quiet_time_under_the_controllers_eyes(looks)
 
     # ------------------------------------------------------------------------------------------------ the controller
@@ -426,7 +426,7 @@ class Cluster(RuleBasedStateMachine):
             policy=self.policy,
             record=record,
             now=self.now,
-            around=self.around,
+            constraints=self.constraints,
             execution=execution,
         )
 
@@ -473,7 +473,7 @@ class Cluster(RuleBasedStateMachine):
                 snoozed_until=self.snoozed_until,
                 exempt=any(one.until is None or self.now < one.until for one in self.policy.exemptions),
                 resumed=self.resumed,
-                around=self.around,
+                constraints=self.constraints,
                 finding=self.finding,
                 stalled=self.stalled,
                 uncounted=self.uncounted is not None,
@@ -620,7 +620,7 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def invariant_08_bounded(self) -> None:
-        assert all((deed.around.brake, deed.around.bounds) == (None, None) for deed in self.deeds)
+        assert all((deed.constraints.brake, deed.constraints.bounds) == (None, None) for deed in self.deeds)
         assert all(deed.execution.slot_taken for deed in self.deeds)
 
     @invariant()
@@ -657,7 +657,7 @@ class Cluster(RuleBasedStateMachine):
     @invariant()
     def invariant_12_on_pressure_only_if_so_set(self) -> None:
         for deed in self.deeds:
-            assert not deed.policy.reclaim.on_pressure_only or deed.around.pressure is None
+            assert not deed.policy.reclaim.on_pressure_only or deed.constraints.pressure is None
 
     @invariant()
     def invariant_13_a_grace_never_shrinks(self) -> None:

@@ -21,7 +21,7 @@ from stoker.findings.vocabulary import (
     Source,
     UnknownReason,
 )
-from stoker.reclaim import Circumstances, Execution, NoticeReason, Obstruction, Presence, Record, Step
+from stoker.reclaim import Constraints, Execution, NoticeReason, Obstruction, Presence, Record, Step
 from stoker.reclaim.gates import CLOCKS_APART
 from tests.reclaim.cases import (
     BUSY,
@@ -87,7 +87,7 @@ def test_the_controllers_floor_makes_the_grace_longer_never_shorter() -> None:
     assert record.deadline is not None
     assert record.warned_at is not None
     assert record.deadline - record.warned_at == timedelta(minutes=5)
-    lowered = look(policy=quick, around=Circumstances(minimum_warning_grace=timedelta(0))).record
+    lowered = look(policy=quick, constraints=Constraints(minimum_warning_grace=timedelta(0))).record
     assert lowered.deadline is not None
     assert lowered.warned_at is not None
     assert lowered.deadline - lowered.warned_at == timedelta(minutes=1)
@@ -298,8 +298,8 @@ def test_not_knowing_keeps_the_warning_and_does_nothing() -> None:
 
 
 def test_pressure_and_schedule_hold_a_warned_job() -> None:
-    nobody = Circumstances(pressure=Obstruction(reason="no pending pod asks for nvidia.com/gpu"))
-    assert look(record=WARNED, policy=with_reclaim(on_pressure_only=True), around=nobody).step is Step.RECORD
+    nobody = Constraints(pressure=Obstruction(reason="no pending pod asks for nvidia.com/gpu"))
+    assert look(record=WARNED, policy=with_reclaim(on_pressure_only=True), constraints=nobody).step is Step.RECORD
     assert look(record=WARNED, policy=with_reclaim(on_pressure_only=True)).step is Step.SUSPEND
     closed = ScheduleWindow(start="18:00", end="08:00")
     assert look(record=WARNED, policy=with_reclaim(schedule=(closed,))).step is Step.RECORD
@@ -426,9 +426,9 @@ def test_times_at_the_ends_of_the_calendar_hold_and_break_nothing() -> None:
 
 
 def test_a_brake_holds_a_warning_and_gives_none() -> None:
-    brake = Circumstances(brake=Obstruction(reason="40 of 60 GPUs turned idle at once"))
-    assert look(around=brake).record.state is ReclaimState.IDLE
-    held = look(around=brake, record=WARNED)
+    brake = Constraints(brake=Obstruction(reason="40 of 60 GPUs turned idle at once"))
+    assert look(constraints=brake).record.state is ReclaimState.IDLE
+    held = look(constraints=brake, record=WARNED)
     assert (held.step, held.record.state, held.record.deadline) == (Step.RECORD, ReclaimState.WARNED, WARNED.deadline)
 
 
@@ -573,13 +573,13 @@ def test_ten_thousand_jobs_that_are_not_concerned_are_not_written_to_when_a_poli
 def test_rest_counts_from_when_metrics_are_to_be_trusted_again() -> None:
     assert look().step is Step.WARN
     assert look().record.state is ReclaimState.WARNED
-    ended = Circumstances(doubted_until=NOW - timedelta(minutes=59))
-    early = look(around=ended)
+    ended = Constraints(doubted_until=NOW - timedelta(minutes=59))
+    early = look(constraints=ended)
     assert early.record.state is ReclaimState.IDLE
     assert early.until == NOW + timedelta(minutes=1)
-    assert look(around=ended, record=WARNED).record.state is ReclaimState.IDLE, "a warning rested on those metrics"
-    older = Circumstances(doubted_until=NOW - timedelta(minutes=60))
-    assert look(around=older).record.state is ReclaimState.WARNED
+    assert look(constraints=ended, record=WARNED).record.state is ReclaimState.IDLE, "a warning rested on those metrics"
+    older = Constraints(doubted_until=NOW - timedelta(minutes=60))
+    assert look(constraints=older).record.state is ReclaimState.WARNED
 
 
 def test_a_warned_stretch_keeps_the_beginning_that_was_told() -> None:

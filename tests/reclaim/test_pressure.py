@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.reclaim.pressure import Demand, Gain, Node, Requirement, Taint, Toleration, Waiting, pressed
+from stoker.reclaim.pressure import Gain, Node, PendingPod, Requirement, Taint, Toleration, Waiting, pressed
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 GPU = "nvidia.com/gpu"
@@ -20,7 +20,7 @@ def node(name: str, free: int = 0, *, taints: tuple[Taint, ...] = (), cpu: int =
 
 
 def pods(*gpus: int, owner: str = "owner", waits: int = 10, **demands: Any) -> Waiting:
-    each = tuple(Demand(requests={GPU: Fraction(number), "pods": Fraction(1)}, **demands) for number in gpus)
+    each = tuple(PendingPod(requests={GPU: Fraction(number), "pods": Fraction(1)}, **demands) for number in gpus)
     return Waiting(owner=owner, since=NOW - timedelta(minutes=waits), pods=each)
 
 
@@ -119,7 +119,7 @@ def test_who_waits_longest_is_thought_of_first_and_keeps_what_it_gets() -> None:
 
 def test_other_resources_count_as_well() -> None:
     busy = node("a", cpu=2)
-    demand = Demand(requests={GPU: Fraction(8), "cpu": Fraction(16)})
+    demand = PendingPod(requests={GPU: Fraction(8), "cpu": Fraction(16)})
     waiting = Waiting(owner="owner", since=NOW, pods=(demand,))
     assert pressed([waiting], [busy], [gain("idle", a=8)]) == frozenset()
     frees = Gain(job_uid="idle", by_node={"a": {GPU: Fraction(8), "cpu": Fraction(14)}})

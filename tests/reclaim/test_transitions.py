@@ -1,4 +1,4 @@
-"""The table of transitions says what the code does: every state meets every outcome, also those that can't happen."""
+"""The table of transitions says what the code does: every state meets every trigger, also those that can't happen."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,11 +12,11 @@ from stoker.reclaim import (
     TRANSITIONS,
     ActionEffect,
     Case,
-    Circumstances,
+    Constraints,
     Obstruction,
-    Outcome,
     Record,
     Step,
+    Trigger,
     after,
     completed,
     explain,
@@ -28,18 +28,18 @@ from tests.reclaim.cases import BUSY, CANDIDATE, CONFIRMED, IDLE, NOW, SUSPENDS,
 
 LOOKED_AT = Case(job=CANDIDATE, idleness=IDLE, policy=SUSPENDS, record=Record(), now=NOW, execution=CONFIRMED)
 EXEMPTION = Exemption(job_selector=LabelSelector(match_labels={}), reason="a campaign", until=ago(-60))
-LOOKS: dict[Outcome, Case] = {
-    Outcome.KEPT: replace(LOOKED_AT, execution=replace(CONFIRMED, is_sampled=False)),
-    Outcome.UNKNOWN: replace(LOOKED_AT, idleness=UNKNOWN),
-    Outcome.WORKS: replace(LOOKED_AT, idleness=BUSY),
-    Outcome.RESTS: replace(LOOKED_AT, job=replace(CANDIDATE, findings=())),
-    Outcome.EXEMPT: replace(LOOKED_AT, policy=replace(SUSPENDS, exemptions=(EXEMPTION,))),
-    Outcome.SNOOZED: replace(LOOKED_AT, job=replace(CANDIDATE, snooze="2026-11-21T13:00:00Z")),
-    Outcome.WARN: replace(LOOKED_AT, job=replace(CANDIDATE, job_uid="another")),
-    Outcome.HELD: replace(LOOKED_AT, around=Circumstances(bounds=Obstruction(reason="enough for now"))),
-    Outcome.DUE: LOOKED_AT,
+LOOKS: dict[Trigger, Case] = {
+    Trigger.KEPT: replace(LOOKED_AT, execution=replace(CONFIRMED, is_sampled=False)),
+    Trigger.UNKNOWN: replace(LOOKED_AT, idleness=UNKNOWN),
+    Trigger.WORKS: replace(LOOKED_AT, idleness=BUSY),
+    Trigger.RESTS: replace(LOOKED_AT, job=replace(CANDIDATE, findings=())),
+    Trigger.EXEMPT: replace(LOOKED_AT, policy=replace(SUSPENDS, exemptions=(EXEMPTION,))),
+    Trigger.SNOOZED: replace(LOOKED_AT, job=replace(CANDIDATE, snooze="2026-11-21T13:00:00Z")),
+    Trigger.WARN: replace(LOOKED_AT, job=replace(CANDIDATE, job_uid="another")),
+    Trigger.HELD: replace(LOOKED_AT, constraints=Constraints(bounds=Obstruction(reason="enough for now"))),
+    Trigger.DUE: LOOKED_AT,
 }
-"""What a job must look like for each outcome of a look, given a warning where there can be one."""
+"""What a job must look like for each trigger of a look, given a warning where there can be one."""
 
 
 def looked_at(record: Record, case: Case) -> tuple[Record, Step]:
@@ -57,60 +57,60 @@ def brought_back(record: Record) -> tuple[Record, Step]:
     return replace(word.record, handled_resume=None), Step.RECORD
 
 
-def drive(outcome: Outcome) -> Callable[[Record], tuple[Record, Step]]:
-    match outcome:
-        case Outcome.FREED:
+def drive(trigger: Trigger) -> Callable[[Record], tuple[Record, Step]]:
+    match trigger:
+        case Trigger.FREED:
             return made_free
-        case Outcome.RESUMED:
+        case Trigger.RESUMED:
             return brought_back
         case _:
-            return lambda record: looked_at(record, LOOKS[outcome])
+            return lambda record: looked_at(record, LOOKS[trigger])
 
 
-EVERYTHING = [(state, outcome) for state in ReclaimState for outcome in Outcome]
-POSSIBLE = [(state, outcome) for state, outcome in EVERYTHING if outcome in TRANSITIONS[state]]
+EVERYTHING = [(state, trigger) for state in ReclaimState for trigger in Trigger]
+POSSIBLE = [(state, trigger) for state, trigger in EVERYTHING if trigger in TRANSITIONS[state]]
 IMPOSSIBLE = [pair for pair in EVERYTHING if pair not in POSSIBLE]
 
 
-@pytest.mark.parametrize("state, outcome", POSSIBLE)
-def test_an_outcome_leads_where_the_table_says(state: ReclaimState, outcome: Outcome) -> None:
+@pytest.mark.parametrize("state, trigger", POSSIBLE)
+def test_an_outcome_leads_where_the_table_says(state: ReclaimState, trigger: Trigger) -> None:
     before = replace(WARNED, state=state) if state in WARNABLE else Record(state=state, action=ReclaimMode.SUSPEND)
-    record, step = drive(outcome)(before)
-    assert record.state is TRANSITIONS[state][outcome]
-    assert (step is Step.SUSPEND) is (outcome is Outcome.DUE)
-    if outcome in LOOKS:
-        assert explain(replace(LOOKS[outcome], record=before)).outcome is outcome
+    record, step = drive(trigger)(before)
+    assert record.state is TRANSITIONS[state][trigger]
+    assert (step is Step.SUSPEND) is (trigger is Trigger.DUE)
+    if trigger in LOOKS:
+        assert explain(replace(LOOKS[trigger], record=before)).trigger is trigger
 
 
-@pytest.mark.parametrize("state, outcome", IMPOSSIBLE)
+@pytest.mark.parametrize("state, trigger", IMPOSSIBLE)
 def test_an_outcome_that_cannot_be_is_none_whatever_marks_the_record_bears(
-    state: ReclaimState, outcome: Outcome
+    state: ReclaimState, trigger: Trigger
 ) -> None:
     before = replace(WARNED, state=state)
-    record, step = drive(outcome)(before)
+    record, step = drive(trigger)(before)
     assert step in {Step.RECORD, Step.WARN}
-    assert after(state, outcome) is state
+    assert after(state, trigger) is state
     assert record.state in {state, *TRANSITIONS[state].values()} - {ReclaimState.RECLAIMING}
     assert record.state is not ReclaimState.RECLAIMED or state is ReclaimState.RECLAIMED
 
 
-@pytest.mark.parametrize("outcome", [Outcome.HELD, Outcome.DUE])
-def test_a_job_of_which_nothing_is_known_is_due_only_by_a_warning_that_it_got(outcome: Outcome) -> None:
-    record, step = drive(outcome)(Record(state=ReclaimState.UNKNOWN))
+@pytest.mark.parametrize("trigger", [Trigger.HELD, Trigger.DUE])
+def test_a_job_of_which_nothing_is_known_is_due_only_by_a_warning_that_it_got(trigger: Trigger) -> None:
+    record, step = drive(trigger)(Record(state=ReclaimState.UNKNOWN))
     assert (record.state, step) == (ReclaimState.WARNED, Step.WARN)
     assert record.deadline is not None
     assert record.deadline > NOW
 
 
 def test_a_job_that_was_never_looked_at_is_taken_for_active() -> None:
-    for outcome, case in LOOKS.items():
-        if outcome is Outcome.KEPT:
+    for trigger, case in LOOKS.items():
+        if trigger is Trigger.KEPT:
             continue
         never, step = looked_at(Record(), case)
         active, same = looked_at(Record(state=ReclaimState.ACTIVE), case)
-        assert (never, step) == (active, same), outcome
+        assert (never, step) == (active, same), trigger
 
 
 def test_the_table_has_every_state_and_every_outcome() -> None:
     assert set(TRANSITIONS) == set(ReclaimState)
-    assert {outcome for ways in TRANSITIONS.values() for outcome in ways} == set(Outcome)
+    assert {trigger for ways in TRANSITIONS.values() for trigger in ways} == set(Trigger)

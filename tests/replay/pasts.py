@@ -10,7 +10,7 @@ from stoker.api.policy import EffectivePolicy, EffectiveReclaim
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Category, Confidence, ReclaimMode, Severity, Source
 from stoker.reclaim import NOBODY, Presence
-from stoker.replay import Assumed, Examined, JobOutcome, Simulation, Surroundings
+from stoker.replay import Assumed, Examined, JobOutcome, SimulatedConstraints, Simulation
 from stoker.telemetry.past import DevicePast, Grid, JobOutline, JobPast, Outlines, PastPod
 from stoker.telemetry.series import FloatArray, GpuSignal, JobFacts
 from stoker.telemetry.usage import JobIdentity, Period
@@ -206,10 +206,10 @@ async def replayed(
 ) -> dict[str, JobOutcome]:
     """What would have become of them, by name."""
     seen = outlines(stories, hours, cluster_gpus=cluster_gpus)
-    surroundings = Surroundings(
+    constraints = SimulatedConstraints(
         seen, {job.key: policy for job in seen.jobs}, minimum_warning_grace=timedelta(minutes=5)
     )
-    simulation = Simulation(seen.period, surroundings, Known(needed, attended), assumed=assumed)
+    simulation = Simulation(seen.period, constraints, Known(needed, attended), assumed=assumed)
     for story in stories:
         simulation.add(story.past(hours), policy)
     return {outcome.identity.name: outcome for outcome in await simulation.run()}

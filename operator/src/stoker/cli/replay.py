@@ -172,17 +172,26 @@ async def _state(
     import asyncio
 
     from stoker.adapters.prometheus.past import PrometheusPast
-    from stoker.replay import Assumed, SeriesExaminer, Simulation, Surroundings, first_rest, last_held, state, windows
+    from stoker.replay import (
+        Assumed,
+        SeriesExaminer,
+        SimulatedConstraints,
+        Simulation,
+        first_rest,
+        last_held,
+        state,
+        windows,
+    )
     from stoker.telemetry.past import JobOutline, JobPast
 
     async with PrometheusPast(access) as source:
         _tell("reading a summary of all jobs")
         outlines = await source.outlines(start, end, namespaces)
         in_force = _in_force(policies, {job.key: job.identity.namespace for job in outlines.jobs}, inputs)
-        surroundings = Surroundings(outlines, in_force, minimum_warning_grace=minimum_warning_grace)
+        constraints = SimulatedConstraints(outlines, in_force, minimum_warning_grace=minimum_warning_grace)
         examiner = SeriesExaminer(source)
         assumed = Assumed(has_persistent_volume=inputs.assumes_volumes)
-        simulation = Simulation(outlines.period, surroundings, examiner, assumed=assumed)
+        simulation = Simulation(outlines.period, constraints, examiner, assumed=assumed)
         rests = {job.key: first_rest(job, outlines.grid, in_force[job.key], start) for job in outlines.jobs}
         resting = [(job, rest) for job in outlines.jobs if (rest := rests[job.key]) is not None]
         _tell(f"reading {len(resting)} of {len(outlines.jobs)} jobs in detail: those that were idle")
@@ -205,7 +214,7 @@ async def _state(
         failed_examinations=examiner.failed,
         partial=not all(past.complete for past in pasts),
     )
-    return state(outlines, in_force, outcomes, surroundings.brakes, inputs, namespaces=namespaces)
+    return state(outlines, in_force, outcomes, constraints.brakes, inputs, namespaces=namespaces)
 
 
 def _in_force(policies: "Policies", namespaces: Mapping[str, str], inputs: "Inputs") -> "dict[str, EffectivePolicy]":

@@ -16,8 +16,8 @@ from stoker.findings.quantity import exact_quantity
 from stoker.reclaim.pressure import (
     NAME_FIELD,
     Amounts,
-    Demand,
     Node,
+    PendingPod,
     Requirement,
     Taint,
     Toleration,
@@ -238,7 +238,7 @@ def waiting_of(pods: Iterable[Object], everywhere: Container[Claim] = ()) -> lis
     return found
 
 
-def demand_of(pod: Mapping[str, Any], everywhere: Container[Claim] = ()) -> Demand | None:
+def demand_of(pod: Mapping[str, Any], everywhere: Container[Claim] = ()) -> PendingPod | None:
     """What a pending pod asks for. None for one that the scheduler has not found unschedulable, that it makes room for
     itself (preemption), that is held back by a gate, as queues do, or that demands what can't be judged: affinity to
     other pods, an even spread, host ports, volumes that are not `everywhere`, claims on devices.
@@ -271,7 +271,7 @@ def demand_of(pod: Mapping[str, Any], everywhere: Container[Claim] = ()) -> Dema
         )
         for one in spec.get("tolerations") or ()
     )
-    return Demand(
+    return PendingPod(
         requests=requests_of(pod),
         selector=spec.get("nodeSelector") or {},
         terms=terms,

@@ -23,9 +23,9 @@ from stoker.cluster.policies import Policies
 from stoker.controller.brake import Brakes
 from stoker.controller.capacity import Capacity, Unreadable, is_understood, requests_of
 from stoker.findings.vocabulary import ReclaimMode, ReclaimState
-from stoker.reclaim import Circumstances, Obstruction, Record
-from stoker.reclaim.bounds import Limits, Place, full, holds_place, is_held_by, within
-from stoker.reclaim.order import Claim, in_order, turn
+from stoker.reclaim import Constraints, Obstruction, Record
+from stoker.reclaim.budget import Budget, Slot, full, holds_slot, is_held_by, within
+from stoker.reclaim.order import SlotRequest, in_order, turn
 from stoker.reclaim.pressure import Amounts, Gain, added, pressed
 from stoker.workload import job_traits
 from stoker.workload import pods as pod_status
@@ -33,9 +33,9 @@ from stoker.workload import pods as pod_status
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 3
-"""Tries to take a place while others write the policy's status."""
+"""Tries to take a slot while others write the policy's status."""
 KEPT_FREE = 300.0
-"""Seconds for which a place is kept for a job that goes first and does not take it: order is a wish, no promise, and
+"""Seconds for which a slot is kept for a job that goes first and does not take it: order is a wish, no promise, and
 whatever is wrong with that one holds nobody else up for longer.
 """
 NOT_KEPT = 1800.0
@@ -66,10 +66,10 @@ class Warned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """A warned job that waits for its deadline or its place, and the policy that it is counted under."""
+    """A warned job that waits for its deadline or its slot, and the policy that it is counted under."""
 
     job: DLJob
-    claim: Claim
+    request: SlotRequest
     policy: str
     on_pressure_only: bool
 
@@ -83,7 +83,7 @@ class Pressed:
     unread: str = ""
 
 
-class ClusterSurroundings:
+class ClusterConstraints:
     """Reads them from the cluster. Of the DLJobs it follows those that are warned."""
 
     def __init__(
@@ -109,7 +109,7 @@ class ClusterSurroundings:
         self._due_lately: tuple[datetime, list[Due]] | None = None
         """What `_due` said last, and when: of hundreds that are due each asks for all others."""
         self._kept_free: dict[str, tuple[float, float]] = {}
-        """Of each warned job that a place was kept for: since when and until when at least, by the steady clock."""
+        """Of each warned job that a slot was kept for: since when and until when at least, by the steady clock."""
         self._passed: set[str] = set()
         """The warned jobs that did not take theirs."""
         self._pressed: Pressed | None = None
@@ -118,51 +118,49 @@ class ClusterSurroundings:
         store.dljobs.follow(self._changed)
         policies.follow(self._policy_changed)
 
-    async def around(
-        self, job: DLJob, pods: Sequence[Object], policy: EffectivePolicy, record: Record
-    ) -> Circumstances:
+    async def of(self, job: DLJob, pods: Sequence[Object], policy: EffectivePolicy, record: Record) -> Constraints:
         """Whether something speaks against taking the job's GPUs. Only of a job that is due more is read than the
         brake.
         """
-        calm = Circumstances(minimum_warning_grace=self._minimum_warning_grace)
+        calm = Constraints(minimum_warning_grace=self._minimum_warning_grace)
         name = policy.counts_in
         if name is None:
             return calm
         calm = replace(calm, doubted_until=self._brakes.doubted_until(name))
         now = self._clock.now()
         traits = job_traits(job, pods)
-        claim = self._claim(job, record, policy, traits)
+        request = self._request(job, record, policy, traits)
         brake = self._brakes.obstruction(name)
-        if brake is not None or claim is None or claim.due_at > now:
+        if brake is not None or request is None or request.due_at > now:
             return replace(calm, brake=brake)
-        if policy.reclaim_of(traits).on_pressure_only and (pressure := await self._pressure(job, claim)):
+        if policy.reclaim_of(traits).on_pressure_only and (pressure := await self._pressure(job, request)):
             # Whose turn it is need not be found out: of thousands that nobody waits for it takes a while.
             return replace(calm, pressure=pressure)
-        return replace(calm, bounds=await self._bounds(claim, name, policy, now))
+        return replace(calm, bounds=await self._bounds(request, name, policy, now))
 
-    async def take_place(self, job: DLJob, policy: EffectivePolicy, now: datetime) -> bool:
-        """Take a place among the reclaims that the policy allows in its window, written before the deed and fenced by
+    async def take_slot(self, job: DLJob, policy: EffectivePolicy, now: datetime) -> bool:
+        """Take a slot among the reclaims that the policy allows in its window, written before the deed and fenced by
         the resource version: they are counted in the policy's own status, so that neither a restart, a deleted job nor
-        another controller exceeds them. A place is never given back, since after an error nobody knows for certain that
+        another controller exceeds them. A slot is never given back, since after an error nobody knows for certain that
         the deed was not done; the same warning takes no second one, but moves its own.
         """
         name = policy.counts_in
-        claim = self._claim(job, _record(job), policy, self._traits(job))
-        if name is None or claim is None:
+        request = self._request(job, _record(job), policy, self._traits(job))
+        if name is None or request is None:
             return False
         async with self._locks[name]:
             for attempt in range(ATTEMPTS):
                 raw = await self._as_decided(job, policy)
-                places = _places(raw, policy, now) if raw is not None else None
-                if raw is None or places is None or _is_stopped(raw) or self._brakes.obstruction(name) is not None:
+                slots = _slots(raw, policy, now) if raw is not None else None
+                if raw is None or slots is None or _is_stopped(raw) or self._brakes.obstruction(name) is not None:
                     return False
-                others = tuple(one for one in places if not is_held_by(one, claim.job_uid, claim.warned_at))
-                is_new = len(others) == len(places)
-                if is_new and (obstruction := full(places, claim.place(now), await self._limits(policy))):
-                    logger.info("%s: not reclaimed now: %s", claim.job, obstruction.reason)
+                others = tuple(one for one in slots if not is_held_by(one, request.job_uid, request.warned_at))
+                is_new = len(others) == len(slots)
+                if is_new and (obstruction := full(slots, request.slot(now), await self._budget(policy))):
+                    logger.info("%s: not reclaimed now: %s", request.job, obstruction.reason)
                     return False
                 # What a crash has put off counts from when it is done.
-                taken = [one.to_status() for one in (*others, claim.place(now))]
+                taken = [one.to_status() for one in (*others, request.slot(now))]
                 body = {**raw, "status": {**raw.get("status", {}), "recentReclaims": taken}}
                 try:
                     written = await self._api.replace(POLICIES, None, name, body, subresource="status")
@@ -189,28 +187,32 @@ class ClusterSurroundings:
             return None
         return present.get(policy.counts_in or "")
 
-    async def _bounds(self, claim: Claim, name: str, policy: EffectivePolicy, now: datetime) -> Obstruction | None:
-        """Why there is no place for a job that is due."""
+    async def _bounds(
+        self, request: SlotRequest, name: str, policy: EffectivePolicy, now: datetime
+    ) -> Obstruction | None:
+        """Why there is no slot for a job that is due."""
         raw = self._store.policies.get(Key("", name))
-        places = _places(raw, policy, now) if raw is not None else None
-        if places is None:
+        slots = _slots(raw, policy, now) if raw is not None else None
+        if slots is None:
             return Obstruction(reason=f"recent reclaims can't be read from the status of the policy {name}")
-        if _holds_place(places, claim):
+        if _holds_slot(slots, request):
             return None
-        limits = await self._limits(policy)
-        if obstruction := full(places, claim.place(now), limits):
+        budget = await self._budget(policy)
+        if obstruction := full(slots, request.slot(now), budget):
             return obstruction
-        claims = await self._claims(name)
+        requests = await self._requests(name)
         others = [
-            one for one in claims if one.job_uid not in {claim.job_uid, *self._passed} and not _holds_place(places, one)
+            one
+            for one in requests
+            if one.job_uid not in {request.job_uid, *self._passed} and not _holds_slot(slots, one)
         ]
-        first = in_order((claim, *others), now)[0]
-        if first is not claim and full(places, first.place(now), limits) is None and self._has_missed_its_turn(first):
+        first = in_order((request, *others), now)[0]
+        if first is not request and full(slots, first.slot(now), budget) is None and self._has_missed_its_turn(first):
             others.remove(first)
-        return turn(claim, others, places, limits, now)
+        return turn(request, others, slots, budget, now)
 
-    def _has_missed_its_turn(self, first: Claim) -> bool:
-        """Whether a place was kept for the first in line for long enough; from then on it is passed."""
+    def _has_missed_its_turn(self, first: SlotRequest) -> bool:
+        """Whether a slot was kept for the first in line for long enough; from then on it is passed."""
         now = self._clock.monotonic()
         since, last = self._kept_free.get(first.job_uid, (now, now))
         if now - last > NOT_KEPT:
@@ -221,14 +223,14 @@ class ClusterSurroundings:
         self._passed.add(first.job_uid)
         return True
 
-    async def _limits(self, policy: EffectivePolicy) -> Limits:
+    async def _budget(self, policy: EffectivePolicy) -> Budget:
         unread, gpus = "", None
         try:
             gpus = await self._capacity.gpus()
         except Unreadable as error:
             unread = str(error)
         reclaim = policy.reclaim
-        return Limits(
+        return Budget(
             window=reclaim.window,
             jobs=reclaim.max_jobs_per_window,
             gpu_percent=reclaim.max_gpu_percent_per_window,
@@ -238,12 +240,12 @@ class ClusterSurroundings:
 
     # ------------------------------------------------------------------------------------------------------- pressure
 
-    async def _pressure(self, job: DLJob, claim: Claim) -> Obstruction | None:
+    async def _pressure(self, job: DLJob, request: SlotRequest) -> Obstruction | None:
         """Why the job's GPUs are of no use to anybody now."""
         async with self._asking:
             if self._pressed is None or self._clock.now() - self._pressed.at >= PRESSURE_KEPT:
                 self._pressed = await self._find_pressed()
-        if claim.job_uid in self._pressed.jobs:
+        if request.job_uid in self._pressed.jobs:
             return None
         if self._pressed.unread:
             return Obstruction(reason=f"pending pods can't be read: {self._pressed.unread}")
@@ -256,14 +258,15 @@ class ClusterSurroundings:
         """Of the due jobs that are reclaimed on pressure only, those that somebody waits for."""
         now = self._clock.now()
         pressing = [one for one in self._due() if one.on_pressure_only and self._brakes.obstruction(one.policy) is None]
-        jobs = {one.claim.job_uid: one.job for one in pressing}
-        due = in_order((one.claim for one in pressing), now)
-        resources = {claim.resource for claim in due}
+        jobs = {one.request.job_uid: one.job for one in pressing}
+        due = in_order((one.request for one in pressing), now)
+        resources = {request.resource for request in due}
         try:
             waiting = (await self._capacity.waiting(resources))[:OWNERS]
             nodes = [node for node in await self._capacity.nodes() if any(one.may_run_on(node) for one in waiting)]
             names = {node.name for node in nodes}
-            gains = [gain for claim in due if names & (gain := self._gain(jobs[claim.job_uid])).by_node.keys()][:GAINS]
+            gains = [self._gain(jobs[request.job_uid]) for request in due]
+            gains = [gain for gain in gains if names & gain.by_node.keys()][:GAINS]
             gained = {name for gain in gains for name in gain.by_node}
             nearest = sorted(nodes, key=lambda node: node.name not in gained)[:NODES_READ] if gains else []
             roomy = await self._capacity.with_room(nearest, leaving=self._leaving())
@@ -289,7 +292,7 @@ class ClusterSurroundings:
         going = (one.job for one in self._warned.values() if one.record.state is ReclaimState.RECLAIMING)
         return frozenset(job.status.job_uid for job in going if job.status is not None and job.status.job_uid)
 
-    # --------------------------------------------------------------------------------------------------------- claims
+    # --------------------------------------------------------------------------------------------------------- requests
 
     def _changed(self, key: Key, raw: Object | None) -> None:
         """Follow the jobs that are warned."""
@@ -309,11 +312,11 @@ class ClusterSurroundings:
     def _policy_changed(self, _: str | None) -> None:
         self._due_lately = None
 
-    async def _claims(self, name: str) -> list[Claim]:
-        """The claims under a policy that wait for nothing but a place."""
+    async def _requests(self, name: str) -> list[SlotRequest]:
+        """The requests under a policy that wait for nothing but a slot."""
         due = [one for one in self._due() if one.policy == name]
         return [
-            one.claim for one in due if not one.on_pressure_only or await self._pressure(one.job, one.claim) is None
+            one.request for one in due if not one.on_pressure_only or await self._pressure(one.job, one.request) is None
         ]
 
     def _due(self) -> list[Due]:
@@ -339,25 +342,25 @@ class ClusterSurroundings:
     def _due_of(self, warned: Warned, policy: EffectivePolicy, now: datetime) -> Due | None:
         job = warned.job
         traits = self._traits(job)
-        settings, claim = policy.reclaim_of(traits), self._claim(job, warned.record, policy, traits)
+        settings, request = policy.reclaim_of(traits), self._request(job, warned.record, policy, traits)
         name = policy.counts_in
-        if claim is None or name is None or warned.record.state is not ReclaimState.WARNED:
+        if request is None or name is None or warned.record.state is not ReclaimState.WARNED:
             return None
         open_now = settings.open_at(now, policy.trusted(job.job_type))
         if settings.mode is ReclaimMode.OBSERVE or not open_now:
             return None
-        return Due(job=job, claim=claim, policy=name, on_pressure_only=settings.on_pressure_only)
+        return Due(job=job, request=request, policy=name, on_pressure_only=settings.on_pressure_only)
 
     def _traits(self, job: DLJob) -> JobTraits:
         job_uid = (job.status.job_uid if job.status is not None else None) or ""
         return job_traits(job, self._store.pods_of(Key(job.namespace, job.name), job_uid))
 
-    def _claim(self, job: DLJob, record: Record, policy: EffectivePolicy, traits: JobTraits) -> Claim | None:
-        """What a warned job claims."""
+    def _request(self, job: DLJob, record: Record, policy: EffectivePolicy, traits: JobTraits) -> SlotRequest | None:
+        """What a warned job requests."""
         if record.warned_at is None or record.deadline is None or record.idle_since is None:
             return None
         grace = max(policy.reclaim_of(traits).warning_grace, self._minimum_warning_grace)
-        return Claim(
+        return SlotRequest(
             job_uid=job.uid,
             job=f"{job.namespace}/{job.name}",
             gpus=job.gpus,
@@ -368,17 +371,17 @@ class ClusterSurroundings:
         )
 
 
-def _places(raw: Mapping[str, Any], policy: EffectivePolicy, now: datetime) -> tuple[Place, ...] | None:
-    """The places that count; None where the policy's status can't be read."""
+def _slots(raw: Mapping[str, Any], policy: EffectivePolicy, now: datetime) -> tuple[Slot, ...] | None:
+    """The slots that count; None where the policy's status can't be read."""
     try:
         status = UtilizationPolicyStatus.model_validate(raw.get("status") or {})
     except ValidationError:
         return None
-    return within(map(Place.from_status, status.recent_reclaims), policy.reclaim.window, now)
+    return within(map(Slot.from_status, status.recent_reclaims), policy.reclaim.window, now)
 
 
-def _holds_place(places: Sequence[Place], claim: Claim) -> bool:
-    return holds_place(places, claim.job_uid, claim.warned_at)
+def _holds_slot(slots: Sequence[Slot], request: SlotRequest) -> bool:
+    return holds_slot(slots, request.job_uid, request.warned_at)
 
 
 def _is_stopped(raw: Mapping[str, Any]) -> bool:

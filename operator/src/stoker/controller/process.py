@@ -33,7 +33,7 @@ from stoker.cluster.workqueue import WorkQueue
 from stoker.controller.audit import Audit
 from stoker.controller.brake import Brakes
 from stoker.controller.children import Children
-from stoker.controller.constraints import ClusterSurroundings
+from stoker.controller.constraints import ClusterConstraints
 from stoker.controller.digest import Digests
 from stoker.controller.leader_election import Elector, LeadersApi, LeadershipLostError
 from stoker.controller.manifest_cache import Manifests, warm_up
@@ -119,13 +119,13 @@ async def serve(settings: ControllerSettings) -> None:
         events = EventWriter(api, clock, instance=identity)
         publisher = Publisher(api, store, events, told, audit)
         brakes = Brakes(api, store, events, audit, clock, faults)
-        around = ClusterSurroundings(
+        constraints = ClusterConstraints(
             api, store, policies, brakes, clock, minimum_warning_grace=settings.minimum_warning_grace, faults=faults
         )
         jupyter = await stack.enter_async_context(Jupyter()) if settings.asks_jupyter else None
         presences = Presences(clock, manifests, jupyter=jupyter, metrics=metrics)
         reclaimer = Reclaimer(
-            api, children, publisher, policies, manifests, metrics, clock, presences=presences, surroundings=around
+            api, children, publisher, policies, manifests, metrics, clock, presences=presences, constraints=constraints
         )
         queued = QueuedJobs(store, queue, children.suspension, clock, faults)
         reconciler = Reconciler(api, store, looks, children, policies, manifests, publisher, reclaimer, queued, clock)

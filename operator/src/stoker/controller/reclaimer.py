@@ -32,7 +32,7 @@ from stoker.reclaim import (
     FACTS,
     Candidate,
     Case,
-    Circumstances,
+    Constraints,
     Execution,
     Plan,
     Presence,
@@ -64,18 +64,16 @@ class PresenceReader(Protocol):
         ...
 
 
-class Surroundings(Protocol):
+class ConstraintsReader(Protocol):
     """What the rest of the cluster says to a reclaim."""
 
-    async def around(
-        self, job: DLJob, pods: Sequence[Object], policy: EffectivePolicy, record: Record
-    ) -> Circumstances:
+    async def of(self, job: DLJob, pods: Sequence[Object], policy: EffectivePolicy, record: Record) -> Constraints:
         """Whether something speaks against taking this job's GPUs, as far as it matters: not all of it is read for a
         job that no warning stands for. What can't be read speaks against it. Raises nothing.
         """
         ...
 
-    async def take_place(self, job: DLJob, policy: EffectivePolicy, now: datetime) -> bool:
+    async def take_slot(self, job: DLJob, policy: EffectivePolicy, now: datetime) -> bool:
         """Count the reclaim against the policy's bounds, durably and once; False where there is no place. Raises
         ApiError, ConflictError when somebody else was faster.
         """
@@ -95,7 +93,7 @@ class Reclaimer:
         metrics: MetricsSource,
         clock: Clock,
         presences: PresenceReader,
-        surroundings: Surroundings,
+        constraints: ConstraintsReader,
     ) -> None:
         self._api = api
         self._children = children
@@ -105,7 +103,7 @@ class Reclaimer:
         self._metrics = metrics
         self._clock = clock
         self._presences = presences
-        self._surroundings = surroundings
+        self._constraints = constraints
         self._ages = WarningAges(clock)
 
     async def plan(
@@ -176,7 +174,7 @@ class Reclaimer:
             execution = case.execution
             match next_plan.step:
                 case Step.TAKE_SLOT:
-                    taken = await self._surroundings.take_place(job, policy, self._clock.now())
+                    taken = await self._constraints.take_slot(job, policy, self._clock.now())
                     execution = replace(execution, slot_taken=taken)
                 case Step.RECORD_INTENT:
                     raw = await self._publisher.write(raw, {**raw["status"], "reclaim": next_plan.record.to_status()})
@@ -239,10 +237,10 @@ class Reclaimer:
         if idle.state is not IdlenessState.IDLE or candidate.untouchable is not None:
             return case, plan(case)
         candidate = replace(candidate, presence=await self._presences.of(job, pods))
-        around = await self._surroundings.around(job, pods, policy, record)
-        case = replace(case, job=candidate, around=around, now=self._clock.now())
+        constraints = await self._constraints.of(job, pods, policy, record)
+        case = replace(case, job=candidate, constraints=constraints, now=self._clock.now())
         ahead = plan(case)
-        if ahead.stage in FACTS or case.cause is None:
+        if ahead.group in FACTS or case.cause is None:
             return case, ahead
         closely = Closely(
             child=child,

@@ -7,7 +7,7 @@ from typing import Any
 from stoker.api.duration import format_duration
 from stoker.findings.finding import rfc3339
 from stoker.inspection.standing import Standing
-from stoker.reclaim import Answer, revisions_to_status
+from stoker.reclaim import GateResult, revisions_to_status
 
 VERSION = 1
 """Version of the JSON; a change that breaks a reader raises it, a new field doesn't."""
@@ -61,7 +61,7 @@ def render(one: Standing) -> str:
         "resumedAt": _time(record.resumed_at),
         "snoozedUntil": _time(record.snoozed_until),
         "snoozes": record.snoozes,
-        "conditions": [_condition(answer) for answer in one.answers],
+        "conditions": [_condition(result) for result in one.results],
         "decisive": None if decisive is None else decisive.gate,
         "nextDeadline": _time(one.next_deadline),
         "change": None if decisive is None else decisive.change or None,
@@ -71,15 +71,15 @@ def render(one: Standing) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _condition(answer: Answer) -> dict[str, Any]:
+def _condition(result: GateResult) -> dict[str, Any]:
     return {
-        "name": answer.gate,
-        "question": answer.stage.value,
-        "demand": answer.demand,
-        "holds": answer.holds,
-        "reason": answer.reason or None,
-        "until": _time(answer.until),
-        "change": answer.change or None,
+        "name": result.gate,
+        "question": result.group.value,
+        "demand": result.demand,
+        "holds": result.holds,
+        "reason": result.reason or None,
+        "until": _time(result.until),
+        "change": result.change or None,
     }
 
 

@@ -1,4 +1,4 @@
-"""Text for people: where the job stands, why, what comes next, and every condition with its answer."""
+"""Text for people: where the job stands, why, what comes next, and every condition with its result."""
 
 import textwrap
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import ConditionType, Phase, ReclaimMode, ReclaimState
 from stoker.findings.wording import count
 from stoker.inspection.standing import Standing
-from stoker.reclaim import Answer
+from stoker.reclaim import GateResult
 
 TOLD = {
     (ConditionType.PODS_READY, "False"): "pods",
@@ -31,11 +31,11 @@ LABEL = 16
 TELLING = frozenset({Phase.SUSPENDED, Phase.SUCCEEDED, Phase.FAILED})
 """Phases that say more than Active, which a job is for reclaim when it must not be touched."""
 MARKS = {True: ("[x]", "green"), False: ("[ ]", "yellow"), None: ("[?]", "bright_black")}
-"""Of a condition that holds, that does not, and that nobody can answer here and now."""
+"""Of a condition that holds, that does not, and that nobody can result here and now."""
 
 
 def render(one: Standing, terminal: Terminal) -> str:
-    """The whole answer."""
+    """The whole result."""
     return "\n".join(_Writer(terminal).lines(one)) + "\n"
 
 
@@ -58,11 +58,11 @@ class _Writer:
             yield from self._wrapped(f"  {'note':<{LABEL}}", note)
         yield ""
         yield "Conditions of a reclaim" + (", which it has passed" if record.state is ReclaimState.RECLAIMED else "")
-        for stage, answers in groupby(one.answers, key=lambda answer: answer.stage):
-            yield f"  {stage.value}"
-            for answer in answers:
-                yield from self._answer(
-                    answer, is_decisive=one.decisive is not None and answer.gate == one.decisive.gate
+        for group, results in groupby(one.results, key=lambda result: result.group):
+            yield f"  {group.value}"
+            for result in results:
+                yield from self._result(
+                    result, is_decisive=one.decisive is not None and result.gate == one.decisive.gate
                 )
         if record.history:
             yield ""
@@ -70,13 +70,13 @@ class _Writer:
             for entry in record.history:
                 yield from self._wrapped("  ", f"{rfc3339(entry.time)} {entry.text}")
 
-    def _answer(self, answer: Answer, *, is_decisive: bool) -> Iterator[str]:
-        word, colour = MARKS[answer.holds]
+    def _result(self, result: GateResult, *, is_decisive: bool) -> Iterator[str]:
+        word, colour = MARKS[result.holds]
         mark = self._style(f"{word:<4}", fg=colour, bold=is_decisive)
-        said = answer.until is None or rfc3339(answer.until) in answer.reason
-        until = "" if answer.until is None or said else f" (until {rfc3339(answer.until)})"
-        why = f": {answer.reason}{until}" if answer.reason else ""
-        yield from self._wrapped(f"    {mark}", f"{answer.demand}{why}", indent=8)
+        said = result.until is None or rfc3339(result.until) in result.reason
+        until = "" if result.until is None or said else f" (until {rfc3339(result.until)})"
+        why = f": {result.reason}{until}" if result.reason else ""
+        yield from self._wrapped(f"    {mark}", f"{result.demand}{why}", indent=8)
 
     def _wrapped(self, label: str, text: str, *, indent: int | None = None) -> Iterator[str]:
         space = len(label) if indent is None else indent

@@ -14,7 +14,7 @@ from stoker.controller.candidates import candidate, is_of
 from stoker.controller.status_findings import recorded
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.vocabulary import ConditionType, Phase, ReclaimMode, ReclaimState, UnknownReason
-from stoker.reclaim import Answer, Case, Circumstances, Obstruction, Presence, Reads, Record, explain
+from stoker.reclaim import Case, Constraints, GateResult, Obstruction, Presence, Reads, Record, explain
 from stoker.workload import program_facts
 
 WAITS = frozenset({"WaitingForPods", "NotRunning"})
@@ -27,14 +27,14 @@ NO_JOB: Object = {"metadata": {"uid": ""}, "spec": {}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """All that there is to say. `record` is the controller's last word, `answers` are what the conditions say now;
+    """All that there is to say. `record` is the controller's last word, `results` are what the conditions say now;
     `idle` is the condition that they rest on.
     """
 
     job: DLJob
     record: Record
     case: Case
-    answers: tuple[Answer, ...]
+    results: tuple[GateResult, ...]
     idle: Condition | None
     is_policy_seen: bool = True
     notes: tuple[str, ...] = ()
@@ -51,9 +51,9 @@ class Standing:
         return at is not None and self.case.now - at >= OUT_OF_DATE
 
     @property
-    def decisive(self) -> Answer | None:
+    def decisive(self) -> GateResult | None:
         """The first condition that does not hold, as far as can be seen from here."""
-        return next((answer for answer in self.answers if answer.holds is False), None)
+        return next((result for result in self.results if result.holds is False), None)
 
     @property
     def next_deadline(self) -> datetime | None:
@@ -73,7 +73,7 @@ def standing(
     notes: Sequence[str] = (),
 ) -> Standing:
     """Ask every condition of a reclaim of a job; `child` is its Job, `pods` may hold others' too. `policy` None: it may
-    not be read, and what it says is left open. `brake` and `doubted_until` are what its status says (Circumstances).
+    not be read, and what it says is left open. `brake` and `doubted_until` are what its status says (Constraints).
     """
     own = [pod for pod in pods if child is not None and is_of(pod, child)]
     status = job.status
@@ -94,13 +94,13 @@ def standing(
         record=record,
         now=now,
         # The floor under warnings is the controller's own, and in the deadlines that it writes.
-        around=Circumstances(brake=brake, doubted_until=doubted_until, minimum_warning_grace=timedelta(0)),
+        constraints=Constraints(brake=brake, doubted_until=doubted_until, minimum_warning_grace=timedelta(0)),
     )
     return Standing(
         job=job,
         record=record,
         case=case,
-        answers=_as_far_as_seen(case, is_policy_seen=policy is not None),
+        results=_as_far_as_seen(case, is_policy_seen=policy is not None),
         idle=idle,
         is_policy_seen=policy is not None,
         notes=tuple(notes),
@@ -121,34 +121,34 @@ def _seen_at(job: DLJob, now: datetime) -> datetime:
 
 def said(idle: Condition | None, since: datetime | None, pods: frozenset[str], seen_at: datetime) -> Idleness:
     """What the condition Idle says."""
-    answer = Idleness(state=IdlenessState.UNKNOWN, observed_at=seen_at, pod_uids=pods)
+    result = Idleness(state=IdlenessState.UNKNOWN, observed_at=seen_at, pod_uids=pods)
     if idle is None:
-        return replace(answer, reason=UnknownReason.NO_SAMPLES, message="the controller has not scanned it yet")
-    answer = replace(answer, message=idle.message)
+        return replace(result, reason=UnknownReason.NO_SAMPLES, message="the controller has not scanned it yet")
+    result = replace(result, message=idle.message)
     if idle.status is ConditionStatus.TRUE:
-        return replace(answer, state=IdlenessState.IDLE, since=since or idle.last_transition_time)
+        return replace(result, state=IdlenessState.IDLE, since=since or idle.last_transition_time)
     if idle.status is ConditionStatus.FALSE:
-        return replace(answer, state=IdlenessState.WAITING if idle.reason in WAITS else IdlenessState.ACTIVE)
-    return replace(answer, reason=next((one for one in UnknownReason if one == idle.reason), UnknownReason.NO_SAMPLES))
+        return replace(result, state=IdlenessState.WAITING if idle.reason in WAITS else IdlenessState.ACTIVE)
+    return replace(result, reason=next((one for one in UnknownReason if one == idle.reason), UnknownReason.NO_SAMPLES))
 
 
-def _as_far_as_seen(case: Case, *, is_policy_seen: bool) -> tuple[Answer, ...]:
+def _as_far_as_seen(case: Case, *, is_policy_seen: bool) -> tuple[GateResult, ...]:
     """What every gate says, as far as that can be known from here. A job that is reclaimed has passed them all."""
-    answers = explain(case).answers
+    results = explain(case).results
     if case.record.state is ReclaimState.RECLAIMED:
-        return answers
-    return tuple(_as_seen(answer, is_policy_seen=is_policy_seen) for answer in answers)
+        return results
+    return tuple(_as_seen(result, is_policy_seen=is_policy_seen) for result in results)
 
 
-def _as_seen(answer: Answer, *, is_policy_seen: bool) -> Answer:
+def _as_seen(result: GateResult, *, is_policy_seen: bool) -> GateResult:
     """Of what only the controller reads the job's objects may show that it does not hold, and never that it does."""
-    if not is_policy_seen and Reads.POLICY in answer.reads:
-        return replace(answer, holds=None, reason="you may not read the policies", until=None, change="")
-    if Reads.PROCESS in answer.reads:
-        return replace(answer, holds=None, reason="only the controller knows this", until=None, change="")
-    if Reads.CLUSTER in answer.reads and answer.holds is True:
-        return replace(answer, holds=None, reason="only the controller checks this")
-    return answer
+    if not is_policy_seen and Reads.POLICY in result.reads:
+        return replace(result, holds=None, reason="you may not read the policies", until=None, change="")
+    if Reads.PROCESS in result.reads:
+        return replace(result, holds=None, reason="only the controller knows this", until=None, change="")
+    if Reads.CLUSTER in result.reads and result.holds is True:
+        return replace(result, holds=None, reason="only the controller checks this")
+    return result
 
 
 def _presumed(record: Record) -> EffectivePolicy:

@@ -1,33 +1,33 @@
 """Whether an idle job's GPUs are taken back, and how far that has come: pure.
 
-`plan(case)` is the whole decision. A controller makes a Case of what it has read (`Candidate`, `Circumstances`,
+`plan(case)` is the whole decision. A controller makes a Case of what it has read (`Candidate`, `Constraints`,
 `Execution`, the record in status), carries out the Plan, and plans again; `explain(case)` says what each gate answers.
 """
 
 from stoker.reclaim.candidate import (
-    CALM,
     MINIMUM_WARNING_GRACE,
     NOBODY,
+    UNCONSTRAINED,
     Candidate,
-    Circumstances,
+    Constraints,
     Execution,
     Obstruction,
     Presence,
 )
 from stoker.reclaim.completion import ActionEffect, completed, is_done, reclaimed, reclaimed_notice, without_job
 from stoker.reclaim.eligibility import Eligibility, candidate, eligibility, presumed
-from stoker.reclaim.explanation import Answer, Explanation, explain
-from stoker.reclaim.gates import FACTS, GATES, Case, Gate, Reads, Stage, idle_after, reclaimable_cause
+from stoker.reclaim.explanation import Explanation, GateResult, explain
+from stoker.reclaim.gates import FACTS, GATES, Case, Gate, GateGroup, Reads, idle_after, reclaimable_cause
 from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.planning import Plan, plan
 from stoker.reclaim.record import HistoryEntry, NotificationRecord, Record, revisions_to_status
 from stoker.reclaim.resumption import Resumption, resumed, started_by_hand
 from stoker.reclaim.steps import ACTS, Step
-from stoker.reclaim.transitions import TRANSITIONS, Outcome, after
+from stoker.reclaim.transitions import TRANSITIONS, Trigger, after
 
 __all__ = [
     "ACTS",
-    "CALM",
+    "UNCONSTRAINED",
     "FACTS",
     "GATES",
     "HistoryEntry",
@@ -36,11 +36,11 @@ __all__ = [
     "MINIMUM_WARNING_GRACE",
     "NOBODY",
     "TRANSITIONS",
-    "Answer",
+    "GateResult",
     "ActionEffect",
     "Candidate",
     "Case",
-    "Circumstances",
+    "Constraints",
     "Eligibility",
     "Execution",
     "Explanation",
@@ -48,13 +48,13 @@ __all__ = [
     "Notice",
     "NoticeReason",
     "Obstruction",
-    "Outcome",
+    "Trigger",
     "Plan",
     "Presence",
     "Reads",
     "Record",
     "Resumption",
-    "Stage",
+    "GateGroup",
     "Step",
     "after",
     "candidate",

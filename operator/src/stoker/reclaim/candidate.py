@@ -109,7 +109,7 @@ class Obstruction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
+class Constraints:
     """What the rest of the cluster says to a reclaim, each None while it has no objection.
 
     `brake`: too much turned idle at once. `pressure`: nobody waits for these GPUs, asked only where the policy reclaims
@@ -124,4 +124,4 @@ class Circumstances:
     doubted_until: datetime | None = None
 
 
-CALM = Circumstances()
+UNCONSTRAINED = Constraints()

@@ -12,7 +12,7 @@ from stoker.findings.vocabulary import ReclaimEvent, ReclaimMode, ReclaimState
 from stoker.findings.wording import count
 from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.record import Record
-from stoker.reclaim.transitions import Outcome, after
+from stoker.reclaim.transitions import Trigger, after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ def reclaimed(record: Record, now: datetime) -> Record:
     warned = rfc3339(record.warned_at) if record.warned_at is not None else "unknown"
     how = "its Job was deleted" if record.action is ReclaimMode.DELETE else "suspended; stoker resume brings it back"
     return replace(
-        record, state=after(record.state, Outcome.FREED), reclaimed_at=now, reason=f"idle since {since}; {how}"
+        record, state=after(record.state, Trigger.FREED), reclaimed_at=now, reason=f"idle since {since}; {how}"
     ).remembering(now, ReclaimEvent.RECLAIMED, f"idle since {since}, warned at {warned}", policies=record.policies)
 
 

@@ -10,7 +10,7 @@ from stoker.findings.wording import clock
 from stoker.reclaim.candidate import Candidate
 from stoker.reclaim.gates import FACTS, GATES, NOTHING_LOST, Case
 from stoker.reclaim.record import Record
-from stoker.reclaim.transitions import Outcome
+from stoker.reclaim.transitions import Trigger
 from stoker.telemetry.series import JobFacts
 
 DEFAULT_TERMINATION_GRACE = timedelta(seconds=30)
@@ -48,7 +48,7 @@ def eligibility(job: Candidate, idleness: Idleness, policy: EffectivePolicy, now
     """What `plan` would make of a job that nobody has warned, put off or resumed, whatever the policy's mode."""
     case = Case(job=job, idleness=idleness, policy=policy, record=Record(), now=now)
     # Whether results may be lost the job alone answers, under whichever mode.
-    asked = (gate.check(case) for gate in GATES if gate.stage in FACTS or gate is NOTHING_LOST)
+    asked = (gate.check(case) for gate in GATES if gate.group in FACTS or gate is NOTHING_LOST)
     hold = next((hold for hold in asked if hold is not None), None)
     if hold is None:
         assert case.cause is not None  # gates have asked
@@ -57,11 +57,11 @@ def eligibility(job: Candidate, idleness: Idleness, policy: EffectivePolicy, now
         return Eligibility(
             eligible=True, why=f"{case.cause.category}, {sure}; all its GPUs idle since {clock(case.idle_since)}"
         )
-    if hold.outcome is Outcome.UNKNOWN:
+    if hold.trigger is Trigger.UNKNOWN:
         return Eligibility(eligible=False, why=f"not known to be idle: {idleness.message or idleness.reason}")
-    if hold.outcome is Outcome.RESTS and hold.until is not None and case.idle_since is not None:
+    if hold.trigger is Trigger.RESTS and hold.until is not None and case.idle_since is not None:
         return Eligibility(eligible=False, why=f"idle since {clock(case.idle_since)}; {hold.reason}")
-    seen = hold.outcome is Outcome.WORKS and job.untouchable is None and idleness.message
+    seen = hold.trigger is Trigger.WORKS and job.untouchable is None and idleness.message
     return Eligibility(eligible=False, why=f"{hold.reason} ({idleness.message})" if seen else hold.reason)
 
 

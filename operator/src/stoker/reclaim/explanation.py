@@ -1,22 +1,22 @@
-"""Why a job was, or was not, reclaimed: every condition with its answer."""
+"""Why a job was, or was not, reclaimed: every condition with its result."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
 from stoker.findings.vocabulary import ReclaimState
-from stoker.reclaim.gates import GATES, Case, Gate, Reads, Stage
+from stoker.reclaim.gates import GATES, Case, Gate, GateGroup, Reads
 from stoker.reclaim.planning import heard
-from stoker.reclaim.transitions import Outcome
+from stoker.reclaim.transitions import Trigger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class GateResult:
     """One condition: whether it `holds`, None where it can't be asked before an earlier one holds; why not, until when
     that stays so if it is known, and what would change it.
     """
 
     gate: str
-    stage: Stage
+    group: GateGroup
     demand: str
     holds: bool | None
     reason: str = ""
@@ -29,9 +29,9 @@ class Answer:
 class Explanation:
     """All conditions of a reclaim in their order; the first one that does not hold, and what comes of that."""
 
-    answers: tuple[Answer, ...]
-    decisive: Answer | None
-    outcome: Outcome
+    results: tuple[GateResult, ...]
+    decisive: GateResult | None
+    trigger: Trigger
 
     @property
     def next_deadline(self) -> datetime | None:
@@ -44,18 +44,18 @@ def explain(case: Case) -> Explanation:
     all when it was.
     """
     if case.record.state is ReclaimState.RECLAIMED:
-        passed = tuple(_answer(gate, holds=True) for gate in GATES)
-        return Explanation(answers=passed, decisive=None, outcome=Outcome.FREED)
+        passed = tuple(_result(gate, holds=True) for gate in GATES)
+        return Explanation(results=passed, decisive=None, trigger=Trigger.FREED)
     case, _ = heard(case)
-    answers: list[Answer] = []
-    decisive: Answer | None = None
-    outcome = Outcome.DUE
+    results: list[GateResult] = []
+    decisive: GateResult | None = None
+    trigger = Trigger.DUE
     for gate in GATES:
         hold = gate.check(case)
         if hold is not None and (decisive is None or gate.asked(case)):
-            answer = Answer(
+            result = GateResult(
                 gate=gate.name,
-                stage=gate.stage,
+                group=gate.group,
                 demand=gate.demand,
                 holds=False,
                 reason=hold.reason,
@@ -64,12 +64,12 @@ def explain(case: Case) -> Explanation:
                 reads=gate.reads,
             )
             if decisive is None:
-                decisive, outcome = answer, hold.outcome
+                decisive, trigger = result, hold.trigger
         else:
-            answer = _answer(gate, holds=True if gate.asked(case) else None)
-        answers.append(answer)
-    return Explanation(answers=tuple(answers), decisive=decisive, outcome=outcome)
+            result = _result(gate, holds=True if gate.asked(case) else None)
+        results.append(result)
+    return Explanation(results=tuple(results), decisive=decisive, trigger=trigger)
 
 
-def _answer(gate: Gate, *, holds: bool | None) -> Answer:
-    return Answer(gate=gate.name, stage=gate.stage, demand=gate.demand, holds=holds, reads=gate.reads)
+def _result(gate: Gate, *, holds: bool | None) -> GateResult:
+    return GateResult(gate=gate.name, group=gate.group, demand=gate.demand, holds=holds, reads=gate.reads)

@@ -15,11 +15,11 @@ from stoker.api.policy import EffectivePolicy, EffectiveReclaim, JobTraits, form
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import Finding, rfc3339
 from stoker.findings.vocabulary import Action, Category, Confidence, JobType, ReclaimMode, ReclaimState, Source
-from stoker.reclaim.candidate import CALM, Candidate, Circumstances, Execution, Obstruction
+from stoker.reclaim.candidate import UNCONSTRAINED, Candidate, Constraints, Execution, Obstruction
 from stoker.reclaim.record import Record
 from stoker.reclaim.resumption import resumed
 from stoker.reclaim.steps import Step
-from stoker.reclaim.transitions import Outcome
+from stoker.reclaim.transitions import Trigger
 
 RECLAIMABLE = (Category.UNRELEASED_JOB, Category.INTERACTIVE_JOB)
 """Causes in which nobody waits for the GPUs' work; every other is only reported."""
@@ -57,7 +57,7 @@ class Case:
     policy: EffectivePolicy
     record: Record
     now: datetime
-    around: Circumstances = CALM
+    constraints: Constraints = UNCONSTRAINED
     execution: Execution = field(default_factory=Execution)
 
     @property
@@ -96,7 +96,7 @@ class Case:
             return None
         if looked.since is None or start is None:
             return None
-        return max(looked.since, start, self.around.doubted_until or start)
+        return max(looked.since, start, self.constraints.doubted_until or start)
 
     @property
     def warning_stands(self) -> bool:
@@ -130,7 +130,7 @@ class Case:
     @property
     def warning_grace(self) -> timedelta:
         """The time between the warning and the action."""
-        return max(self.settings.warning_grace, self.around.minimum_warning_grace)
+        return max(self.settings.warning_grace, self.constraints.minimum_warning_grace)
 
     @property
     def warning_age(self) -> timedelta:
@@ -148,10 +148,10 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class GateHold:
     """Why a gate holds a job back, `until` when if that is known, and what would change it, as advice to the reader."""
 
-    outcome: Outcome
+    trigger: Trigger
     reason: str
     until: datetime | None = None
     change: str = ""
@@ -160,7 +160,7 @@ class Hold:
     step: Step = Step.RECORD
     """What the controller does next."""
     is_told: bool = False
-    """The record says the reason, though everything else in it is kept (Outcome.KEPT)."""
+    """The record says the reason, though everything else in it is kept (Trigger.KEPT)."""
 
 
 class Reads(Flag):
@@ -175,23 +175,23 @@ class Reads(Flag):
     """What the process knows that carries the reclaim out, and nobody else."""
 
 
-class Stage(StrEnum):
+class GateGroup(StrEnum):
     """The questions that the gates answer, in their order. The first four ask what is so (FACTS), the others what is to
     follow from it.
     """
 
     TOUCH = "Is it eligible?"
-    REST = "Are all its GPUs idle?"
+    IDLE = "Are all its GPUs idle?"
     LENGTH = "Idle for long enough, and not in use?"
     NEED = "Is there a cause to reclaim them?"
     CONSENT = "Does the policy allow it?"
     WARNING = "Is its owner warned?"
-    DEED = "Is it due?"
+    DUE = "Is it due?"
     ACTION = "Is it confirmed right before the action?"
 
 
-Check = Callable[[Case], Hold | None]
-FACTS = frozenset({Stage.TOUCH, Stage.REST, Stage.LENGTH, Stage.NEED})
+Check = Callable[[Case], GateHold | None]
+FACTS = frozenset({GateGroup.TOUCH, GateGroup.IDLE, GateGroup.LENGTH, GateGroup.NEED})
 
 
 def _always(_: Case) -> bool:
@@ -220,7 +220,7 @@ def _is_warned(case: Case) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """One condition of a reclaim: its name, the stage that it belongs to, what must be so, and the check.
+    """One condition of a reclaim: its name, the group that it belongs to, what must be so, and the check.
 
     `demand` is printed behind a box that is ticked or not, with the reason behind it where it is not: a phrase that
     reads right either way ("owner warned"), never a sentence that the box would deny.
@@ -232,7 +232,7 @@ class Gate:
     """
 
     name: str
-    stage: Stage
+    group: GateGroup
     demand: str
     check: Check
     asked: Callable[[Case], bool] = _always
@@ -247,7 +247,7 @@ _GATES: list[Gate] = []
 
 def _gate(
     name: str,
-    stage: Stage,
+    group: GateGroup,
     demand: str,
     *,
     asked: Callable[[Case], bool] = _always,
@@ -261,7 +261,7 @@ def _gate(
     def add(check: Check) -> Gate:
         gate = Gate(
             name=name,
-            stage=stage,
+            group=group,
             demand=demand,
             check=check,
             asked=asked,
@@ -281,112 +281,112 @@ def _gate(
 
 @_gate(
     "response-recorded",
-    Stage.TOUCH,
+    GateGroup.TOUCH,
     "owner's latest response recorded",
     replay="No owner responds before a job works again; who was suspended then is resumed at that moment.",
 )
-def _response_recorded(case: Case) -> Hold | None:
+def _response_recorded(case: Case) -> GateHold | None:
     response = resumed(case.record, annotation=case.job.resume, unsuspended=case.job.unsuspended, now=case.now)
     if response.record == case.record:
         return None
     reason = "its owner has responded since (annotation stoker.dev/resume or spec.suspend): that is recorded first"
-    return Hold(outcome=Outcome.KEPT, reason=reason, step=Step.RETRY)
+    return GateHold(trigger=Trigger.KEPT, reason=reason, step=Step.RETRY)
 
 
 @_gate(
     "intent-settled",
-    Stage.TOUCH,
+    GateGroup.TOUCH,
     "outcome of an earlier attempt known",
     replay="Every reclaim succeeds at once.",
 )
-def _intent_settled(case: Case) -> Hold | None:
+def _intent_settled(case: Case) -> GateHold | None:
     # The action may be done, and its answer lost.
     if case.job.unsuspendable is None or case.record.state is not ReclaimState.RECLAIMING:
         return None
     reason = f"it is unknown whether it is suspended: {case.job.unsuspendable}"
-    return Hold(outcome=Outcome.KEPT, reason=reason, is_told=True)
+    return GateHold(trigger=Trigger.KEPT, reason=reason, is_told=True)
 
 
 @_gate(
     "touchable",
-    Stage.TOUCH,
+    GateGroup.TOUCH,
     "running",
     replay="A job is running while its pods hold GPUs.",
     ended="ended before the deadline",
 )
-def _touchable(case: Case) -> Hold | None:
+def _touchable(case: Case) -> GateHold | None:
     if case.job.untouchable is None:
         return None
-    return Hold(outcome=Outcome.WORKS, reason=case.job.untouchable)
+    return GateHold(trigger=Trigger.WORKS, reason=case.job.untouchable)
 
 
 @_gate(
     "sampled",
-    Stage.TOUCH,
+    GateGroup.TOUCH,
     "GPUs sampled since the controller started",
     reads=Reads.PROCESS,
     replay="The controller runs all the time.",
 )
-def _sampled(case: Case) -> Hold | None:
+def _sampled(case: Case) -> GateHold | None:
     if case.execution.is_sampled:
         return None
     # After a restart that holds for every job for a while: to tell of it would be two writes to each.
-    return Hold(outcome=Outcome.KEPT, reason="the controller has not sampled its GPUs since it started")
+    return GateHold(trigger=Trigger.KEPT, reason="the controller has not sampled its GPUs since it started")
 
 
-@_gate("gpus", Stage.TOUCH, "GPUs requested")
-def _gpus(case: Case) -> Hold | None:
-    return Hold(outcome=Outcome.EXEMPT, reason="it requests no GPUs") if case.job.gpus == 0 else None
+@_gate("gpus", GateGroup.TOUCH, "GPUs requested")
+def _gpus(case: Case) -> GateHold | None:
+    return GateHold(trigger=Trigger.EXEMPT, reason="it requests no GPUs") if case.job.gpus == 0 else None
 
 
 @_gate(
     "no-service",
-    Stage.TOUCH,
+    GateGroup.TOUCH,
     "a training or interactive job, not a service",
     replay="A service is known by its job type alone: no job is assumed to have ports or readiness probes.",
     held_back="services",
 )
-def _no_service(case: Case) -> Hold | None:
+def _no_service(case: Case) -> GateHold | None:
     if case.job_type is JobType.SERVING:
-        return Hold(outcome=Outcome.EXEMPT, reason="a service is never reclaimed (spec.jobType is Serving)")
+        return GateHold(trigger=Trigger.EXEMPT, reason="a service is never reclaimed (spec.jobType is Serving)")
     if case.job.serves:
-        return Hold(outcome=Outcome.EXEMPT, reason="a service is never reclaimed (its program serves a model)")
+        return GateHold(trigger=Trigger.EXEMPT, reason="a service is never reclaimed (its program serves a model)")
     if case.job.offers is not None and case.job_type is not JobType.INTERACTIVE:
         reason = f"a service is never reclaimed (its container declares {case.job.offers})"
-        return Hold(outcome=Outcome.EXEMPT, reason=reason)
+        return GateHold(trigger=Trigger.EXEMPT, reason=reason)
     return None
 
 
 @_gate(
     "not-exempt",
-    Stage.TOUCH,
+    GateGroup.TOUCH,
     "not exempt by the policy",
     reads=Reads.POLICY,
     replay="Of the job's labels only owner and team were recorded: no job is assumed to have others.",
     held_back="exempt by policy",
 )
-def _not_exempt(case: Case) -> Hold | None:
+def _not_exempt(case: Case) -> GateHold | None:
     exemption = case.policy.exemption("*", case.job.labels, case.now)
     if exemption is None:
         return None
     change = "" if exemption.until is None else "the exemption ends then"
     reason = f"exempt by policy: {exemption.reason}"
-    return Hold(outcome=Outcome.EXEMPT, reason=reason, until=exemption.until, change=change)
+    return GateHold(trigger=Trigger.EXEMPT, reason=reason, until=exemption.until, change=change)
 
 
 @_gate(
     "not-snoozed",
-    Stage.TOUCH,
+    GateGroup.TOUCH,
     "not snoozed by its owner",
     replay="No job is assumed to have been snoozed.",
 )
-def _not_snoozed(case: Case) -> Hold | None:
+def _not_snoozed(case: Case) -> GateHold | None:
     until = case.record.snoozed_until
     if until is None or case.now >= until:
         return None
     why = f' (reason: "{case.job.snooze_reason}")' if case.job.snooze_reason else ""
-    return Hold(
-        outcome=Outcome.SNOOZED,
+    return GateHold(
+        trigger=Trigger.SNOOZED,
         reason=f"snoozed by its owner until {rfc3339(until)}{why}",
         until=until,
         change="stoker snooze --cancel, or remove the annotation stoker.dev/snooze-until",
@@ -397,32 +397,37 @@ def _not_snoozed(case: Case) -> Hold | None:
 
 
 @_gate(
-    "metrics-known", Stage.REST, "current samples of every GPU of every pod", held_back="unknown whether they were idle"
+    "metrics-known",
+    GateGroup.IDLE,
+    "current samples of every GPU of every pod",
+    held_back="unknown whether they were idle",
 )
-def _metrics_known(case: Case) -> Hold | None:
+def _metrics_known(case: Case) -> GateHold | None:
     idleness = case.idleness
     if idleness.state is not IdlenessState.UNKNOWN:
         return None
     reason = f"its metrics are unknown ({idleness.reason or 'no samples'}): see the condition Idle"
-    return Hold(outcome=Outcome.UNKNOWN, reason=reason)
+    return GateHold(trigger=Trigger.UNKNOWN, reason=reason)
 
 
-@_gate("pods-ready", Stage.REST, "all pods ready", asked=_is_known, ended="lost a pod before the deadline")
-def _pods_ready(case: Case) -> Hold | None:
+@_gate("pods-ready", GateGroup.IDLE, "all pods ready", asked=_is_known, ended="lost a pod before the deadline")
+def _pods_ready(case: Case) -> GateHold | None:
     if case.idleness.state is not IdlenessState.WAITING:
         return None
     reason = "it waits for its pods"
-    return Hold(outcome=Outcome.WORKS, reason=f"{reason}: {case.idleness.message}" if case.idleness.message else reason)
+    return GateHold(
+        trigger=Trigger.WORKS, reason=f"{reason}: {case.idleness.message}" if case.idleness.message else reason
+    )
 
 
 @_gate(
     "all-idle",
-    Stage.REST,
+    GateGroup.IDLE,
     "every signal of every GPU at its idle level",
     asked=_runs,
     ended="worked again before the deadline",
 )
-def _all_idle(case: Case) -> Hold | None:
+def _all_idle(case: Case) -> GateHold | None:
     if case.idleness.state is not IdlenessState.ACTIVE:
         return None
     start = case.job.last_start
@@ -431,60 +436,64 @@ def _all_idle(case: Case) -> Hold | None:
     reason = "a GPU was used within idleAfter"
     if start is not None and case.now < later(start, case.idle_after):
         reason = f"started at {rfc3339(start)}; it counts as idle after idleAfter at the earliest"
-    return Hold(outcome=Outcome.WORKS, reason=reason)
+    return GateHold(trigger=Trigger.WORKS, reason=reason)
 
 
 @_gate(
-    "look-fresh", Stage.REST, "metrics scanned within the last five minutes", asked=_rests, held_back="no recent scan"
+    "look-fresh",
+    GateGroup.IDLE,
+    "metrics scanned within the last five minutes",
+    asked=_rests,
+    held_back="no recent scan",
 )
-def _look_fresh(case: Case) -> Hold | None:
+def _look_fresh(case: Case) -> GateHold | None:
     # A look from the future was stamped by a clock that has been set back since.
     age = case.now - case.idleness.observed_at
     if not _rests(case) or -CLOCK_TOLERANCE <= age <= LOOK_HOLDS:
         return None
     reason = f"the last scan of its metrics was at {rfc3339(case.idleness.observed_at)}"
-    return Hold(outcome=Outcome.UNKNOWN, reason=reason)
+    return GateHold(trigger=Trigger.UNKNOWN, reason=reason)
 
 
-@_gate("same-pods", Stage.REST, "metrics of its current pods", asked=_rests)
-def _same_pods(case: Case) -> Hold | None:
+@_gate("same-pods", GateGroup.IDLE, "metrics of its current pods", asked=_rests)
+def _same_pods(case: Case) -> GateHold | None:
     if not _rests(case) or (case.idleness.pod_uids == case.job.pod_uids and case.job.pod_uids):
         return None
-    return Hold(outcome=Outcome.WORKS, reason="its pods have changed since the last scan of its metrics")
+    return GateHold(trigger=Trigger.WORKS, reason="its pods have changed since the last scan of its metrics")
 
 
-@_gate("start-known", Stage.REST, "start time of its containers known", asked=_rests, held_back="start unknown")
-def _start_known(case: Case) -> Hold | None:
+@_gate("start-known", GateGroup.IDLE, "start time of its containers known", asked=_rests, held_back="start unknown")
+def _start_known(case: Case) -> GateHold | None:
     if not _rests(case) or (case.job.last_start is not None and case.idleness.since is not None):
         return None
-    return Hold(outcome=Outcome.UNKNOWN, reason="the start time of its containers is unknown")
+    return GateHold(trigger=Trigger.UNKNOWN, reason="the start time of its containers is unknown")
 
 
 @_gate(
     "idle-long-enough",
-    Stage.LENGTH,
+    GateGroup.LENGTH,
     "idle for idleAfter, counted after its start-up grace",
     asked=_rests_since,
     reads=Reads.POLICY,
     replay="No job is assumed to have set its own idleAfter.",
     held_back="within the start-up grace",
 )
-def _idle_long_enough(case: Case) -> Hold | None:
+def _idle_long_enough(case: Case) -> GateHold | None:
     since, start = case.idle_since, case.job.last_start
     if since is None or start is None:
-        return Hold(outcome=Outcome.UNKNOWN, reason="the start of its idle time is unknown")
+        return GateHold(trigger=Trigger.UNKNOWN, reason="the start of its idle time is unknown")
     # The clock starts when the last container runs, with the start-up grace on top.
     until = later(max(since, later(start, case.settings.startup_grace)), case.idle_after)
     if case.now >= until:
         return None
     # Since when it is idle stands in idleSince, which moves while its beginning is searched for.
     reason = f"it must be idle for {format_duration(case.idle_after)} (idleAfter)"
-    return Hold(outcome=Outcome.RESTS, reason=reason, until=until)
+    return GateHold(trigger=Trigger.RESTS, reason=reason, until=until)
 
 
 @_gate(
     "unattended",
-    Stage.LENGTH,
+    GateGroup.LENGTH,
     "unattended",
     asked=_rests_since,
     reads=Reads.CLUSTER,
@@ -492,50 +501,54 @@ def _idle_long_enough(case: Case) -> Hold | None:
     held_back="in use by somebody, as their CPUs show",
     ended="used by somebody before the deadline",
 )
-def _unattended(case: Case) -> Hold | None:
+def _unattended(case: Case) -> GateHold | None:
     presence = case.job.presence
     if presence.unknown is not None:
-        return Hold(outcome=Outcome.UNKNOWN, reason=f"it is unknown whether somebody works in it: {presence.unknown}")
+        return GateHold(
+            trigger=Trigger.UNKNOWN, reason=f"it is unknown whether somebody works in it: {presence.unknown}"
+        )
     if presence.last_seen is None or case.now - presence.last_seen >= case.idle_after:
         return None
     until = later(presence.last_seen, case.idle_after)
     reason = f"somebody works in it: {presence.how} at {rfc3339(presence.last_seen)}"
-    return Hold(outcome=Outcome.WORKS, reason=reason, until=until)
+    return GateHold(trigger=Trigger.WORKS, reason=reason, until=until)
 
 
-@_gate("cooled-down", Stage.LENGTH, "cooldown after a resume over", reads=Reads.POLICY, held_back="resumed recently")
-def _cooled_down(case: Case) -> Hold | None:
+@_gate(
+    "cooled-down", GateGroup.LENGTH, "cooldown after a resume over", reads=Reads.POLICY, held_back="resumed recently"
+)
+def _cooled_down(case: Case) -> GateHold | None:
     resumed, cooldown = case.record.resumed_at, case.settings.cooldown_after_resume
     if resumed is None or case.now - resumed >= cooldown:
         return None
     until = later(resumed, cooldown)
     reason = f"idle; not warned before {rfc3339(until)} because it was resumed (cooldownAfterResume)"
-    return Hold(outcome=Outcome.RESTS, reason=reason, until=until)
+    return GateHold(trigger=Trigger.RESTS, reason=reason, until=until)
 
 
-@_gate("not-stalled", Stage.NEED, "no hang found", held_back="hanging, which is only reported")
-def _not_stalled(case: Case) -> Hold | None:
+@_gate("not-stalled", GateGroup.NEED, "no hang found", held_back="hanging, which is only reported")
+def _not_stalled(case: Case) -> GateHold | None:
     stalled = next((one for one in case.job.findings if one.category is Category.STALLED and one.is_open), None)
     if stalled is None:
         return None
-    return Hold(
-        outcome=Outcome.RESTS, reason="it hangs: hanging jobs are reported and never reclaimed", change=stalled.fix
+    return GateHold(
+        trigger=Trigger.RESTS, reason="it hangs: hanging jobs are reported and never reclaimed", change=stalled.fix
     )
 
 
 @_gate(
     "cause",
-    Stage.NEED,
+    GateGroup.NEED,
     "UnreleasedJob or InteractiveJob found, with confidence likely or higher",
     held_back="no finding shows that the GPUs are not needed",
     ended="found to be needed",
 )
-def _cause(case: Case) -> Hold | None:
+def _cause(case: Case) -> GateHold | None:
     if case.cause is not None:
         return None
     doubts = (_doubt(one, case.job, case.policy, case.now) for one in _suspects(case.job))
     why = next((doubt for doubt in doubts if doubt is not None), None)
-    why = why or Hold(outcome=Outcome.RESTS, reason="it has no open finding UnreleasedJob or InteractiveJob")
+    why = why or GateHold(trigger=Trigger.RESTS, reason="it has no open finding UnreleasedJob or InteractiveJob")
     return replace(why, reason=f"idle, but only reported: {why.reason}") if _rests(case) else why
 
 
@@ -544,12 +557,12 @@ def _cause(case: Case) -> Hold | None:
 
 @_gate(
     "mode",
-    Stage.CONSENT,
+    GateGroup.CONSENT,
     "policy acts on jobs of its class (mode Suspend or Delete)",
     reads=Reads.POLICY,
     held_back="the policy only observes",
 )
-def _mode(case: Case) -> Hold | None:
+def _mode(case: Case) -> GateHold | None:
     if case.settings.mode is not ReclaimMode.OBSERVE:
         return None
     found = case.policy.class_of(case.job.traits)
@@ -559,13 +572,13 @@ def _mode(case: Case) -> Hold | None:
 
 @_gate(
     "checkpoint-grace",
-    Stage.CONSENT,
+    GateGroup.CONSENT,
     "enough time for its pods to save a checkpoint",
     reads=Reads.POLICY,
     replay="Every job's pods are assumed to get as much time between SIGTERM and SIGKILL as the policy requires.",
     held_back="too little time to save a checkpoint",
 )
-def _checkpoint_grace(case: Case) -> Hold | None:
+def _checkpoint_grace(case: Case) -> GateHold | None:
     least, own = case.settings.min_termination_grace, case.job.termination_grace
     if own is None:
         return _observed(case, "the termination grace period of its pods is unknown", "")
@@ -577,13 +590,13 @@ def _checkpoint_grace(case: Case) -> Hold | None:
 
 @_gate(
     "nothing-lost",
-    Stage.CONSENT,
+    GateGroup.CONSENT,
     "results in a volume that outlives the pods",
     reads=Reads.POLICY,
     replay="No job is assumed to write to such a volume; with --assume-volumes every job is.",
     held_back="no volume that outlives its pods",
 )
-def _nothing_lost(case: Case) -> Hold | None:
+def _nothing_lost(case: Case) -> GateHold | None:
     if case.job.has_persistent_volume:
         return None
     # What was typed in a session would be lost, whatever else is wrong with it; and a training that has ended and
@@ -603,22 +616,24 @@ def _nothing_lost(case: Case) -> Hold | None:
 
 @_gate(
     "suspendable",
-    Stage.CONSENT,
+    GateGroup.CONSENT,
     "Job can be suspended",
     reads=Reads.POLICY | Reads.CLUSTER,
     replay="Every Job is assumed to be one that can be suspended.",
 )
-def _suspendable(case: Case) -> Hold | None:
+def _suspendable(case: Case) -> GateHold | None:
     why = case.job.unsuspendable
     if why is None:
         return None
     reason = f"its Job can't be suspended: {why}"
     # What keeps it from being suspended now may pass: a warning that stands is not taken back for it.
-    return Hold(outcome=Outcome.HELD, reason=f"idle; {reason}") if case.warning_stands else _observed(case, reason, "")
+    return (
+        GateHold(trigger=Trigger.HELD, reason=f"idle; {reason}") if case.warning_stands else _observed(case, reason, "")
+    )
 
 
-def _observed(case: Case, reason: str, change: str) -> Hold:
-    return Hold(outcome=Outcome.RESTS, reason=reason, change=change, observes=True)
+def _observed(case: Case, reason: str, change: str) -> GateHold:
+    return GateHold(trigger=Trigger.RESTS, reason=reason, change=change, observes=True)
 
 
 # ---------------------------------------------------------------------------------------------- is it warned, and due?
@@ -626,37 +641,37 @@ def _observed(case: Case, reason: str, change: str) -> Hold:
 
 @_gate(
     "brake-off",
-    Stage.WARNING,
+    GateGroup.WARNING,
     "mass-idle brake off",
     reads=Reads.POLICY,
     replay="The brake is replayed every five minutes, by utilization; nobody releases it.",
     held_back="the mass-idle brake was on",
 )
-def _brake_off(case: Case) -> Hold | None:
+def _brake_off(case: Case) -> GateHold | None:
     # A look at metrics that may be wrong neither warns anybody nor acts; a warning that stands is not taken back.
-    return _obstructed(case.around.brake, Outcome.HELD if case.warning_stands else Outcome.RESTS)
+    return _obstructed(case.constraints.brake, Trigger.HELD if case.warning_stands else Trigger.RESTS)
 
 
-@_gate("warned", Stage.WARNING, "owner warned")
-def _warned(case: Case) -> Hold | None:
-    return None if case.warning_stands else Hold(outcome=Outcome.WARN, reason="not yet", step=Step.WARN)
+@_gate("warned", GateGroup.WARNING, "owner warned")
+def _warned(case: Case) -> GateHold | None:
+    return None if case.warning_stands else GateHold(trigger=Trigger.WARN, reason="not yet", step=Step.WARN)
 
 
 @_gate(
     "grace-over",
-    Stage.DEED,
+    GateGroup.DUE,
     "grace period of the warning over",
     asked=_is_warned,
     held_back="warned, and within the grace",
 )
-def _grace_over(case: Case) -> Hold | None:
+def _grace_over(case: Case) -> GateHold | None:
     deadline = case.deadline
     if not case.warning_stands or deadline is None:
         return _warned.check(case)
     if case.now >= deadline:
         return None
-    return Hold(
-        outcome=Outcome.HELD,
+    return GateHold(
+        trigger=Trigger.HELD,
         reason=announced(deadline, case.settings.mode),
         until=deadline,
         change="use its GPUs, run stoker snooze, or let the job end",
@@ -665,55 +680,55 @@ def _grace_over(case: Case) -> Hold | None:
 
 @_gate(
     "schedule-open",
-    Stage.DEED,
+    GateGroup.DUE,
     "schedule of the policy open",
     asked=_is_warned,
     reads=Reads.POLICY,
     held_back="the schedule was closed",
 )
-def _schedule_open(case: Case) -> Hold | None:
+def _schedule_open(case: Case) -> GateHold | None:
     if case.settings.open_at(case.now, case.job_type):
         return None
     opens = case.settings.opens_after(case.now, case.job_type)
     when = f"opens at {rfc3339(opens)}" if opens is not None else "is closed"
-    return Hold(outcome=Outcome.HELD, reason=f"idle and warned; the policy's schedule {when}", until=opens)
+    return GateHold(trigger=Trigger.HELD, reason=f"idle and warned; the policy's schedule {when}", until=opens)
 
 
 @_gate(
     "pressure",
-    Stage.DEED,
+    GateGroup.DUE,
     "GPUs wanted by other pods, if the policy asks for that",
     asked=_is_warned,
     reads=Reads.CLUSTER,
     replay="Some pod is assumed to wait for the GPUs all the time.",
     held_back="no pod waited for GPUs",
 )
-def _pressure(case: Case) -> Hold | None:
-    return _obstructed(case.around.pressure, Outcome.HELD) if case.settings.on_pressure_only else None
+def _pressure(case: Case) -> GateHold | None:
+    return _obstructed(case.constraints.pressure, Trigger.HELD) if case.settings.on_pressure_only else None
 
 
 @_gate(
     "bounds",
-    Stage.DEED,
-    "within the policy's limits on reclaims",
+    GateGroup.DUE,
+    "within the policy's budget on reclaims",
     asked=_is_warned,
     reads=Reads.CLUSTER,
     replay="The cluster is assumed to have as many GPUs as were sampled within the day before.",
     held_back="the bounds were reached, or others came first",
 )
-def _bounds(case: Case) -> Hold | None:
-    return _obstructed(case.around.bounds, Outcome.HELD)
+def _bounds(case: Case) -> GateHold | None:
+    return _obstructed(case.constraints.bounds, Trigger.HELD)
 
 
 @_gate(
     "examined",
-    Stage.DEED,
+    GateGroup.DUE,
     "metrics examined within the last five minutes",
     asked=_is_warned,
     reads=Reads.PROCESS,
     replay="Every job is examined at the moment at which it is warned or reclaimed.",
 )
-def _examined(case: Case) -> Hold | None:
+def _examined(case: Case) -> GateHold | None:
     execution = case.execution
     if execution.examination_age is not None and execution.examination_age <= EXAMINED_WITHIN:
         return None
@@ -725,18 +740,18 @@ def _examined(case: Case) -> Hold | None:
         awaited = f"it waits until the samples of the last 10 min are complete{gap}"
     else:
         awaited = "it waits for the next examination, which must confirm the cause"
-    return Hold(outcome=Outcome.HELD, reason=f"idle and warned; {awaited}", step=Step.EXAMINE)
+    return GateHold(trigger=Trigger.HELD, reason=f"idle and warned; {awaited}", step=Step.EXAMINE)
 
 
 @_gate(
     "grace-elapsed",
-    Stage.DEED,
+    GateGroup.DUE,
     "grace period of the warning over by the monotonic clock",
     asked=_is_warned,
     reads=Reads.PROCESS,
     replay="Recorded times are taken as they are.",
 )
-def _grace_elapsed(case: Case) -> Hold | None:
+def _grace_elapsed(case: Case) -> GateHold | None:
     record = case.record
     if record.warned_at is None or record.deadline is None:
         return _warned.check(case)
@@ -744,7 +759,7 @@ def _grace_elapsed(case: Case) -> Hold | None:
     if left <= timedelta(0):
         return None
     reason = "idle and warned; its grace period is not over yet (monotonic clock)"
-    return Hold(outcome=Outcome.HELD, reason=reason, until=later(case.now, left))
+    return GateHold(trigger=Trigger.HELD, reason=reason, until=later(case.now, left))
 
 
 # ------------------------------------------------------------------------- is it confirmed right before the action?
@@ -752,27 +767,27 @@ def _grace_elapsed(case: Case) -> Hold | None:
 
 @_gate(
     "checked-again",
-    Stage.ACTION,
+    GateGroup.ACTION,
     "all conditions above checked again with fresh objects and metrics",
     asked=_is_warned,
     reads=Reads.PROCESS,
     replay="Nothing changes between the check and the action.",
 )
-def _checked_again(case: Case) -> Hold | None:
+def _checked_again(case: Case) -> GateHold | None:
     if case.execution.check_age is not None:
         return None
-    return Hold(outcome=Outcome.DUE, reason="not yet", step=Step.CHECK_AGAIN)
+    return GateHold(trigger=Trigger.DUE, reason="not yet", step=Step.CHECK_AGAIN)
 
 
 @_gate(
     "slot-taken",
-    Stage.ACTION,
-    "a slot of the policy's limits reserved for it",
+    GateGroup.ACTION,
+    "a slot of the policy's budget reserved for it",
     asked=_is_warned,
     reads=Reads.PROCESS,
     replay="Of jobs that are due at the same moment the most idle one goes first.",
 )
-def _slot_taken(case: Case) -> Hold | None:
+def _slot_taken(case: Case) -> GateHold | None:
     match case.execution.slot_taken:
         case True:
             return None
@@ -780,46 +795,46 @@ def _slot_taken(case: Case) -> Hold | None:
             reason = (
                 "idle and warned; the policy allows no further reclaim at this time, or has changed since the check"
             )
-            return Hold(outcome=Outcome.DUE, reason=reason, step=Step.STOP)
+            return GateHold(trigger=Trigger.DUE, reason=reason, step=Step.STOP)
         case _:
-            return Hold(outcome=Outcome.DUE, reason="not yet", step=Step.TAKE_SLOT)
+            return GateHold(trigger=Trigger.DUE, reason="not yet", step=Step.TAKE_SLOT)
 
 
 @_gate(
     "intent-recorded",
-    Stage.ACTION,
+    GateGroup.ACTION,
     "intent recorded in the job's status",
     asked=_is_warned,
     reads=Reads.PROCESS,
     replay="Every write succeeds.",
 )
-def _intent_recorded(case: Case) -> Hold | None:
+def _intent_recorded(case: Case) -> GateHold | None:
     if case.execution.intent_recorded:
         return None
-    return Hold(outcome=Outcome.DUE, reason="not yet", step=Step.RECORD_INTENT)
+    return GateHold(trigger=Trigger.DUE, reason="not yet", step=Step.RECORD_INTENT)
 
 
 @_gate(
     "check-recent",
-    Stage.ACTION,
+    GateGroup.ACTION,
     "fresh check at most 20 s old",
     asked=_is_warned,
     reads=Reads.PROCESS,
     replay="Nothing changes between the check and the action.",
 )
-def _check_recent(case: Case) -> Hold | None:
+def _check_recent(case: Case) -> GateHold | None:
     age = case.execution.check_age
     if age is not None and age <= CHECK_HOLDS:
         return None
     old = "not known" if age is None else f"{age.total_seconds():.0f} s old"
-    return Hold(outcome=Outcome.DUE, reason=f"the fresh check is {old}", step=Step.RETRY)
+    return GateHold(trigger=Trigger.DUE, reason=f"the fresh check is {old}", step=Step.RETRY)
 
 
-def _obstructed(by: Obstruction | None, outcome: Outcome) -> Hold | None:
+def _obstructed(by: Obstruction | None, trigger: Trigger) -> GateHold | None:
     if by is None:
         return None
     until = f" (until {rfc3339(by.until)})" if by.until is not None else ""
-    return Hold(outcome=outcome, reason=f"idle; {by.reason}{until}", until=by.until, change=by.change)
+    return GateHold(trigger=trigger, reason=f"idle; {by.reason}{until}", until=by.until, change=by.change)
 
 
 def announced(deadline: datetime, mode: ReclaimMode) -> str:
@@ -835,7 +850,7 @@ GATES: tuple[Gate, ...] = tuple(_GATES)
 """In the order in which they stand above; a job that passes all of them is suspended or deleted."""
 
 
-def first_hold(case: Case) -> tuple[Gate, Hold] | None:
+def first_hold(case: Case) -> tuple[Gate, GateHold] | None:
     """The first gate that holds the job back; None for one that is due."""
     return next(((gate, hold) for gate in GATES if (hold := gate.check(case)) is not None), None)
 
@@ -860,21 +875,21 @@ def _suspects(job: Candidate) -> Iterator[Finding]:
     return (one for cause in RECLAIMABLE for one in job.findings if one.category is cause and one.is_open)
 
 
-def _doubt(finding: Finding, job: Candidate, policy: EffectivePolicy, now: datetime) -> Hold | None:
+def _doubt(finding: Finding, job: Candidate, policy: EffectivePolicy, now: datetime) -> GateHold | None:
     """Why a finding is no reason to take the GPUs. The metrics must show it: that the manifest promises an end without
     release says nothing of a job that still works on its CPUs.
     """
     if policy.action(finding.rule, Action.WARN) is Action.OFF:
-        return Hold(outcome=Outcome.RESTS, reason=f"the policy turns {finding.rule} off")
+        return GateHold(trigger=Trigger.RESTS, reason=f"the policy turns {finding.rule} off")
     exemption = policy.exemption(finding.rule, job.labels, now)
     if exemption is not None:
         reason = f"exempt by policy from {finding.rule}: {exemption.reason}"
-        return Hold(outcome=Outcome.RESTS, reason=reason, until=exemption.until)
+        return GateHold(trigger=Trigger.RESTS, reason=reason, until=exemption.until)
     if finding.confidence not in SURE:
-        return Hold(outcome=Outcome.RESTS, reason=f"the finding {finding.category} is only possible")
+        return GateHold(trigger=Trigger.RESTS, reason=f"the finding {finding.category} is only possible")
     if Source.METRICS not in finding.sources:
-        return Hold(
-            outcome=Outcome.RESTS, reason=f"the finding {finding.category} rests on the manifest alone, not on metrics"
+        return GateHold(
+            trigger=Trigger.RESTS, reason=f"the finding {finding.category} rests on the manifest alone, not on metrics"
         )
     return None
 

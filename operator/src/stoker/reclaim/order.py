@@ -1,10 +1,10 @@
-"""Whose turn it is where places are scarce: who holds the most idle GPU-hours goes first."""
+"""Whose turn it is where slots are scarce: who holds the most idle GPU-hours goes first."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from stoker.reclaim.bounds import Limits, Place, full
+from stoker.reclaim.budget import Budget, Slot, full
 from stoker.reclaim.candidate import Obstruction
 
 TOGETHER = timedelta(minutes=1)
@@ -12,7 +12,7 @@ TOGETHER = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class SlotRequest:
     """A warned job under a policy: what it holds, since when that is idle, when it was warned, and when it is due."""
 
     job_uid: str
@@ -27,39 +27,39 @@ class Claim:
         """How much of its GPUs' time was lost since it turned idle."""
         return self.gpus * max((now - self.idle_since) / timedelta(hours=1), 0.0)
 
-    def place(self, now: datetime) -> Place:
-        """The place that it would take."""
-        return Place(job_uid=self.job_uid, job=self.job, time=now, gpus=self.gpus, resource=self.resource)
+    def slot(self, now: datetime) -> Slot:
+        """The slot that it would take."""
+        return Slot(job_uid=self.job_uid, job=self.job, time=now, gpus=self.gpus, resource=self.resource)
 
 
-def in_order(claims: Iterable[Claim], now: datetime) -> list[Claim]:
+def in_order(requests: Iterable[SlotRequest], now: datetime) -> list[SlotRequest]:
     """Those that are due, or soon after, the most idle GPU-hours first; of equals always the same."""
-    due = (one for one in claims if one.due_at <= now + TOGETHER)
+    due = (one for one in requests if one.due_at <= now + TOGETHER)
     return sorted(due, key=lambda one: (-one.idle_gpu_hours(now), one.job_uid))
 
 
 def turn(
-    claim: Claim, others: Iterable[Claim], places: Sequence[Place], limits: Limits, now: datetime
+    request: SlotRequest, others: Iterable[SlotRequest], slots: Sequence[Slot], budget: Budget, now: datetime
 ) -> Obstruction | None:
-    """Why the claim must wait: there is no place, or none is left beside those that go before it. `others` are claims
-    that nothing but the bounds holds back; `places` count within the window, the oldest first.
+    """Why the request must wait: there is no slot, or none is left beside those that go before it. `others` are
+    requests that nothing but the bounds holds back; `slots` count within the window, the oldest first.
 
     A large job that waits for room is not passed by small ones, which would fill what it waits for: the room comes
     within a window, since what was reclaimed leaves it.
     """
-    if obstruction := full(places, claim.place(now), limits):
+    if obstruction := full(slots, request.slot(now), budget):
         return obstruction
-    queue = in_order((claim, *(one for one in others if one.job_uid != claim.job_uid)), now)
-    before = queue[: queue.index(claim)] if claim in queue else queue
+    queue = in_order((request, *(one for one in others if one.job_uid != request.job_uid)), now)
+    before = queue[: queue.index(request)] if request in queue else queue
     for one in before:
-        waits = full(places, one.place(now), limits)
+        waits = full(slots, one.slot(now), budget)
         if waits is None:
-            places = (*places, one.place(now))
+            slots = (*slots, one.slot(now))
             continue
         return Obstruction(reason=f"{_first(before)}, and it also waits: {waits.reason}", until=waits.until)
-    return None if full(places, claim.place(now), limits) is None else Obstruction(reason=_first(before))
+    return None if full(slots, request.slot(now), budget) is None else Obstruction(reason=_first(before))
 
 
-def _first(before: Sequence[Claim]) -> str:
+def _first(before: Sequence[SlotRequest]) -> str:
     number = "1 job" if len(before) == 1 else f"{len(before)} jobs"
     return f"{number} with more idle GPU-hours {'goes' if len(before) == 1 else 'go'} first ({before[0].job})"

@@ -11,12 +11,12 @@ from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import ReclaimEvent, ReclaimMode, ReclaimState
 from stoker.findings.wording import all_gpus, count
 from stoker.reclaim.candidate import Candidate
-from stoker.reclaim.gates import Case, Hold, Stage, announced, first_hold, later
+from stoker.reclaim.gates import Case, GateGroup, GateHold, announced, first_hold, later
 from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.record import Record
 from stoker.reclaim.snoozing import snoozed
 from stoker.reclaim.steps import CONFIRMED, Step
-from stoker.reclaim.transitions import Outcome, after
+from stoker.reclaim.transitions import Trigger, after
 
 CONCERNED = frozenset({ReclaimState.IDLE, ReclaimState.WARNED, ReclaimState.RECLAIMING})
 """States in which the policy's numbers matter to the job: of the others its status says nothing of the policy, or every
@@ -32,7 +32,7 @@ TOLD = frozenset({ReclaimState.IDLE, ReclaimState.UNKNOWN})
 class Plan:
     """What becomes of a job: the record to write with its notices, and the step to take then.
 
-    `gate` is the one that holds the job back, in the stage `stage`, for the reason `reason`; `until` when, as far as
+    `gate` is the one that holds the job back, in the group `group`, for the reason `reason`; `until` when, as far as
     that is known, and `change` what would change it. All are empty for a job that passes every gate.
     """
 
@@ -40,14 +40,14 @@ class Plan:
     step: Step = Step.RECORD
     notices: tuple[Notice, ...] = ()
     gate: str | None = None
-    stage: Stage | None = None
+    group: GateGroup | None = None
     reason: str = ""
     until: datetime | None = None
     change: str = ""
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether every condition of a reclaim holds, but for those of the stage ACTION."""
+        """Whether every condition of a reclaim holds, but for those of the group ACTION."""
         return self.step in CONFIRMED
 
 
@@ -66,16 +66,16 @@ def plan(case: Case) -> Plan:
         act = Step.DELETE if case.settings.mode is ReclaimMode.DELETE else Step.SUSPEND
         return Plan(record=_intent(case), step=act, notices=notices)
     gate, hold = held
-    match hold.outcome:
-        case Outcome.KEPT:
+    match hold.trigger:
+        case Trigger.KEPT:
             next_plan, notices = Plan(record=_kept(original, hold)), ()
-        case Outcome.UNKNOWN:
+        case Trigger.UNKNOWN:
             next_plan = _unknown(case, hold)
-        case Outcome.WARN:
+        case Trigger.WARN:
             next_plan = _warn(case)
-        case Outcome.HELD:
+        case Trigger.HELD:
             next_plan = _held(case, hold)
-        case Outcome.DUE:
+        case Trigger.DUE:
             is_intent = hold.step is Step.RECORD_INTENT
             next_plan = Plan(record=_intent(case) if is_intent else _due(case))
         case _:
@@ -85,7 +85,7 @@ def plan(case: Case) -> Plan:
         step=hold.step,
         notices=(*notices, *next_plan.notices),
         gate=gate.name,
-        stage=gate.stage,
+        group=gate.group,
         reason=hold.reason,
         until=hold.until,
         change=hold.change,
@@ -100,7 +100,7 @@ def heard(case: Case) -> tuple[Case, tuple[Notice, ...]]:
     return replace(case, record=record), notices
 
 
-def _kept(record: Record, hold: Hold) -> Record:
+def _kept(record: Record, hold: GateHold) -> Record:
     """The record as it is, with the reason where that is to be told."""
     return replace(record, reason=hold.reason) if hold.is_told else record
 
@@ -108,11 +108,11 @@ def _kept(record: Record, hold: Hold) -> Record:
 def _intent(case: Case) -> Record:
     """The record that says what is about to be done."""
     record = _due(case)
-    return replace(record, state=after(record.state, Outcome.DUE))
+    return replace(record, state=after(record.state, Trigger.DUE))
 
 
 def _due(case: Case) -> Record:
-    """The record of a job that every condition holds for, but for those of the stage ACTION."""
+    """The record of a job that every condition holds for, but for those of the group ACTION."""
     record = _under_policy(case, _standing(case))
     assert record.idle_since is not None  # a gate has asked
     assert record.warned_at is not None
@@ -121,7 +121,7 @@ def _due(case: Case) -> Record:
     return replace(record, reason=reason)
 
 
-def _held(case: Case, hold: Hold) -> Plan:
+def _held(case: Case, hold: GateHold) -> Plan:
     return Plan(record=_under_policy(case, replace(_standing(case), reason=hold.reason)))
 
 
@@ -133,7 +133,7 @@ def _standing(case: Case) -> Record:
     known = [since for since in (case.record.idle_since, case.idle_since) if since is not None]
     return replace(
         case.record,
-        state=after(case.record.state, Outcome.HELD),
+        state=after(case.record.state, Trigger.HELD),
         rule=cause.rule if cause is not None else case.record.rule,
         idle_since=min(known, default=None),
         deadline=case.deadline,
@@ -141,14 +141,14 @@ def _standing(case: Case) -> Record:
     )
 
 
-def _unknown(case: Case, hold: Hold) -> Plan:
+def _unknown(case: Case, hold: GateHold) -> Plan:
     """Not knowing keeps a warning as it is."""
-    return Plan(record=replace(case.record, state=after(case.record.state, hold.outcome), reason=hold.reason))
+    return Plan(record=replace(case.record, state=after(case.record.state, hold.trigger), reason=hold.reason))
 
 
-def _left_alone(case: Case, hold: Hold) -> Plan:
+def _left_alone(case: Case, hold: GateHold) -> Plan:
     """A job that nothing is done to; a warning ends."""
-    state = after(case.record.state, hold.outcome)
+    state = after(case.record.state, hold.trigger)
     # An answer about pods that are gone (the state is Active then) says nothing of how long these have been idle.
     since = case.idle_since if state is not ReclaimState.ACTIVE else None
     told = case.record.state in TOLD and case.record.action is ReclaimMode.OBSERVE
@@ -193,7 +193,7 @@ def _warn(case: Case) -> Plan:
     does = "suspended (stoker resume brings it back)" if mode is ReclaimMode.SUSPEND else "deleted for good"
     record = replace(
         case.record,
-        state=after(case.record.state, Outcome.WARN),
+        state=after(case.record.state, Trigger.WARN),
         reason=announced(deadline, mode),
         rule=cause.rule,
         idle_since=since,

@@ -85,7 +85,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class PendingPod:
     """What one pending pod asks for. `terms`: the node must meet all requirements of one; without any, every node
     does.
     """
@@ -110,7 +110,7 @@ class Waiting:
 
     owner: str
     since: datetime
-    pods: tuple[Demand, ...]
+    pods: tuple[PendingPod, ...]
 
     def asks_for(self, resources: Iterable[str]) -> bool:
         """Whether one of the pods asks for any of these."""
@@ -171,7 +171,7 @@ def _placed(group: Waiting, nodes: Sequence[Node], room: Mapping[str, Amounts]) 
     return left
 
 
-def _devices(pod: Demand) -> Fraction:
+def _devices(pod: PendingPod) -> Fraction:
     return sum((amount for name, amount in pod.requests.items() if "/" in name), Fraction(0))
 
 

@@ -31,4 +31,4 @@ class Step(StrEnum):
 ACTS = frozenset({Step.SUSPEND, Step.DELETE})
 """Steps that take the GPUs away: the last ones of a plan."""
 CONFIRMED = frozenset({Step.CHECK_AGAIN, Step.TAKE_SLOT, Step.RECORD_INTENT, *ACTS})
-"""Steps of a job for which every condition of a reclaim holds but those of the stage ACTION."""
+"""Steps of a job for which every condition of a reclaim holds but those of the group ACTION."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 from stoker.findings.vocabulary import ReclaimState
 
 
-class Outcome(StrEnum):
+class Trigger(StrEnum):
     """What a look at the job has found, or what has happened to it. The values stand in the documentation's table."""
 
     KEPT = "nothing may be decided yet"
@@ -22,21 +22,21 @@ class Outcome(StrEnum):
     RESUMED = "its owner resumed it"
 
 
-_LOOKED_AT: Mapping[Outcome, ReclaimState] = {
-    Outcome.UNKNOWN: ReclaimState.UNKNOWN,
-    Outcome.WORKS: ReclaimState.ACTIVE,
-    Outcome.RESTS: ReclaimState.IDLE,
-    Outcome.EXEMPT: ReclaimState.EXEMPT,
-    Outcome.SNOOZED: ReclaimState.SNOOZED,
-    Outcome.WARN: ReclaimState.WARNED,
+_LOOKED_AT: Mapping[Trigger, ReclaimState] = {
+    Trigger.UNKNOWN: ReclaimState.UNKNOWN,
+    Trigger.WORKS: ReclaimState.ACTIVE,
+    Trigger.RESTS: ReclaimState.IDLE,
+    Trigger.EXEMPT: ReclaimState.EXEMPT,
+    Trigger.SNOOZED: ReclaimState.SNOOZED,
+    Trigger.WARN: ReclaimState.WARNED,
 }
-_WARNED: Mapping[Outcome, ReclaimState] = {
+_WARNED: Mapping[Trigger, ReclaimState] = {
     **_LOOKED_AT,
-    Outcome.HELD: ReclaimState.WARNED,
-    Outcome.DUE: ReclaimState.RECLAIMING,
-    Outcome.RESUMED: ReclaimState.ACTIVE,
+    Trigger.HELD: ReclaimState.WARNED,
+    Trigger.DUE: ReclaimState.RECLAIMING,
+    Trigger.RESUMED: ReclaimState.ACTIVE,
 }
-_TRANSITIONS: Mapping[ReclaimState, Mapping[Outcome, ReclaimState]] = {
+_TRANSITIONS: Mapping[ReclaimState, Mapping[Trigger, ReclaimState]] = {
     ReclaimState.ACTIVE: _LOOKED_AT,
     ReclaimState.IDLE: _LOOKED_AT,
     ReclaimState.SNOOZED: _LOOKED_AT,
@@ -45,19 +45,19 @@ _TRANSITIONS: Mapping[ReclaimState, Mapping[Outcome, ReclaimState]] = {
     ReclaimState.UNKNOWN: _WARNED,
     ReclaimState.WARNED: _WARNED,
     # An intent whose deed is not done yet is no more than a warning.
-    ReclaimState.RECLAIMING: {**_WARNED, Outcome.FREED: ReclaimState.RECLAIMED},
-    ReclaimState.RECLAIMED: {Outcome.RESUMED: ReclaimState.ACTIVE},
+    ReclaimState.RECLAIMING: {**_WARNED, Trigger.FREED: ReclaimState.RECLAIMED},
+    ReclaimState.RECLAIMED: {Trigger.RESUMED: ReclaimState.ACTIVE},
 }
-TRANSITIONS: Mapping[ReclaimState, Mapping[Outcome, ReclaimState]] = {
-    state: ways if state is ReclaimState.RECLAIMED else {Outcome.KEPT: state, **ways}
+TRANSITIONS: Mapping[ReclaimState, Mapping[Trigger, ReclaimState]] = {
+    state: ways if state is ReclaimState.RECLAIMED else {Trigger.KEPT: state, **ways}
     for state, ways in _TRANSITIONS.items()
 }
-"""Where each outcome leads from each state; what is absent can't happen, and changes nothing."""
-WARNABLE = frozenset(state for state, ways in TRANSITIONS.items() if Outcome.DUE in ways)
+"""Where each trigger leads from each state; what is absent can't happen, and changes nothing."""
+WARNABLE = frozenset(state for state, ways in TRANSITIONS.items() if Trigger.DUE in ways)
 """States in which a warning may stand; in any other the marks of one are nobody's."""
 
 
-def after(state: ReclaimState | None, outcome: Outcome) -> ReclaimState:
+def after(state: ReclaimState | None, trigger: Trigger) -> ReclaimState:
     """The state that follows; None stands for a job that was never looked at, which is taken for active."""
     state = state or ReclaimState.ACTIVE
-    return TRANSITIONS[state].get(outcome, state)
+    return TRANSITIONS[state].get(trigger, state)

@@ -2,10 +2,10 @@
 
 from stoker.replay.assumptions import Inputs
 from stoker.replay.candidates import first_rest, last_held, windows
+from stoker.replay.constraints import SimulatedConstraints, name_of
 from stoker.replay.examining import Examined, Examiner, SeriesExaminer
 from stoker.replay.simulation import Assumed, GivenWarning, JobOutcome, Reclaim, Simulation
 from stoker.replay.statement import Figures, HeldBack, Part, PolicyInForce, Statement, state
-from stoker.replay.surroundings import Surroundings, name_of
 
 __all__ = [
     "Assumed",
@@ -22,7 +22,7 @@ __all__ = [
     "SeriesExaminer",
     "Simulation",
     "Statement",
-    "Surroundings",
+    "SimulatedConstraints",
     "first_rest",
     "last_held",
     "name_of",

@@ -17,7 +17,7 @@ from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.vocabulary import ReclaimMode, ReclaimState
 from stoker.reclaim import (
     ACTS,
-    CALM,
+    UNCONSTRAINED,
     Candidate,
     Case,
     Execution,
@@ -29,10 +29,10 @@ from stoker.reclaim import (
     resumed,
 )
 from stoker.reclaim.gates import BOUNDS, BRAKE_OFF, CAUSE, GRACE_OVER, NOT_STALLED, TOUCHABLE, WARNED
-from stoker.reclaim.order import Claim, in_order
+from stoker.reclaim.order import SlotRequest, in_order
+from stoker.replay.constraints import RESOURCE, SimulatedConstraints
 from stoker.replay.examining import Examined, Examiner
 from stoker.replay.screens import Screens, job_type
-from stoker.replay.surroundings import RESOURCE, Surroundings
 from stoker.telemetry.past import JobPast, key_of
 from stoker.telemetry.series import JobFacts
 from stoker.telemetry.usage import JobIdentity, Period
@@ -43,7 +43,7 @@ PATIENCE = 0.1
 """A job whose examinations have found no cause is examined again after this share of the time that it has rested, if
 that is longer: what they find changes ever more slowly.
 """
-CLAIMING = frozenset({None, GRACE_OVER.name, BOUNDS.name})
+REQUESTING = frozenset({None, GRACE_OVER.name, BOUNDS.name})
 """Gates of a job that nothing but time and the bounds hold back."""
 UNEXPLAINED = frozenset({NOT_STALLED.name, CAUSE.name})
 """Gates of a job at rest of which no cause is known yet."""
@@ -114,13 +114,13 @@ class Simulation:
     def __init__(
         self,
         period: Period,
-        surroundings: Surroundings,
+        constraints: SimulatedConstraints,
         examiner: Examiner,
         *,
         assumed: Assumed | None = None,
     ) -> None:
         self._period = period
-        self._surroundings = surroundings
+        self._constraints = constraints
         self._examiner = examiner
         self._assumed = assumed or Assumed()
         self._replays: list[_Replay] = []
@@ -146,20 +146,22 @@ class Simulation:
                 following = self._replays[number].following
                 if following is not None:
                     heapq.heappush(waiting, (following, number))
-        self._surroundings.advance(self._period.end)
+        self._constraints.advance(self._period.end)
         return tuple(one.outcome() for one in self._replays)
 
     async def _tick(self, numbers: Iterable[int], now: datetime) -> list[int]:
         """Look at these jobs; of those that are due the most idle first."""
         looked_at = sorted(numbers)
-        claims: dict[str, int] = {}
+        requests: dict[str, int] = {}
         for number in looked_at:
             one = self._replays[number]
             if await self._look(one, now):
-                claims[one.key] = number
-        own = {key: claim for key, number in claims.items() if (claim := self._replays[number].claim) is not None}
-        for claim in in_order(own.values(), now):
-            one = self._replays[claims[claim.job_uid]]
+                requests[one.key] = number
+        own = {
+            key: request for key, number in requests.items() if (request := self._replays[number].request) is not None
+        }
+        for request in in_order(own.values(), now):
+            one = self._replays[requests[request.job_uid]]
             # Whoever went before may have taken the last place.
             await self._look(one, now, act=True)
         return looked_at
@@ -168,7 +170,7 @@ class Simulation:
         """Decide about one job; whether it is due. It is reclaimed if it still is when it may `act`."""
         place = one.screens.grid.first_at(now)
         if one.resumes_at is not None:
-            self._surroundings.came_back(one.key)
+            self._constraints.came_back(one.key)
             one.resume(now)
         if not one.screens.told(place):
             one.wait(place)
@@ -180,19 +182,19 @@ class Simulation:
             planned = self._plan(one, looked, now)
         is_due = planned.step in ACTS
         if is_due and act:
-            claim = one.claim
-            assert claim is not None  # a warning stands
-            self._surroundings.take_place(one.key, claim, now)
+            request = one.request
+            assert request is not None  # a warning stands
+            self._constraints.take_slot(one.key, request, now)
             one.reclaim(planned, place)
             return True
-        one.take(planned, looked, place, self._surroundings.next_look(now))
-        self._surroundings.claims(one.key, one.claim)
+        one.take(planned, looked, place, self._constraints.next_look(now))
+        self._constraints.requests(one.key, one.request)
         return is_due
 
     def _plan(self, one: "_Replay", looked: "_Looked", now: datetime) -> Plan:
-        around = CALM
+        constraints = UNCONSTRAINED
         if looked.idle.state is IdlenessState.IDLE:
-            around = self._surroundings.around(one.key, one.claim, now)
+            constraints = self._constraints.of(one.key, one.request, now)
         candidate = replace(looked.candidate, findings=one.known.findings, presence=one.known.presence)
         case = Case(
             job=candidate,
@@ -200,7 +202,7 @@ class Simulation:
             policy=one.policy,
             record=one.record,
             now=now,
-            around=around,
+            constraints=constraints,
             execution=execution(one.record, now),
         )
         return plan(case)
@@ -260,15 +262,15 @@ class _Replay:
         return {label: value for label, value in known.items() if value}
 
     @property
-    def claim(self) -> Claim | None:
-        """What it claims while it is warned and nothing else holds it back."""
+    def request(self) -> SlotRequest | None:
+        """What it requests while it is warned and nothing else holds it back."""
         record = self.record
-        if not record.has_warning or self._gate not in CLAIMING:
+        if not record.has_warning or self._gate not in REQUESTING:
             return None
         assert record.idle_since is not None  # every warning has them
         assert record.warned_at is not None
         assert record.deadline is not None
-        return Claim(
+        return SlotRequest(
             job_uid=self.key,
             job=f"{self.identity.namespace}/{self.identity.name}",
             gpus=self.identity.gpus,

@@ -12,8 +12,8 @@ from stoker.api.policy import EffectivePolicy
 from stoker.findings.vocabulary import ReclaimMode
 from stoker.reclaim.gates import ALL_IDLE
 from stoker.replay.assumptions import Inputs, assumptions
+from stoker.replay.constraints import name_of
 from stoker.replay.simulation import JobOutcome, Reclaim
-from stoker.replay.surroundings import name_of
 from stoker.report import Assumption
 from stoker.telemetry.past import Grid, JobOutline, Outlines
 from stoker.telemetry.series import FloatArray

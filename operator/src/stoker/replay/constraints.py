@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from stoker.api.policy import EffectivePolicy
-from stoker.reclaim import Circumstances, Obstruction
-from stoker.reclaim.bounds import Limits, Place, within
+from stoker.reclaim import Constraints, Obstruction
 from stoker.reclaim.brake import Brake, Sighting
 from stoker.reclaim.brake import after as braked
-from stoker.reclaim.order import Claim, turn
+from stoker.reclaim.budget import Budget, Slot, within
+from stoker.reclaim.order import SlotRequest, turn
 from stoker.telemetry.activity import IDLE_PROFILING_PERCENT
 from stoker.telemetry.past import JobOutline, Outlines
 
@@ -23,7 +23,7 @@ CLUSTER_SEEN = timedelta(days=1)
 """The cluster has as many GPUs as were sampled at most within this time."""
 
 
-class Surroundings:
+class SimulatedConstraints:
     """Simulated over all jobs together, each policy by itself; asked in the order of time."""
 
     def __init__(
@@ -37,8 +37,8 @@ class Surroundings:
         for job in outlines.jobs:
             self._by_policy[name_of(policies[job.key])].append(job)
         self._brakes = {name: Brake() for name in self._by_policy}
-        self._places: dict[str, tuple[Place, ...]] = defaultdict(tuple)
-        self._claims: dict[str, dict[str, Claim]] = defaultdict(dict)
+        self._slots: dict[str, tuple[Slot, ...]] = defaultdict(tuple)
+        self._requests: dict[str, dict[str, SlotRequest]] = defaultdict(dict)
         self._away: set[str] = set()
         self._looked = outlines.grid.first_at(outlines.period.start)
         self.brakes: list[tuple[str, datetime, str]] = []
@@ -71,18 +71,18 @@ class Surroundings:
             job_uid=job.key, job=f"{job.identity.namespace}/{job.identity.name}", gpus=job.identity.gpus, works=works
         )
 
-    def around(self, key: str, claim: Claim | None, now: datetime) -> Circumstances:
-        """What speaks against reclaiming a job now; of the bounds only where it is due, as its claim says."""
+    def of(self, key: str, request: SlotRequest | None, now: datetime) -> Constraints:
+        """What speaks against reclaiming a job now; of the bounds only where it is due, as its request says."""
         policy = self._policies[key]
         name = name_of(policy)
         self.advance(now)
         brake = self._brakes[name]
         bounds: Obstruction | None = None
-        if claim is not None:
-            limits = self._limits(policy, now)
-            others = [one for uid, one in self._claims[name].items() if uid != claim.job_uid]
-            bounds = turn(claim, others, within(self._places[name], policy.reclaim.window, now), limits, now)
-        return Circumstances(
+        if request is not None:
+            budget = self._budget(policy, now)
+            others = [one for uid, one in self._requests[name].items() if uid != request.job_uid]
+            bounds = turn(request, others, within(self._slots[name], policy.reclaim.window, now), budget, now)
+        return Constraints(
             minimum_warning_grace=self._grace,
             brake=Obstruction(reason=brake.message) if brake.is_on else None,
             doubted_until=brake.doubted_until,
@@ -94,32 +94,32 @@ class Surroundings:
         grid = self._outlines.grid
         return grid.time(grid.first_at(now + timedelta(microseconds=1)))
 
-    def claims(self, key: str, claim: Claim | None) -> None:
-        """Keep, or withdraw, what a warned job claims that nothing but the bounds may hold back."""
-        own = self._claims[name_of(self._policies[key])]
+    def requests(self, key: str, request: SlotRequest | None) -> None:
+        """Keep, or withdraw, what a warned job requests that nothing but the bounds may hold back."""
+        own = self._requests[name_of(self._policies[key])]
         own.pop(key, None)
-        if claim is not None:
-            own[key] = claim
+        if request is not None:
+            own[key] = request
 
-    def take_place(self, key: str, claim: Claim, now: datetime) -> None:
+    def take_slot(self, key: str, request: SlotRequest, now: datetime) -> None:
         """Count a reclaim."""
         policy = self._policies[key]
         name = name_of(policy)
-        self._places[name] = (*within(self._places[name], policy.reclaim.window, now), claim.place(now))
-        self.claims(key, None)
+        self._slots[name] = (*within(self._slots[name], policy.reclaim.window, now), request.slot(now))
+        self.requests(key, None)
         self._away.add(key)
 
     def came_back(self, key: str) -> None:
         """The job holds its GPUs again."""
         self._away.discard(key)
 
-    def _limits(self, policy: EffectivePolicy, now: datetime) -> Limits:
+    def _budget(self, policy: EffectivePolicy, now: datetime) -> Budget:
         grid = self._outlines.grid
         last = min(grid.first_at(now), grid.size - 1)
         first = grid.first_at(now - CLUSTER_SEEN)
         seen = self._outlines.cluster_gpus[first : last + 1]
         known = seen[np.isfinite(seen)]
-        return Limits(
+        return Budget(
             window=policy.reclaim.window,
             jobs=policy.reclaim.max_jobs_per_window,
             gpu_percent=policy.reclaim.max_gpu_percent_per_window,
@@ -133,4 +133,4 @@ def name_of(policy: EffectivePolicy) -> str:
     return policy.sources[-1] if policy.sources else "built-in"
 
 
-__all__ = ["RESOURCE", "Surroundings", "name_of"]
+__all__ = ["RESOURCE", "SimulatedConstraints", "name_of"]

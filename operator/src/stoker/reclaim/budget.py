@@ -10,7 +10,7 @@ from stoker.reclaim.candidate import Obstruction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Slot:
     """One reclaim among those that a policy allows: of which job, decided when. `resource` is what its GPUs are called;
     None, of which it is not known, counts among the GPUs of every name.
     """
@@ -22,7 +22,7 @@ class Place:
     resource: str | None
 
     @classmethod
-    def from_status(cls, entry: RecentReclaim) -> "Place":
+    def from_status(cls, entry: RecentReclaim) -> "Slot":
         """Read an entry of the policy's status.recentReclaims."""
         return cls(
             job_uid=entry.job_uid, job=entry.job or "", time=entry.time, gpus=entry.gpus, resource=entry.resource
@@ -41,7 +41,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Budget:
     """The most that may be reclaimed within `window`: so many `jobs`, and `gpu_percent` of the cluster's GPUs of each
     resource, of which there are `cluster_gpus`; None where that can't be read, `unread` says why.
     """
@@ -53,50 +53,50 @@ class Limits:
     unread: str = ""
 
 
-def within(places: Iterable[Place], window: timedelta, now: datetime) -> tuple[Place, ...]:
-    """The places that still count, the oldest first. One from the future, of a clock that is ahead, counts as well."""
-    return tuple(sorted((one for one in places if now - one.time < window), key=lambda one: one.time))
+def within(slots: Iterable[Slot], window: timedelta, now: datetime) -> tuple[Slot, ...]:
+    """The slots that still count, the oldest first. One from the future, of a clock that is ahead, counts as well."""
+    return tuple(sorted((one for one in slots if now - one.time < window), key=lambda one: one.time))
 
 
-def is_held_by(place: Place, job_uid: str, warned_at: datetime) -> bool:
-    """Whether the place was taken for this job under the warning that stands."""
-    return place.job_uid == job_uid and place.time >= warned_at
+def is_held_by(slot: Slot, job_uid: str, warned_at: datetime) -> bool:
+    """Whether the slot was taken for this job under the warning that stands."""
+    return slot.job_uid == job_uid and slot.time >= warned_at
 
 
-def holds_place(places: Iterable[Place], job_uid: str, warned_at: datetime) -> bool:
-    """Whether a place was taken for this job under the warning that stands. One that an earlier warning led to is
-    another reclaim: who was resumed since needs another place.
+def holds_slot(slots: Iterable[Slot], job_uid: str, warned_at: datetime) -> bool:
+    """Whether a slot was taken for this job under the warning that stands. One that an earlier warning led to is
+    another reclaim: who was resumed since needs another slot.
     """
-    return any(is_held_by(one, job_uid, warned_at) for one in places)
+    return any(is_held_by(one, job_uid, warned_at) for one in slots)
 
 
-def full(places: Sequence[Place], wanted: Place, limits: Limits) -> Obstruction | None:
-    """Why there is no place for one more beside those that count, the oldest first; None where there is one. One job
+def full(slots: Sequence[Slot], wanted: Slot, budget: Budget) -> Obstruction | None:
+    """Why there is no slot for one more beside those that count, the oldest first; None where there is one. One job
     always may be reclaimed.
     """
-    bound = min(limits.jobs, MAX_RECENT_RECLAIMS)
-    if len(places) >= bound:
-        leaving = places[len(places) - bound]
-        return _until(leaving, limits, f"the policy's limit is reached: {_jobs(len(places))} reclaimed within {{}}")
-    alike = [one for one in places if one.resource in {wanted.resource, None}]
+    bound = min(budget.jobs, MAX_RECENT_RECLAIMS)
+    if len(slots) >= bound:
+        leaving = slots[len(slots) - bound]
+        return _until(leaving, budget, f"the policy's limit is reached: {_jobs(len(slots))} reclaimed within {{}}")
+    alike = [one for one in slots if one.resource in {wanted.resource, None}]
     if not alike:
         return None
-    if limits.cluster_gpus is None:
-        reason = f"the cluster's GPUs can't be counted ({limits.unread}), so at most one job is reclaimed within {{}}"
-        return _until(alike[-1], limits, reason)
-    total = limits.cluster_gpus.get(wanted.resource or "", 0)
+    if budget.cluster_gpus is None:
+        reason = f"the cluster's GPUs can't be counted ({budget.unread}), so at most one job is reclaimed within {{}}"
+        return _until(alike[-1], budget, reason)
+    total = budget.cluster_gpus.get(wanted.resource or "", 0)
     taken = sum(one.gpus for one in alike)
-    if (taken + wanted.gpus) * 100 <= limits.gpu_percent * total:
+    if (taken + wanted.gpus) * 100 <= budget.gpu_percent * total:
         return None
     reason = (
         f"{taken} GPUs were reclaimed within {{}}, and {wanted.gpus} more would exceed the policy's limit of"
-        f" {limits.gpu_percent} % of the cluster's {total}"
+        f" {budget.gpu_percent} % of the cluster's {total}"
     )
-    return _until(alike[0], limits, reason)
+    return _until(alike[0], budget, reason)
 
 
-def _until(leaving: Place, limits: Limits, reason: str) -> Obstruction:
-    return Obstruction(reason=reason.format(format_duration(limits.window)), until=leaving.time + limits.window)
+def _until(leaving: Slot, budget: Budget, reason: str) -> Obstruction:
+    return Obstruction(reason=reason.format(format_duration(budget.window)), until=leaving.time + budget.window)
 
 
 def _jobs(number: int) -> str:
