@@ -53,11 +53,11 @@ def circumstances(source: str) -> list[tuple[str, str]]:
         ("x=1 a $x", ["a ?"]),
         ("a $unset b", ["a ? b"]),
         ("export A=1; bash -c 'a $A'; B=2; bash -c 'a ${B:-none}'", ["a 1", "a none"]),
-        ("readonly x=1; declare -i y=2; typeset z=3; a $x$y$z", ["a 123"]),
+        ("readonly x=1; typeset z=3; a $x$z", ["a 13"]),
         ("a $HOME ${HOSTNAME:-x}", ["a ? ?"]),
         # arithmetic
-        ("n=3; a $((n * 2 + 1)) $(( $n ** 2 )) $((7 / 2)) $((-7 % 3)) $((1 << 3)) $((n > 2 ? 4 : 5))",
-         ["a 7 9 3 -1 8 4"]),
+        ("n=3; a $((n * 2 + 1)) $(( $n ** 2 )) $((7 / 2)) $((-7 % 3)) $((n > 2))",
+         ["a 7 9 3 -1 1"]),
         ("((n = 2)); let m=n+1; ((m++)); a $n $m", ["a 2 4"]),
         ("a $((1 / 0)) $((x y))", ["a ? ?"]),
         ("a ${p:-$((20000 + 9501))}", ["a 29501"]),
@@ -139,14 +139,12 @@ def circumstances(source: str) -> list[tuple[str, str]]:
         ("f() { echo 7; }; a $(f)", ["echo 7", "a 7"]),
         ("a $(wc -w <<< 'x y') $(awk -F, '{print NF}' <<< 1,2,3) $(echo a,b | awk 'BEGIN{FS=\",\"} {print NF}')",
          ["a 2 3 2"]),
-        ("a $(seq 0 3 | paste -sd,) $(seq -s, 2) $(printf '%02d-%s\\n' 7 x) $(echo 1,2, | sed 's/,$//;s/,/ /')",
-         ["echo 1,2,", "sed s/,$//;s/,/ /", "a 0,1,2,3 1,2 07-x ?"]),
-        ("a $(expr 2 '*' 3) $(echo '(1+2)*3' | bc) $(echo 010 + 1 | bc) $(echo x-1 | cut -d- -f2)",
-         ["echo 010 + 1", "bc", "a 6 9 ? 1"]),
+        ("a $(printf '%02d-%s\\n' 7 x) $(expr 2 '*' 3) $(echo x-1 | cut -d- -f2)", ["a 07-x 6 1"]),
+        ("a $(expr 010 + 1)", ["expr 010 + 1", "a ?"]),
         ("a $(echo -e '1\\n2' | wc -l) $(echo '1\\n2' | wc -l)", ["echo 1\\n2", "wc -l", "a 2 ?"]),
-        ("a $(printf 'x,y' | tr , '\\n' | wc -l) $(echo x,y | tr , '\\n' | wc -l) $(echo abc | wc -c)", ["a 1 2 4"]),
-        ("printf '%s\\n' a b a > f; a $(sort -u f | wc -l) $(wc -l < f) $(wc -l f | cut -d' ' -f1) $(grep -c a f)",
-         ["printf %s\\n a b a", "a 2 3 3 2"]),
+        ("a $(printf 'x,y' | tr , '\\n' | wc -l) $(echo x,y | tr , '\\n' | wc -l) ", ["a 1 2"]),
+        ("printf '%s\\n' a b a > f; a $(wc -l < f) $(wc -l f | cut -d' ' -f1)",
+         ["printf %s\\n a b a", "a 3 3"]),
         ("a $(echo x >&2) $(echo y > f)", ["echo x", "echo y", "a ? ?"]),
         ("a $(cat f | wc -l) $(hostname -s)", ["cat f", "wc -l", "a ? ?"]),
         # reading
@@ -157,33 +155,21 @@ def circumstances(source: str) -> list[tuple[str, str]]:
         ("n=0; while read i; do n=$((n+1)); done < <(seq 3); x $n", ["x 3"]),
         ("n=0; seq 3 | while read i; do n=$((n+1)); done; x $n", ["seq 3", "x 0"]),
         ("while read i; do x $i; done < unseen", ["x ?"]),
-        ("mapfile -t a < <(seq 2); x ${#a[@]} ${a[1]}; readarray -td, b <<< '7,8'; x ${b[0]}; mapfile c < unseen; x $c",
-         ["x 2 2", "x 7", "x ?"]),
-        ("printf -v x '%02d' 7; a $x; printf -v $y z; a $x", ["a 07", "a ?"]),
         ("select x in a b; do c; done; d", ["c", "d"]),
         # options of the script itself
-        ("set -- -n 4 -v x; while getopts n:v o; do case $o in n) N=$OPTARG;; v) V=1;; esac; done; a $N $V", ["a 4 1"]),
-        ("set -- -n4 x; while getopts n: o; do N=$OPTARG; done; shift $((OPTIND - 1)); a $N $1", ["a 4 x"]),
         ("N=8; while getopts n: o; do N=$OPTARG; done; shift $((OPTIND - 1)); a $N ${1:-none}", ["a 8 none"]),
         ("N=8; while [[ $# -gt 0 ]]; do case $1 in --n) N=$2; shift 2;; *) shift;; esac; done; a $N", ["a 8"]),
         ("N=8; for x in \"$@\"; do case $x in --n=*) N=${x#*=};; esac; done; a $N", ["a 8"]),
         ("f() { a \"${@:2}\" ${@: -1} $#; }; f 1 2 3", ["a 2 3 3 3"]),
-        # references, attributes, associative arrays
-        ("x=1; declare -n r=x; r=2; a $x $r; f() { local -n o=$1; o=3; }; f x; a $x; o=4; a $x",
-         ["a 2 2", "a 3", "a 3"]),
-        ("x=1; declare -n r=$unseen; r=2; a $x", ["a ?"]),
+        # attributes and arrays
         ("readonly n=8\nn=4\na $n", ["a 8"]),
         ("n=8; readonly n\nn=4\na $n", ["a 8"]),
         ("f() { local -r n=8; a $n; }; f; n=4; a $n", ["a 8", "a 4"]),
-        ("declare -i n=4+4; a $n; n+=1; a $n; n=2*3; a $n", ["a 8", "a 9", "a 6"]),
-        ("declare -A m=([a]=1 [b]=2); k=b; m[c]=3; a ${m[$k]} ${m[c]} ${m[d]:-0} ${#m[@]}", ["a 2 3 0 3"]),
-        ("declare -A m; m[x]=4; for k in \"${!m[@]}\"; do a $k ${m[$k]}; done", ["a x 4"]),
-        ("declare -A m=([$u]=1); a ${m[x]:-2}", ["a ?"]),
         ("x=(a b c); unset 'x[1]'; a ${#x[@]}; y=(a b); unset y[0]; a ${y[0]}; z=1; unset $u; a $z",
          ["a ?", "a ?", "a ?"]),
         ("x=(a *.txt); a ${#x[@]} ${x[0]}; for i in \"${x[@]}\"; do b $i; done", ["a ? ?", "b ?"]),
         ("x=(--n 4 $u); a ${x[@]} b; set -- *.py; a $#", ["a --n 4 ? b", "a ?"]),
-        ("x=(a bb); a \"${x[@]/#/--}\" ${x[@]: -1} ${x[@]^^}", ["a --a --bb bb A BB"]),
+        ("x=(a bb); a ${x[@]: -1}", ["a bb"]),
         ("a {a..c} {3..1}", ["a a b c 3 2 1"]),
         ("[[ gpu8x =~ ^gpu([0-9]+)(x?)$ ]] && a ${BASH_REMATCH[1]} ${BASH_REMATCH[2]}", ["a 8 x"]),
         ("[[ 12 =~ ^[[:digit:]]+$ ]] && a; [[ v1.2 =~ ^v1\\.3 ]] || b", ["a", "b"]),
@@ -194,11 +180,9 @@ def circumstances(source: str) -> list[tuple[str, str]]:
          ["seq 2", "a --i ?", "ls", "b ?", "echo x", "xargs"]),
         ("parallel -j 2 'X={} a --i {1} {.}' ::: 1 2; parallel b ::: 3; parallel < f",
          ["a --i ? ?", "b ?", "parallel"]),
-        ("find . -name '*.py' -exec a {} \\; ; find . -name b", ["a ?", "find . -name b"]),
         # beside and around
-        ("coproc a b; c", ["a b", "c"]),
-        ("tmux new-session -d -s x 'a b; c'; screen -dmS y d e; tmux attach", ["a b", "c", "d e", "tmux attach"]),
-        ("script -qec 'a b' /dev/null; runuser -u me -- c; runuser me -c 'd'", ["a b", "c", "d"]),
+        ("tmux new-session -d -s x 'a b; c'; tmux attach", ["a b", "c", "tmux attach"]),
+        ("script -qec 'a b' /dev/null; runuser me -c 'd'", ["a b", "d"]),
         ("hash a || b", ["hash a", "b"]),
         # files that nobody can read
         ("x=1; source env.sh; a $x ${y:-2}", ["source env.sh", "a ? ?"]),
@@ -208,6 +192,36 @@ def circumstances(source: str) -> list[tuple[str, str]]:
 )  # fmt: skip
 def test_constants_are_followed_and_the_rest_is_unknown(source: str, expected: list[str]) -> None:
     assert commands(source) == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "n=1; declare -i n=4+4; a $n",
+        "a $((1 << 3))",
+        "a $((2 > 1 ? 4 : 5))",
+        "a $((010)) ",
+        "declare -A m=([x]=1); m[x]=2; a ${m[x]}",
+        "declare -A m; m=(x 1); a ${m[x]}",
+        "x=(a b); a ${x[@]^^}",
+        "x=(a b); x[7]=c; a ${x[1]}",
+        "mapfile -t x < <(seq 2); a ${x[1]}",
+        "x=1; printf -v x '%02d' 7; a $x",
+        "set -- -n 4; while getopts n: o; do x=$OPTARG; done; a $x",
+        "a $(seq 3 | sort -r)",
+        "a $(echo 1 2 | sed s/1/2/)",
+        "cat > f <<-E\n\ta x\nE\nx=$(cat f); a $x",
+    ],
+)
+def test_what_is_not_followed_is_unknown(source: str) -> None:
+    assert next(each for each in read_script(source).invocations if each.name == "a").argv[1].text is None
+
+
+@pytest.mark.parametrize("source", ["x=1; a; declare -n r=x; r=2; b $x", "a; coproc N { b; }\nc", "a; coproc b; c"])
+def test_a_script_is_not_followed_beyond_what_may_change_anything(source: str) -> None:
+    script = read_script(source)
+    assert [each.name for each in script.invocations] == ["a"]
+    assert not script.complete
 
 
 @pytest.mark.parametrize(
@@ -244,13 +258,7 @@ def test_constants_are_followed_and_the_rest_is_unknown(source: str, expected: l
         ("if [ -f x ]; then trap a EXIT; else trap c EXIT; fi; b",
          [("b", ""), ("a", "in_trap maybe"), ("c", "in_trap maybe")]),
         ("trap 'a' ERR; b", [("b", ""), ("a", "after_failure in_trap")]),
-        ("coproc a; b", [("a", "background"), ("b", "")]),
-        ("coproc N { a; b; }\nc", [("a", "background"), ("b", "background"), ("c", "")]),
-        ("coproc while true; do a; done; c", [("a", "background in_loop loop_endless"), ("c", "")]),
-        ("coproc N (a) ; c", [("a", "background"), ("c", "")]),
-        ("screen -dm a; b", [("a", "background"), ("b", "")]),
         ("x | xargs -P 2 a", [("x", "piped"), ("a ?", "background in_loop piped maybe")]),
-        ("find . -exec a {} +", [("a ?", "in_loop maybe")]),
         ("set -e; a | b; c || true; d", [("a", "piped"), ("b", "piped"), ("c", ""), ("d", "")]),
         ("x=$(a)", [("a", "captured")]),
     ],
@@ -284,8 +292,6 @@ def test_the_gpus_that_nvidia_smi_lists_are_those_granted() -> None:
         ("nvidia-smi -L 2> /dev/null | grep GPU | wc -l", "4"),
         ("nvidia-smi --query-gpu=index --format=csv | tail -n +2 | wc -l", "4"),
         ("nvidia-smi --query-gpu=name --format=csv | wc -l", "5"),
-        ("nvidia-smi --query-gpu=index --format=csv,noheader | paste -sd,", "0,1,2,3"),
-        ("nvidia-smi --query-gpu=count --format=csv,noheader | head -1", "4"),
         ("nvidia-smi -i 0 -L | wc -l", "?"),
         ("ls /dev/nvidia[0-9]* | wc -l", "4"),
         ("python -c 'import torch; print(torch.cuda.device_count())'", "4"),
@@ -363,7 +369,6 @@ def test_words_that_may_be_any_number_of_words_are_marked() -> None:
         ("f() { a & }; f", False),
         ("f() { a & }; f | tee log", True),
         ("tmux new -d 'a b'", True),
-        ("screen -dm a b", True),
         ("setsid -f a", True),
     ],
 )

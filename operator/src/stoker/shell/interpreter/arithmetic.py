@@ -12,11 +12,12 @@ class ArithmeticUnknownError(ValueError):
 
 
 _BINARY = {
-    "||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "==": 6, "!=": 6, "<": 7, ">": 7, "<=": 7, ">=": 7,
-    "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10, "**": 11,
+    "||": 1, "&&": 2, "==": 3, "!=": 3, "<": 4, ">": 4, "<=": 4, ">=": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6,
+    "**": 7,
 }  # fmt: skip
-_ASSIGNMENTS = ("<<=", ">>=", "**=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "=")
-_TOKENS = sorted({*_BINARY, *_ASSIGNMENTS, "++", "--", "(", ")", "!", "~", "?", ":", ","}, key=len, reverse=True)
+"""Operators of two operands by how tightly they bind. Others, of bits and choices, are not followed."""
+_ASSIGNMENTS = ("+=", "-=", "*=", "/=", "%=", "=")
+_TOKENS = sorted({*_BINARY, *_ASSIGNMENTS, "++", "--", "(", ")", "!"}, key=len, reverse=True)
 
 
 class _Parser:
@@ -37,13 +38,6 @@ class _Parser:
         self.position += 1
         return token
 
-    def comma(self) -> int:
-        value = self.assignment()
-        while self.peek() == ",":
-            self.take()
-            value = self.assignment()
-        return value
-
     def assignment(self) -> int:
         self.depth += 1
         if self.depth > MAX_DEPTH:
@@ -58,20 +52,9 @@ class _Parser:
                     value = _apply(following[:-1], self.lookup(name), value)
                 self.assign(name, value)
                 return value
-            return self.ternary()
+            return self.binary(1)
         finally:
             self.depth -= 1
-
-    def ternary(self) -> int:
-        condition = self.binary(1)
-        if self.peek() != "?":
-            return condition
-        self.take()
-        chosen = self.assignment()
-        if self.take() != ":":
-            raise ArithmeticUnknownError
-        other = self.assignment()
-        return chosen if condition else other
 
     def binary(self, level: int) -> int:
         left = self.unary()
@@ -93,13 +76,13 @@ class _Parser:
     def _unary(self) -> int:
         token = self.take()
         if token == "(":
-            value = self.comma()
+            value = self.assignment()
             if self.take() != ")":
                 raise ArithmeticUnknownError
             return value
-        if token in ("!", "-", "+", "~"):
+        if token in ("!", "-", "+"):
             value = self.unary()
-            return {"!": int(not value), "-": -value, "+": value, "~": ~value}[token]
+            return {"!": int(not value), "-": -value, "+": value}[token]
         if token in ("++", "--"):
             name = self.take()
             if not _is_name(name):
@@ -124,7 +107,7 @@ def _tokens(text: str) -> list[str]:
             index += 1
         elif character.isascii() and (character.isalnum() or character == "_"):
             end = index
-            while end < len(text) and text[end].isascii() and (text[end].isalnum() or text[end] in "_#"):
+            while end < len(text) and text[end].isascii() and (text[end].isalnum() or text[end] == "_"):
                 end += 1
             tokens.append(text[index:end])
             index = end
@@ -142,22 +125,10 @@ def _is_name(token: str) -> bool:
 
 
 def number(text: str) -> int:
-    """A shell integer: decimal, 0x.., 0.. (octal), base#digits. Raises ArithmeticUnknownError."""
-    try:
-        if "#" in text:
-            base, digits = text.split("#", 1)
-            return int(digits, int(base))
-        if text[:2].lower() == "0x":
-            return int(text, 16)
-        if len(text) > 1 and text[0] == "0":
-            return int(text, 8)
-        return int(text) if text.isdecimal() else _fail()
-    except ValueError as error:
-        raise ArithmeticUnknownError from error
-
-
-def _fail() -> int:
-    raise ArithmeticUnknownError
+    """A decimal integer. Raises ArithmeticUnknownError for others: `010` is octal, `0x10` has a base."""
+    if not text.isdecimal() or (len(text) > 1 and text[0] == "0"):
+        raise ArithmeticUnknownError
+    return int(text)
 
 
 def _apply(operator: str, left: int, right: int) -> int:
@@ -166,18 +137,15 @@ def _apply(operator: str, left: int, right: int) -> int:
             raise ArithmeticUnknownError
         quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
         return quotient if operator == "/" else left - right * quotient
-    if operator in ("<<", ">>", "**"):
+    if operator == "**":
         if not 0 <= right < 64:
             raise ArithmeticUnknownError
-        value = left << right if operator == "<<" else left >> right if operator == ">>" else left**right
+        value = int(left**right)
     else:
         value = {
             "+": left + right,
             "-": left - right,
             "*": left * right,
-            "&": left & right,
-            "|": left | right,
-            "^": left ^ right,
             "==": int(left == right),
             "!=": int(left != right),
             "<": int(left < right),
@@ -196,10 +164,10 @@ def evaluate(text: str, lookup: Callable[[str], int], assign: Callable[[str, int
     """The value of an expression whose `$` expansions are done.
 
     lookup: a variable's integer; raises ArithmeticUnknownError if it is not known. assign: `x = 1`, `x++`, `x += 1`.
-    Raises ArithmeticUnknownError for everything that isn't plain integer arithmetic. Both sides of `&&`, `||` and `?:`
-    are evaluated, so assignments within them make the result unreliable: they are refused.
+    Raises ArithmeticUnknownError for everything that isn't plain integer arithmetic. Both sides of `&&` and `||` are
+    evaluated, so assignments within them make the result unreliable: they are refused.
     """
-    if any(token in text for token in ("&&", "||", "?")):
+    if any(token in text for token in ("&&", "||")):
 
         def refuse(_name: str, _value: int) -> None:
             raise ArithmeticUnknownError
@@ -208,7 +176,7 @@ def evaluate(text: str, lookup: Callable[[str], int], assign: Callable[[str, int
     parser = _Parser(text, lookup, assign)
     if not parser.tokens:
         return 0
-    value = parser.comma()
+    value = parser.assignment()
     if parser.position != len(parser.tokens):
         raise ArithmeticUnknownError
     return value

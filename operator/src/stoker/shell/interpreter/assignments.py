@@ -1,6 +1,5 @@
 """Assignments and declarations: what a script's variables become."""
 
-import re
 from dataclasses import replace
 
 from tree_sitter import Node
@@ -8,11 +7,10 @@ from tree_sitter import Node
 from stoker.shell.interpreter import values
 from stoker.shell.interpreter.parsed_text import Offsets
 from stoker.shell.interpreter.state import EXPECTED, SUCCESS, UNDECIDED, Outcome, State, Variable
-from stoker.shell.interpreter.values import EMPTY, Value
+from stoker.shell.interpreter.values import EMPTY, NotFollowedError
 from stoker.shell.interpreter.walk import Walk
 
 MAX_ELEMENTS = 1_024
-_ENTRY = re.compile(r"\[([^\]]*)\]=")
 
 
 class Assignments(Walk):
@@ -38,78 +36,51 @@ class Assignments(Walk):
             if base is not None:
                 self._assign_element(self._source.slice(base), name_node, value_node, state, origin)
             return SUCCESS
-        name = state.target(self._source.slice(name_node))
-        if name is None:
-            state.forget()
-            return SUCCESS
+        name = self._source.slice(name_node)
         previous = state.variables.get(name, Variable())
         if previous.fixed:
             return UNDECIDED
         flag = previous.exported if exported is None else exported or previous.exported
+        if previous.opaque:
+            self._value(value_node, state)  # what it runs is recorded
+            state.forget_names([name])
+            return SUCCESS
         if value_node is not None and value_node.type == "array":
             state.variables[name] = self._array(name, value_node, state, append=append, origin=origin, exported=flag)
             return SUCCESS
         value = values.as_assigned(self._value(value_node, state if reading is None else reading), whole=True)
-        if append and previous.integer:
-            value = self._expander.calculate(values.concatenate([previous.value, values.literal("+"), value]),
-                                             state)  # fmt: skip
-        elif append:
+        if append:
             found = self._expander.lookup(name, state)
             base_value = EMPTY if found is None or values.is_absent(found) else found
             if found is not None and values.is_absent(found):
                 self._assumed_unset.add(name)
             value = values.concatenate([base_value, value])
-        elif previous.integer:
-            value = self._expander.calculate(value, state)
         if store:
-            state.variables[name] = self._stored(name, value, previous, origin, exported=flag)
+            # A scalar given to an array is its first element.
+            kept = values.hole([name], many=True) if previous.items else value
+            state.variables[name] = Variable(value=kept, exported=flag, origin=origin)
         return EXPECTED if value_node is not None and "command_substitution" in _types(value_node) else SUCCESS
 
-    @staticmethod
-    def _stored(name: str, value: Value, previous: Variable, origin: Offsets, *, exported: bool) -> Variable:
-        """A scalar given to a name: the first element where it is an array."""
-        if not previous.items or previous.keys is not None:
-            return Variable(value=value, exported=exported, integer=previous.integer, origin=origin)
-        if any(map(values.is_several, previous.items)):
-            return Variable(value=values.hole([name], many=True), exported=exported, origin=origin)
-        return replace(previous.with_item(0, value), origin=origin)
-
     def _assign_element(self, name: str, target: Node, value: Node | None, state: State, origin: Offsets) -> None:
+        """`x[1]=a`: a place of a known array, or one more at its end; else the array is not known."""
         index_node = target.child_by_field_name("index")
-        resolved = state.target(name)
-        if resolved is None or index_node is None:
-            state.forget()
-            return
-        previous = state.variables.get(resolved, Variable(items=()))
+        previous = state.variables.get(name, Variable(items=()))
         element = values.as_assigned(self._value(value, state))
-        if previous.keys is not None and previous.items is not None:
-            key = values.single(self._expander.value(index_node, self._source, state))
-            if key is not None and len(previous.keys) < MAX_ELEMENTS:
-                state.variables[resolved] = replace(_entered(previous, key, element), origin=origin)
-                return
-        elif previous.items is not None and not any(map(values.is_several, previous.items)):
+        if index_node is not None and previous.items is not None and not any(map(values.is_several, previous.items)):
             position = self._expander.integer(self._source.slice(index_node), state)
             if position is not None and 0 <= position <= min(len(previous.items), MAX_ELEMENTS):
-                state.variables[resolved] = replace(previous.with_item(position, element), origin=origin)
+                items = (*previous.items[:position], element, *previous.items[position + 1 :])
+                state.variables[name] = replace(previous, items=items, origin=origin)
                 return
-        state.variables[resolved] = Variable(
-            value=values.hole([resolved], many=True), exported=previous.exported, origin=origin
-        )
+        state.variables[name] = replace(previous, value=values.hole([name], many=True), items=None, origin=origin)
 
     def _array(self, name: str, node: Node, state: State, *, append: bool, origin: Offsets, exported: bool) -> Variable:
-        """`x=(a b)`, `x+=(c)`, `declare -A x=([a]=1)`."""
+        """`x=(a b)`, `x+=(c)`."""
         previous = state.variables.get(name, Variable(items=()))
         unknown = Variable(value=values.hole([name], many=True), exported=exported, origin=origin)
         if append and previous.items is None:
-            scalar = previous.value
-            if any(piece.text is None for text in scalar for piece in text):
-                return unknown
-            previous = replace(previous, items=() if scalar == EMPTY else (scalar,))
+            return unknown
         elements = [child for child in node.named_children if child.type != "comment"]
-        if previous.keys is not None:
-            table = previous if append else replace(previous, items=(), keys=())
-            filled = self._table(node, table, state)
-            return replace(filled, exported=exported, origin=origin) if filled is not None else unknown
         if any(self._source.slice(child).startswith("[") for child in elements):
             return unknown
         variants = self._expander.fields(elements, self._source, state)
@@ -123,21 +94,6 @@ class Assignments(Walk):
         )
         return Variable(items=(*(previous.items or ()), *added) if append else added, exported=exported, origin=origin)
 
-    def _table(self, node: Node, table: Variable, state: State) -> Variable | None:
-        """The elements `[key]=value` of an associative array; None if one can't be followed."""
-        for child in node.named_children:
-            if child.type == "comment":
-                continue
-            text = values.single(self._expander.value(child, self._source, state))
-            entry = _ENTRY.match(text or "")
-            # Quoted brackets and blanks in keys: the grammar cuts them in ways that aren't worth following.
-            if text is None or entry is None or '"' in entry[1] or "'" in entry[1]:
-                return None
-            table = _entered(table, entry[1], values.literal(text[entry.end() :]))
-            if len(table.items or ()) > MAX_ELEMENTS:
-                return None
-        return table
-
     def _declare(self, node: Node, state: State) -> Outcome:
         """export, declare, typeset, local, readonly."""
         keyword = node.children[0].type if node.children else ""
@@ -150,9 +106,7 @@ class Assignments(Walk):
                 name_node = child.child_by_field_name("name")
                 if name_node is not None:
                     name = self._source.slice(name_node)
-                    if "n" in flags and keyword != "export":
-                        self._refer(name, self._value(child.child_by_field_name("value"), state), state)
-                        continue
+                    _refuse_references(keyword, flags)
                     self._localize(keyword, flags, name, state)
                     self._attribute(flags, name, state)
                 export = keyword == "export" or "x" in flags
@@ -182,19 +136,13 @@ class Assignments(Walk):
             name, equals, content = text.partition("=")
             if not name.isidentifier():
                 continue
-            if "n" in flags and keyword != "export":
-                self._refer(name, values.literal(content) if equals else values.hole(), state)
-                continue
+            _refuse_references(keyword, flags)
             self._localize(keyword, flags, name, state)
             self._attribute(flags, name, state)
             previous = state.variables.get(name)
             export = (keyword == "export" or "x" in flags) and "n" not in flags
             if equals:
-                state.variables[name] = Variable(
-                    value=values.literal(content),
-                    exported=export or (previous is not None and previous.exported),
-                    origin=field_.site,
-                )
+                state.assign(name, Variable(value=values.literal(content), exported=export, origin=field_.site))
             elif previous is not None:
                 state.variables[name] = replace(previous, exported=export or (previous.exported and "n" not in flags))
             elif export and name not in state.unset:
@@ -214,20 +162,11 @@ class Assignments(Walk):
                     state.variables[name] = Variable(exported=True)
 
     @staticmethod
-    def _refer(name: str, target: Value, state: State) -> None:
-        """`declare -n NAME=TARGET`: from now on NAME is TARGET."""
-        text = values.single(target)
-        known = text if text is not None and text.isidentifier() and text != name else None
-        state.references = {**state.references, name: known}
-
-    @staticmethod
     def _attribute(flags: str, name: str, state: State) -> None:
-        """`declare -A`, `declare -i`: what becomes of later assignments."""
-        previous = state.variables.get(name, Variable())
-        if "A" in flags and previous.keys is None:
-            state.variables[name] = Variable(items=(), keys=(), exported=previous.exported)
-        elif "i" in flags and not previous.integer:
-            state.variables[name] = replace(previous, integer=True)
+        """`declare -A`, `declare -i`: what is assigned to the name later on is not followed."""
+        if set("Ai") & set(flags):
+            previous = state.variables.get(name, Variable())
+            state.variables[name] = replace(previous, value=values.hole([name], many=True), items=None, opaque=True)
 
     @staticmethod
     def _fix(name: str, state: State) -> None:
@@ -253,11 +192,10 @@ class Assignments(Walk):
         return SUCCESS
 
 
-def _entered(table: Variable, key: str, element: Value) -> Variable:
-    """An associative array with one more entry, or another value for its key."""
-    keys = table.keys or ()
-    position = keys.index(key) if key in keys else len(keys)
-    return replace(table.with_item(position, element), keys=(*keys[:position], key, *keys[position + 1 :]))
+def _refuse_references(keyword: str, flags: str) -> None:
+    """`declare -n NAME=TARGET`: from there on an assignment may change any other variable."""
+    if "n" in flags and keyword != "export":
+        raise NotFollowedError
 
 
 def _types(node: Node) -> set[str]:

@@ -3,9 +3,8 @@
 import posixpath
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
-from stoker.shell.interpreter import command_output, values
+from stoker.shell.interpreter import values
 from stoker.shell.interpreter.expansion import Field
 from stoker.shell.interpreter.loops import Loops
 from stoker.shell.interpreter.state import (
@@ -19,7 +18,7 @@ from stoker.shell.interpreter.state import (
     decided,
     join,
 )
-from stoker.shell.interpreter.values import EMPTY, Text, Value
+from stoker.shell.interpreter.values import EMPTY, NotFollowedError, Text, Value
 from stoker.shell.interpreter.walk import Run
 
 # Sourcing these changes search paths, not the script's own variables.
@@ -75,8 +74,8 @@ class Builtins(Loops):
                 return SUCCESS, state
             case "getopts":
                 return self._getopts(arguments, state), state
-            case "coproc" if arguments:
-                return self._coprocess(arguments, prefix, state)
+            case "coproc":
+                raise NotFollowedError
             case "let":
                 outcome = SUCCESS
                 for each in arguments:
@@ -85,19 +84,12 @@ class Builtins(Loops):
             case "trap":
                 self._trap(arguments, state)
                 return SUCCESS, state
-            case "unset":
-                for each in arguments:
-                    if each.text is None:
-                        state.forget()
-                    elif each.text.isidentifier():
-                        state.clear(each.text)
+            case "unset" | "export" | "declare" | "typeset" | "local" | "readonly":
+                # Where the grammar does not tell them from programs: `command export A=1`.
+                state.forget()
                 return SUCCESS, state
-            case "export" | "declare" | "typeset" | "local" | "readonly":
-                names = [(each.text or values.prefix(each.value)).split("=", 1)[0] for each in arguments]
-                state.forget_names(each for each in names if each.isidentifier())
-                return SUCCESS, state
-            case "printf" if len(arguments) > 2 and arguments[0].text == "-v":
-                self._assign_text(arguments[1], command_output.printed(arguments[2:]), state)
+            case "printf" if arguments and (arguments[0].text or "").startswith("-v"):
+                state.forget()
                 return SUCCESS, state
             case "shopt" | "umask" | "ulimit" | "alias" | "unalias":
                 return SUCCESS, state
@@ -202,26 +194,6 @@ class Builtins(Loops):
             state.forget()
         return EXPECTED, state
 
-    def _assign_text(self, target: Field, text: str | None, state: State) -> None:
-        """Give a variable known text, or forget it; an array's element and an unknown name are not followed."""
-        name = target.text
-        if name is None or not name.split("[", 1)[0].isidentifier():
-            state.forget()
-        elif text is None or not name.isidentifier():
-            state.forget_names([name.split("[", 1)[0]])
-        else:
-            exported = (state.variables.get(name) or Variable()).exported
-            state.assign(name, Variable(value=values.literal(text), exported=exported))
-
-    def _coprocess(
-        self, arguments: Sequence[Field], prefix: list[tuple[str, Variable]], state: State
-    ) -> tuple[Outcome, State | None]:
-        """`coproc COMMAND`: a background command; groups and loops are told by the source."""
-        copy = state.fork()
-        copy.how, copy.errexit = replace(copy.how, background=True), False
-        self._subshell(copy, lambda inner: self._run_command(list(arguments), prefix, inner, None))
-        return SUCCESS, state
-
     def _input(self) -> str | None:
         """What is left to read from standard input, if that is known."""
         return values.single(self._stdin) if self._stdin is not None else None
@@ -264,52 +236,25 @@ class Builtins(Loops):
         return SUCCESS if text else FAILURE
 
     def _read_lines(self, arguments: Sequence[Field], state: State) -> None:
-        """`mapfile`, `readarray`."""
-        flags, targets, delimiter = _read_options(arguments, "dnOsuCc")
+        """`mapfile`, `readarray`: the array is not known."""
+        flags, targets, _ = _read_options(arguments, "dnOsuCc")
         if flags is None:
             state.forget()
-            return
-        name = (targets or ["MAPFILE"])[0]
-        text = self._input()
-        self._stdin = None if self._stdin is None else values.EMPTY
-        state.forget_names([name])
-        if text is None or flags - {"t", "d"} or (delimiter is not None and len(delimiter) != 1):
-            return
-        end = delimiter or "\n"
-        lines = text.split(end)
-        if lines[-1] == "":
-            lines.pop()
-        if len(lines) <= 1_024:
-            kept = "" if "t" in flags else end
-            state.assign(name, Variable(items=tuple(values.literal(line + kept) for line in lines)))
+        else:
+            state.forget_names(targets or ["MAPFILE"])
+        self._stdin = None if self._stdin is None else values.hole(["<"])
 
     def _getopts(self, arguments: Sequence[Field], state: State) -> Outcome:
-        """`getopts`: one option of the known positional parameters, each in a word of its own."""
+        """`getopts`: no options are left where no parameters are; what others are is not followed."""
         texts = [each.text for each in arguments]
-        state.forget_names(["OPTARG"])
-        if len(texts) != 2 or texts[0] is None or texts[1] is None or not texts[1].isidentifier():
+        if len(texts) != 2 or texts[1] is None or not texts[1].isidentifier():
             state.forget()
             return UNDECIDED
-        letters, name = texts[0], texts[1]
-        position = self._expander.integer("OPTIND", state) if "OPTIND" in state.variables else 1
-        words = [values.single(value) for value in state.positional] if state.positional is not None else None
-        if words is not None and position is not None:
-            word = words[position - 1] if 0 < position <= len(words) else ""
-            if word is not None and (not word.startswith("-") or word in ("-", "--")):
-                state.assign("OPTIND", Variable(value=values.literal(str(position + (word == "--")))))
-                return FAILURE
-            letter = word[1] if word else ""
-            valued = f"{letter}:" in letters.lstrip(":")
-            if word is not None and letter in letters.replace(":", "") and (valued or len(word) == 2):
-                following = words[position] if position < len(words) else None
-                argument = word[2:] or following
-                if not valued or argument is not None:
-                    state.assign(name, Variable(value=values.literal(letter)))
-                    state.assign("OPTARG", Variable(value=values.literal(argument or "") if valued else EMPTY))
-                    used = 2 if valued and len(word) == 2 else 1
-                    state.assign("OPTIND", Variable(value=values.literal(str(position + used))))
-                    return SUCCESS
-        state.forget_names([name, "OPTIND"])
+        if state.positional == ():
+            state.forget_names(["OPTARG"])
+            state.assign("OPTIND", Variable(value=values.literal("1")))
+            return FAILURE
+        state.forget_names([texts[1], "OPTARG", "OPTIND"])
         return UNDECIDED
 
     def _trap(self, arguments: Sequence[Field], state: State) -> None:

@@ -7,7 +7,6 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 from stoker.shell.interpreter import arithmetic, values
 from stoker.shell.interpreter.arithmetic import ArithmeticUnknownError
@@ -129,7 +128,7 @@ def _produce(command: Sequence[Field], machine: Machine) -> Stream | None:
         case "hostname":
             return values.hole(["HOSTNAME"])
         case _ if texts and (content := machine.file(texts[-1])) is not None:
-            # `sort -u hosts`, `head -n 1 x`: a filter of a file.
+            # `wc -l hosts`, `awk '{print $1}' x`: a filter of a file.
             counted = _filter(command[:-1], (content,), machine)
             if name == "wc" and counted is not None and not isinstance(counted, Lines):
                 return values.concatenate([values.trim_end(counted), values.literal(f" {texts[-1]}\n")])
@@ -200,11 +199,6 @@ def printed(arguments: Sequence[Field]) -> str | None:
 
 
 def _sequence(texts: list[str]) -> Value | None:
-    separator = "\n"
-    if texts[0] == "-s" and len(texts) > 2:
-        separator, texts = texts[1], texts[2:]
-    elif re.fullmatch(r"-s\D", texts[0]):
-        separator, texts = texts[0][2:], texts[1:]
     if any(len(text) > MAX_DIGITS for text in texts):
         return None
     try:
@@ -218,18 +212,18 @@ def _sequence(texts: list[str]) -> Value | None:
     numbers_printed = range(first, numbers[-1] + (1 if step > 0 else -1), step) if step else range(0)
     if len(numbers_printed) > MAX_NUMBERS:
         return None
-    return values.literal(separator.join(map(str, numbers_printed)) + "\n" if numbers_printed else "")
+    return values.literal("".join(f"{number}\n" for number in numbers_printed))
 
 
 def _calculated(expression: str) -> Value | None:
+    """What `expr` prints."""
+
     def unknown(_name: str) -> int:
         raise ArithmeticUnknownError
 
     def refuse(_name: str, _value: int) -> None:
         raise ArithmeticUnknownError
 
-    if re.search(r"\b0\d", expression):
-        return None  # octal to the shell, not to `expr` and `bc`
     try:
         return values.literal(f"{arithmetic.evaluate(expression, unknown, refuse)}\n")
     except ArithmeticUnknownError:
@@ -330,8 +324,6 @@ def _wc(arguments: list[str], text: str, lines: list[str]) -> str | None:
             return f"{text.count(chr(10))}\n"
         case ["-w"] | ["--words"]:
             return f"{len(text.split())}\n"
-        case ["-c"] | ["--bytes"]:
-            return f"{len(text.encode('utf-8', 'replace'))}\n"
         case _:
             return None
 
@@ -339,95 +331,9 @@ def _wc(arguments: list[str], text: str, lines: list[str]) -> str | None:
 def _tr(arguments: list[str], text: str, lines: list[str]) -> str | None:
     del lines
     sets = [ansi(each) for each in arguments if not each.startswith("-") or len(each) == 1]
-    flags = [each for each in arguments if each.startswith("-") and len(each) > 1]
-    if sets in (["[:upper:]", "[:lower:]"], ["A-Z", "a-z"]) and not flags:
-        return text.lower()
-    if sets in (["[:lower:]", "[:upper:]"], ["a-z", "A-Z"]) and not flags:
-        return text.upper()
-    if any(len(each) > 1 and any(mark in each for mark in "[]-\\") for each in sets):
+    if len(sets) != len(arguments) or [len(each) for each in sets] != [1, 1]:
         return None
-    match flags, sets:
-        case [], [source, target] if len(source) == len(target) == 1:
-            return text.replace(source, target)
-        case ["-d"], [source]:
-            return "".join(each for each in text if each not in source)
-        case ["-cd"] | ["-dc"], [kept]:
-            return "".join(each for each in text if each in kept)
-        case ["-s"], [source] if len(source) == 1:
-            return "".join(source if letter == source else "".join(run) for letter, run in groupby(text))
-        case _:
-            return None
-
-
-def _first_or_last(name: str) -> Callable[[list[str], str, list[str]], str | None]:
-    def transform(arguments: list[str], text: str, lines: list[str]) -> str | None:
-        del text
-        match = re.fullmatch(r"(?:-n ?|--lines=|-(?=\d))(\+?)(\d{1,6})", " ".join(arguments))
-        if arguments and match is None:
-            return None
-        number = int(match[2]) if match is not None else 10
-        if match is not None and match[1]:
-            return _ended(lines[max(number - 1, 0) :]) if name == "tail" else None
-        return _ended(lines[:number] if name == "head" else lines[-number:] if number else [])
-
-    return transform
-
-
-def _xargs(arguments: list[str], text: str, lines: list[str]) -> str | None:
-    del lines
-    return " ".join(text.split()) + "\n" if arguments in ([], ["echo"]) and not set(text) & set("'\"\\") else None
-
-
-def _grep(arguments: list[str], text: str, lines: list[str]) -> str | None:
-    del text
-    flags = "".join(each[1:] for each in arguments[:-1])
-    pattern = arguments[-1] if arguments else ""
-    if not all(re.fullmatch(r"-[cvoEF]+", each) for each in arguments[:-1]) or len(arguments) > 4:
-        return None
-    if pattern == "." and "F" not in flags and "o" not in flags:
-        kept = [line for line in lines if bool(line) != ("v" in flags)]
-        return f"{len(kept)}\n" if "c" in flags else _ended(kept)
-    if not pattern or re.search(r"[^\w ,:=/@%-]", pattern.removeprefix("^")) or ("^" in pattern and "F" in flags):
-        return None
-    literal = pattern.removeprefix("^")
-    if "o" in flags:
-        found = [literal] * sum(line.count(literal) for line in lines)
-        return None if flags != "o" or literal != pattern else _ended(found)
-    matching = [
-        line
-        for line in lines
-        if (line.startswith(literal) if literal != pattern else literal in line) != ("v" in flags)
-    ]
-    return f"{len(matching)}\n" if "c" in flags else _ended(matching)
-
-
-def _sed(arguments: list[str], text: str, lines: list[str]) -> str | None:
-    del text
-    script = arguments[-1] if arguments[:-1] in ([], ["-e"]) and arguments else ""
-    # The last part may hold what sed would take for a reference or an escape: only a newline is known.
-    end = re.fullmatch(r"s/([\w ,=:@%-]+)\$//", script)
-    if end is not None:
-        return _ended([line.removesuffix(end[1]) for line in lines])
-    match = re.fullmatch(r"s([/|,#:])([\w ,=:/@%-]+?)\1((?:[\w ,=:@%-]|\\n)*)\1(g?)", script)
-    if match is None or (match[1] in match[2]):
-        return None
-    replacement = match[3].replace("\\n", "\n")
-    return _ended([line.replace(match[2], replacement, -1 if match[4] else 1) for line in lines])
-
-
-def _sort(arguments: list[str], text: str, lines: list[str]) -> str | None:
-    del text
-    if arguments in ([], ["-u"]):
-        return _ended(sorted(set(lines) if arguments else lines))
-    if arguments in (["-n"], ["-un"], ["-nu"]) and all(re.fullmatch(r"\d{1,12}", line) for line in lines):
-        return _ended(sorted(set(lines) if len(arguments[0]) > 2 else lines, key=int))
-    return None
-
-
-def _uniq(arguments: list[str], text: str, lines: list[str]) -> str | None:
-    del text
-    kept = [line for index, line in enumerate(lines) if not index or line != lines[index - 1]]
-    return _ended(kept) if not arguments else None
+    return text.replace(sets[0], sets[1])
 
 
 def _awk(arguments: list[str], text: str, lines: list[str]) -> str | None:
@@ -470,33 +376,10 @@ def _cut(arguments: list[str], text: str, lines: list[str]) -> str | None:
     return _ended(result)
 
 
-def _paste(arguments: list[str], text: str, lines: list[str]) -> str | None:
-    del text
-    match = re.fullmatch(r"-s(?: ?-?d ?(.))?(?: -)?", " ".join(arguments))
-    return f"{(match[1] or chr(9)).join(lines)}\n" if match is not None else None
-
-
-def _bc(arguments: list[str], text: str, lines: list[str]) -> str | None:
-    del lines
-    if arguments or "^" in text or not re.fullmatch(r"[\d\s()+*/%-]{1,200}", text):
-        return None
-    value = _calculated(text)
-    return values.single(value) if value is not None else None
-
-
 _TRANSFORMS: Mapping[str, Callable[[list[str], str, list[str]], str | None]] = {
     "wc": _wc,
     "tr": _tr,
-    "head": _first_or_last("head"),
-    "tail": _first_or_last("tail"),
-    "xargs": _xargs,
-    "grep": _grep,
-    "sed": _sed,
-    "sort": _sort,
-    "uniq": _uniq,
     "awk": _awk,
     "gawk": _awk,
     "cut": _cut,
-    "paste": _paste,
-    "bc": _bc,
 }

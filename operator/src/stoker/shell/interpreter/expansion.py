@@ -21,17 +21,13 @@ MAX_WORK = 1 << 16
 ORDINARY = 8
 """Pieces of a value that costs nothing but its step."""
 MAX_DEPTH = 24
-MAX_TRANSFORMED = 64  # elements of an array
 
 _EXPANSIONS = frozenset(
     {"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion", "process_substitution"}
 )
 _ESCAPES = {"word": None, "double": '$`"\\\n', "heredoc": "$`\\\n", "raw": ""}
 _ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v", "E": "\x1b"}
-_OPERATORS = frozenset(
-    {":-", "-", ":=", "=", ":+", "+", ":?", "?", "%", "%%", "#", "##", "/", "//", "/#", "/%", ":", "^", "^^", ",", ",,"}
-)
-_PER_ELEMENT = frozenset({"%", "%%", "#", "##", "/", "//", "/#", "/%", "^", "^^", ",", ",,"})
+_OPERATORS = frozenset({":-", "-", ":=", "=", ":+", "+", ":?", "?", "%", "%%", "#", "##", "/", "//", ":", "^^", ",,"})
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SPECIAL = re.compile(r"[\\$`*?\[{'\"~]")
 _STAND_IN = re.compile(r"\$\{(__unknown_[0-9]+)\}")
@@ -299,10 +295,6 @@ class Expander:
             return self._list(state.positional, quoted=True, joined=True)
         if name == "?":
             return values.literal("0") if state.last is SUCCESS else values.hole([state.last.ending.value])
-        target = state.target(name)
-        if target is None:
-            return values.hole([name], many=True)
-        name = target
         variable = state.variables.get(name)
         if variable is not None:
             return variable.scalar()
@@ -360,7 +352,7 @@ class Expander:
             index = name
             items = state.positional
         else:
-            variable = state.variables.get(state.target(name) or "")
+            variable = state.variables.get(name)
             items = variable.items if variable is not None else None
             if index in ("@", "*") and items is None:
                 scalar = self.lookup(name, state)
@@ -368,9 +360,8 @@ class Expander:
                     return values.hole([name], many=True)
                 items = () if scalar is None else (scalar,)
         if index in ("@", "*"):
-            keys = variable.keys if variable is not None else None
             return self._array(
-                name, items, keys, flag, operator, node, rest, source, state, quoted=quoted, joined=index == "*"
+                name, items, flag, operator, node, rest, source, state, quoted=quoted, joined=index == "*"
             )
         value = self._element(name, index, variable, state)
         if flag == "!":
@@ -388,8 +379,6 @@ class Expander:
     def _element(self, name: str, index: str | None, variable: Variable | None, state: State) -> Value | None:
         if index is None:
             return self.lookup(name, state)
-        if variable is not None and variable.items is not None and variable.keys is not None:
-            return variable.items[variable.keys.index(index)] if index in variable.keys else None
         position = self.integer(index, state)
         if variable is None or variable.items is None:
             return self.lookup(name, state) if position == 0 else values.hole([name], many=True)
@@ -402,7 +391,6 @@ class Expander:
         self,
         name: str,
         items: tuple[Value, ...] | None,
-        keys: tuple[str, ...] | None,
         flag: str,
         operator: str,
         node: Node,
@@ -413,10 +401,7 @@ class Expander:
         quoted: bool,
         joined: bool,
     ) -> Value:
-        """`${x[@]}` and `$@` in their forms.
-
-        The shell gives an associative array in an order of its own; a loop over it runs the same rounds in any order.
-        """
+        """`${x[@]}` and `$@` in their forms."""
         if items is None:
             return values.hole(many=True)
         counted = not any(map(values.is_several, items))
@@ -425,24 +410,15 @@ class Expander:
         if flag == "!":
             if not counted:
                 return values.hole(many=True)
-            items = tuple(map(values.literal, keys if keys is not None else map(str, range(len(items)))))
+            items = tuple(values.literal(str(index)) for index in range(len(items)))
         elif operator == ":":
             numbers = [self.integer(source.slice(each), state) for each in rest if each.is_named]
             # "${@:1}" starts at $1, not at index 1.
             chosen = _chosen(items, numbers, first=1 if items is state.positional else 0) if counted else None
-            if chosen is None or keys is not None:
+            if chosen is None:
                 return values.hole(many=True)
             items = chosen
-        elif operator in _PER_ELEMENT and counted and len(items) <= MAX_TRANSFORMED:
-            items = tuple(
-                values.as_assigned(self._operate(name, item, operator, node, rest, source, state, quoted=True))
-                for item in items
-            )
-        elif operator in (":-", "-") and not items:
-            return self._operand(rest, source, state, quoted=quoted)
-        elif operator in (":+", "+"):
-            return self._operand(rest, source, state, quoted=quoted) if items else EMPTY
-        elif operator not in ("", ":-", "-", ":?", "?"):
+        elif operator not in ("", ":?", "?"):
             return values.hole(many=True)
         return self._list(items, quoted=quoted, joined=joined)
 
@@ -743,6 +719,4 @@ def _transform(text: str, operator: str, operand: tuple[str, ...]) -> str:
         return glob.replace(operand[0], operand[1] if len(operand) > 1 else "", text, operator)
     if operator in ("^^", ",,") and not operand[0]:
         return text.upper() if operator == "^^" else text.lower()
-    if operator in ("^", ",") and not operand[0]:
-        return (text[:1].upper() if operator == "^" else text[:1].lower()) + text[1:]
     raise ValueError(operator)

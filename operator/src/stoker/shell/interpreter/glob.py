@@ -143,16 +143,10 @@ def remove(pattern: str, text: str, operator: str) -> str:
 
 
 def replace(pattern: str, replacement: str, text: str, operator: str) -> str:
-    """`${x/p/r}`, `${x//p/r}`, `${x/#p/r}`, `${x/%p/r}`. Raises PatternTooLargeError."""
+    """`${x/p/r}`, `${x//p/r}`. Raises PatternTooLargeError."""
     if len(text) > MAX_SUBJECT // 8:
         raise PatternTooLargeError
     items = compile_pattern(pattern)
-    if operator == "/#":
-        ends = _ends(items, text)
-        return replacement + text[ends[-1] :] if ends else text
-    if operator == "/%":
-        ends = _ends(items[::-1], text[::-1])
-        return text[: len(text) - ends[-1]] + replacement if ends else text
     result: list[str] = []
     position = 0
     while position < len(text):

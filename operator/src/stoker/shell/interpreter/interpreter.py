@@ -390,7 +390,7 @@ class Interpreter(Builtins):
             state.forget()
             return EXPECTED, state
         positional, state.positional = state.positional, self._positional(fields[1:])
-        entered, references = len(state.how.branches), state.references
+        entered = len(state.how.branches)
         stored: dict[str, Variable | None] = {key: state.variables.get(key) for key, _ in prefix}
         state.variables.update(dict(prefix))
         self._calls.append([])
@@ -413,7 +413,7 @@ class Interpreter(Builtins):
         if len(ends) > 1:
             # Arms that return early meet again here.
             result.how = replace(result.how, branches=result.how.branches[:entered])
-        result.positional, result.references = positional, references
+        result.positional = positional
         for key, variable in stored.items():
             if variable is None:
                 result.variables.pop(key, None)

@@ -65,12 +65,7 @@ class Loops(Decisions):
             for item in items:
                 if current is None:
                     break
-                previous = current.variables.get(name)
-                current.variables[name] = Variable(
-                    value=values.as_assigned(item.value),
-                    exported=previous is not None and previous.exported,
-                    origin=item.site,
-                )
+                current.assign(name, Variable(value=values.as_assigned(item.value), origin=item.site))
                 outcome, current = self._iteration(body, current, loop)
         finally:
             self._loops = outer

@@ -20,8 +20,7 @@ class Source:
     Tree-sitter counts bytes; everything else here counts characters. A NUL, which no script can hold, is blanked before
     parsing. Other control characters and those above U+00FF are parsed as `é`: to a shell all of them are parts of
     words, but the grammar's error recovery takes seconds over the former, and its scanner looks the latter up in tables
-    of the C library that end before them, which may crash the process. `coproc NAME` before a group or a loop, which
-    the grammar does not know, is blanked and remembered.
+    of the C library that end before them, which may crash the process.
     """
 
     def __init__(self, text: str, segments: list[tuple[int, int, int, int]], fallback: Offsets) -> None:
@@ -32,9 +31,6 @@ class Source:
         self._fallback = fallback
         self.blanked = "\0" in text
         printable = _ODD.sub("é", text.replace("\0", " "))
-        self._coprocesses = {match.end() for match in _COPROCESS.finditer(printable)}
-        if self._coprocesses:
-            printable = _COPROCESS.sub(lambda match: match[1] + " " * (len(match[0]) - len(match[1])), printable)
         data = printable.encode("utf-8", "replace")
         self._ascii = len(data) == len(text)
         self._byte_starts: list[int] = []
@@ -78,10 +74,6 @@ class Source:
             return []
         nodes = QueryCursor(Query(LANGUAGE, "(comment) @comment")).captures(self.tree.root_node)
         return [self.start(node) for node in nodes.get("comment", ())]
-
-    def is_coprocess(self, node: Node) -> bool:
-        """Whether a group or a loop follows `coproc`."""
-        return bool(self._coprocesses) and self.start(node) in self._coprocesses
 
     def start(self, node: Node) -> int:
         return self._character(node.start_byte)
@@ -165,9 +157,4 @@ MAX_RUN_ONS = 8
 MAX_NODES = 50_000
 """Of a tree that is searched for commands that run on: that takes quadratic time where the grammar gave up."""
 _COMMANDS = Query(LANGUAGE, "[(command) (file_redirect)] @command")
-_COPROCESS = re.compile(
-    r"((?:^|[;&|])[ \t]*+)coproc[ \t]++(?:(?!(?:while|until|for|if|case)\b)\w++[ \t]++)?"
-    r"(?=[{(]|(?:while|until|for|if|case)[ \t])",
-    re.MULTILINE,
-)
 _ODD = re.compile("[^\t\n\r -~\x80-\xff]")

@@ -11,7 +11,7 @@ from stoker.shell.interpreter.assignments import Assignments
 from stoker.shell.interpreter.command_output import Machine
 from stoker.shell.interpreter.expansion import Field
 from stoker.shell.interpreter.state import SUCCESS, Outcome, State
-from stoker.shell.interpreter.values import EMPTY, Piece, Text, Value
+from stoker.shell.interpreter.values import EMPTY, Value
 from stoker.shell.words import VISIBLE_DEVICES
 
 MAX_FILES = 256
@@ -240,7 +240,7 @@ class Pipelines(Assignments):
                     else:
                         text = self._expander.heredoc(body, self._source, state)
                     if any(child.type == "<<-" for child in node.children):
-                        text = _without_tabs(text)
+                        text = values.hole(["<"])  # which tabs it loses is not followed
             elif node.type == "herestring_redirect":
                 word = self._value(node.named_children[-1] if node.named_children else None, state)
                 text = values.as_assigned(values.concatenate([word, values.literal("\n")]))
@@ -291,25 +291,3 @@ class Pipelines(Assignments):
                 text = (*previous, *text)
         state.files = {**state.files, key: text}
         self._written[path] = text
-
-
-def _without_tabs(value: Value) -> Value:
-    """The text of a `<<-` here-document: leading tabs of each line are dropped."""
-    result: list[Text] = []
-    for text in value:
-        pieces: list[Piece] = []
-        fresh = True
-        for piece in text:
-            if piece.text is None:
-                pieces.append(piece)
-                fresh = False
-                continue
-            position = 0
-            for line in piece.text.splitlines(keepends=True):
-                skipped = len(line) - len(line.lstrip("\t")) if fresh else 0
-                if skipped < len(line):
-                    pieces.append(piece.part(position + skipped, position + len(line)))
-                position += len(line)
-                fresh = line.endswith("\n")
-        result.append(tuple(pieces))
-    return tuple(result)

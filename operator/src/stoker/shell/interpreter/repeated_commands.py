@@ -1,4 +1,4 @@
-"""Commands that run another command for each item of a list: `xargs`, GNU `parallel`, `find -exec`."""
+"""Commands that run another command for each item of a list: `xargs`, GNU `parallel`."""
 
 import re
 from collections.abc import Sequence
@@ -36,8 +36,6 @@ def repeated(fields: Sequence[Field]) -> Repeated | None:
             return _xargs(fields)
         case "parallel":
             return _parallel(fields)
-        case "find":
-            return _find(fields)
         case _:
             return None
 
@@ -86,17 +84,6 @@ def _parallel(fields: Sequence[Field]) -> Repeated | None:
         parts.append(_with_holes(each, _PLACEHOLDER).value)
         parts.append(values.literal(" "))
     return Repeated([Field(values.concatenate(parts), words[0].site)], text=True, parallel=True)
-
-
-def _find(fields: Sequence[Field]) -> Repeated | None:
-    texts = [each.text for each in fields]
-    start = next((index for index, text in enumerate(texts) if text in ("-exec", "-execdir")), None)
-    if start is None:
-        return None
-    end = next((index for index in range(start, len(texts)) if texts[index] in (";", "+")), None)
-    if end is None or end == start + 1:
-        return None
-    return Repeated([_with_holes(each, re.compile(r"\{\}")) for each in fields[start + 1 : end]])
 
 
 def _any() -> Field:

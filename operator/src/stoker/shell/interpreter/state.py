@@ -67,30 +67,22 @@ def decided(truth: bool | None, names: frozenset[str] = values.NO_NAMES) -> Outc
 class Variable:
     """A scalar (`value`) or an array (`items`, of which one may stand for several; a wholly unknown array has a hole).
 
-    keys: of an associative array, in the order of its items. integer: `declare -i`, what is assigned is calculated.
     fixed: `readonly`, `declare -r`: no assignment changes it.
+    opaque: `declare -A` and `declare -i`, whose assignments are not followed: whatever it is given, it stays unknown.
     origin: where it was assigned, NOWHERE for injected ones.
     """
 
     value: Value = values.EMPTY
     items: tuple[Value, ...] | None = None
-    keys: tuple[str, ...] | None = None
     exported: bool = False
-    integer: bool = False
     fixed: bool = False
+    opaque: bool = False
     origin: Offsets = NOWHERE
 
     def scalar(self) -> Value:
         if self.items is None:
             return self.value
-        if self.keys is not None:
-            return self.items[self.keys.index("0")] if "0" in self.keys else values.EMPTY
         return self.items[0] if self.items else values.EMPTY
-
-    def with_item(self, position: int, item: Value) -> "Variable":
-        """The array with another value in one place, or one more at its end."""
-        items = self.items or ()
-        return replace(self, value=values.EMPTY, items=(*items[:position], item, *items[position + 1 :]))
 
 
 _START = Circumstances()
@@ -102,7 +94,6 @@ class State:
 
     exit_traps: what may be set to be run at the end, by the arms that meet here (None: nothing).
     tainted: an unread file was sourced, or unknown text evaluated: a variable that isn't set here may be set.
-    references: names declared by `declare -n` and the names that they stand for (None: unknown). Never changed.
     last: how the last command ended, for `$?`.
     how: how this point is reached.
     files: texts of files that the script has written (None: written, content unknown). Never changed.
@@ -111,7 +102,6 @@ class State:
     variables: dict[str, Variable] = field(default_factory=dict)
     unset: frozenset[str] = frozenset()
     functions: dict[str, tuple[Source, Node]] = field(default_factory=dict)
-    references: Mapping[str, str | None] = field(default_factory=dict)
     positional: tuple[Value, ...] | None = ()
     tainted: bool = False
     errexit: bool = False
@@ -128,38 +118,17 @@ class State:
         other.variables, other.functions = dict(self.variables), dict(self.functions)
         return other
 
-    def adopt(self, other: "State") -> None:
-        """Take over another state's knowledge, not how it was reached."""
-        self.variables, self.unset, self.functions = other.variables, other.unset, other.functions
-        self.references = other.references
-        self.positional, self.tainted, self.errexit = other.positional, other.tainted, other.errexit
-        self.exit_traps, self.failure_trap, self.files = other.exit_traps, other.failure_trap, other.files
-
-    def target(self, name: str) -> str | None:
-        """The variable that a name stands for; None if that is unknown."""
-        for _ in range(8):
-            if name not in self.references:
-                return name
-            following = self.references[name]
-            if following is None:
-                return None
-            name = following
-        return None
-
     def assign(self, name: str, variable: Variable) -> None:
-        """Give a name, or what it refers to, a value; what is exported stays so."""
-        target = self.target(name)
-        if target is None:
-            self.forget()
-            return
-        previous = self.variables.get(target)
-        kept = previous is not None and previous.exported and not variable.exported
-        self.variables[target] = replace(variable, exported=True) if kept else variable
+        """Give a name a value; what is exported stays so, and what is opaque stays unknown."""
+        previous = self.variables.get(name, Variable())
+        if previous.opaque:
+            variable = replace(variable, value=values.hole([name], many=True), items=None, opaque=True)
+        self.variables[name] = replace(variable, exported=True) if previous.exported else variable
 
     def forget(self) -> None:
         """Anything may have been assigned."""
         self.variables = {
-            name: Variable(value=values.hole([name], many=True), exported=variable.exported, origin=variable.origin)
+            name: replace(variable, value=values.hole([name], many=True), items=None, fixed=False)
             for name, variable in self.variables.items()
         }
         self.unset = frozenset()
@@ -167,23 +136,13 @@ class State:
 
     def forget_names(self, names: Iterable[str]) -> None:
         for name in names:
-            target = self.target(name)
-            if target is None:
-                self.forget()
-                continue
-            previous = self.variables.get(target, Variable())
-            self.variables[target] = Variable(
-                value=values.hole([target], many=True), exported=previous.exported, origin=previous.origin
-            )
+            previous = self.variables.get(name, Variable())
+            self.variables[name] = replace(previous, value=values.hole([name], many=True), items=None, fixed=False)
 
     def clear(self, name: str) -> None:
         """`unset NAME`."""
-        target = self.target(name)
-        if target is None:
-            self.forget()
-            return
-        self.variables.pop(target, None)
-        self.unset |= {target}
+        self.variables.pop(name, None)
+        self.unset |= {name}
 
 
 def join(states: Sequence[State]) -> State | None:
@@ -212,8 +171,6 @@ def join(states: Sequence[State]) -> State | None:
     joined.exit_traps = tuple(dict.fromkeys(trap for state in wanted for trap in state.exit_traps))
     if any(state.positional != first.positional for state in wanted):
         joined.positional = None
-    if any(state.references != first.references for state in wanted):
-        joined.references = dict.fromkeys(name for state in wanted for name in state.references)
     for state in wanted[1:]:
         for name, function in state.functions.items():
             joined.functions.setdefault(name, function)
@@ -240,5 +197,6 @@ def _join_variables(states: Sequence[State]) -> dict[str, Variable]:
             value = values.union(
                 [values.hole([name], absent=True) if variable is None else variable.value for variable in variables]
             )
-        joined[name] = Variable(value=value, exported=exported, origin=first.origin)
+        opaque = any(variable is not None and variable.opaque for variable in variables)
+        joined[name] = Variable(value=value, exported=exported, opaque=opaque, origin=first.origin)
     return joined

@@ -15,6 +15,10 @@ MAX_TEXT = 131_072  # a longer string is not followed: doubling in a loop would 
 MAX_PIECES = 4_096
 
 
+class NotFollowedError(Exception):
+    """What a script does from here on is not followed: `declare -n` renames variables, `coproc` starts a group."""
+
+
 NO_NAMES: frozenset[str] = frozenset()
 
 

@@ -14,7 +14,7 @@ from stoker.shell.interpreter.expansion import Expander, Field
 from stoker.shell.interpreter.parsed_text import NOWHERE, Offsets, Source
 from stoker.shell.interpreter.state import FAILURE, SUCCESS, UNDECIDED, Outcome, State, Variable, join
 from stoker.shell.interpreter.syntax_errors import stray, unended
-from stoker.shell.interpreter.values import EMPTY, Piece, Text, Value
+from stoker.shell.interpreter.values import EMPTY, NotFollowedError, Piece, Text, Value
 from stoker.shell.model import (
     Allowance,
     Branch,
@@ -183,6 +183,8 @@ class Walk(ABC):
             walk()
         except (ExhaustedError, RecursionError):
             self._cut()
+        except NotFollowedError:
+            self._complete = False
         # Words of variables are made when they are asked for, which costs the asker.
         self._allowance = Allowance()
 
@@ -352,7 +354,7 @@ class Walk(ABC):
             if state is None:
                 break
             following = nodes[index + 1] if index + 1 < len(nodes) else None
-            if (following is not None and following.type == "&") or self._source.is_coprocess(node):
+            if following is not None and following.type == "&":
                 self._background(node, state)
                 outcome = SUCCESS
                 continue

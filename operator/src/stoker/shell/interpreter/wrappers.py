@@ -104,7 +104,7 @@ class Unwrapped:
 
     assignments: variables that `env` sets. cleared: `env -i`. removed: `env -u NAME`. shell_text: the argument of
     `su -c TEXT` and kin, to be run by a shell. replaces: an `exec` was among them. seconds: of `timeout`.
-    background: a terminal or session of its own (`screen -dm`, `tmux new -d`, `setsid -f`) goes on beside the script.
+    background: a terminal or session of its own (`tmux new -d`, `setsid -f`) goes on beside the script.
     """
 
     fields: list[Field]
@@ -126,11 +126,9 @@ def unwrap(fields: Sequence[Field]) -> Unwrapped:
         if name == "env":
             rest = _env(result)
         elif name in ("su", "runuser", "script"):
-            rest = _user(result) if name == "runuser" else None
-            if rest is None:
-                return _told(result, name)
-        elif name in ("screen", "tmux"):
-            rest = _detached(result, name)
+            return _told(result, name)
+        elif name == "tmux":
+            rest = _detached(result)
             result.background = result.background or rest is not None
         elif name in _FORMS:
             rest = _strip(result, name)
@@ -233,33 +231,18 @@ def _env(result: Unwrapped) -> list[Field] | None:
     return list(fields[position:]) if position < len(fields) else None
 
 
-def _user(result: Unwrapped) -> list[Field] | None:
-    """`runuser -u USER [--] COMMAND`; None for its other form, which is that of `su`."""
-    fields = result.fields
-    if len(fields) < 4 or fields[1].text not in ("-u", "--user"):
-        return None
-    rest = fields[4:] if fields[3].text == "--" else fields[3:]
-    return list(rest) if rest and not (rest[0].text or "").startswith("-") else None
-
-
-def _detached(result: Unwrapped, name: str) -> list[Field] | None:
-    """`screen -dmS NAME COMMAND`, `tmux new-session -d -s NAME COMMAND`; None for anything else they do."""
+def _detached(result: Unwrapped) -> list[Field] | None:
+    """`tmux new-session -d -s NAME COMMAND`; None for anything else that tmux does."""
     fields = result.fields[1:]
     detached = False
-    if name == "tmux":
-        if not fields or fields[0].text not in ("new-session", "new"):
-            return None
-        fields = fields[1:]
+    if not fields or fields[0].text not in ("new-session", "new"):
+        return None
+    fields = fields[1:]
     while fields and (text := fields[0].text) is not None and text.startswith("-"):
-        if name == "screen" and re.fullmatch(r"-[ALOUadmq]*[Sct]?", text):
-            detached = detached or ("d" in text and "m" in text)
-            valued = text[-1] in "Sct"
-        elif name == "tmux" and re.fullmatch(r"-[AdDEPX]*[stnxyceF]?", text):
-            detached = detached or "d" in text
-            valued = text[-1] in "stnxyceF"
-        else:
+        if not re.fullmatch(r"-[AdDEPX]*[stnxyceF]?", text):
             return None
-        fields = fields[2 if valued else 1 :]
+        detached = detached or "d" in text
+        fields = fields[2 if text[-1] in "stnxyceF" else 1 :]
     return fields if detached and fields and fields[0].text is not None else None
 
 
