@@ -86,7 +86,7 @@ class Controller:
         self.store = Store()
         self.policies = Policies(self.store.policies, self.store.namespaces)
         self.brakes = Brakes(api, self.store, EventWriter(api, clock, instance="test"), Audit(clock), clock)
-        self.surroundings = ClusterConstraints(
+        self.reader = ClusterConstraints(
             api, self.store, self.policies, self.brakes, clock, minimum_warning_grace=timedelta(minutes=5)
         )
         for (resource, _, _), obj in api.objects.items():
@@ -139,7 +139,7 @@ class World:
         here = at or self.here
         assert job.status is not None
         record = Record.from_status(job.status.reclaim)
-        return await here.surroundings.of(job, [], here.policies.of("team"), record)
+        return await here.reader.of(job, [], here.policies.of("team"), record)
 
     async def bounds(self, name: str) -> Obstruction | None:
         return (await self.constraints(name)).bounds
@@ -149,7 +149,7 @@ class World:
         here = at or self.here
         if (await self.constraints(name, here)) != Constraints():
             return False
-        return await here.surroundings.take_slot(self.job(name), here.policies.of("team"), self.clock.now())
+        return await here.reader.take_slot(self.job(name), here.policies.of("team"), self.clock.now())
 
     def job(self, name: str) -> DLJob:
         return DLJob.model_validate(self.api.objects[DLJOBS, "team", name])
@@ -179,7 +179,7 @@ def pod(name: str, *, on: str | None = None, gpus: int = 8, owner: str | None = 
             "ownerReferences": [{"uid": f"job-of-{owner}", "controller": True}],
             "labels": {"stoker.dev/dljob": owner},
         }
-    container = {"name": "main", "resources": {"budget": {GPU: str(gpus)}, "requests": {"cpu": "500m"}}}
+    container = {"name": "main", "resources": {"limits": {GPU: str(gpus)}, "requests": {"cpu": "500m"}}}
     return {
         "metadata": metadata,
         "spec": {"containers": [container], **({"nodeName": on} if on else {}), **spec},
@@ -217,7 +217,7 @@ async def test_two_controllers_do_not_exceed_the_bound_together(seed: int) -> No
 
     async def reclaim(name: str, at: Controller) -> bool:
         try:
-            return await at.surroundings.take_slot(world.job(name), at.policies.of("team"), NOW)
+            return await at.reader.take_slot(world.job(name), at.policies.of("team"), NOW)
         except ConflictError:
             return False
 
@@ -373,8 +373,8 @@ async def test_of_a_job_that_is_not_due_only_the_brake_is_asked() -> None:
     policy = world.here.policies.of("team")
     before = list(world.api.requests)
     world.clock.time -= timedelta(minutes=6)
-    assert await world.here.surroundings.of(world.job("job"), [], policy, record) == Constraints()
-    assert await world.here.surroundings.of(world.job("job"), [], policy, Record()) == Constraints()
+    assert await world.here.reader.of(world.job("job"), [], policy, record) == Constraints()
+    assert await world.here.reader.of(world.job("job"), [], policy, Record()) == Constraints()
     assert world.api.requests == before
 
 
@@ -471,7 +471,7 @@ async def test_on_pressure_nobody_goes_until_a_pod_waits_that_would_fit() -> Non
         {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
         {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "x"}]}}},
         {"resourceClaims": [{"name": "gpu"}]},
-        {"containers": [{"name": "main", "ports": [{"hostPort": 80}], "resources": {"budget": {GPU: "8"}}}]},
+        {"containers": [{"name": "main", "ports": [{"hostPort": 80}], "resources": {"limits": {GPU: "8"}}}]},
     ],
 )
 async def test_what_can_not_be_judged_does_not_press(spec: dict[str, Any]) -> None:
@@ -487,8 +487,8 @@ async def test_a_pod_with_a_volume_that_all_nodes_share_presses() -> None:
     world.warn("job")
     running(world, "job", "gpu-0")
     world.api.store(PODS, "other", pod("waits", volumes=[{"persistentVolumeClaim": {"claimName": "data"}}]))
-    request = {"spec": {"volumeName": "nfs", "accessModes": ["ReadWriteMany"]}, "status": {"phase": "Bound"}}
-    world.api.store(CLAIMS, "other", {"metadata": {"name": "data"}, **request})
+    claim = {"spec": {"volumeName": "nfs", "accessModes": ["ReadWriteMany"]}, "status": {"phase": "Bound"}}
+    world.api.store(CLAIMS, "other", {"metadata": {"name": "data"}, **claim})
     assert (await world.constraints("job")).pressure is not None, "its volume can't be read"
     world.api.store(VOLUMES, None, {"metadata": {"name": "nfs"}, "spec": {"nfs": {}}})
     world.clock.time += timedelta(minutes=1)
@@ -524,8 +524,8 @@ async def test_a_type_whose_word_is_not_taken_chooses_no_class_that_goes_without
     policy = world.api.objects[POLICIES, None, "default"]
     policy["spec"]["trustedJobTypes"] = {"namespaceSelector": {"matchLabels": {"trusted": "yes"}}}
     world.restart()
-    world.warn("requests", jobType="Interactive")
-    assert (await world.constraints("requests")).pressure is not None
+    world.warn("claims", jobType="Interactive")
+    assert (await world.constraints("claims")).pressure is not None
 
 
 async def test_a_job_without_pressure_holds_nobody_up() -> None:
