@@ -254,3 +254,18 @@ def test_a_template_that_is_yaml_is_read_as_it_would_be_applied(tmp_path: Path) 
     (file,) = read([str(path)])
     assert isinstance(file, File)
     assert file.manifests[0].value["spec"]["image"] == "{{ .Values.image }}"
+
+
+def test_a_merged_field_is_found_where_it_was_written() -> None:
+    text = "base: &base {image: a, cpu: 1}\ntrain:\n  <<: [*base, {memory: 2}]\n  cpu: 8\n"
+    (manifest,) = parse(text, "job.yaml")
+    assert manifest.region("train.image") == Region(1, 14, 1, 22)
+    assert manifest.region("train.memory") == Region(3, 16, 3, 25)
+    assert manifest.region("train.cpu") == Region(4, 3, 4, 9)
+
+
+def test_an_alias_of_what_it_stands_in_is_no_endless_search() -> None:
+    (manifest,) = parse("&a [*a]\n", "job.yaml")
+    assert manifest.locate("spec.image") == Position(1, 1)
+    (mapping,) = parse("&a {<<: {b: 1}, c: *a}\n", "job.yaml")
+    assert mapping.locate("c.c.b") == Position(1, 10)

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from stoker.lint.files.places import field_parts
+from stoker.lint.files.yaml_tree import Parser, TooDeepError, YamlNode, field_parts, yaml_nodes
 
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 STDIN = "-"
@@ -23,11 +23,8 @@ RENDER = "render it first (helm template CHART | stoker lint -)"
 KUSTOMIZATIONS = frozenset({"kustomization.yaml", "kustomization.yml"})
 PATCHES = ("patches", "patchesStrategicMerge", "patchesJson6902")
 BUILD = "build it first (kustomize build FOLDER | stoker lint -)"
-MAX_DEPTH = 200
 MAX_NODES = 1_000_000
 """Aliases expanded, a manifest has at most some thousand nodes; a bomb of aliases has billions."""
-
-Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(Parser):  # type: ignore[misc]  # chosen at run time
@@ -47,6 +44,9 @@ _Loader.yaml_implicit_resolvers = {
     ]
     for first, resolvers in Parser.yaml_implicit_resolvers.items()
 }
+
+
+MERGE_KEY = "<<"
 
 
 class InputError(Exception):
@@ -83,7 +83,7 @@ class Manifest:
     path: str
     document: int
     value: Any
-    node: yaml.Node
+    node: YamlNode
     text: str
     lines: Sequence[str]
 
@@ -95,7 +95,7 @@ class Manifest:
     @property
     def line(self) -> int:
         """The line that it begins on."""
-        return int(self.node.start_mark.line) + 1
+        return self.node.first.line + 1
 
     def locate(self, field_path: str) -> Position:
         """Where a field stands; of a field that is not there, the deepest one above it."""
@@ -114,9 +114,9 @@ class Manifest:
                 found = False
                 break
             place, value = child
-        start, end = place.start_mark, place.end_mark
-        if found and place is not value and isinstance(value, yaml.ScalarNode):
-            end = value.end_mark if value.end_mark.line == start.line else end
+        start, end = place.first, place.last
+        if found and place is not value and value.kind == "scalar":
+            end = value.last if value.last.line == start.line else end
         if end.line != start.line:
             return Region(start.line + 1, start.column + 1, start.line + 1, len(self._line(start.line).rstrip()) + 1)
         return Region(start.line + 1, start.column + 1, end.line + 1, end.column + 1)
@@ -129,12 +129,12 @@ class Manifest:
             if child is None:
                 return None
             node = child[1]
-        if not isinstance(node, yaml.ScalarNode):
+        if node.kind != "scalar":
             return None
         wanted = node.value.split("\n")[line - 1 : line]
         if not wanted or not wanted[0].strip():
             return None
-        first, last = node.start_mark, node.end_mark
+        first, last = node.first, node.last
         if node.style == "|":
             number = first.line + line
             indent = self._line(number).find(wanted[0].rstrip())
@@ -155,10 +155,10 @@ class Manifest:
 
     def comments(self, mark: re.Pattern[str]) -> Iterator[tuple[Region, str]]:
         """The comments of the YAML that hold a mark, from the mark on; those inside texts are none of it."""
-        first = self.node.start_mark.line if self.document else 0
-        last = min(self.node.end_mark.line + 1, len(self.lines))
+        first = self.node.first.line if self.document else 0
+        last = min(self.node.last.line + 1, len(self.lines))
         marked = [number for number in range(first, last) if mark.search(self.lines[number])]
-        scalars = [node for node in _all_nodes(self.node) if isinstance(node, yaml.ScalarNode)] if marked else []
+        scalars = [node for node in self.node.walk() if node.kind == "scalar"] if marked else []
         for number in marked:
             for found in mark.finditer(self.lines[number]):
                 if not any(_holds(node, number, found.start()) for node in scalars):
@@ -247,18 +247,20 @@ def parse(text: str, path: str) -> list[Manifest]:
     lines = text.splitlines()
     manifests: list[Manifest] = []
     try:
-        _refuse_depth(text, path)
+        roots = iter(yaml_nodes(text))
         loader = _Loader(text)
         try:
             while loader.check_node():
-                node = loader.get_node()
+                composed, node = loader.get_node(), next(roots)
                 _check(node, path)
-                value = _value(loader, node)
+                value = _value(loader, composed, node)
                 manifests += _items(
                     Manifest(path=path, document=len(manifests), value=value, node=node, text=text, lines=lines)
                 )
         finally:
             loader.dispose()
+    except TooDeepError as error:
+        raise InputError(path, str(error), line=error.line) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (None, None) if mark is None else (mark.line + 1, mark.column + 1)
@@ -271,10 +273,13 @@ def parse(text: str, path: str) -> list[Manifest]:
     return manifests
 
 
-def _value(loader: Any, node: yaml.Node) -> Any:
-    """What a document says; one with somebody else's tags (`!Ref`) is no Kubernetes object unless it has a kind."""
+def _value(loader: Any, composed: yaml.Node, node: YamlNode) -> Any:
+    """What a document says; one with somebody else's tags (`!Ref`) is no Kubernetes object unless it has a kind.
+
+    composed: the parser's own node of the document, which it makes values of.
+    """
     try:
-        return loader.construct_document(node)
+        return loader.construct_document(composed)
     except yaml.constructor.ConstructorError:
         if _child(node, "kind") is not None:
             raise
@@ -287,8 +292,8 @@ def _items(whole: Manifest) -> list[Manifest]:
         return []
     if whole.kind == "List" and isinstance(whole.value.get("items"), list):
         child = _child(whole.node, "items")
-        if child is not None and isinstance(child[1], yaml.SequenceNode):
-            pairs = zip(whole.value["items"], child[1].value, strict=True)
+        if child is not None and child[1].kind == "sequence":
+            pairs = zip(whole.value["items"], _children(child[1]), strict=True)
             return [
                 replace(whole, document=whole.document + number, value=item, node=node)
                 for number, (item, node) in enumerate(pairs)
@@ -348,88 +353,71 @@ def _shown(error: yaml.reader.ReaderError) -> str:
     return f"U+{error.character if isinstance(error.character, int) else ord(error.character):04X}"
 
 
-def _refuse_depth(text: str, path: str) -> None:
-    """Raises InputError for a nesting that no manifest has; composing it would overflow the C parser's stack."""
-    depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                line = event.start_mark.line + 1 if event.start_mark is not None else 1
-                raise InputError(path, f"nested more than {MAX_DEPTH} levels deep", line=line)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-
-
-def _check(node: yaml.Node, path: str) -> None:
+def _check(node: YamlNode, path: str) -> None:
     """Raises InputError for a key given twice, which kubectl refuses, and for aliases that expand beyond measure."""
     sizes: dict[int, int] = {}
-    stack: list[tuple[yaml.Node, bool]] = [(node, False)]
+    stack: list[tuple[YamlNode, bool]] = [(node, False)]
     while stack:
         current, done = stack.pop()
         children = _children(current)
         if done:
             sizes[id(current)] = 1 + sum(sizes.get(id(child), 0) for child in children)
             if sizes[id(current)] > MAX_NODES:
-                line = current.start_mark.line + 1
+                line = current.first.line + 1
                 raise InputError(path, f"aliases expand to more than {MAX_NODES:,} nodes", line=line)
         elif id(current) not in sizes:
             sizes[id(current)] = 0  # an alias to a node around it counts once
             stack.append((current, True))
             stack.extend((child, False) for child in children)
-            if isinstance(current, yaml.MappingNode):
+            if current.kind == "mapping":
                 _refuse_duplicates(current, path)
 
 
-def _refuse_duplicates(node: yaml.MappingNode, path: str) -> None:
+def _refuse_duplicates(node: YamlNode, path: str) -> None:
     seen: dict[str, int] = {}
-    for key, _ in node.value:
-        if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
+    for key, _ in node.items:
+        key = key.resolved if key is not None else None
+        if key is None or key.kind != "scalar" or key.value == MERGE_KEY:
             continue
-        line = key.start_mark.line + 1
+        line = key.first.line + 1
         if key.value in seen:
             raise InputError(path, f'the key "{key.value}" is already set at line {seen[key.value]}', line=line)
         seen[key.value] = line
 
 
-def _all_nodes(node: yaml.Node) -> Iterator[yaml.Node]:
-    """A node and all beneath it, each once."""
-    seen: set[int] = set()
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        if id(current) not in seen:
-            seen.add(id(current))
-            yield current
-            stack.extend(_children(current))
+def _holds(node: YamlNode, line: int, column: int) -> bool:
+    """Whether a node holds a position, both 0-based."""
+    return (node.first.line, node.first.column) <= (line, column) < (node.last.line, node.last.column)
 
 
-def _holds(node: yaml.Node, line: int, column: int) -> bool:
-    """Whether a node holds a place, both 0-based."""
-    start, end = node.start_mark, node.end_mark
-    return bool((start.line, start.column) <= (line, column) < (end.line, end.column))
+def _children(node: YamlNode) -> list[YamlNode]:
+    """A node's keys and values or items, with what an alias stands for in its place."""
+    return [child.resolved for child in node.children()]
 
 
-def _children(node: yaml.Node) -> list[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        return [child for pair in node.value for child in pair]
-    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
-
-
-def _child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | None:
-    """The node to point at (a key, an item) and the node of the value."""
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value == str(part):
-                return key, value
-    if isinstance(node, yaml.SequenceNode):
-        if isinstance(part, int):
-            return (node.value[part], node.value[part]) if part < len(node.value) else None
-        for item in node.value:
-            name = _child(item, "name")
-            if name is not None and name[1].value == part:
-                return item, item
+def _child(node: YamlNode, part: str | int) -> tuple[YamlNode, YamlNode] | None:
+    """The node to point at (a key, an item) and the node of the value; what an alias stands for in its place, and what
+    `<<` merges where the node itself does not have it.
+    """
+    for holder in _with_merged(node):
+        if (found := holder.child(part)) is not None:
+            number, value = found
+            return (holder.items[number][0] or value).resolved, value.resolved
     return None
+
+
+def _with_merged(node: YamlNode) -> Iterator[YamlNode]:
+    """A node and the mappings that `<<` merges into it, each once, in the order in which their keys count."""
+    seen: set[int] = set()
+    waiting = [node]
+    while waiting:
+        current = waiting.pop(0)
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        yield current
+        merged = [value.resolved for key, value in current.items if key is not None and key.value == MERGE_KEY]
+        waiting[:0] = [one for value in merged for one in ([value] if value.kind == "mapping" else _children(value))]
 
 
 __all__ = ["STDIN", "STDIN_NAME", "File", "Fragment", "InputError", "Manifest", "Position", "Region", "parse", "read"]

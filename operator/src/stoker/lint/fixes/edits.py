@@ -10,7 +10,7 @@ import yaml
 
 from stoker.findings.finding import Change, FieldEdit, TextEdit
 from stoker.lint.files.manifests import InputError, Manifest, parse
-from stoker.lint.files.places import Place, field_parts, places
+from stoker.lint.files.yaml_tree import YamlNode, field_parts
 from stoker.lint.fixes.scalars import BREAK, NotApplicableError, Replacement, rewritten
 
 Parts = list[str | int]
@@ -114,7 +114,7 @@ def _put(holder: Any, rest: Parts, value: Any) -> None:
     elif isinstance(holder, dict) and APPEND not in rest[:-1] and not any(isinstance(part, int) for part in rest):
         holder[rest[0]] = _nested(rest[1:], value)
     else:
-        raise NotApplicableError("there is no such place")
+        raise NotApplicableError("there is no such field")
 
 
 def _nested(rest: Parts, value: Any) -> Any:
@@ -154,7 +154,7 @@ def _path(edit: FieldEdit) -> Parts:
 
 def _candidates(text: str, manifest: Manifest, edit: list[TextEdit] | FieldEdit, newline: str) -> Iterable[str]:
     """Ways to write an edit, the best first."""
-    root = _root(text, manifest)
+    root = manifest.node
     if isinstance(edit, list):
         field = _unshared(_way(root, field_parts(edit[0].field_path)))[-1]
         yield from _scalar(text, field, [(one.start, one.end, one.text) for one in edit], newline)
@@ -164,29 +164,20 @@ def _candidates(text: str, manifest: Manifest, edit: list[TextEdit] | FieldEdit,
     if edit.value is None:
         yield _removed(text, way, parts)
     elif len(way) == len(parts) + 1:
-        place = way[-1]
-        if place.kind == "scalar" and isinstance(edit.value, str) and place.start < place.end:
-            yield from _scalar(text, place, [(0, len(place.value), edit.value)], newline)
-        elif place.kind == "scalar" and place.style != "|":
+        node = way[-1]
+        if node.kind == "scalar" and isinstance(edit.value, str) and node.start < node.end:
+            yield from _scalar(text, node, [(0, len(node.value), edit.value)], newline)
+        elif node.kind == "scalar" and node.style != "|":
             written = json.dumps(edit.value)
-            yield _replaced(text, [(place.start, place.end, written if place.end > place.start else f" {written}")])
+            yield _replaced(text, [(node.start, node.end, written if node.end > node.start else f" {written}")])
     else:
         rest = parts[len(way) - 1 :]
         value = _nested(rest[1:], edit.value)
         yield _inserted(text, way[-1], None if rest[0] == APPEND else str(rest[0]), value, newline)
 
 
-def _root(text: str, manifest: Manifest) -> Place:
-    start = manifest.node.start_mark.index
-    for document in places(text):
-        for place in document.walk():
-            if place.start == start and place.kind in ("mapping", "sequence"):
-                return place
-    raise NotApplicableError("there is no such document")
-
-
-def _way(root: Place, parts: Parts, *, partial: bool = False) -> list[Place]:
-    """The places from the document's to a field's; partial: as far as there are any."""
+def _way(root: YamlNode, parts: Parts, *, partial: bool = False) -> list[YamlNode]:
+    """The nodes from the document's to a field's; partial: as far as there are any."""
     way = [root]
     for part in parts:
         found = None if part == APPEND else way[-1].child(part)
@@ -198,26 +189,26 @@ def _way(root: Place, parts: Parts, *, partial: bool = False) -> list[Place]:
     return way
 
 
-def _unshared(way: list[Place]) -> list[Place]:
-    if any(place.marked for place in way):
+def _unshared(way: list[YamlNode]) -> list[YamlNode]:
+    if any(node.marked for node in way):
         raise NotApplicableError("it is behind an anchor, an alias or a tag")
     return way
 
 
-def _scalar(text: str, place: Place, edits: Sequence[Replacement], newline: str) -> Iterable[str]:
-    if place.kind != "scalar":
+def _scalar(text: str, node: YamlNode, edits: Sequence[Replacement], newline: str) -> Iterable[str]:
+    if node.kind != "scalar":
         raise NotApplicableError("the field is no text")
-    quotable = place.style not in ("|", ">") and not re.search(BREAK, text[place.start : place.end])
+    quotable = node.style not in ("|", ">") and not re.search(BREAK, text[node.start : node.end])
     try:
-        yield _replaced(text, rewritten(text, place, edits, newline))
+        yield _replaced(text, rewritten(text, node, edits, newline))
     except NotApplicableError:
         if not quotable:
             raise
     if quotable:
-        value = place.value
+        value = node.value
         for start, end, new in sorted(edits, reverse=True):
             value = f"{value[:start]}{new}{value[end:]}"
-        yield _replaced(text, [(place.start, place.end, json.dumps(value, ensure_ascii=False))])
+        yield _replaced(text, [(node.start, node.end, json.dumps(value, ensure_ascii=False))])
 
 
 def _replaced(text: str, replacements: Iterable[Replacement]) -> str:
@@ -226,7 +217,7 @@ def _replaced(text: str, replacements: Iterable[Replacement]) -> str:
     return text
 
 
-def _removed(text: str, way: Sequence[Place], parts: Parts) -> str:
+def _removed(text: str, way: Sequence[YamlNode], parts: Parts) -> str:
     *above, holder, _ = way
     found = holder.child(parts[-1])
     assert found is not None
@@ -253,7 +244,7 @@ def _removed(text: str, way: Sequence[Place], parts: Parts) -> str:
     raise NotApplicableError("it can't be taken out of its line")
 
 
-def _dash(text: str, holder: Place, number: int) -> int:
+def _dash(text: str, holder: YamlNode, number: int) -> int:
     """Where an item of a list in block style begins."""
     if number == 0:
         return holder.start
@@ -264,14 +255,14 @@ def _dash(text: str, holder: Place, number: int) -> int:
     return found.end() - 1
 
 
-def _inserted(text: str, holder: Place, key: str | None, value: Any, newline: str) -> str:
+def _inserted(text: str, holder: YamlNode, key: str | None, value: Any, newline: str) -> str:
     """An item at the end of a collection."""
     if (key is None) != (holder.kind == "sequence"):
-        raise NotApplicableError("there is no such place")
+        raise NotApplicableError("there is no such field")
     if holder.flow:
         return _inserted_in_flow(text, holder, key, value)
     if not holder.items:
-        raise NotApplicableError("there is no such place")
+        raise NotApplicableError("there is no such field")
     first = holder.items[0][0]
     start = holder.start if first is None else first.start
     margin = text[_line_start(text, start) : start]
@@ -285,15 +276,15 @@ def _inserted(text: str, holder: Place, key: str | None, value: Any, newline: st
     return f"{text[:end]}{block}{text[end:]}"
 
 
-def _inserted_in_flow(text: str, holder: Place, key: str | None, value: Any) -> str:
+def _inserted_in_flow(text: str, holder: YamlNode, key: str | None, value: Any) -> str:
     item = json.dumps(value, ensure_ascii=False)
     if key is not None:
         quoted = not holder.items or (first := holder.items[0][0]) is None or first.style == '"'
         item = f"{json.dumps(key) if quoted else key}: {item}"
     if not holder.items:
         return f"{text[: holder.start]}{text[holder.start]}{item}{text[holder.end - 1 :]}"
-    key_place, last = holder.items[-1]
-    start = (key_place or last).start
+    last_key, last = holder.items[-1]
+    start = (last_key or last).start
     margin = text[_line_start(text, start) : start]
     gap = f",{text[_line_break(text, start) : start]}" if not margin.strip() else ", "
     return f"{text[: last.end]}{gap}{item}{text[last.end :]}"

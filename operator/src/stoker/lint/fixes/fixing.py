@@ -13,8 +13,8 @@ from stoker.findings.finding import Change
 from stoker.findings.vocabulary import Severity
 from stoker.lint.files.judgement import Judge
 from stoker.lint.files.manifests import STDIN_NAME, InputError, Manifest, parse
-from stoker.lint.files.places import split
 from stoker.lint.files.results import Entry, Report
+from stoker.lint.files.yaml_tree import split
 from stoker.lint.fixes.editing import shell_texts
 from stoker.lint.fixes.edits import NotApplicableError, apply
 from stoker.shell.script import read_script

@@ -5,7 +5,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from stoker.lint.files.places import Place
+from stoker.lint.files.yaml_tree import YamlNode
 
 BREAK = r"(?:\r\n|\r(?!\n)|[\n\x85])"
 """A line break; no text is a number of breaks in two ways."""
@@ -14,7 +14,7 @@ _BLANKS = re.compile(r"[ \t]+")
 _ESCAPE = re.compile(rf"\\(?:x[0-9a-fA-F]{{2}}|u[0-9a-fA-F]{{4}}|U[0-9a-fA-F]{{8}}|{BREAK}[ \t]*|.)", re.DOTALL)
 
 Replacement = tuple[int, int, str]
-"""Characters start..end of the file, and what takes their place."""
+"""Characters start..end of the file, and what takes their node."""
 
 Unit = tuple[int, int, int]
 """Characters of the value that can only be edited together: their number, and where they begin and end in the file."""
@@ -24,22 +24,22 @@ class NotApplicableError(Exception):
     """A change that cannot be made in this text as it is written; the message says why."""
 
 
-def rewritten(text: str, place: Place, edits: Sequence[Replacement], newline: str) -> list[Replacement]:
+def rewritten(text: str, node: YamlNode, edits: Sequence[Replacement], newline: str) -> list[Replacement]:
     """The edits of a scalar's value (offsets into the value) as edits of the file.
 
     Optimistic: who applies them checks that the scalar then holds what it should.
     Raises NotApplicableError where an edit cuts a fold, or needs quotes.
     """
-    if place.style == "|":
-        return _lines(text, place, edits, newline)
-    left, right = _boundaries(_units(text, place))
-    margin = _margin(text, place)
+    if node.style == "|":
+        return _lines(text, node, edits, newline)
+    left, right = _boundaries(_units(text, node))
+    margin = _margin(text, node)
     found: list[Replacement] = []
     for start, end, new in edits:
         if start not in right or end not in left:
             raise NotApplicableError("it cuts through a folded line")
         begin = left[start] if start == end else right[start]
-        found.append((begin, left[end], _encoded(new, place.style, f"{newline}{newline}{margin}")))
+        found.append((begin, left[end], _encoded(new, node.style, f"{newline}{newline}{margin}")))
     return found
 
 
@@ -52,13 +52,13 @@ def _encoded(text: str, style: str, new_line: str) -> str:
     return (text.replace("'", "''") if style == "'" else text).replace("\n", new_line)
 
 
-def _margin(text: str, place: Place) -> str:
+def _margin(text: str, node: YamlNode) -> str:
     """The indent of a scalar's further lines."""
-    further = re.search(rf"{BREAK}([ ]*)[^ \t\n\r\x85]", text[place.start : place.end])
+    further = re.search(rf"{BREAK}([ ]*)[^ \t\n\r\x85]", text[node.start : node.end])
     if further is not None:
         return further[1]
-    line = max(text.rfind(mark, 0, place.start) for mark in "\n\r\x85") + 1
-    return " " * (len(text[line : place.start]) - len(text[line : place.start].lstrip(" ")) + 2)
+    line = max(text.rfind(mark, 0, node.start) for mark in "\n\r\x85") + 1
+    return " " * (len(text[line : node.start]) - len(text[line : node.start].lstrip(" ")) + 2)
 
 
 def _boundaries(units: Sequence[Unit]) -> tuple[dict[int, int], dict[int, int]]:
@@ -77,11 +77,11 @@ def _boundaries(units: Sequence[Unit]) -> tuple[dict[int, int], dict[int, int]]:
     return left, right
 
 
-def _units(text: str, place: Place) -> list[Unit]:
-    if place.style == ">":
-        return _folded_units(text, place)
-    quotes = 1 if place.style else 0
-    position, limit = place.start + quotes, place.end - quotes
+def _units(text: str, node: YamlNode) -> list[Unit]:
+    if node.style == ">":
+        return _folded_units(text, node)
+    quotes = 1 if node.style else 0
+    position, limit = node.start + quotes, node.end - quotes
     units: list[Unit] = []
     while position < limit:
         blanks = _BLANKS.match(text, position, limit)
@@ -90,13 +90,13 @@ def _units(text: str, place: Place) -> list[Unit]:
             units += [(1, index, index + 1) for index in range(position, blanks.end())]
             position = blanks.end()
             continue
-        escape = _ESCAPE.match(text, position, limit) if place.style == '"' else None
+        escape = _ESCAPE.match(text, position, limit) if node.style == '"' else None
         if fold is not None:
             breaks = len(re.findall(BREAK, fold[0]))
             length, end = max(breaks - 1, 1), fold.end()
         elif escape is not None:
             length, end = int(re.match(BREAK, escape[0][1:]) is None), escape.end()
-        elif place.style == "'" and text.startswith("''", position):
+        elif node.style == "'" and text.startswith("''", position):
             length, end = 1, position + 2
         else:
             length, end = 1, position + 1
@@ -105,11 +105,11 @@ def _units(text: str, place: Place) -> list[Unit]:
     return units or [(0, position, position)]
 
 
-def _folded_units(text: str, place: Place) -> list[Unit]:
+def _folded_units(text: str, node: YamlNode) -> list[Unit]:
     """Line by line: between two lines stands what the value has there."""
     units: list[Unit] = []
     offset, ended = 0, None
-    for start, line in _block(text, place):
+    for start, line in _block(text, node):
         if not line.strip(" "):
             continue
         indent = len(line) - len(line.lstrip(" "))
@@ -117,40 +117,40 @@ def _folded_units(text: str, place: Place) -> list[Unit]:
             base = indent
         content = line[base:]
         if ended is not None:
-            gap = place.value.find(content, offset) - offset
-            if gap < 1 or place.value[offset : offset + gap].strip("\n ") != "":
+            gap = node.value.find(content, offset) - offset
+            if gap < 1 or node.value[offset : offset + gap].strip("\n ") != "":
                 raise NotApplicableError("its lines are folded")
             units.append((gap, ended, start + base))
             offset += gap
-        if not place.value.startswith(content, offset):
+        if not node.value.startswith(content, offset):
             raise NotApplicableError("its lines are folded")
         units += [(1, start + base + index, start + base + index + 1) for index in range(len(content))]
         offset += len(content)
         ended = start + len(line)
-    return units or [(0, place.end, place.end)]
+    return units or [(0, node.end, node.end)]
 
 
-def _block(text: str, place: Place) -> list[tuple[int, str]]:
+def _block(text: str, node: YamlNode) -> list[tuple[int, str]]:
     """The lines of a block scalar under its header: where each begins, and its characters without the break."""
-    position = place.start
+    position = node.start
     lines: list[tuple[int, str]] = []
-    for match in re.finditer(rf"(.*?)({BREAK}|\Z)", text[place.start : place.end], re.DOTALL):
-        lines.append((place.start + match.start(), match[1]))
-        position = place.start + match.end()
-        if position >= place.end:
+    for match in re.finditer(rf"(.*?)({BREAK}|\Z)", text[node.start : node.end], re.DOTALL):
+        lines.append((node.start + match.start(), match[1]))
+        position = node.start + match.end()
+        if position >= node.end:
             break
     return lines[1:]
 
 
-def _lines(text: str, place: Place, edits: Sequence[Replacement], newline: str) -> list[Replacement]:
+def _lines(text: str, node: YamlNode, edits: Sequence[Replacement], newline: str) -> list[Replacement]:
     """A literal block: only the lines that change are written anew, with the block's indent."""
-    written, old = _block(text, place), place.value.split("\n")
+    written, old = _block(text, node), node.value.split("\n")
     indent = next((len(line) - len(value) for (_, line), value in zip(written, old, strict=False) if value), None)
     if indent is None or len(old) > len(written) + 1:
         raise NotApplicableError("its lines can't be told from their indent")
-    starts = [*(start for start, _ in written), place.end]
+    starts = [*(start for start, _ in written), node.end]
     found: list[Replacement] = []
-    for first, last, lines in _changed_lines(place.value, edits):
+    for first, last, lines in _changed_lines(node.value, edits):
         if last >= len(starts):
             raise NotApplicableError("it would take the last line break away")
         block = "".join(f"{' ' * indent if line else ''}{line}{newline}" for line in lines)
@@ -163,7 +163,7 @@ def _lines(text: str, place: Place, edits: Sequence[Replacement], newline: str) 
 
 
 def _changed_lines(value: str, edits: Sequence[Replacement]) -> Iterator[tuple[int, int, list[str]]]:
-    """Lines first..last (0-based, end exclusive) of a text, and the lines that take their place."""
+    """Lines first..last (0-based, end exclusive) of a text, and the lines that take their node."""
     breaks = [index for index, character in enumerate(value) if character == "\n"]
     begins = [0, *(index + 1 for index in breaks)]
     groups: list[tuple[int, int, list[Replacement]]] = []
