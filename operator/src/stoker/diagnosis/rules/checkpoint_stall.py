@@ -1,37 +1,37 @@
-"""The GPUs wait while the model is saved.
+"""The GPUs wait while a checkpoint is saved.
 
 ## What it flags
 
-Drops of the GPUs' work, three at least, that cost a tenth of their time in training or more, while a pod sends or
-writes 100 MB or more in each, of equal size and at regular intervals, or matching what the GPUs sent to the host just
-before. In a job of several GPUs often only the one that saves falls: the others spin in a collective and stay at 100
-% while their tensor cores rest; that is seen, too.
+The rule flags at least three drops of the GPUs' work that cost a tenth of the training time or more. In each drop a
+pod sends or writes 100 MB or more, and the amounts are equal and come at regular intervals, or match what the GPUs
+sent to the host just before. In a job with several GPUs, often only the GPU that saves drops. The others stay at 100
+% in a collective operation while their tensor cores are idle. The rule counts these as waiting, too.
 
-Or, where saves follow one another faster than the metrics are sampled: training uses at most 70 % of each GPU, and a
-pod writes or sends 10 MB/s or more all the time, and the GPUs send as much to the host.
+If checkpoints follow one another faster than the metrics are sampled, drops cannot be seen. Then the rule flags
+training at 70 % or less of each GPU while a pod writes or sends 10 MB/s or more all the time, and the GPUs send as
+much to the host.
 
-It is said of any job that loses a tenth of its GPU time so, also where its use over its life is above 50 %: the time
-is lost all the same.
+The rule also flags jobs with a mean utilization above 50 %: a tenth of the GPU time is lost all the same.
 
 ## Why it costs GPU time
 
-`torch.save` to a mounted or remote path returns when the last byte is there. In the study's example saving took 96 of
-each 168 seconds, and the job used 39.57 % of its GPU.
+`torch.save` to a mounted or remote path returns after the last byte is written. In the study's example a save took 96
+of each 168 seconds, and the job used 39.57 % of its GPU.
 
 ## When it stays silent
 
-- for asynchronous checkpoints: their traffic shows without a drop;
-- where the drops cost less than a tenth of the time;
-- where the drops fall to another level than nothing and nothing is written: that is an evaluation;
-- with fewer than three drops, with MIG slices and shared GPUs, and where any GPU has too few samples.
+- Checkpoints are asynchronous: their traffic shows without a drop.
+- The drops cost less than a tenth of the time, or there are fewer than three.
+- The work drops to another level than zero and nothing is written: that is an evaluation.
+- The GPUs are MIG slices or shared, or any GPU has too few samples.
 
-Series show that two things coincide, so the finding is likely, not certain; a log line, or the program's source, says
-more. Small or irregular traffic is another cause (see result-upload).
+Series only show that two things happen at the same time, so the finding is likely and not certain. A log line or the
+program's source makes it surer. Small or irregular traffic has another cause (see result-upload).
 
 ## Change
 
-Save to a local disk and copy in a background thread or process; or save with
-`torch.distributed.checkpoint.async_save`, which holds up training only while the state leaves the GPU; or save less
+Save to a local disk and copy in a background thread or process. Or save with
+`torch.distributed.checkpoint.async_save`, which stops training only while the state leaves the GPU. Or save less
 often.
 
 ## References

@@ -1,33 +1,35 @@
-"""Several pods train the same model, each for itself.
+"""Several pods train the same model, each on its own.
 
 ## What it flags
 
-A job of several pods in which each works alone: they are alike in what they use, nothing is exchanged between them, and
-they don't go in step. That shows where one works for ten minutes before another has used its GPUs at all, or where
-their drops (epochs, validations) or what they save, each a model of the same size, come at times of their own.
+The rule flags a job with several pods in which each pod works alone: they use about the same resources, exchange
+nothing, and are not in step. They are not in step if one works for ten minutes before another has used its GPUs at
+all, or if their drops (epochs, validations) or their saves, each of a model of the same size, come at different
+times.
 
 ## Why it costs GPU time
 
-Without a rendezvous each pod is a job of its own: rank 0 of 1, the whole data set, its own checkpoints, often over one
-another. All pods but one repeat what the first one does. Usually a launcher got no `--nnodes` and `--rdzv-endpoint`, or
-a program never calls `init_process_group`.
+Without a rendezvous each pod is a job of its own: rank 0 of 1, with the whole data set and its own checkpoints, which
+often overwrite one another. All pods but one repeat the work of the first. Usually the launcher got no `--nnodes` and
+`--rdzv-endpoint`, or the program never calls `init_process_group`.
 
 ## When it stays silent
 
-- with one pod, and where any GPU has too few samples;
-- where pods exchange 5 MB/s or more;
-- where they go in step, or too little happens to tell: RDMA traffic shows nowhere, so that silence on the network alone
-  says nothing;
-- where the pods do different things: a parameter server, actors and learners, trials of a search with sizes of their
-  own;
-- in the first half hour of work, and for evaluation, serving and interactive jobs.
+- The job has one pod, or any GPU has too few samples.
+- Pods exchange 5 MB/s or more.
+- The pods are in step, or too little happens to decide. RDMA traffic is not counted anywhere, so a quiet network
+  alone proves nothing.
+- The pods do different work: a parameter server, actors and learners, trials of a search with different sizes.
+- The job has worked for less than half an hour, or is an evaluation, serving or interactive job.
 
-Without the pods' network it is only possible. Trials of one search look alike; if these are meant, it is none.
+Without network samples of the pods the finding is only possible. Trials of one search look alike: if the job is meant
+to be a search, ignore the finding.
 
 ## Change
 
-Start the launcher on each pod with the number of nodes and a common rendezvous (`torchrun --nnodes=... --rdzv-endpoint=
-...`; the operator injects PET_NNODES, PET_RDZV_ENDPOINT and MASTER_ADDR), or run one pod.
+Start the launcher on each pod with the number of nodes and a common rendezvous
+(`torchrun --nnodes=... --rdzv-endpoint=...`; the operator injects PET_NNODES, PET_RDZV_ENDPOINT and MASTER_ADDR), or
+run one pod.
 
 ## References
 

@@ -2,30 +2,31 @@
 
 ## What it flags
 
-For ten minutes or more, before any GPU is used or given a model, the pods receive a steady stream and compute little:
-they download. With several attempts each start counts on its own.
+The rule flags a download of ten minutes or more before any GPU works or holds a model: the pods receive a steady
+stream and compute little. If the job has several attempts, each start counts on its own.
 
 ## Why it costs GPU time
 
-All GPUs of the job are bound from its first second. A public site is slower and less reliable than a store in the same
-network, and the same bytes come again with each job and each restart.
+The job holds all its GPUs from its first second. A public site is slower and less reliable than a store in the same
+network, and each job and each restart downloads the same bytes again.
 
 ## When it stays silent
 
-- under ten minutes;
-- once a GPU holds more than a CUDA context, or works: the program has started;
-- where the stream is taken apart by the CPUs as it comes: that is an installation, or undecided;
-- where any GPU has too few samples, where the pods' CPUs or network have none, and for pods on the host's network,
-  whose traffic is the node's;
-- for serving and interactive jobs.
+- The download takes less than ten minutes.
+- A GPU works, or holds more than a CUDA context: the program has started.
+- The CPUs process the stream as it arrives: that is an installation, or cannot be decided.
+- Any GPU has too few samples, the pods' CPUs or network have none, or the pods use the host's network, whose traffic
+  is that of the node.
+- The job is a serving or interactive job.
 
-The series can't see who sends. A copy of libraries from a share looks the same, and is named as the alternative; the
-start-up script or a line of a download in the pod's log decides, where logs may be read.
+Series do not show who sends. A copy of libraries from a share looks the same and is named as the alternative. The
+startup script decides, or a line about a download in the pod's log, where logs may be read.
 
 ## Change
 
-Put the files into the cluster's own store before the job is submitted, and mount them (`HF_HOME` and
-`HF_HUB_OFFLINE=1` for those of the Hugging Face Hub). What must be downloaded is downloaded by a job without GPUs.
+Put the files into the cluster's own store before the job is submitted, and mount them (with `HF_HOME` and
+`HF_HUB_OFFLINE=1` for files of the Hugging Face Hub). What must be downloaded at run time, download in a job without
+GPUs.
 
 ## References
 

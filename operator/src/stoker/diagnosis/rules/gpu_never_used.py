@@ -1,30 +1,31 @@
-"""A program for GPUs that has never used one.
+"""A program for GPUs has never used one.
 
 ## What it flags
 
-A job of PyTorch, TensorFlow or JAX, or one that has made a CUDA context, whose pods keep CPUs busy while none of its
-GPUs has ever worked: over its whole life if it has ended, after an hour if it still runs.
+The rule flags a job of PyTorch, TensorFlow or JAX, or one that has created a CUDA context, whose pods keep CPUs busy
+while none of its GPUs has ever worked. For an ended job its whole life counts, for a running job at least the first
+hour.
 
 ## Why it costs GPU time
 
-Frameworks fall back to the CPUs without a word where they see no GPU: CUDA_VISIBLE_DEVICES is empty or wrong, the wheel
-is the CPU's, or the program never moves its model to the device. The study's example trained for 481 minutes on CPUs
-with an empty CUDA_VISIBLE_DEVICES. All GPUs of the job are lost, and it takes many times as long.
+Frameworks use the CPUs without any message if they find no GPU: CUDA_VISIBLE_DEVICES is empty or wrong, the package
+is the CPU build, or the program never moves its model to the device. The study's example trained for 481 minutes on
+CPUs with an empty CUDA_VISIBLE_DEVICES. All GPUs of the job are lost, and the job takes many times as long.
 
 ## When it stays silent
 
-- in the first hour of a job that runs: it may prepare its data;
-- where the pods do nothing: they wait;
-- where a GPU holds more than a CUDA context takes: the model is there;
-- where neither a framework is known nor a context seen (see non-dl-on-gpus);
-- where any GPU has too few samples, and for serving and interactive jobs.
+- The job runs for less than an hour: it may prepare its data.
+- The pods do nothing: they wait.
+- A GPU holds more memory than a CUDA context: the model is there.
+- No framework is known and no CUDA context was seen (see non-dl-on-gpus).
+- Any GPU has too few samples, or the job is a serving or interactive job.
 
-Without samples of the pods' CPUs it is only possible.
+Without samples of the pods' CPUs the finding is only possible.
 
 ## Change
 
-Set CUDA_VISIBLE_DEVICES right, or not at all; install the framework's build for CUDA; check
-`torch.cuda.is_available()` first and stop without it.
+Correct or remove CUDA_VISIBLE_DEVICES. Install the framework's CUDA build. Let the program check
+`torch.cuda.is_available()` first, and stop if it is false.
 
 ## References
 

@@ -2,26 +2,28 @@
 
 ## What it flags
 
-Two GPUs of the job or more work, and the others have been idle since it started, with next to no memory in use.
+The rule flags GPUs that have been idle since the job started, with next to no memory in use, while at least two other
+GPUs of the job work.
 
 ## Why it costs GPU time
 
 A GPU that no process uses is lost for the whole life of the job. Usually the launcher starts fewer processes than
-there are GPUs: in the study's example four of eight GPUs worked at 83.24 %, the other four at 0, so the job at 41.62
-%.
+there are GPUs. In the study's example four of eight GPUs worked at 83.24 % and the other four at 0 %, so the job had
+a mean of 41.62 %.
 
 ## When it stays silent
 
-- while fewer than fifteen minutes of work have been seen: ranks start one after the other;
-- where any GPU has too few samples: what is missing is not idle;
-- for a GPU that worked earlier for more than a check of the devices takes: its rank has finished, or lost its work;
-- for a GPU that holds more than a tenth of its memory: part of a model may live there;
-- with MIG slices and for serving jobs;
-- when exactly one GPU works (see single-gpu-used).
+- Less than fifteen minutes of work have been seen: ranks may start one after another.
+- Any GPU has too few samples: a missing sample is not idle.
+- The GPU worked earlier, for longer than a check of the devices takes: its rank has finished, or has lost its work.
+- The GPU holds more than a tenth of its memory: part of a model may be there.
+- The GPUs are MIG slices, or the job serves.
+- Exactly one GPU works (see single-gpu-used).
 
 ## Change
 
-Start one process for each GPU (a bare `torchrun train.py` does), or request as many GPUs as the job uses.
+Start one process for each GPU (`torchrun train.py` without a number does), or request only as many GPUs as the job
+uses.
 
 ## References
 

@@ -1,34 +1,37 @@
-"""The GPUs wait for one another's gradients.
+"""The GPUs wait while gradients are exchanged.
 
 ## What it flags
 
-Training on several GPUs uses at most 70 % of each, and what they exchange takes two fifths of the wait or more at the
-speed that the link carries at best: pods send as much as they receive, or GPUs copy both ways over PCIe or NVLink. Or:
-all GPUs' work drops together, for a tenth of the time or more, while the links are busy.
+The rule flags training on several GPUs in one of three cases:
 
-Or, where NCCL's kernels wait on the GPUs themselves: these look busy for 80 % of the time or more while their SMs are
-for half of it at most (or tensor cores for 15 % and memory for 25 %, where SMs are not sampled), and each pod sends and
-receives 300 MB/s or more.
+- It uses 70 % or less of each GPU, and at the link's best speed the exchanged data takes two fifths of the waiting
+  time or more. The exchange shows as pods that send as much as they receive, or GPUs that copy both ways over PCIe or
+  NVLink.
+- The work of all GPUs drops together, for a tenth of the time or more, while the links are busy.
+- NCCL's kernels wait on the GPUs themselves: the GPUs show 80 % utilization or more, but their SMs are busy for half
+  of that time at most (where SMs are not sampled: tensor cores for 15 % and memory for 25 % at most), and each pod
+  sends and receives 300 MB/s or more.
 
 ## Why it costs GPU time
 
-Each step ends with an exchange of all gradients. The smaller a GPU's part of the batch and the slower the link, the
-larger is the share of the step in which it computes nothing.
+Each step ends with an exchange of all gradients. The smaller the batch of a GPU and the slower the link, the larger
+is the share of the step in which the GPU computes nothing.
 
 ## When it stays silent
 
-- for jobs with one GPU;
-- where the links have time, or only one rank falls (see checkpoint-stall);
-- for what goes over NVLink where each GPU has a process of its own, by the CPU cores in use: NCCL's kernels carry it,
-  and a GPU that runs them is not idle;
-- where ranks spin in NCCL's kernels and neither SMs nor tensor cores and memory are sampled;
-- over RDMA or InfiniBand, whose traffic no pod's counter shows;
-- in the first fifteen minutes of work, with MIG slices and shared GPUs, and where samples are missing.
+- The job has one GPU.
+- The links are not busy, or only one rank drops (see checkpoint-stall).
+- The data goes over NVLink and each GPU has its own process, as the CPU cores in use show. Then NCCL's kernels carry
+  the data, and a GPU that runs them is not idle.
+- Ranks wait in NCCL's kernels, and neither SMs nor tensor cores and memory are sampled.
+- The data goes over RDMA or InfiniBand, whose traffic no counter of a pod shows.
+- The job has worked for less than fifteen minutes, the GPUs are MIG slices or shared, or samples are missing.
 
 ## Change
 
-Exchange less often (gradient accumulation under `no_sync`, Horovod's `backward_passes_per_step`), a larger batch per
-GPU, or less each time (compression, bf16); DistributedDataParallel in place of DataParallel; all ranks on one node.
+Exchange less often (gradient accumulation under `no_sync`, Horovod's `backward_passes_per_step`), use a larger batch
+per GPU, or exchange less (compression, bf16). Use DistributedDataParallel instead of DataParallel. Put all ranks on
+one node.
 
 ## References
 

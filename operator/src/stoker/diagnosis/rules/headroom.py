@@ -1,31 +1,33 @@
-"""The GPUs could do more than they are given: advice, not a finding.
+"""The GPUs have room for a larger batch: advice, not a finding.
 
 ## What it flags
 
-A job that trains with at most half of its GPUs' memory, and whose GPUs compute little while they are in use: tensor
-cores under 30 % and device memory under 40 % busy, as far as these are known, or, where neither is, kernels that run
-under 80 % of the time. It needn't be low: utilization says how long a kernel runs, not how much it computes.
+The rule gives advice for a job that trains with at most half of its GPUs' memory, and whose GPUs compute little while
+they are in use: tensor cores are busy for less than 30 % and device memory for less than 40 % of the time, as far as
+these are sampled. If neither is, kernels must run for less than 80 % of the time. The job's utilization need not be
+low: utilization shows how long kernels run, not how much they compute.
 
 ## Why it costs GPU time
 
-The study's two show-cases were at 55 and 53 % over their lives, over its own bound for a low job, and a larger batch
+The study's two examples had mean utilizations of 55 and 53 %, which is above its bound for a low job. A larger batch
 alone made them 4.9 and 3.4 times as fast.
 
 ## When it stays silent
 
-- over 50 % of memory, or where tensor cores or device memory are well used;
-- where a finding says already that the batch is small, or that the GPUs wait for something else: a larger batch would
-  wait longer;
-- TensorFlow and JAX, which take the memory whether they need it or not;
-- in the first fifteen minutes of training, where samples of use or memory are missing, with MIG slices and shared GPUs;
-- for evaluation, serving and interactive jobs.
+- More than 50 % of the memory is used, or tensor cores or device memory are well used.
+- A finding already says that the batch is small, or that the GPUs wait for something else: a larger batch would only
+  wait longer.
+- The framework is TensorFlow or JAX, which reserve memory whether they need it or not.
+- The job has trained for less than fifteen minutes, samples of use or memory are missing, or the GPUs are MIG slices
+  or shared.
+- The job is an evaluation, serving or interactive job.
 
-It is never counted as a finding, and nothing is ever done because of it.
+The advice does not count as a finding, and leads to no action.
 
 ## Change
 
-Try a larger batch, that of evaluation on its own, and watch the samples per second rather than the utilization. Mind
-the learning rate. If the batch can't grow, fewer or smaller GPUs may do.
+Try a larger batch, and a separate one for evaluation. Compare the samples per second, not the utilization, and adjust
+the learning rate. If the batch cannot grow, fewer or smaller GPUs may be enough.
 
 ## References
 

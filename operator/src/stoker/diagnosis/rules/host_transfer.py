@@ -1,32 +1,33 @@
-"""The GPUs wait for copies from the host.
+"""The GPUs wait for copies from host memory.
 
 ## What it flags
 
-Training uses at most 70 % of each GPU, and so much is copied from the host to each of them that the copies take two
-fifths of the wait or more at the 6 GB/s that pageable memory reaches, while the CPUs have time and no data streams in.
+The rule flags training at 70 % or less of each GPU in which the copies from the host to each GPU take two fifths of
+the waiting time or more, at the 6 GB/s that pageable memory reaches. The CPUs must have time left, and no data may
+stream in.
 
 ## Why it costs GPU time
 
-A copy from pageable memory is staged by the CPU through a small pinned buffer, holds up the program until it is done,
-and reaches half of the link's speed or less. The kernels of the next step wait for it. This is the study's most
-frequent category, with 27.90 % of all issues.
+The CPU copies data from pageable memory through a small pinned buffer. The program waits until the copy is done, at
+half of the link's speed or less, and so do the kernels of the next step. This is the study's most frequent category,
+with 27.90 % of all issues.
 
 ## When it stays silent
 
-- where little is copied: then even slow copies can't be what the GPUs wait for;
-- where so much is copied that it must run beside the kernels;
-- where the GPUs' pace varies, though copies take as long in each step: then it is a candidate at most (see
-  input-bound);
-- where the CPUs are at their limit or ranks exchange gradients over the same link: see input-preprocessing and
-  gradient-exchange;
-- for TensorFlow and JAX, which place and overlap these copies themselves;
-- without samples of the PCIe traffic, where it is at most named among the candidates (see input-bound);
-- in the first fifteen minutes of work, with MIG slices and shared GPUs, and where samples are missing.
+- Little is copied: even slow copies cannot explain the wait.
+- So much is copied that the copies must run beside the kernels.
+- The pace of the GPUs varies although the copies take as long in each step. Then the cause is at most a candidate
+  (see input-bound).
+- The CPUs are at their limit (see input-preprocessing), or ranks exchange gradients over the same link (see
+  gradient-exchange).
+- The framework is TensorFlow or JAX, which overlap these copies themselves.
+- PCIe traffic is not sampled. Then the cause is at most a candidate (see input-bound).
+- The job has worked for less than fifteen minutes, the GPUs are MIG slices or shared, or samples are missing.
 
 ## Change
 
-`DataLoader(..., pin_memory=True)` and `.to(device, non_blocking=True)`; copy whole batches and not samples; make the
-copy smaller (bytes or half precision, converted on the GPU).
+Use `DataLoader(..., pin_memory=True)` and `.to(device, non_blocking=True)`. Copy whole batches instead of samples.
+Make the copy smaller: bytes or half precision, converted on the GPU.
 
 ## References
 

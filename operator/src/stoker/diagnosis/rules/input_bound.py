@@ -1,28 +1,33 @@
-"""The GPUs wait, and the series leave open for what.
+"""The GPUs wait, and the series do not show for what.
 
 ## What it flags
 
-Training uses at most 50 % of each GPU in a job that is low over its life, and what the series show speaks for some
-causes without deciding among them; or for none, so that only the program's own thread is left, which prepares batches
-itself, copies them piece by piece or launches many small kernels; or the GPUs' work drops for a tenth of the time and
-nothing that was sampled happens meanwhile. The candidates are named, the likeliest as the category.
+The rule flags training at 50 % or less of each GPU, in a job with low utilization over its life, in one of three
+cases:
+
+- The series fit several causes.
+- The series fit no cause. What remains is the program's own thread, which prepares batches itself, copies them piece
+  by piece or launches many small kernels.
+- The GPUs' work drops for a tenth of the time, and nothing that is sampled happens meanwhile.
+
+The finding names the candidates; its category is the most likely one.
 
 ## Why it costs GPU time
 
-Whatever it is that the GPUs wait for, they are bound meanwhile.
+The GPUs are held while they wait, whatever they wait for.
 
 ## When it stays silent
 
-- where one cause is decided: its own rule names it;
-- over 50 % of the GPU, where only a cause at its own ceiling is worth a word;
-- in the first fifteen minutes of work, with MIG slices and shared GPUs, and where the GPUs' samples are missing.
+- One cause is decided: its own rule reports it.
+- More than 50 % of the GPU is used.
+- The job has worked for less than fifteen minutes, the GPUs are MIG slices or shared, or GPU samples are missing.
 
 The finding is only possible, and never leads to an action.
 
 ## Change
 
-Find out with what is at hand: the loader alone in a loop without the model tells whether the input is the bottleneck,
-a profile of some steps (`torch.profiler`) what it waits for. More metrics decide it from outside: PCIe traffic
+Measure: run the data loader alone in a loop, without the model, to see whether the input is the bottleneck, and
+profile some steps (`torch.profiler`) to see what it waits for. More metrics let Stoker decide: PCIe traffic
 (DCGM_FI_PROF_PCIE_RX_BYTES), the pods' CPU and network, pressure stall information.
 
 ## References

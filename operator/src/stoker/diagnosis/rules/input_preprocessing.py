@@ -1,32 +1,34 @@
-"""The GPUs wait for data that the CPUs prepare while they train.
+"""The GPUs wait for data that the CPUs prepare during training.
 
 ## What it flags
 
-Training uses at most 70 % of each GPU, and the CPUs are what it waits for: they are at 85 % of their limit or more
-(or at 75 % of what the GPUs' own processes leave of it), or at 60 % of it while it stops them in a quarter of the
-periods or more, or tasks wait for a CPU for half of the time. Or: the GPUs' work drops, for a tenth of the time or
-more, while the CPUs are at their limit, or busy by two cores a GPU more than otherwise, and nothing is received or
-sent.
+The rule flags training at 70 % or less of each GPU in which the CPUs are the bottleneck, in one of three cases:
 
-Too few workers leave the CPUs time and show only as several busy cores. Where the job is low and every other cause is
-excluded, that is reported as possible.
+- The CPUs are at 85 % of their limit or more, or at 75 % of what the GPUs' own processes leave of it.
+- The CPUs are at 60 % of their limit or more, and are throttled in a quarter of the periods or more, or tasks wait
+  for a CPU for half of the time.
+- The GPUs' work drops, for a tenth of the time or more, while the CPUs are at their limit, or busy by two cores a GPU
+  more than otherwise, and nothing is received or sent.
+
+Too few workers show only as several busy cores, because the other CPUs are idle. If the job is low and every other
+cause is excluded, the rule reports that as possible.
 
 ## Why it costs GPU time
 
-Decoding, augmenting or tokenizing each sample on the CPU in each epoch takes longer than the GPU's step. A faster GPU
-or a larger batch only waits longer.
+Decoding, augmenting or tokenizing each sample on the CPU takes longer than the GPU's step, in each epoch. A faster
+GPU or a larger batch only waits longer.
 
 ## When it stays silent
 
-- where the GPUs do not wait, however busy the CPUs are;
-- where the CPUs have time: see remote-read, host-transfer and small-batch;
-- before the GPUs are first used: that is another stage;
-- in the first fifteen minutes of work, with MIG slices and shared GPUs, and where samples are missing.
+- The GPUs do not wait, however busy the CPUs are.
+- The CPUs have time left (see remote-read, host-transfer and small-batch).
+- The GPUs have not been used yet: that is another stage.
+- The job has worked for less than fifteen minutes, the GPUs are MIG slices or shared, or samples are missing.
 
 ## Change
 
-Prepare the data once, in a CPU job, and read the result; or decode and augment on the GPU (NVIDIA DALI); or give the
-loader more workers and the job the CPUs for them.
+Prepare the data once, in a CPU job, and read the result. Or decode and augment on the GPU (NVIDIA DALI). Or give the
+loader more workers, and the job the CPUs for them.
 
 ## References
 

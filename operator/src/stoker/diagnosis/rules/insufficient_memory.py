@@ -1,30 +1,30 @@
-"""The GPUs' memory is full, and their cores are not.
+"""The GPUs' memory is full, but their cores are not busy.
 
 ## What it flags
 
-While it trains, the job uses at most 50 % of each GPU, and more than 80 % of its memory at the peak: the study's
-definition of insufficient GPU memory. The job as a whole is at most at 50 %, too, at a steady level that nothing else
-explains.
+The rule flags training that uses at most 50 % of each GPU and, at the peak, more than 80 % of its memory. This is the
+study's definition of insufficient GPU memory. The mean utilization of the job must be at most 50 %, too, at a steady
+level that no other cause explains.
 
 ## Why it costs GPU time
 
-The batch that would fill the cores does not fit into the memory. The study's example, GPT-2 on one V100, used 40 % of
-the GPU and 83 % of its memory. States that move to host memory for want of room cost even more: they cross the host
-link twice in each step, which the evidence then says.
+The batch that would keep the cores busy does not fit into the memory. The study's example, GPT-2 on one V100, used 40
+% of the GPU and 83 % of its memory. States that are moved to host memory for lack of room cost even more, because
+they cross the host link twice in each step. The evidence says so if it is the case.
 
 ## When it stays silent
 
-- TensorFlow and JAX, which take nearly all of the memory whether they need it or not, and frameworks that are not
-  known where the memory is taken at once and nearly whole, as inference servers do;
-- for serving and interactive jobs: their load is what it is;
-- where the GPUs wait for input, for copies or for one another;
-- where use falls to nothing and recovers;
-- in the first fifteen minutes of work, with MIG slices and shared GPUs, and where samples are missing.
+- The framework is TensorFlow or JAX, which reserve nearly all memory whether they need it or not. Or the framework is
+  not known and the memory is reserved at once and nearly whole, as inference servers do.
+- The job is a serving or interactive job: its load is not its own choice.
+- The GPUs wait for input, for copies or for one another.
+- The use drops to zero and recovers.
+- The job has worked for less than fifteen minutes, the GPUs are MIG slices or shared, or samples are missing.
 
 ## Change
 
-Make room: mixed precision, activation checkpointing, a sharded optimizer (ZeRO, FSDP), or GPUs with more memory, or
-more of them; then raise the batch size.
+Free memory with mixed precision, activation checkpointing or a sharded optimizer (ZeRO, FSDP), or use GPUs with more
+memory, or more GPUs. Then raise the batch size.
 
 ## References
 

@@ -1,37 +1,37 @@
-"""GPUs held for somebody who is mostly not using them.
+"""The GPUs are held for a person who hardly uses them.
 
 ## What it flags
 
-A job that either
+The rule flags a job that either
 
-- uses under 5 % of its GPUs over its life, in bursts at irregular times: three at least, with pauses whose lengths
-  differ more than their mean (from six pauses on, more than 0.4 of it), and little use of the GPUs even between the
-  first and the last; or
-- has an interactive program as its last command, or was submitted as an interactive job, and uses no more of its GPUs
-  than the policy's bound for a low job.
+- uses less than 5 % of its GPUs over its life, in at least three bursts at irregular times. The lengths of the pauses
+  must differ by more than their mean (from six pauses on, by more than 0.4 of it), and the use must be low even
+  between the first and the last burst; or
+- has an interactive program as its last command, or was submitted as an interactive job, and has a mean utilization
+  up to the policy's bound for a low job.
 
 ## Why it costs GPU time
 
-Between two cells of a notebook or two runs under a debugger the GPUs wait for a person. The study's example held four
+The GPUs wait for a person between two cells of a notebook or two runs in a debugger. The study's example held four
 GPUs for 251.8 minutes and used less than 1 % of them.
 
 ## When it stays silent
 
-- regular work, however rare: a job that evaluates each hour is no person;
-- where two cores stay busy between the bursts: a program works there;
-- over days without nights: a person sleeps for some hours of the clock;
-- in the first half hour of a job;
-- where any GPU has too few samples, and for serving jobs;
-- fewer than three bursts without an interactive entry point: too little to call irregular.
+- The work is regular, however rare: a job that evaluates once an hour is a program.
+- Two cores stay busy between the bursts: a program works there.
+- The work goes on for days without a nightly pause.
+- The job has run for less than half an hour.
+- Any GPU has too few samples, or the job serves.
+- There are fewer than three bursts and no interactive program: too few to call them irregular.
 
-Without series of the pods' CPUs and without an interactive entry point it is only possible; so it is while a pod waits
-for its disks or mounts, and where its traffic can't be seen (`hostNetwork`, no network samples, mounted storage) unless
-its CPUs have stayed at 0.02 cores or less for the last hour without work.
+The finding is only possible without CPU samples of the pods and without an interactive program. It is also only
+possible while a pod waits for its disks or mounts, and where the traffic cannot be seen (`hostNetwork`, no network
+samples, mounted storage), unless the CPUs have stayed at 0.02 cores or less for the last hour without work.
 
 ## Change
 
-Run notebooks on the interactive class, which is preemptible and stops when idle, or submit the script that the
-notebook became.
+Run notebooks in the class for interactive jobs, which is preemptible and stops when idle, or submit the notebook's
+code as a script.
 
 ## References
 

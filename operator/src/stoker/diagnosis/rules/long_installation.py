@@ -2,26 +2,27 @@
 
 ## What it flags
 
-For ten minutes or more, before any GPU is used or given a model, the pods install: they receive in bursts, compute,
-and write more than they receive; or they copy file by file, which sends more than acknowledgements; or they
-compile what they have fetched, reading next to nothing. With several attempts each start counts on its own.
+The rule flags an installation of ten minutes or more before any GPU works or holds a model. An installation shows in
+one of three ways: the pods receive in bursts, compute, and write more than they receive; or they copy file by file,
+which sends more than acknowledgements; or they compile what they have downloaded, and read next to nothing. If the
+job has several attempts, each start counts on its own.
 
 ## Why it costs GPU time
 
-All GPUs of the job are bound from its first second, and pip, conda or a copy of a folder of libraries use none of
-them. The study's example copied such a folder for 16 minutes. The same happens again with each restart.
+The job holds all its GPUs from its first second, and pip, conda or a copy of a folder of libraries use none of them.
+The study's example copied such a folder for 16 minutes. Each restart repeats it.
 
 ## When it stays silent
 
-- under ten minutes, the study's bound;
-- once a GPU holds more than a CUDA context, or works: the program has started;
-- where the pods do nothing, receive a steady stream, or keep many cores busy without receiving: waiting, downloads and
-  preprocessing are other causes;
-- where any GPU has too few samples, and where the pods' CPUs, network or disks have none;
-- for serving and interactive jobs.
+- The installation takes less than ten minutes, the study's bound.
+- A GPU works, or holds more than a CUDA context: the program has started.
+- The pods do nothing, receive a steady stream, or keep many cores busy without receiving: these are waiting,
+  downloads and preprocessing, which are other causes.
+- Any GPU has too few samples, or the pods' CPUs, network or disks have none.
+- The job is a serving or interactive job.
 
-A line of an installer in the pod's log makes it certain, where logs may be read. A fast copy of libraries from a share
-looks like any other download; the start-up script decides.
+A line of an installer in the pod's log makes the finding certain, where logs may be read. A fast copy of libraries
+from a share looks like any other download: the startup script decides.
 
 ## Change
 

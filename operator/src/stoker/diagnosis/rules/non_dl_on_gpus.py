@@ -1,31 +1,32 @@
-"""The job computes, and has never touched a GPU.
+"""The job computes on CPUs and has never used a GPU.
 
 ## What it flags
 
-A job whose pods keep CPUs busy while none of its GPUs has ever worked and no GPU memory was ever allocated: over its
-whole life if it has ended, after an hour if it still runs. Nothing is known of a GPU framework in it.
+The rule flags a job whose pods keep CPUs busy while none of its GPUs has ever worked and no GPU memory was ever
+allocated. For an ended job its whole life counts, for a running job at least the first hour. No GPU framework is
+known in the job.
 
 ## Why it costs GPU time
 
-Data analysis and classical machine learning (Spark, pandas, scikit-learn) compute on CPUs, whatever the job holds. All
-its GPUs are lost for its whole life.
+Data analysis and classical machine learning (Spark, pandas, scikit-learn) compute on CPUs, whatever the job holds.
+All its GPUs are lost for its whole life.
 
 ## When it stays silent
 
-- for PyTorch, TensorFlow and JAX, and once a CUDA context was made: then the GPUs were meant to be used (see
-  gpu-never-used);
-- in the first hour of a job that runs: it may prepare its data;
-- where the pods do nothing: they wait, and for whom is another question;
-- where a GPU holds more than a CUDA context takes;
-- where any GPU has too few samples, and for serving and interactive jobs.
+- The framework is PyTorch, TensorFlow or JAX, or a CUDA context was created: the job was meant to use the GPUs (see
+  gpu-never-used).
+- The job runs for less than an hour: it may prepare its data.
+- The pods do nothing: they wait.
+- A GPU holds more memory than a CUDA context.
+- Any GPU has too few samples, or the job is a serving or interactive job.
 
-Without samples of the pods' CPUs it is only possible, and so it is without those of GPU memory while the job runs: it
-may hold a model there, and wait.
+The finding is only possible without samples of the pods' CPUs. It is also only possible without samples of GPU memory
+while the job runs: the job may hold a model there and wait.
 
 ## Change
 
-Submit it without GPUs: remove spec.gpusPerNode's GPUs, or use a queue for CPU jobs. If it should use them, check that
-its libraries are built for GPUs, and CUDA_VISIBLE_DEVICES.
+Submit the job without GPUs: set spec.gpusPerNode to 0, or use a queue for CPU jobs. If it should use them, check that
+its libraries are built for GPUs, and check CUDA_VISIBLE_DEVICES.
 
 ## References
 

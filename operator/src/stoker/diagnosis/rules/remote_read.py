@@ -1,31 +1,33 @@
-"""The GPUs wait for data that is read from elsewhere while they train.
+"""The GPUs wait for data that is read over the network during training.
 
 ## What it flags
 
-Training uses at most 70 % of each GPU while a pod receives 1 MB/s or more, beyond what ranks exchange, and either the
-GPUs work the more the more comes in, which twenty minutes of samples or more must show, or tasks of the pod wait for
-storage for a fifth of the time (pressure stall information). Or: the GPUs' work drops, for a tenth of the time or
-more, whenever the pod receives.
+The rule flags training at 70 % or less of each GPU while a pod receives 1 MB/s or more, beyond what ranks exchange,
+if either
+
+- the GPUs work more when more data arrives, over at least twenty minutes of samples; or
+- tasks of the pod wait for storage for a fifth of the time (pressure stall information).
+
+It also flags training in which the GPUs' work drops, for a tenth of the time or more, whenever the pod receives.
 
 ## Why it costs GPU time
 
-Each batch waits for the network and the store, and each epoch reads the same again when the data does not fit into
-memory.
+Each batch waits for the network and the store. If the data does not fit into memory, each epoch reads it again.
 
 ## When it stays silent
 
-- where the GPUs do not wait, however much streams in;
-- where their pace doesn't follow what comes in: from 20 MB/s on it is then a candidate among others (see
-  input-bound);
-- where as much is sent as is received: ranks exchange gradients (see gradient-exchange);
-- where the CPUs are at their limit (see input-preprocessing) or the copies to the GPU fill their link;
-- where the pod is on its host's network, whose traffic is everybody's, and for reads that no counter shows (NFS
-  mounted by the node, RDMA);
-- in the first fifteen minutes of work, with MIG slices and shared GPUs, and where samples are missing.
+- The GPUs do not wait, however much data streams in.
+- The pace of the GPUs does not follow the incoming data. From 20 MB/s on the cause is then a candidate among others
+  (see input-bound).
+- As much is sent as is received: ranks exchange gradients (see gradient-exchange).
+- The CPUs are at their limit (see input-preprocessing), or the copies to the GPU fill their link.
+- The pod uses its host's network, whose traffic is that of the node, or no counter shows the reads (NFS mounted by
+  the node, RDMA).
+- The job has worked for less than fifteen minutes, the GPUs are MIG slices or shared, or samples are missing.
 
 ## Change
 
-Copy the data to a local disk before training begins, or stream it with enough prefetching (WebDataset, tf.data, FFCV),
+Copy the data to a local disk before the training, or stream it with enough prefetching (WebDataset, tf.data, FFCV),
 so that the next batches arrive while the GPU computes.
 
 ## References

@@ -2,26 +2,27 @@
 
 ## What it flags
 
-Drops of the GPUs' work, three at least, that cost a tenth of their time in training or more, while a pod sends or
-writes what is too small for a model (under 100 MB), or comes irregularly, and did not leave the GPUs before.
+The rule flags at least three drops of the GPUs' work that cost a tenth of the training time or more. In each drop a
+pod sends or writes something that is no checkpoint: less than 100 MB, or at irregular times, and the GPUs did not
+send it to the host before.
 
-Or, where uploads follow one another faster than the metrics are sampled: training uses at most 70 % of each GPU, and
-less whenever more is sent.
+If uploads follow one another faster than the metrics are sampled, drops cannot be seen. Then the rule flags training
+at 70 % or less of each GPU that works less whenever more is sent.
 
 ## Why it costs GPU time
 
-Validation outputs, images, tables or artifacts that the training loop uploads itself hold up the next step until the
-store has confirmed the last of them. Each is short; they add up because they are many.
+A training loop that uploads validation outputs, images, tables or artifacts itself starts the next step only after
+the store has confirmed the last upload. Each upload is short, but there are many.
 
 ## When it stays silent
 
-- for uploads in the background: their traffic shows without a drop;
-- where the drops cost less than a tenth of the time;
-- for large bursts of equal size at regular intervals (see checkpoint-stall);
-- with MIG slices and shared GPUs, and where any GPU has too few samples.
+- Uploads run in the background: their traffic shows without a drop.
+- The drops cost less than a tenth of the time.
+- The bursts are large, of equal size and at regular intervals (see checkpoint-stall).
+- The GPUs are MIG slices or shared, or any GPU has too few samples.
 
-Series show that two things coincide, so the finding is likely at most; without samples of what leaves the GPUs a
-large upload may be a checkpoint, and both are named.
+Series only show that two things happen at the same time, so the finding is likely at most. Without samples of what
+leaves the GPUs, a large upload may be a checkpoint: then both are named.
 
 ## Change
 

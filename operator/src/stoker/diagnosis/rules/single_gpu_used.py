@@ -2,26 +2,26 @@
 
 ## What it flags
 
-Exactly one GPU of the job works, and all others have been idle since it started, with next to no memory in use.
+The rule flags a job in which exactly one GPU works, and all others have been idle since it started, with next to no
+memory in use.
 
 ## Why it costs GPU time
 
-A program that was not told to distribute its work runs on the first GPU it sees. All the others are lost for the
-whole life of the job; in the study's example one of two.
+A program that does not distribute its work runs on the first GPU that it sees. All other GPUs are lost for the whole
+life of the job. In the study's example that was one of two.
 
 ## When it stays silent
 
-- while fewer than fifteen minutes of work have been seen;
-- where any GPU has too few samples: what is missing is not idle;
-- for a GPU that worked earlier for more than a check of the devices takes, or that holds more than a tenth of its
-  memory;
-- with MIG slices and for serving jobs;
-- when two GPUs or more work (see gpus-unused).
+- Less than fifteen minutes of work have been seen.
+- Any GPU has too few samples: a missing sample is not idle.
+- Another GPU worked earlier, for longer than a check of the devices takes, or holds more than a tenth of its memory.
+- The GPUs are MIG slices, or the job serves.
+- Two GPUs or more work (see gpus-unused).
 
 ## Change
 
-Start one process for each GPU (`torchrun`, with DistributedDataParallel in the program), or request one GPU. Check
-CUDA_VISIBLE_DEVICES: it only hides devices, it does not spread work over them.
+Start one process for each GPU (`torchrun`, with DistributedDataParallel in the program), or request one GPU.
+CUDA_VISIBLE_DEVICES only hides devices; it does not distribute work over them.
 
 ## References
 

@@ -1,34 +1,34 @@
-"""Each step gives the GPU too little to do.
+"""Each step gives the GPU too little work.
 
 ## What it flags
 
-While it trains, the job uses at most 50 % of each GPU and at most 50 % of its memory, at a steady low level: the
-study's definition of an improper batch size. The job as a whole is at most at 50 %, too.
+The rule flags training that uses at most 50 % of each GPU and at most 50 % of its memory, at a steady low level. This
+is the study's definition of an improper batch size. The mean utilization of the job must be at most 50 %, too.
 
 ## Why it costs GPU time
 
-A small batch leaves most of a GPU's units empty in every kernel, and the time between kernels, when the CPU prepares
-the next one, weighs the more the shorter the kernels are. The study made two jobs 4.9 and 3.4 times as fast by a
-larger batch alone.
+A small batch leaves most units of the GPU without work in every kernel. Between kernels the GPU waits while the CPU
+prepares the next one, and the shorter the kernels are, the more that counts. In the study, a larger batch alone made
+two jobs 4.9 and 3.4 times as fast.
 
 ## When it stays silent
 
-- over 50 % of memory or of the GPU: a larger batch would not fit, or not help by this rule;
-- where use falls to nothing and recovers: something interrupts the GPU, which is another cause; the level between
-  the drops is judged on its own;
-- where the CPUs are at their limit, or data streams in over the network, from disk or over PCIe, or ranks exchange
-  much: the GPU waits, and a larger batch would wait longer (see input-bound where that is open);
-- where device memory is the bottleneck;
-- TensorFlow and JAX, which take the memory whether they need it or not;
-- in the first fifteen minutes of work, where samples are missing, with MIG slices and shared GPUs, and for serving and
-  interactive jobs.
+- More than 50 % of memory or of the GPU is used: a larger batch would not fit, or would not help.
+- The use drops to zero and recovers: something interrupts the GPU, which is another cause. The level between the
+  drops is judged on its own.
+- The GPU waits: the CPUs are at their limit, data streams in over the network, from disk or over PCIe, or ranks
+  exchange much. A larger batch would only wait longer (see input-bound where this is not decided).
+- Device memory is the bottleneck.
+- The framework is TensorFlow or JAX, which reserve memory whether they need it or not.
+- The job has worked for less than fifteen minutes, samples are missing, the GPUs are MIG slices or shared, or the job
+  is a serving or interactive job.
 
-Without the pods' CPU and network series a wait for input can't be excluded, and the finding is only possible.
+Without CPU and network samples of the pods a wait for input cannot be excluded, and the finding is only possible.
 
 ## Change
 
-Raise the batch size until memory is well used, that of evaluation on its own: without gradients much more fits. Mind
-the learning rate, which usually follows the batch size, with a warm-up.
+Raise the batch size until the memory is well used. Set that of evaluation separately: without gradients much more
+fits. Adjust the learning rate, which usually follows the batch size, with a warm-up.
 
 ## References
 

@@ -1,31 +1,32 @@
-"""All GPUs spin, and none computes.
+"""All GPUs are busy, and none of them computes.
 
 ## What it flags
 
-For a quarter of an hour or more the GPUs show 95 % of use or more while they compute nothing: tensor cores, device
-memory, PCIe and NVLink are at rest, and power is near that of a CUDA context without work. That is what a collective
-operation looks like that never ends: its kernels poll for a rank that doesn't come. That rank, if it can be told, is
-the odd one: its GPU is idle, or its pod computes differently.
+The rule flags GPUs that show 95 % utilization or more for a quarter of an hour or longer while they compute nothing:
+tensor cores, device memory, PCIe and NVLink are idle, and the power is near that of a CUDA context without work. A
+collective operation that never ends looks like that: its kernels poll for a rank that does not come. If this rank can
+be told, the finding names it as the odd one: its GPU is idle, or its pod computes differently.
 
 ## Why it costs GPU time
 
-Utilization looks perfect, no error is raised until a watchdog's timeout, and often there is none: a stalled job holds
-all its GPUs until somebody looks at the loss. It is never reclaimed, only reported: whatever it waits for may come.
+Utilization looks perfect, and no error is raised until a watchdog's timeout, which is often not set. A stalled job
+holds all its GPUs until somebody looks at the loss. Stoker only reports it and never reclaims it, because the rank
+that it waits for may still come.
 
 ## When it stays silent
 
-- while any GPU computes: a rank that evaluates or generates lets the others wait;
-- while a pod sends, receives, reads or writes, or computes more than its waiting processes do: a checkpoint, a download
-  or a preparation on one rank lets the others wait, too;
-- where neither tensor cores, device memory nor power can be seen, or none of them has ever been higher: there are
-  programs that never use tensor cores;
-- under a quarter of an hour;
-- for slices of GPUs and shared ones, whose signals are mixed.
+- Any GPU computes: the others may wait for a rank that evaluates or generates.
+- A pod sends, receives, reads or writes, or computes more than waiting processes do: the others may wait for a
+  checkpoint, a download or a preparation on one rank.
+- Tensor cores, device memory and power are all unknown, or none of them has ever been higher: some programs never use
+  tensor cores.
+- It lasts less than a quarter of an hour.
+- The GPUs are slices or shared: their signals are mixed.
 
 ## Change
 
-Take the stacks of the odd rank first, then of another (`py-spy dump`), and restart from the last checkpoint. Give
-collectives a timeout (`init_process_group(timeout=...)`), so that the next stall ends by itself.
+Take the stacks of the odd rank first and then of another (`py-spy dump`), and restart from the last checkpoint. Give
+collective operations a timeout (`init_process_group(timeout=...)`), so that the next stall ends by itself.
 
 ## References
 

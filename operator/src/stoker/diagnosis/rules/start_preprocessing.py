@@ -2,31 +2,31 @@
 
 ## What it flags
 
-For ten minutes or more, before any GPU is used or given a model, the pods keep several cores busy and receive next to
-nothing, or compute as fast as their CPU limit lets them: they prepare data. With several attempts each start counts on
-its own.
+The rule flags ten minutes or more before any GPU works or holds a model in which the pods prepare data: they keep
+several cores busy and receive next to nothing, or compute as fast as their CPU limit allows. If the job has several
+attempts, each start counts on its own.
 
 ## Why it costs GPU time
 
-Cleaning, decoding and tokenizing before the first step use the CPUs alone, and all GPUs of the job are bound meanwhile.
-The result is the same each time, and is computed again with each job and each restart.
+Cleaning, decoding and tokenizing before the first step use only CPUs, while the job holds all its GPUs. The result is
+always the same, and each job and each restart computes it again.
 
 ## When it stays silent
 
-- under ten minutes: imports, indexing and building the model keep CPUs busy, too;
-- once a GPU holds more than a CUDA context, or works: compiling the model's kernels comes after that;
-- at one core: a single-threaded preparation is undecided (see startup-idle);
-- for a job that has never used a GPU in an hour, or until its end: there may never come a first use;
-- where any GPU has too few samples, where the pods' CPUs or network have none;
-- for serving and interactive jobs.
+- It takes less than ten minutes: imports, indexing and building the model keep CPUs busy, too.
+- A GPU works, or holds more than a CUDA context: the program may compile the model's kernels.
+- Only one core is busy: a preparation in one thread cannot be decided (see startup-idle).
+- The job has never used a GPU, for an hour or until its end: there may be no first use.
+- Any GPU has too few samples, or the pods' CPUs or network have none.
+- The job is a serving or interactive job.
 
-Compiling a library with all cores looks the same, and is named as the alternative; the start-up script decides. It is
-only possible where the pods' disks are sampled and next to nothing is read or written; and without samples of the GPUs'
-memory where nothing is read: the model may be there, and its kernels be compiled.
+Compiling a library with all cores looks the same and is named as the alternative. The startup script decides. The
+finding is only possible if the pods' disks are sampled and next to nothing is read or written, and if nothing is read
+and GPU memory is not sampled: the model may be there, and its kernels may be compiling.
 
 ## Change
 
-Prepare the data once, in a job without GPUs, and store the result; or prepare it while training runs: in the loader's
+Prepare the data once, in a job without GPUs, and store the result. Or prepare it during training, in the loader's
 workers, or on the GPU with DALI.
 
 ## References

@@ -1,31 +1,30 @@
-"""GPUs are bound before the program can start.
+"""GPUs are held before the program can start.
 
 ## What it flags
 
-Ten minutes or more between the moment a pod was bound to its node, from which on it holds its GPUs, and the start of
-its container: its image is pulled, its volumes are attached, or its init containers run. Or ten minutes in which the
-pods that have started wait for one that has not.
+The rule flags ten minutes or more between the time at which a pod was bound to its node, from which on it holds its
+GPUs, and the start of its container: the image is pulled, volumes are attached, or init containers run. It also flags
+ten minutes in which started pods wait for one that has not started.
 
-It is a state of its own. No utilization is measured before a container runs, and none is assumed: the time counts
-neither as 0 % nor in the job's life.
+No utilization is measured before a container runs, and none is assumed: this time counts neither as 0 % nor as part
+of the job's life.
 
 ## Why it costs GPU time
 
-The scheduler gives the GPUs away when it binds the pod. Nobody else can use them while an image of tens of GiB crosses
-the network, and in a job of several pods all wait for the slowest.
+The scheduler assigns the GPUs when it binds the pod. No other job can use them while an image of tens of GiB crosses
+the network. In a job with several pods all wait for the slowest.
 
 ## When it stays silent
 
-- under ten minutes;
-- where the time of scheduling isn't known;
-- for pods that are queued: they hold nothing yet;
-- for pods that are being deleted.
+- It takes less than ten minutes.
+- The time of scheduling is not known.
+- The pods are queued, and hold nothing yet.
+- The pods are being deleted.
 
 ## Change
 
-Use a smaller image, or one that the nodes already have; keep it in a registry of the same network. What init containers
-download or install belongs into the image, or onto a volume. An image that can't be pulled at all must be corrected
-first.
+Use a smaller image, or one that the nodes already have, and keep it in a registry of the same network. Move what init
+containers download or install into the image, or onto a volume. Correct an image that cannot be pulled at all.
 
 ## References
 

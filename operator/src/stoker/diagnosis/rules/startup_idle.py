@@ -1,27 +1,28 @@
-"""A long start without the GPUs, for no single reason that can be seen.
+"""The GPUs are idle for a long time at the start, for several reasons together.
 
 ## What it flags
 
-A quarter of an hour or more from the start of the containers to the first use of a GPU, in which the pods are at work,
-but no single doing (installing, downloading, preparing data) takes ten minutes of it. The evidence has the breakdown by
-minutes; the finding's category is that of the longest part, the others are its alternatives.
+The rule flags a quarter of an hour or more from the start of the containers to the first use of a GPU, in which the
+pods work but no single activity (installing, downloading, preparing data) takes ten minutes. The evidence lists the
+minutes of each activity. The finding's category is that of the longest, the others are its alternatives.
 
 ## Why it costs GPU time
 
-All GPUs of the job are bound from its first second, whatever the start is spent on.
+The job holds all its GPUs from its first second, whatever the start is spent on.
 
 ## When it stays silent
 
-- under a quarter of an hour;
-- where one doing explains the start: its own rule speaks (long-installation, external-download, start-preprocessing);
-- where the pods wait for half of the time or more: then it is not they that take it;
-- for a job that has never used a GPU in an hour, or until its end;
-- where any GPU has too few samples, and where nothing is known of what the pods do;
-- for serving and interactive jobs.
+- The start takes less than a quarter of an hour.
+- One activity explains the start: its own rule reports it (long-installation, external-download,
+  start-preprocessing).
+- The pods wait for half of the time or more: the reason is outside of the pods.
+- The job has never used a GPU, for an hour or until its end.
+- Any GPU has too few samples, or nothing is known of what the pods do.
+- The job is a serving or interactive job.
 
 ## Change
 
-Look into the log of the first minutes. Libraries belong into the image, downloads and preparation into a job without
+Read the log of the first minutes. Put libraries into the image, and downloads and preparation into a job without
 GPUs.
 
 ## References

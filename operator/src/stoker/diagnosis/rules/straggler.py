@@ -1,34 +1,35 @@
-"""One rank is slower, and all wait for it.
+"""One rank is slower, and all others wait for it.
 
 ## What it flags
 
-In a job whose ranks go in step, for four fifths of its training or more, either
+The rule flags a GPU in a job whose ranks are in step, if for four fifths of the training or more
 
-- the clock of a GPU's processors stands under 85 % of its peers': it is throttled, for heat or power; or
-- a GPU never waits: its tensor cores (or, where these can't be seen, its processors or its power) do more than its
-  peers', which are alike. It has more to do than they, or needs longer for the same; or
-- a GPU does the same work as its peers in less of the time, while they are never idle: between its kernels it is held
-  up, by its link to the host or by its loader, and the others spin until it comes.
+- its processor clock is below 85 % of its peers': it is throttled, for heat or power; or
+- it never waits: its tensor cores (or, where these are not sampled, its processors or its power) do more than those
+  of its peers, which are alike. It has more work than they, or needs longer for the same; or
+- it does the same work as its peers in less of the time, while they are never idle: its link to the host or its data
+  loader delays it between kernels, and the others poll until it comes.
 
-Driver errors (XID) and PCIe packets sent again on that GPU are named beside it.
+The evidence names driver errors (XID) and PCIe replays on that GPU.
 
 ## Why it costs GPU time
 
-Ranks exchange gradients in each step, so all of them are as slow as the slowest. Their utilization shows nothing: who
-waits spins in a kernel. One hot GPU of 64 costs as much as many idle ones.
+Ranks exchange gradients in each step, so all are as slow as the slowest. Their utilization does not show it, because
+a waiting rank polls in a kernel. One hot GPU of 64 costs as much as many idle ones.
 
 ## When it stays silent
 
-- with one GPU, and by the work done with two: which of them differs from what should be isn't known;
-- where several ranks differ from one another: the work is divided unevenly by design (stages of a pipeline);
-- where neither clocks nor the work of the GPUs can be seen, in samples of all of them;
-- in the first fifteen minutes of training, with MIG slices and shared GPUs;
-- for evaluation, serving and interactive jobs.
+- The job has one GPU. With two, the work done is not compared: the rule cannot know which of them is odd.
+- Several ranks differ from one another: the work is divided unevenly by design (stages of a pipeline).
+- Neither clocks nor the work of the GPUs are sampled on all of them.
+- The job has trained for less than fifteen minutes, or the GPUs are MIG slices or shared.
+- The job is an evaluation, serving or interactive job.
 
 ## Change
 
-A throttled GPU is the node's business: have its cooling and power limit checked, and keep the job off it until then.
-For a rank with more to do: divide the samples by their length, not their number; load and log on all ranks alike.
+A throttled GPU is a fault of the node: have its cooling and power limit checked, and keep the job off the node until
+then. For a rank with more work: divide the samples by their length instead of their number, and load and log on all
+ranks alike.
 
 ## References
 

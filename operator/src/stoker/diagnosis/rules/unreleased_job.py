@@ -1,40 +1,38 @@
-"""All GPUs idle since the work ended, and the job goes on.
+"""All GPUs have been idle since the work ended, and the job does not end.
 
 ## What it flags
 
-A job whose GPUs worked for ten minutes at least and then stopped, all of them, while its processes stay alive and do
-nothing else either: no CPU time to speak of, no traffic, no writing.
+The rule flags a job whose GPUs worked for at least ten minutes and then all stopped, while its processes stay alive
+and do nothing else either: next to no CPU time, no traffic, no writes.
 
 ## Why it costs GPU time
 
-The GPUs stay bound until the last process of the job ends. The usual reasons are a `sleep` after the training command
-("until the upload is through"), a `tail -f` that keeps the container up, and a server or a lost worker that the
-script waits for.
+The job holds its GPUs until its last process ends. The usual reasons are a `sleep` after the training command ("until
+the upload is through"), a `tail -f` that keeps the container alive, and a server or a lost worker that the script
+waits for.
 
 ## When it stays silent
 
-- while any GPU works, or any GPU of any pod has no samples, and for ten minutes after that: what is missing is not
-  idle;
-- while a pod computes, sends, receives, writes, or waits for its disks or mounts, and for ten minutes after that: a
-  final evaluation on the CPUs or an upload is work;
-- after a restart, until the new run has worked for ten minutes: it may wait for its peers or its data;
-- in a running job, while the rest is not twice as long as the longest from which it has come back, before a restart as
-  well;
-- for interactive and serving jobs, whose rest is not their end;
-- a rest of less than ten minutes.
+- Any GPU works, or any GPU of any pod has no samples, and for ten minutes after that: a missing sample is not idle.
+- A pod computes, sends, receives, writes, or waits for its disks or mounts, and for ten minutes after that: a final
+  evaluation on the CPUs or an upload is work.
+- After a restart, until the new run has worked for ten minutes: it may wait for its peers or its data.
+- A running job, until it has been idle twice as long as in its longest pause so far, also before a restart.
+- Interactive and serving jobs, which do not end when they are idle.
+- An idle time of less than ten minutes.
 
-The finding is only possible where a slow upload or a checkpoint can't be ruled out:
+The finding is only possible where a slow upload or a checkpoint cannot be excluded:
 
-- without series of the pods' CPUs;
-- where the traffic can't be seen, since a pod's network is the node's (`hostNetwork`) or has no samples, or since it
-  mounts storage (a persistent volume, NFS, CSI), whose traffic is the node's: unless the CPUs of all its pods stay at
-  0.02 cores or less throughout the rest, or for its last hour;
-- without series of the pods' network, for the first hour.
+- without CPU samples of the pods;
+- where the traffic cannot be seen, because a pod uses the node's network (`hostNetwork`), has no network samples, or
+  mounts storage (a persistent volume, NFS, CSI) whose traffic is that of the node. This does not apply if the CPUs of
+  all pods stay at 0.02 cores or less during the whole idle time, or its last hour;
+- without network samples of the pods, for the first hour.
 
 ## Change
 
-Remove the sleep and let the job end with its last command. An upload that the job must wait for is best waited for
-itself: run it in the foreground, or `wait` for its process.
+Remove the sleep and let the job end with its last command. If the job must wait for an upload, run the upload in the
+foreground, or `wait` for its process.
 
 ## References
 

@@ -1,21 +1,22 @@
-"""accelerate's configuration says that nothing is distributed.
+"""The accelerate configuration file turns distributed training off.
 
 ## What it flags
 
-`accelerate launch` with several processes (`--num_processes 8`, or `num_processes: 8` in the file) and a configuration
-file that says `distributed_type: NO`.
+The rule flags `accelerate launch` with several processes (`--num_processes 8`, or `num_processes: 8` in the file) and
+a configuration file that says `distributed_type: NO`.
 
 ## Why it costs GPU time
 
-The file decides which launcher is used, and this one starts a single process, whatever the number says. One GPU works,
-the others are idle for the whole life of the job.
+`distributed_type` decides how accelerate starts the program. With `NO` it starts a single process, and ignores the
+number. One GPU works, the others are idle for the whole life of the job.
 
 ## When it stays silent
 
-- a file that isn't in sight: it is read where the script writes it, or where a config map that lint sees holds it;
-- `--multi_gpu`, `--use_fsdp`, `--use_deepspeed` or `--use_megatron_lm`, which overrule the file; `--cpu`, `--tpu`;
-- one process, a number that can't be resolved, or one GPU;
-- commands that run only after a failure.
+- The file is not in sight. The rule reads a file that the script writes, or that is in a config map that lint sees.
+- An option overrides the file: `--multi_gpu`, `--use_fsdp`, `--use_deepspeed`, `--use_megatron_lm`, `--cpu` or
+  `--tpu`.
+- The job has one GPU a node, or asks for one process, or the number of processes cannot be resolved.
+- The command runs only after a failure.
 
 ## Change
 

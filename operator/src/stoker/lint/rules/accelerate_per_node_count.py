@@ -1,31 +1,32 @@
-"""accelerate's total is given as if it were the number of each node.
+"""The number of processes given to accelerate is that of one node instead of the total.
 
 ## What it flags
 
-`accelerate launch` on several nodes whose `--num_processes` is the GPU count of one node, or is left out, where the
-GPUs of one node are its default. The number is the total of all machines: on two nodes of 8 GPUs,
-`--num_machines 2 --num_processes 8` starts 4 processes on each.
+The rule flags `accelerate launch` on several nodes whose `--num_processes` is the number of GPUs of one node. The
+number is the total of all machines: on two nodes of 8 GPUs, `--num_machines 2 --num_processes 8` starts 4 processes
+on each. The rule also flags a launch without the number, because accelerate's default is the number of GPUs of one
+node.
 
-It denies where the launch is the only thing that the job runs and each of its processes takes one GPU; it warns
-otherwise, and where the number is left out: a default configuration in the image may hold another one.
+It denies if the launch is the only work of the job and each of its processes uses one GPU. Otherwise it warns. It
+also warns if the number is left out: a default configuration file in the image may hold another number.
 
 ## Why it costs GPU time
 
-Of n nodes' GPUs, one node's number work; the others are idle for the whole life of the job.
+Only as many GPUs work as one node has. The others are idle for the whole life of the job.
 
 ## When it stays silent
 
-- the counts come from a configuration file that isn't in sight, or can't be resolved;
-- a configuration with `distributed_type: NO` (see `accelerate-config-no`);
-- the number of machines is not that of the job (see `launcher-nodes-mismatch`), or one (see `duplicate-nodes`);
-- model parallelism, a device map or rollouts in the program's arguments: a process then drives several GPUs, or leaves
-  some to others;
-- several commands that run side by side, and commands that run only after a failure;
-- `--cpu`, MIG slices and shared GPUs.
+- The numbers come from a configuration file that is not in sight, or cannot be resolved.
+- The configuration says `distributed_type: NO` (see `accelerate-config-no`).
+- The number of machines is not that of the job (see `launcher-nodes-mismatch`), or is one (see `duplicate-nodes`).
+- The program's arguments ask for model parallelism, a device map or rollouts: a process then uses several GPUs, or
+  leaves some to others.
+- Several commands run side by side, or the command runs only after a failure.
+- The launch uses `--cpu`, or the GPUs are MIG slices or shared.
 
 ## Change
 
-Give the total, nodes times GPUs of each: `--num_processes $((STOKER_NODES * STOKER_GPUS_PER_NODE))`.
+Give the total, which is nodes times GPUs of each: `--num_processes $((STOKER_NODES * STOKER_GPUS_PER_NODE))`.
 
 ## References
 

@@ -1,27 +1,30 @@
-"""The script copies an environment or a code tree from a share.
+"""The script copies a Python environment or a code tree from a network share.
 
 ## What it flags
 
-A copy of a Python environment (`cp -r /mnt/share/miniconda3 /opt`, `rsync`, `azcopy`, `tar -x` of a packed one) from a
-network volume of the pod, another host or a cloud store, at the job's start or in an init container. It only advises
-about a folder of code or libraries (`code`, `src`, `libs`), which may be small, and about an environment under `/mnt`,
-`/nfs` and their like of which the manifest says nothing.
+The rule flags a copy of a Python environment from a network volume of the pod, another host or a cloud store, at the
+start of the job or in an init container: `cp -r /mnt/share/miniconda3 /opt`, `rsync`, `azcopy`, or `tar -x` of a
+packed environment.
+
+It only gives advice about a folder of code or libraries (`code`, `src`, `libs`), which may be small. It also only
+gives advice about an environment under `/mnt`, `/nfs` or the like if the manifest does not say what is mounted there.
 
 ## Why it costs GPU time
 
-An environment is a hundred thousand small files, each of them a round trip to the share: the study saw a copy of 16
-minutes, with the GPU bound and idle, in every pod and at every restart.
+An environment consists of about a hundred thousand small files, and each is a round trip to the share. The study saw
+a copy of 16 minutes. During the copy the GPUs are held and idle, in every pod and at every restart.
 
 ## When it stays silent
 
-- data paths: everything that is not named like an environment or a code tree;
-- sources in the image, on the node or in memory, or that can't be resolved;
-- copies in the background, or in a branch, such as after a test whether the copy is there;
-- copies after the work, or beside none; jobs without GPUs.
+- The path is not named like an environment or a code tree: it may be data.
+- The source is in the image, on the node or in memory, or cannot be resolved.
+- The copy runs in the background or in a branch, for instance after a test whether the copy exists.
+- The copy comes after the work, or the job runs nothing else.
+- The job has no GPUs.
 
 ## Change
 
-Build an image that holds the environment. Code can run from the share itself, or from the job's own sources.
+Build an image that holds the environment. Code can run from the share itself, or from the job's `spec.sources`.
 
 ## References
 

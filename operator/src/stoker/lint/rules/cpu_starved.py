@@ -1,25 +1,27 @@
-"""More data loader workers than CPUs.
+"""The data loader has more workers than the container has CPUs.
 
 ## What it flags
 
-Workers of all processes of a pod that together exceed the container's CPU limit by half: `torchrun
---nproc_per_node=8 train.py --num_workers 8` makes 64 workers, on a limit of 16 CPUs. The number is taken for that of
-each process, as PyTorch's loaders count.
+The rule flags a job in which the workers of all processes of a pod exceed the container's CPU limit by more than
+half. For instance, `torchrun --nproc_per_node=8 train.py --num_workers 8` starts 64 workers on a limit of 16 CPUs.
+The number counts for each process, as in PyTorch's loaders.
 
 ## Why it costs GPU time
 
-The kernel stops the container for the rest of each period once its limit is used up, the processes that feed the GPUs
-included: batches come late, and the GPUs wait for them at every step.
+Once a container has used up its CPU limit, the kernel stops all its processes for the rest of the period, including
+those that feed the GPUs. Batches come late, and the GPUs wait in each step.
 
 ## When it stays silent
 
-- no CPU limit: a request caps nothing while the node has free CPUs;
-- no workers in sight, or a number of workers or processes that can't be resolved;
-- Ray, whose workers train, web servers and preparations, whose workers load nothing; jobs without GPUs.
+- The container has no CPU limit. A request alone does not stop a container while the node has free CPUs.
+- No number of workers is given, or the number of workers or processes cannot be resolved.
+- The workers load no data: those of Ray train, and those of web servers and of programs that prepare data do other
+  work.
+- The job has no GPUs.
 
 ## Change
 
-Raise the limit, or leave it out and keep the request; or use fewer workers for each process.
+Raise the limit, or remove it and keep the request. Or use fewer workers for each process.
 
 ## References
 

@@ -1,30 +1,31 @@
-"""The script installs a CPU build of the framework.
+"""The script installs a build of the framework that cannot use GPUs.
 
 ## What it flags
 
-An installation of a framework that cannot use GPUs: `torch==2.9.1+cpu`, `--index-url
-https://download.pytorch.org/whl/cpu`, conda's `cpuonly`, `tensorflow-cpu`, `paddlepaddle`. For `jax[cpu]` and
-`onnxruntime` without `-gpu` it only advises: a plugin or another package may bring the GPU build, and the model that
-they run may be a small one.
+The rule flags the installation of a CPU build: `torch==2.9.1+cpu`,
+`--index-url https://download.pytorch.org/whl/cpu`, conda's `cpuonly`, `tensorflow-cpu`, `paddlepaddle`.
+
+For `jax[cpu]` and for `onnxruntime` without `-gpu` it only gives advice: another package may bring the GPU build, and
+the model may be a small one.
 
 ## Why it costs GPU time
 
-The program falls back to CPUs, most often without a word, a hundred times slower, while its GPUs are bound. The study
-saw a job on CPUs for 481 minutes.
+The program runs on CPUs, usually without any message, and about a hundred times slower, while its GPUs are held. The
+study saw a job that ran on CPUs for 481 minutes.
 
 ## When it stays silent
 
-- a second environment in sight (`python -m venv`, `conda create`, `activate`, `--target`, pip by its path): the build
-  may be for a tool beside the training;
-- another framework is the job's: declared, in the image, or installed as well; many JAX programs read their data with
-  `tensorflow-cpu`;
-- the GPU build is installed as well, or is in the image and satisfies pip already;
-- installations in a branch; jobs without GPUs.
+- The script uses a second environment (`python -m venv`, `conda create`, `activate`, `--target`, pip by its path):
+  the CPU build may be for a tool beside the training.
+- The job uses another framework, which is declared, in the image, or installed as well. For instance, many JAX
+  programs read their data with `tensorflow-cpu`.
+- The GPU build is installed as well, or the image already has it and pip finds the requirement satisfied.
+- The installation is in a branch, or the job has no GPUs.
 
 ## Change
 
-Install the CUDA build: leave `+cpu` and the index of CPU wheels out, take `tensorflow` for `tensorflow-cpu`. Better,
-use an image that holds it.
+Install the CUDA build: remove `+cpu` and the index of CPU wheels, replace `tensorflow-cpu` by `tensorflow`. An image
+that holds the CUDA build is better still.
 
 ## References
 

@@ -2,23 +2,25 @@
 
 ## What it flags
 
-Switches that make a program wait for the GPU, or check, at every step: `CUDA_LAUNCH_BLOCKING=1`,
-`HIP_LAUNCH_BLOCKING=1`, `AMD_SERIALIZE_KERNEL=3`, `PYTORCH_NO_CUDA_MEMORY_CACHING=1`, `JAX_DISABLE_JIT=1`,
-`JAX_DEBUG_NANS=1`, and `detect_anomaly` or `run_eagerly` among a program's arguments. Of
-`TORCH_DISTRIBUTED_DEBUG=DETAIL`, and of `NCCL_P2P_DISABLE=1` with several GPUs to a node, it only advises.
+The rule flags switches that make a program wait for the GPU, or check its results, in each step:
+`CUDA_LAUNCH_BLOCKING=1`, `HIP_LAUNCH_BLOCKING=1`, `AMD_SERIALIZE_KERNEL=3`, `PYTORCH_NO_CUDA_MEMORY_CACHING=1`,
+`JAX_DISABLE_JIT=1`, `JAX_DEBUG_NANS=1`, and `detect_anomaly` or `run_eagerly` among a program's arguments.
+
+It only gives advice about `TORCH_DISTRIBUTED_DEBUG=DETAIL`, and about `NCCL_P2P_DISABLE=1` on nodes with several
+GPUs.
 
 ## Why it costs GPU time
 
-With blocking launches the GPU is idle between any two kernels, while the program prepares the next one: 1.2 to 3 times
-the time for the same result. Without peer-to-peer copies the GPUs of a node exchange gradients by the host's memory,
-at a fraction of NVLink's bandwidth. Such a switch finds a fault in a few steps and is then forgotten.
+With blocking launches the GPU is idle between two kernels, while the program prepares the next one. The same result
+takes 1.2 to 3 times as long. Without peer-to-peer copies the GPUs of a node exchange gradients through host memory,
+at a fraction of NVLink's bandwidth. Such a switch finds a fault within a few steps, and then stays on by mistake.
 
 ## When it stays silent
 
-- switches that cost next to nothing: `TORCH_USE_CUDA_DSA`, `NCCL_DEBUG=INFO`, `TORCH_SHOW_CPP_STACKTRACES`;
-- a switch that is off (`0`, `false`), set under a condition, or of a value that can't be resolved;
-- programs, and jobs, that are named after debugging, tests or profiling; interactive jobs;
-- jobs without GPUs.
+- The switch costs next to nothing: `TORCH_USE_CUDA_DSA`, `NCCL_DEBUG=INFO`, `TORCH_SHOW_CPP_STACKTRACES`.
+- The switch is off (`0`, `false`), is set under a condition, or has a value that cannot be resolved.
+- The program or the job is named after debugging, tests or profiling, or the job is interactive.
+- The job has no GPUs.
 
 ## Change
 

@@ -2,23 +2,27 @@
 
 ## What it flags
 
-`CUDA_VISIBLE_DEVICES` set to nothing, to `-1`, or to an index that the pod does not have as its first entry, for
-everything that the job launches. In a pod the indices start again at 0, whatever they are on the node:
-`CUDA_VISIBLE_DEVICES=4` on one GPU hides it. The same of `deepspeed --include localhost:4,5`, which then starts
-nothing. And `JAX_PLATFORMS=cpu` (`JAX_PLATFORM_NAME`) for JAX programs.
+The rule flags a `CUDA_VISIBLE_DEVICES` that hides all GPUs from everything that the job starts: it is empty, `-1`, or
+its first entry is an index that the pod does not have. In a pod the indices start at 0, whatever they are on the
+node, so `CUDA_VISIBLE_DEVICES=4` hides the only GPU of a pod.
+
+It also flags `deepspeed --include localhost:4,5` on GPUs that do not exist, with which deepspeed starts nothing, and
+`JAX_PLATFORMS=cpu` or `JAX_PLATFORM_NAME=cpu` for JAX programs.
 
 ## Why it costs GPU time
 
-The program runs on CPUs, a hundred times slower, while its GPUs are bound; under a launcher of one process for each
-GPU it more likely fails, after it has waited for them. The study saw a job on CPUs for 481 minutes.
+The program runs on CPUs, about a hundred times slower, while its GPUs are held. A launcher that starts one process
+for each GPU usually fails, after it has waited for the GPUs. The study saw a job that ran on CPUs for 481 minutes.
 
 ## When it stays silent
 
-- only some of the commands are hidden from the GPUs: a step that needs none;
-- a value that can't be resolved, GPU or MIG identifiers instead of indices;
-- deepspeed with a choice of its own (`--include`, `--num_gpus`), which sets the variable anew; other hosts in it;
-- JAX's variables where neither the image nor `spec.framework` says that the job uses JAX;
-- ROCm's `HIP_VISIBLE_DEVICES` where the GPUs are NVIDIA's; jobs without GPUs.
+- Only some of the commands cannot see the GPUs: they may be steps that need none.
+- The value cannot be resolved, or holds GPU or MIG identifiers instead of indices.
+- deepspeed chooses GPUs itself (`--include`, `--num_gpus`) and sets the variable anew, or its choice names other
+  hosts.
+- A variable of JAX is set, but neither the image nor `spec.framework` says that the job uses JAX.
+- The variable is ROCm's `HIP_VISIBLE_DEVICES` and the GPUs are NVIDIA's.
+- The job has no GPUs.
 
 ## Change
 

@@ -1,27 +1,28 @@
-"""Some of the GPUs are visible to nothing.
+"""Some of the GPUs are hidden from every program of the job.
 
 ## What it flags
 
-`CUDA_VISIBLE_DEVICES` set to fewer GPUs than the pod has, for everything that the job launches:
-`CUDA_VISIBLE_DEVICES=0,1 python train.py` on 8 GPUs. Programs that get different GPUs count together.
+The rule flags a `CUDA_VISIBLE_DEVICES` with fewer GPUs than the pod has, for everything that the job starts:
+`CUDA_VISIBLE_DEVICES=0,1 python train.py` on 8 GPUs. If programs get different GPUs, it counts all of them together.
 
 ## Why it costs GPU time
 
-A GPU that no program sees is idle for the whole life of the job, and nobody else may use it.
+A GPU that no program sees is idle for the whole life of the job, and no other job may use it.
 
 ## When it stays silent
 
-- a program that sees all GPUs, or all together see them: one process for each GPU in a loop over ranks;
-- a value that can't be resolved, GPU or MIG identifiers instead of indices;
-- a command that can't be read, or a program that nobody knows: it may use the rest;
-- a launcher that is told its number of processes (see `launcher-too-few` and `launcher-too-many`), deepspeed with a
-  choice of its own (`--include`, `--num_gpus`), which sets the variable anew;
-- ROCm's `HIP_VISIBLE_DEVICES` where the GPUs are NVIDIA's;
-- no GPU at all (see `devices-hidden`), one GPU, MIG slices and shared GPUs.
+- A program sees all GPUs, or all programs together do, for instance one process for each GPU in a loop.
+- The value cannot be resolved, or holds GPU or MIG identifiers instead of indices.
+- A command cannot be read, or a program is not known: it may use the rest.
+- A launcher is given its number of processes (see `launcher-too-few` and `launcher-too-many`), or deepspeed chooses
+  GPUs itself (`--include`, `--num_gpus`) and sets the variable anew.
+- The variable is ROCm's `HIP_VISIBLE_DEVICES` and the GPUs are NVIDIA's.
+- No GPU at all is visible (see `devices-hidden`), the pod has one GPU, or the GPUs are MIG slices or shared.
 
 ## Change
 
-Remove the variable: the container sees exactly the GPUs that it was given. Or request as many as the job uses.
+Remove the variable: the container sees exactly the GPUs that it was given. Or request only as many GPUs as the job
+uses.
 
 ## References
 

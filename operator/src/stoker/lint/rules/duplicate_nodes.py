@@ -1,33 +1,34 @@
-"""Every node trains the same model for itself.
+"""Every node trains the same model on its own.
 
 ## What it flags
 
-A launcher on several nodes that is told of one node only: `torchrun --standalone`, `torchrun
---nnodes=1`, `accelerate launch` without `--num_machines`. A frequent cause is a variable of another platform,
-`--nnodes=${WORLD_SIZE:-1}`, that nobody sets here. With `--standalone` alone torchrun still knows from `PET_NNODES` how
-many nodes there are, and waits for them at a rendezvous that only its own pod sees.
+The rule flags a launcher that is given one node in a job with several nodes: `torchrun --standalone`,
+`torchrun --nnodes=1`, or `accelerate launch` without `--num_machines`. A frequent reason is a variable of another
+platform that is not set here, such as `--nnodes=${WORLD_SIZE:-1}`. With `--standalone` alone torchrun still reads the
+number of nodes from `PET_NNODES`, and waits for the others at a rendezvous that only its own pod can reach.
 
-As advice only: a training program that plain `python` starts, where neither script nor manifest says a word of ranks,
-addresses or nodes. It may still connect by itself, by the variables that every pod finds.
+It only gives advice about a training program that plain `python` starts, if neither script nor manifest mentions
+ranks, addresses or nodes. Such a program may still find the other pods by the variables that every pod has.
 
 ## Why it costs GPU time
 
-Each pod trains the whole model from the start, with the same data in the same order: n nodes for the result of one.
+Each pod trains the whole model from the start, with the same data in the same order. The job uses n nodes for the
+result of one.
 
 ## When it stays silent
 
-- the command or its arguments depend on the rank, or on anything that can't be resolved: a sweep or a sharded
-  inference;
-- programs named after evaluation, inference, sweeps, tuning or serving, and jobs of these types;
-- a hosts file, a configuration file that can't be seen;
-- plain `python` with a program whose name does not say that it trains, or beside a word of ranks, addresses or nodes;
-- plain `python` with JAX, which finds the pods of an Indexed Job by itself;
-- commands that run only after a failure.
+- The command or its arguments depend on the rank, or on anything that cannot be resolved: it may be a sweep or a
+  sharded inference.
+- The program is named after evaluation, inference, sweeps, tuning or serving, or the job has such a type.
+- There is a hosts file, or a configuration file that is not in sight.
+- Plain `python` starts a program whose name does not say that it trains, or the script mentions ranks, addresses or
+  nodes.
+- Plain `python` starts a JAX program: JAX finds the pods of an Indexed Job by itself.
+- The command runs only after a failure.
 
 ## Change
 
-Leave the number of nodes out: `torchrun train.py` reads `PET_NNODES` and the rendezvous from the injected
-variables.
+Leave the number of nodes out: `torchrun train.py` reads `PET_NNODES` and the rendezvous from the injected variables.
 
 ## References
 

@@ -2,27 +2,28 @@
 
 ## What it flags
 
-A command without end in the foreground after the work: `sleep infinity`, `tail -f`, `while true; do sleep 60;
-done`, a Python program that only sleeps, a loop that waits for a file (`until [ -f /o/stop ]; do sleep 30; done`). And
-a `wait` without arguments that also waits for what never ends: `tensorboard --logdir /o & python train.py & wait`.
+The rule flags a command without end in the foreground after the work: `sleep infinity`, `tail -f`,
+`while true; do sleep 60; done`, a Python program that only sleeps, or a loop that waits for a file
+(`until [ -f /o/stop ]; do sleep 30; done`). It also flags a `wait` without arguments if one of the programs that it
+waits for never ends: `tensorboard --logdir /o & python train.py & wait`.
 
 ## Why it costs GPU time
 
-The training is over, but the job runs until somebody notices it.
+The training is over, but the job holds its GPUs until somebody notices it.
 
 ## When it stays silent
 
-- the command runs in the background, in a branch of some ranks, or under `timeout`;
-- the job serves: `jobType: Serving`, or an inference server among its commands;
-- several nodes whose workers wait for their head;
-- `wait` after `&` where everything in the background ends, or is killed before;
-- jobs that only wait (see `interactive-entry`), and jobs without GPUs.
+- The command runs in the background, under `timeout`, or in a branch of some ranks.
+- The job serves: `jobType: Serving`, or an inference server among its commands.
+- The job has several nodes, and its workers wait for their head.
+- Everything that `wait` waits for ends, or is killed before.
+- The job only waits (see `interactive-entry`), or has no GPUs.
 
 ## Change
 
-Remove it, or wait for the program instead: `train.sh & wait $!`. To follow a log beside the training, use
-`tail --pid=$! -f train.log`. What runs in a terminal of its own (`tmux`, `screen`), by `setsid -f`, in the background
-of a subshell or disowned can't be waited for: start it in the foreground.
+Remove the command, or wait for the program instead: `train.sh & wait $!`. To follow a log beside the training, use
+`tail --pid=$! -f train.log`. The shell cannot wait for a program in a terminal of its own (`tmux`, `screen`), started
+by `setsid -f`, in the background of a subshell, or disowned: start it in the foreground.
 
 ## References
 

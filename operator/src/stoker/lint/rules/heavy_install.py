@@ -1,32 +1,33 @@
-"""The script installs what takes minutes.
+"""The script installs packages that take minutes.
 
 ## What it flags
 
-Installations in the startup script that download gigabytes or compile: frameworks, flash-attn, apex, whole conda
-environments, projects built with cmake or make, what is cloned and then installed from its folder, the packages of a
-requirements file that the script writes.
+The rule flags installations in the startup script that download gigabytes or compile: frameworks, flash-attn, apex,
+whole conda environments, projects built with cmake or make, a repository that is cloned and then installed from its
+folder, and the packages of a requirements file that the script writes.
 
 ## Why it costs GPU time
 
-Every pod installs it anew at every start, all GPUs bound and idle. The study counts ten minutes and more as an
-issue of its own.
+Every pod repeats the installation at every start, while all GPUs are held and idle. The study counts an installation
+of ten minutes or more as an issue of its own.
 
 ## When it stays silent
 
-- small packages: `pip install einops wandb` is a matter of seconds;
-- packages that the policy calls light (`lightPackages`);
-- requirement files and packages that can't be seen;
-- installations from files in the image (`--no-index`), editable installs without dependencies (`--no-deps -e .`);
-- installations in a branch, such as after a test whether the package is there;
-- CPU builds of a framework, which are small (see `cpu-wheel`);
-- a framework in an image that nobody knows: it may hold this very version; and one without a pinned version in an image
-  that holds it: pip finds it installed;
-- a framework on a base image without one: `image-installs-framework` reports the whole of it;
-- jobs without GPUs.
+- The packages are small: `pip install einops wandb` takes seconds.
+- The policy lists the package in `lightPackages`.
+- The requirements file or the packages are not in sight.
+- The files come from the image (`--no-index`), or the installation is editable and without dependencies
+  (`--no-deps -e .`).
+- The installation is in a branch, for instance after a test whether the package is there.
+- The package is a CPU build of a framework, which is small (see `cpu-wheel`).
+- The package is a framework and the image is not known, so it may hold this very version. Or the image holds the
+  framework and no version is pinned: pip finds it installed.
+- The framework is missing in a known base image: `image-installs-framework` reports the whole of it.
+- The job has no GPUs.
 
 ## Change
 
-Build an image once, with these very commands.
+Build an image once, with the same commands.
 
 ## References
 

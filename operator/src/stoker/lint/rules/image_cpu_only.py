@@ -1,19 +1,19 @@
-"""The image holds a CPU build of the framework.
+"""The image holds a build of the framework that cannot use GPUs.
 
 ## What it flags
 
-An image that is known to hold a deep-learning framework built without CUDA or ROCm, for a job with GPUs.
+The rule flags a job with GPUs whose image is known to hold a deep-learning framework built without CUDA or ROCm.
 
 ## Why it costs GPU time
 
-The program runs on CPUs while its GPUs are bound: `torch.cuda.is_available()` is false, and most programs fall back
-silently.
+The program runs on CPUs while its GPUs are held. `torch.cuda.is_available()` is false, and most programs then use the
+CPUs without any message.
 
 ## When it stays silent
 
-- an image that nobody knows (a UtilizationPolicy tells a cluster's own in `spec.images`);
-- the script installs packages: it may bring a GPU build;
-- jobs without GPUs.
+- The image is not known. A UtilizationPolicy describes a cluster's own images in `spec.images`.
+- The script installs packages: these may bring a GPU build.
+- The job has no GPUs.
 
 ## Change
 

@@ -2,23 +2,24 @@
 
 ## What it flags
 
-A general base image (`python`, `ubuntu`, a bare CUDA image) whose script then installs PyTorch, TensorFlow, JAX or
-a package that brings one of them.
+The rule flags a general base image (`python`, `ubuntu`, a bare CUDA image) whose script then installs PyTorch,
+TensorFlow, JAX or a package that brings one of them.
 
 ## Why it costs GPU time
 
-Two to five gigabytes are downloaded and unpacked in every pod, at every start and every restart, while the GPUs are
-bound. The study saw installations of ten minutes and more.
+Every pod downloads and unpacks two to five gigabytes at every start and every restart, while the GPUs are held. The
+study saw installations of ten minutes and more.
 
 ## When it stays silent
 
-- an image with a framework, or one that nobody knows (a UtilizationPolicy tells a cluster's own in `spec.images`);
-- installations from files in the image (`--no-index`), or in a branch that may not be taken;
-- CPU builds, which are small (see `cpu-wheel`); jobs without GPUs.
+- The image holds a framework, or is not known. A UtilizationPolicy describes a cluster's own images in `spec.images`.
+- The files come from the image (`--no-index`), or the installation is in a branch that may not be taken.
+- The package is a CPU build, which is small (see `cpu-wheel`).
+- The job has no GPUs.
 
 ## Change
 
-Build an image once, with these very commands, or start from an image that holds the framework.
+Build an image once, with the same commands, or start from an image that holds the framework.
 
 ## References
 

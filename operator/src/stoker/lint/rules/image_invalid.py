@@ -1,18 +1,17 @@
-"""The image is no image reference.
+"""The image is not a valid image reference.
 
 ## What it flags
 
-A `spec.image` that no container runtime accepts: upper case in the repository, a scheme (`https://...`), spaces, an
-empty tag, an unexpanded `${VARIABLE}`.
+The rule flags a `spec.image` that no container runtime accepts: upper case in the repository, a scheme
+(`https://...`), spaces, an empty tag, or an unexpanded `${VARIABLE}`.
 
 ## Why it costs GPU time
 
-The pods are scheduled and hold their GPUs, but their containers stay in InvalidImageName for as long as the job
-lives.
+The pods are scheduled and hold their GPUs, but their containers stay in InvalidImageName as long as the job exists.
 
 ## When it stays silent
 
-Whenever the text is a reference; whether the image exists is the registry's to say.
+The text is a valid reference. The rule does not check whether the image exists in the registry.
 
 ## Change
 

@@ -1,16 +1,16 @@
-"""No image.
+"""The job names no image.
 
 ## What it flags
 
-An empty `spec.image`.
+The rule flags an empty `spec.image`.
 
 ## Why it costs GPU time
 
-The pods are scheduled and hold their GPUs, but their containers can't be created.
+The pods are scheduled and hold their GPUs, but their containers cannot be created.
 
 ## When it stays silent
 
-Whenever there is any text; whether it is a reference is `image-invalid`'s question.
+The field holds any text. `image-invalid` checks whether it is a valid reference.
 
 ## Change
 

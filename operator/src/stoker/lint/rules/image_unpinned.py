@@ -1,17 +1,17 @@
-"""The image may change under the job.
+"""The image may change while the job exists.
 
 ## What it flags
 
-An image without a tag or digest, or with the tag `latest`.
+The rule flags an image without a tag or digest, or with the tag `latest`.
 
 ## Why it costs GPU time
 
-The kubelet pulls such an image again at each start, while the pod already holds its GPUs. A pod that is replaced,
-or a job that is resumed, may get another version of the framework than its peers, and fail or hang on it.
+The kubelet pulls such an image again at each start, while the pod already holds its GPUs. A pod that is replaced, or
+a job that is resumed, may get another version of the framework than its peers, and then fails or hangs.
 
 ## When it stays silent
 
-With a digest, or with any other tag: whether a tag moves can't be seen.
+The image has a digest or any other tag. The rule cannot see whether a tag is moved to another image.
 
 ## Change
 

@@ -1,20 +1,20 @@
-"""The image is made for something else than deep learning.
+"""The image is made for other work than deep learning.
 
 ## What it flags
 
-An image that is known to hold no deep-learning framework and is made for other work: Apache Spark, R, databases,
-web servers.
+The rule flags an image that is known to hold no deep-learning framework and to be made for other work: Apache Spark,
+R, databases, web servers.
 
 ## Why it costs GPU time
 
-Nothing in the image can use a GPU; the job holds them for work that a CPU queue does as fast.
+Nothing in the image can use a GPU. The job holds GPUs for work that CPU nodes do as fast.
 
 ## When it stays silent
 
-- an image that nobody knows (a UtilizationPolicy tells a cluster's own in `spec.images`), and general bases such as
-  `python` or `ubuntu`: anything may be on top;
-- the script installs packages, or starts a launcher of deep-learning programs: the image was extended;
-- jobs without GPUs, and interactive jobs.
+- The image is not known, or is a general base such as `python` or `ubuntu`, on which anything may be built. A
+  UtilizationPolicy describes a cluster's own images in `spec.images`.
+- The script installs packages, or starts a launcher of deep-learning programs: the image was extended.
+- The job is interactive, or has no GPUs.
 
 ## Change
 

@@ -1,26 +1,27 @@
-"""The job waits for somebody to use it.
+"""The job waits for a person to use it.
 
 ## What it flags
 
-A job whose last command is interactive: Jupyter, an ssh server, code-server, a bare shell, IPython, a debugger that
-waits for a client; or that runs nothing but `sleep infinity`, `tail -f /dev/null` or a sleep of ten minutes and
-more. And one of Jupyter's images whose own command, a notebook server, is not replaced.
+The rule flags a job whose last command is interactive: Jupyter, an ssh server, code-server, a bare shell, IPython, or
+a debugger that waits for a client. It also flags a job that runs nothing but `sleep infinity`, `tail -f /dev/null` or
+a sleep of ten minutes or more, and an image of Jupyter whose own command, a notebook server, is not replaced.
 
 ## Why it costs GPU time
 
-Between two commands of its user, and all night, the GPUs are idle. The study's example kept four GPUs for 251.8
+The GPUs are idle between two commands of the person, and all night. The study's example held four GPUs for 251.8
 minutes at under 1 %.
 
 ## When it stays silent
 
-- `jobType: Interactive` (where the policy does not trust it, `job-type-untrusted` says so);
-- several nodes of which some only serve the others: ssh servers and sleeps in rank branches, Ray;
-- a script that can't be read to its end, or that runs unknown programs before it waits (see `endless-tail`);
-- jobs without GPUs.
+- The job says `jobType: Interactive`. If the policy does not trust it, `job-type-untrusted` reports that.
+- The job has several nodes of which some only serve the others: ssh servers and sleeps in branches of some ranks,
+  Ray.
+- The script cannot be read to its end, or runs unknown programs before it waits (see `endless-tail`).
+- The job has no GPUs.
 
 ## Change
 
-Declare `spec.jobType: Interactive` where interactive jobs are allowed, or submit the script itself.
+Set `spec.jobType: Interactive` where interactive jobs are allowed, or submit the script itself.
 
 ## References
 

@@ -1,23 +1,24 @@
-"""The declared job type does not count here.
+"""The declared job type has no effect in this namespace.
 
 ## What it flags
 
-`jobType: Interactive` or `jobType: Serving` in a namespace whose policy does not take these at their word
+The rule flags `jobType: Interactive` or `jobType: Serving` in a namespace whose policy does not trust these types
 (`trustedJobTypes`).
 
 ## Why it costs GPU time
 
-An interactive or serving job may be idle for hours without being reclaimed. Where the policy does not trust the
-declaration, the job is watched and reclaimed like a training job: better known at submission than when it happens.
+An interactive or serving job may be idle for hours without being reclaimed. If the policy does not trust the type,
+the job is checked and reclaimed like a training job. Its owner should know that at submission.
 
 ## When it stays silent
 
-- the policy trusts job types in this namespace (it does by default);
-- Training, Evaluation, or no type; jobs without GPUs.
+- The policy trusts job types in this namespace. By default it does.
+- The type is Training or Evaluation, or is not given.
+- The job has no GPUs.
 
 ## Change
 
-Submit it in a namespace meant for such jobs, or as what it does.
+Submit the job in a namespace for such jobs, or with the type of what it does.
 
 ## References
 

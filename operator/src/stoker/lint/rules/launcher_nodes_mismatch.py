@@ -1,30 +1,32 @@
-"""The launcher waits for other nodes than the job has.
+"""The launcher is given another number of nodes than the job has.
 
 ## What it flags
 
-A number of nodes given to the launcher that contradicts the job's: `torchrun --nnodes=4` or
-`accelerate launch --num_machines 4` where `spec.nodes` is 2.
-
-And a rank that is written out, `torchrun --nnodes=2 --node_rank=0`, in every pod of the job.
+The rule flags a number of nodes that contradicts the job: `torchrun --nnodes=4` or
+`accelerate launch --num_machines 4` where `spec.nodes` is 2. It also flags a fixed rank in a script that every pod
+runs: `torchrun --nnodes=2 --node_rank=0`.
 
 ## Why it costs GPU time
 
-A rendezvous of more nodes than there are waits until it times out, all GPUs bound and idle. With fewer, the nodes
-beyond the number are refused and fail, or wait as well. Of two pods that both claim rank 0, neither ever sees rank 1.
+With too large a number, the rendezvous waits for nodes that do not exist until it times out, and all GPUs are held
+and idle. With too small a number, the surplus nodes are refused and fail, or wait as well. If two pods both have rank
+0, neither finds rank 1.
 
 ## When it stays silent
 
-- a number that can't be resolved, or a range (`--nnodes=1:4`) that includes the job's nodes;
-- a launcher told of one node on several: each pod may train for itself on purpose (see `duplicate-nodes`);
-- commands that only some ranks run, or that stand in a branch that can't be decided: nodes may have different roles;
-- groups of nodes: a `--rdzv_id` or an address that is computed from the rank (it warns where the rank alone is);
-- a rank that is written out beside `--rdzv_backend=c10d`, which gives out ranks itself;
-- commands that run only after a failure;
-- pods whose number says nothing about the group: a Pod by itself, a Job whose pods can't find one another.
+- The number cannot be resolved, or is a range (`--nnodes=1:4`) that includes the job's nodes.
+- The launcher is given one node in a job with several: each pod may train on its own on purpose (see
+  `duplicate-nodes`).
+- Only some ranks run the command, or it is in a branch that cannot be decided: the nodes may have different roles.
+- The nodes form groups: a `--rdzv_id` or an address is computed from the rank. If only the rank is computed, the rule
+  warns.
+- The fixed rank is beside `--rdzv_backend=c10d`, which assigns the ranks itself.
+- The command runs only after a failure.
+- The number of pods says nothing about the group: a Pod by itself, or a Job whose pods cannot find one another.
 
 ## Change
 
-Make both the same number. The operator sets `PET_NNODES`: torchrun needs no `--nnodes` at all.
+Use the same number in both places. The operator sets `PET_NNODES`, so torchrun needs no `--nnodes`.
 
 ## References
 

@@ -1,44 +1,49 @@
-"""Fewer processes than GPUs.
+"""The launcher starts fewer processes than there are GPUs.
 
 ## What it flags
 
-A launcher that is told to start fewer processes on each node than the node has GPUs, although each process uses one
-GPU: `torchrun --nproc_per_node=4` on 8 GPUs, `deepspeed --num_gpus 4`, `accelerate launch --num_processes 12` on two
-nodes of 8 (there the number is the total of all nodes). Where the job starts the same program several times in turn,
-each time with too few is told. And what is no number of processes: torchrun fails with `--nproc_per_node=-1`, `0` or
-`all`.
+The rule flags a launcher that is given fewer processes for a node than the node has GPUs, if each process uses one
+GPU: `torchrun --nproc_per_node=4` on 8 GPUs, `deepspeed --num_gpus 4`, or `accelerate launch --num_processes 12` on
+two nodes of 8 (here the number is the total of all nodes). If the job starts the same program several times in turn,
+it reports each launch with too few. It also flags values that are no number of processes: torchrun fails with
+`--nproc_per_node=-1`, `0` or `all`.
 
-It denies where one GPU per process is the launcher's own rule (torchrun, torch.distributed.launch, horovodrun,
-accelerate with several processes, deepspeed) and the launch is the only thing that the job runs. It warns for
-mpirun and its kin, where GPUs or hosts are named instead of counted (`deepspeed --include localhost:0,1`, a host file,
-`accelerate launch --gpu_ids 0,1`), wherever other commands or branches are in sight, where the program itself is
-told GPUs (`--num_gpus 8`, `--vae_device cuda:1`), where its name or its configuration's says that it trains a model
-beside another one (`grpo.py`, `ppo.yaml`), where accelerate has a configuration file that is not in sight, and where an
-unknown word may be options (`train.py $(cat args.txt)`).
+It denies if the launcher itself gives each process one GPU (torchrun, torch.distributed.launch, horovodrun,
+deepspeed, accelerate with several processes) and the launch is the only work of the job. It warns
+
+- for mpirun and similar launchers;
+- if GPUs or hosts are named instead of counted: `deepspeed --include localhost:0,1`, a host file,
+  `accelerate launch --gpu_ids 0,1`;
+- if the job has other commands or branches;
+- if the program itself is given GPUs: `--num_gpus 8`, `--vae_device cuda:1`;
+- if the name of the program or of its configuration says that it trains a model beside another one: `grpo.py`,
+  `ppo.yaml`;
+- if accelerate has a configuration file that is not in sight;
+- if an unknown word may hold options: `train.py $(cat args.txt)`.
 
 ## Why it costs GPU time
 
-A GPU without a process is idle for the whole life of the job, and nobody else may use it.
+A GPU without a process is idle for the whole life of the job, and no other job may use it.
 
 ## When it stays silent
 
-- a count that can't be resolved, or a set of counts that includes enough of them; the default of a variable that
-  `envFrom` may set;
-- another launch, of another program, that uses all GPUs, or several commands that run side by side and may share them;
-- tensor, pipeline or any other model parallelism, a device map, or several GPUs per process in the program's
-  arguments: a process then drives several GPUs;
-- an option of the program that places something on a GPU without a process: `--teacher_device cuda:7`;
-- vLLM, SGLang or rollouts in the program's arguments: they take the GPUs that are left;
-- as many processes as `CUDA_VISIBLE_DEVICES` leaves GPUs, without a number of their own (see `devices-subset`);
-- accelerate's total of all nodes given as that of one (see `accelerate-per-node-count`);
-- MIG slices and shared GPUs, whose number says nothing about devices;
-- programs under mpirun that are not Python's: what their ranks do with GPUs is their own affair;
-- commands that run only after a failure.
+- The number cannot be resolved, or one of its possible values is large enough, or it is the default of a variable
+  that `envFrom` may set.
+- Another launch, of another program, uses all GPUs, or several commands run side by side and may share them.
+- The program's arguments ask for model parallelism, a device map or several GPUs per process: a process then uses
+  several GPUs.
+- An option of the program uses a GPU without a process: `--teacher_device cuda:7`.
+- The program's arguments name vLLM, SGLang or rollouts, which use the remaining GPUs.
+- `CUDA_VISIBLE_DEVICES` sets the number, and the launcher is given none (see `devices-subset`).
+- accelerate's total is that of one node (see `accelerate-per-node-count`).
+- The GPUs are MIG slices or shared: their number says nothing about devices.
+- mpirun starts a program that is not written in Python: how its ranks use GPUs is not known.
+- The command runs only after a failure.
 
 ## Change
 
-Start as many processes as there are GPUs, or request fewer GPUs. The operator sets `PET_NPROC_PER_NODE`, so that a
-bare `torchrun train.py` starts one process for each GPU.
+Start as many processes as there are GPUs, or request fewer GPUs. The operator sets `PET_NPROC_PER_NODE`, so that
+`torchrun train.py` without a number starts one process for each GPU.
 
 ## References
 

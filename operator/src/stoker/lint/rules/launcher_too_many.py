@@ -1,29 +1,32 @@
-"""More processes than GPUs.
+"""The launcher starts more processes than there are GPUs.
 
 ## What it flags
 
-A launcher that is told to start more processes on each node than it can see GPUs, although each process takes the
-GPU of its local rank: `torchrun --nproc_per_node=8` on 4 GPUs, or on 8 GPUs of which `CUDA_VISIBLE_DEVICES=0,1`
-shows two. Or more than the hosts that it is given take: `horovodrun -np 8 -H localhost:4`.
+The rule flags a launcher that is given more processes for a node than it can see GPUs, if each process uses the GPU
+of its local rank: `torchrun --nproc_per_node=8` on 4 GPUs, or on 8 GPUs of which `CUDA_VISIBLE_DEVICES=0,1` shows
+two. It also flags more processes than the given hosts accept: `horovodrun -np 8 -H localhost:4`.
+
+It only warns
+
+- for Python programs under mpirun, whose ranks need not use a GPU each, and only if no other launcher or program is
+  in sight, for which they may prepare data;
+- if another launch of the job fits the GPUs: the larger one may prepare data without them;
+- if an unknown word may hold options such as `--backend gloo`.
 
 ## Why it costs GPU time
 
-NCCL refuses two ranks on one device, and the rank beyond the last one finds no device at all: the job fails after
-it has waited for its GPUs, its image and its data, and does so at each restart.
+NCCL refuses two ranks on one device, and the surplus rank finds no device at all. The job fails after it has waited
+for its GPUs, its image and its data, and fails again at each restart.
 
 ## When it stays silent
 
-- a count that can't be resolved, or a set of counts that includes one that fits;
-- signs that processes share devices or use none: the gloo or MPI backend, a CPU switch, a `CUDA_VISIBLE_DEVICES` that
-  hides every GPU, CUDA's multi-process service;
-- jobs without GPUs, MIG slices and shared GPUs;
-- mpirun that may give hosts more processes than they take (`--oversubscribe`);
-- commands that run only after a failure.
-
-For Python programs under mpirun, whose ranks need not use a GPU each, it only warns, and only when no other launcher or
-program is in sight, for which they may prepare data; others are let pass. It also only warns where another launch of
-the job fits the GPUs: the larger one may prepare data without them; and where an unknown word may be options, such as
-`--backend gloo`.
+- The number cannot be resolved, or one of its possible values fits.
+- The processes share devices or use none: the gloo or MPI backend, an option for CPUs, a `CUDA_VISIBLE_DEVICES` that
+  hides every GPU, or CUDA's multi-process service.
+- The job has no GPUs, or its GPUs are MIG slices or shared.
+- mpirun is allowed to start more processes than the hosts have slots (`--oversubscribe`), or starts a program that is
+  not written in Python.
+- The command runs only after a failure.
 
 ## Change
 

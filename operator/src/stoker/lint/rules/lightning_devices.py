@@ -1,29 +1,29 @@
-"""Lightning is told to use fewer GPUs, or nodes, than there are.
+"""Lightning is configured for fewer GPUs or nodes than the job has.
 
 ## What it flags
 
-A `Trainer` that the command line gives a number: `--trainer.devices 4` (LightningCLI) or `trainer.devices=4` (Hydra,
-NeMo) on 8 GPUs, and `trainer.num_nodes` below the nodes of the job. `fabric run` and `lightning run` with
-`--devices 4`, or without: their default is one.
+The rule flags a number on the command line of a Lightning `Trainer` that is too small: `--trainer.devices 4`
+(LightningCLI) or `trainer.devices=4` (Hydra, NeMo) on 8 GPUs, or `trainer.num_nodes` below the nodes of the job. It
+also flags `fabric run` and `lightning run` with `--devices 4`, or without the option: their default is one.
 
 ## Why it costs GPU time
 
-Lightning starts one process for each of its devices, and leaves the rest alone: idle for the whole life of the job.
-With too few nodes, each pod trains the same model for itself.
+Lightning starts one process for each of its devices. The other GPUs are idle for the whole life of the job. With too
+few nodes, each pod trains the same model on its own.
 
 ## When it stays silent
 
-- `auto`, `-1`, a list of all GPUs, a number that can't be resolved; another program of the job that has all of them;
-- numbers in the program or in a configuration file, and options of other names: `--devices` of any other program may
-  mean anything;
-- another launcher starts the processes (torchrun, srun); `trainer.accelerator=cpu`;
-- several programs side by side, sweeps (`--multirun`), and, for nodes, tests and predictions and commands that depend
-  on the rank;
-- MIG slices and shared GPUs; commands that run only after a failure.
+- The value is `auto`, `-1` or a list of all GPUs, or cannot be resolved, or another program of the job has all GPUs.
+- The number is in the program or in a configuration file, or the option has another name: `--devices` of another
+  program may mean something else.
+- Another launcher starts the processes (torchrun, srun), or the job says `trainer.accelerator=cpu`.
+- Several programs run side by side, or a sweep runs (`--multirun`). For the number of nodes: tests, predictions and
+  commands that depend on the rank.
+- The GPUs are MIG slices or shared, or the command runs only after a failure.
 
 ## Change
 
-`trainer.devices=auto` uses the GPUs that there are; `trainer.num_nodes=$STOKER_NODES`.
+Use `trainer.devices=auto` for all GPUs of the pod, and `trainer.num_nodes=$STOKER_NODES`.
 
 ## References
 

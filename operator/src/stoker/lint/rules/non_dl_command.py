@@ -2,25 +2,25 @@
 
 ## What it flags
 
-Scripts whose every command is plainly something else: `spark-submit`, `hadoop`, `hive`, `dask`, `Rscript` and their
-kin, without any option for GPUs.
+The rule flags scripts in which every command is known to be other work: `spark-submit`, `hadoop`, `hive`, `dask`,
+`Rscript` and the like, without any option for GPUs.
+
+It never denies if an option for GPUs may be hidden: Spark with a properties file, with its own configuration
+directory or a volume over it; R and Octave outside an image that is known to hold no framework; and images with CUDA.
 
 ## Why it costs GPU time
 
-The GPUs are bound and nothing uses them.
+The job holds GPUs, and nothing uses them.
 
 ## When it stays silent
 
-- any option, variable, package or image of RAPIDS or another GPU library in sight, and any word with `gpu` or
-  `cuda`;
-- dask on an image with CUDA or a framework: what its clients send may use the GPUs;
-- another command that may use a GPU, or one that can't be read;
-- R with a package that uses GPUs in its arguments or in a script in sight: torch, keras, tensorflow, brulee, luz,
-  xgboost and the like;
-- jobs without GPUs, and interactive jobs (see `interactive-entry`).
-
-It never denies what may hide an option: Spark with a properties file, a configuration directory of its own or a volume
-over it, R and Octave outside an image that is known to hold no framework, and images with CUDA.
+- An option, variable, package or image of RAPIDS or another GPU library is in sight, or any word with `gpu` or
+  `cuda`.
+- dask runs in an image with CUDA or a framework: its clients may send work for the GPUs.
+- Another command may use a GPU, or cannot be read.
+- R uses a package for GPUs, in its arguments or in a script in sight: torch, keras, tensorflow, brulee, luz, xgboost
+  and the like.
+- The job is interactive (see `interactive-entry`), or has no GPUs.
 
 ## Change
 

@@ -1,31 +1,34 @@
-"""The data are prepared while the GPUs wait.
+"""The job prepares its data while its GPUs wait.
 
 ## What it flags
 
-A program that prepares data on CPUs, in the foreground, before the training of the same job: Python programs named
-`preprocess_data.py`, `prepare_dataset.py`, `tokenize_corpus.py`, `extract_frames.py` and the like, shell scripts of
-such names, Spark without GPUs, and ffmpeg in a loop. In an init container, too: the pod's GPUs are bound while it runs.
+The rule flags a program that prepares data on CPUs, in the foreground, before the training of the same job: Python
+programs named `preprocess_data.py`, `prepare_dataset.py`, `tokenize_corpus.py`, `extract_frames.py` and the like,
+shell scripts with such names, Spark without GPUs, and ffmpeg in a loop. Init containers count, too: the pod holds its
+GPUs while they run.
 
-And a job that does nothing else: only such programs, in an image without a framework (`python:3.11`, `ubuntu`).
+It also flags a job that runs only such programs, in an image without a framework (`python:3.11`, `ubuntu`).
 
 ## Why it costs GPU time
 
-All GPUs of all pods are bound and idle until the data are ready, and again at every restart. The same work on CPU nodes
-costs a hundredth, and its result serves every later training.
+All GPUs of all pods are held and idle until the data is ready, and again at every restart. The same work on CPU nodes
+costs about a hundredth, and every later training can use its result.
 
 ## When it stays silent
 
-- names that say nothing of data, and plain `prepare.py` or `setup.py`, which may take a second;
-- a small or partial run (`--debug`, `--limit`, `--max_samples`, a toy or sample data set), `--help`;
-- a GPU in its arguments or name (`--device cuda`, `embed`, `gpu`), a launcher of several processes: it may compute on
-  the GPUs;
-- in the background, beside another program, or in a branch, such as after a test whether the result is there;
-- some ranks only; interactive jobs and jobs without GPUs;
-- no training after it, and an image that may hold a framework, an installation, or another program: they may use GPUs.
+- The name does not mention data, such as `prepare.py` or `setup.py`, which may take a second.
+- The run is small or partial (`--debug`, `--limit`, `--max_samples`, a toy or sample data set), or asks for `--help`.
+- The arguments or the name mention a GPU (`--device cuda`, `embed`, `gpu`), or a launcher starts several processes:
+  the program may compute on the GPUs.
+- The program runs in the background, beside another program, or in a branch, for instance after a test whether the
+  result exists.
+- Only some ranks run it, the job is interactive, or it has no GPUs.
+- No training follows, and the image may hold a framework, or the script installs packages or runs another program:
+  these may use the GPUs.
 
 ## Change
 
-Run it once as a job with `spec.gpusPerNode: 0`, onto a volume that the training mounts.
+Run it once as a job with `spec.gpusPerNode: 0`, and write the result to a volume that the training mounts.
 
 ## References
 

@@ -2,28 +2,31 @@
 
 ## What it flags
 
-`wget`, `curl` and their kin with an address of a known public site of models and data sets, or of an object store that
-asks for no signature; `huggingface-cli download`, `hf download`, `kaggle` and `gdown`; and `python -c` or a heredoc
-that only fetches a repository of the Hugging Face Hub by its name (`snapshot_download("org/model")`), or a model of
-`torch.hub`.
+The rule flags
+
+- `wget`, `curl` and the like with an address of a known public site of models and data sets, or of an object store
+  that asks for no signature;
+- `huggingface-cli download`, `hf download`, `kaggle` and `gdown`;
+- `python -c` or a here-document that only fetches a repository of the Hugging Face Hub by its name
+  (`snapshot_download("org/model")`), or a model of `torch.hub`.
 
 ## Why it costs GPU time
 
-The GPUs wait for the Internet, in every pod and at every restart, and the job fails with the site.
+The GPUs wait for the Internet, in every pod and at every restart. If the site is down, the job fails.
 
 ## When it stays silent
 
-- hosts that may be the company's own, addresses that can't be resolved;
-- files that are small by nature: scripts, texts, configuration (`.sh`, `.py`, `.txt`, `.json`, `.yaml`, ...);
-- a mirror (`HF_ENDPOINT`), offline mode (`HF_HUB_OFFLINE=1`), a cache or a target on a volume that outlives the
-  pod;
-- sites that the policy allows (`allowedSites`);
-- downloads in the background, and in a branch, such as after a test whether the file is there;
-- jobs without GPUs.
+- The host may belong to the company, or the address cannot be resolved.
+- The file is small by its kind: scripts, texts, configuration (`.sh`, `.py`, `.txt`, `.json`, `.yaml`, ...).
+- The job uses a mirror (`HF_ENDPOINT`), offline mode (`HF_HUB_OFFLINE=1`), or a cache or target on a volume that
+  outlives the pod.
+- The policy allows the site (`allowedSites`).
+- The download runs in the background or in a branch, for instance after a test whether the file is there.
+- The job has no GPUs.
 
 ## Change
 
-Put the data into the cluster's storage once and mount it; set `HF_HOME` to a cache on a volume.
+Put the data into the cluster's storage once and mount it. Set `HF_HOME` to a cache on a volume.
 
 ## References
 

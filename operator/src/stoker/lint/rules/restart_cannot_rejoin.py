@@ -1,24 +1,25 @@
-"""A restarted node can't rejoin the others.
+"""A restarted pod cannot rejoin the others.
 
 ## What it flags
 
-`spec.maxRestarts` above 0 on several nodes whose launcher has a fixed rendezvous (torchrun's default, accelerate).
+The rule flags `spec.maxRestarts` above 0 in a job with several nodes whose launcher has a fixed rendezvous
+(torchrun's default, accelerate).
 
 ## Why it costs GPU time
 
-When one pod fails and is started anew, the others still wait in a collective of the old group, until NCCL's
-watchdog ends them after ten minutes or more; the new pod waits for peers that never come. All GPUs are bound
+If one pod fails and is started again, the others still wait in a collective operation of the old group, until NCCL's
+watchdog ends them after ten minutes or more. The new pod waits for peers that never come. All GPUs are held
 meanwhile, and the job fails after all.
 
 ## When it stays silent
 
-- no restarts (the default on several nodes), or one node;
-- an elastic rendezvous: `--rdzv_backend=c10d` or `etcd`, or a range of nodes (`--nnodes=1:4`);
-- a launcher or options that can't be read, plain `python`: the program may handle it.
+- There are no restarts, which is the default with several nodes, or the job has one node.
+- The rendezvous is elastic: `--rdzv_backend=c10d` or `etcd`, or a range of nodes (`--nnodes=1:4`).
+- The launcher or its options cannot be read, or plain `python` starts the program, which may handle restarts.
 
 ## Change
 
-Leave maxRestarts out (pods lost to disruptions are replaced anyway), or make the rendezvous elastic.
+Remove `maxRestarts` (pods that are lost to disruptions are replaced anyway), or make the rendezvous elastic.
 
 ## References
 

@@ -1,24 +1,24 @@
-"""The shell can't read the script.
+"""The script has a syntax error.
 
 ## What it flags
 
-A script in which `if`, `for`, `while`, `until`, `select` or `case` is never closed (no `fi`, `done`, `esac` follows),
-or in which `fi`, `done`, `esac`, `then`, `else`, `elif` or `do` stands where nothing was begun.
+The rule flags a script in which `if`, `for`, `while`, `until`, `select` or `case` is not closed (`fi`, `done` or
+`esac` is missing), or in which `fi`, `done`, `esac`, `then`, `else`, `elif` or `do` does not belong to anything.
 
 ## Why it costs GPU time
 
-A shell runs what stands before the fault, and stops there with exit code 2: the job ends without its training, or fails
-after it, and is restarted. All GPUs of all pods are bound meanwhile.
+The shell runs the lines before the error and then stops with exit code 2. The job ends without its training, or fails
+after it, and is restarted. All GPUs of all pods are held meanwhile.
 
 ## When it stays silent
 
-- scripts that shells accept, however odd; what the shell only finds out while it runs;
-- faults in other words, such as a missing quote: whether a shell accepts them can't be told surely;
-- texts that the script hands on (`bash -c`, `eval`, a here-document), and files.
+- Shells accept the script, or find the error only at run time.
+- The error is of another kind, such as a missing quote: the rule cannot tell for certain whether a shell accepts it.
+- The text is passed on (`bash -c`, `eval`, a here-document), or is in a file.
 
 ## Change
 
-Close what is open, or remove the word that closes nothing. `bash -n FILE` says the same of a file.
+Close what is open, or remove the word that closes nothing. `bash -n FILE` reports the same for a file.
 
 ## References
 

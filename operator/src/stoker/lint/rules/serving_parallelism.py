@@ -1,28 +1,28 @@
-"""An inference server uses fewer GPUs than it has.
+"""An inference server uses fewer GPUs than its pod has.
 
 ## What it flags
 
-vLLM, SGLang, LMDeploy or Text Generation Inference whose parallel sizes multiply to fewer GPUs than each pod has. A
-server uses tensor x pipeline x data parallel GPUs (vLLM: x prefill context parallel), one by default: `vllm serve
-MODEL` on 8 GPUs leaves 7 idle. And sizes that multiply to more than the only pod has, with which the server does not
-start.
+The rule flags vLLM, SGLang, LMDeploy or Text Generation Inference with parallel sizes whose product is smaller than
+the GPUs of a pod. A server uses tensor x pipeline x data parallel GPUs (vLLM: x prefill context parallel), and one
+GPU by default: `vllm serve MODEL` on 8 GPUs leaves 7 idle. It also flags a product that is larger than the GPUs of
+the only pod, with which the server does not start.
 
 ## Why it costs GPU time
 
-The server never touches the GPUs beyond its parallel sizes, as long as it runs.
+The server never uses the other GPUs as long as it runs.
 
 ## When it stays silent
 
-- several servers, or another program beside the server: they may share the GPUs;
-- sizes that can't be resolved, or that come from a configuration file (`--config`);
-- one rank or engine of a larger deployment (`--data-parallel-rank`, `--base-gpu-id`, `external_launcher`), a server in
-  a Ray cluster, a number of nodes other than the job's;
-- a server on CPUs, clients (`vllm bench serve`), MIG slices and shared GPUs.
+- Several servers run, or another program runs beside the server: they may share the GPUs.
+- A size cannot be resolved, or comes from a configuration file (`--config`).
+- The server is part of a larger deployment: one rank or engine (`--data-parallel-rank`, `--base-gpu-id`,
+  `external_launcher`), a Ray cluster, or a number of nodes other than the job's.
+- The server runs on CPUs, the command is a client (`vllm bench serve`), or the GPUs are MIG slices or shared.
 
 ## Change
 
 Serve more requests with more copies of the model (`--data-parallel-size`), spread the model over all GPUs
-(`--tensor-parallel-size`, `--num-shard`), or request as many GPUs as it uses.
+(`--tensor-parallel-size`, `--num-shard`), or request only as many GPUs as the server uses.
 
 ## References
 

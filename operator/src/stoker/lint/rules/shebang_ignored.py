@@ -1,20 +1,20 @@
-"""The script's first line has no effect.
+"""The first line of the script has no effect.
 
 ## What it flags
 
-A first line (`#!...`) of `spec.script` that names another interpreter than the shell (`#!/usr/bin/env python`), or
-passes it options (`#!/bin/bash -e`). The operator runs the script by bash, or by sh where there is no bash, and
-reads no such line.
+The rule flags a first line (`#!...`) of `spec.script` that names another interpreter than a shell
+(`#!/usr/bin/env python`), or gives the shell options (`#!/bin/bash -e`). The operator runs the script with bash, or
+with sh if there is no bash, and does not read this line.
 
 ## Why it costs GPU time
 
-A Python program run by bash fails at once. Without the `-e` that its author counts on, a script goes on after a
-failed download or installation and trains on nothing.
+A Python program that bash runs fails at once. Without the `-e` that its author expects, a script continues after a
+failed download or installation, and trains on nothing.
 
 ## When it stays silent
 
-A shell without options changes nothing: what startup scripts hold means the same to sh, bash, ksh and, as a rule, zsh;
-options that no command sets are let pass.
+- The line names a shell without options. Startup scripts mean the same to sh, bash, ksh and, usually, zsh.
+- No command can set the option.
 
 ## Change
 

@@ -1,27 +1,27 @@
-"""Worker processes hand their batches over in 64 MiB.
+"""Data loader workers have only 64 MiB of shared memory.
 
 ## What it flags
 
-A program with data loader workers (`--num_workers 8`) in a container whose `/dev/shm` is the container runtime's own,
-64 MiB, or a memory volume with a limit no higher than that.
+The rule flags a program with data loader workers (`--num_workers 8`) in a container whose `/dev/shm` is the container
+runtime's default of 64 MiB, or a memory volume with a limit of at most that.
 
 ## Why it costs GPU time
 
-PyTorch's workers pass each batch through shared memory. When it is full the worker dies with a bus error, and the job
-with it, after it has waited for its GPUs and read half an epoch. Those who meet it often set the workers to 0 and let
-the GPUs wait for each batch instead.
+PyTorch's workers pass each batch through shared memory. When it is full, the worker dies with a bus error, and the
+job with it, after it has waited for its GPUs and read part of an epoch. To avoid the error, people often set the
+number of workers to 0, and then the GPUs wait for each batch.
 
 ## When it stays silent
 
-- a memory volume at `/dev/shm`, which a DLJob has by itself; a directory of the node, the node's IPC namespace
-  (`hostIPC`);
-- no workers in sight, 0 of them, or a number that can't be resolved;
-- `file_system` as the sharing strategy; TensorFlow and JAX, which read with threads;
-- jobs without GPUs.
+- `/dev/shm` is a memory volume, which a DLJob has by default, or a directory of the node, or the pod uses the node's
+  IPC namespace (`hostIPC`).
+- No number of workers is given, it is 0, or it cannot be resolved.
+- The sharing strategy is `file_system`, or the program uses TensorFlow or JAX, which read with threads.
+- The job has no GPUs.
 
 ## Change
 
-Mount an `emptyDir` with `medium: Memory` at `/dev/shm`. What is in it counts as the container's memory.
+Mount an `emptyDir` with `medium: Memory` at `/dev/shm`. Its content counts as memory of the container.
 
 ## References
 

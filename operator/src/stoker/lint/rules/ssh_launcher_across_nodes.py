@@ -1,27 +1,27 @@
-"""A launcher that needs ssh, on several nodes.
+"""A launcher that needs ssh is used on several nodes.
 
 ## What it flags
 
-mpirun, horovodrun or deepspeed (without `--no_ssh`) in a job with several nodes. These start their processes on the
-other nodes by ssh from one of them, but a DLJob's script runs in every pod, and there is neither an ssh server nor
-a key.
+The rule flags mpirun, horovodrun or deepspeed (without `--no_ssh`) in a job with several nodes. These launchers run
+on one node and start processes on the others by ssh. But every pod of a DLJob runs the script, and the pods have
+neither an ssh server nor a key.
 
 ## Why it costs GPU time
 
-Each pod starts the launcher for itself. Told of other hosts, it fails or waits for a connection; told of none, it
-trains the same model once a pod.
+Each pod starts the launcher on its own. If other hosts are given, it fails or waits for a connection. If none are
+given, every pod trains the same model.
 
 ## When it stays silent
 
-- one node;
-- the script starts an ssh server, or only some ranks run the launcher: it then brings its own connections;
-- `deepspeed --no_ssh`, whose launcher is started once a node as torchrun's is;
-- commands that run only after a failure.
+- The job has one node.
+- The script starts an ssh server, or only some ranks run the launcher: the job then has connections of its own.
+- deepspeed has `--no_ssh` and is started once on each node, as torchrun is.
+- The command runs only after a failure.
 
 ## Change
 
-Start DeepSpeed's programs with torchrun, which the operator tells everything it needs: `torchrun train.py`; they run
-under it unchanged. Programs of MPI and Horovod ask MPI for their rank: submit them as an MPIJob (Kubeflow's MPI
+Start DeepSpeed programs with torchrun, which finds all it needs in the injected variables: `torchrun train.py`. The
+programs need no change. Programs of MPI and Horovod ask MPI for their rank: submit them as an MPIJob (Kubeflow's MPI
 operator), or on one node.
 
 ## References

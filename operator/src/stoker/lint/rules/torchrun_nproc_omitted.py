@@ -1,25 +1,24 @@
-"""torchrun starts one process by default.
+"""torchrun starts one process, its default, on several GPUs.
 
 ## What it flags
 
-torchrun (or `python -m torch.distributed.run` and `.launch`) without `--nproc-per-node` where `PET_NPROC_PER_NODE`
-is not in force, so that its default of one process applies on several GPUs. In a DLJob the operator sets the
-variable, and a bare `torchrun train.py` is right; the rule fires where the script takes the variable away again
-(`unset`, `env -i`).
+The rule flags torchrun (also `python -m torch.distributed.run` and `.launch`) without `--nproc-per-node` on several
+GPUs if `PET_NPROC_PER_NODE` is not set, because the default is one process. In a DLJob the operator sets the
+variable, and `torchrun train.py` is right. There the rule flags scripts that remove the variable (`unset`, `env -i`).
 
 ## Why it costs GPU time
 
-One GPU works, the others wait for the whole life of the job.
+One GPU works, the others are idle for the whole life of the job.
 
 ## When it stays silent
 
-- the variable is in force: the injected one, or one of the manifest;
-- the program's arguments ask for model parallelism or a device map: one process then drives several GPUs;
-- other commands run beside the launch; MIG slices and shared GPUs.
+- The variable is set, by the operator or in the manifest.
+- The program's arguments ask for model parallelism or a device map: one process then uses several GPUs.
+- Other commands run beside the launch, or the GPUs are MIG slices or shared.
 
 ## Change
 
-Say `--nproc-per-node=gpu`, or leave `PET_NPROC_PER_NODE` as the operator sets it.
+Give `--nproc-per-node=gpu`, or keep `PET_NPROC_PER_NODE` as the operator sets it.
 
 ## References
 

@@ -2,31 +2,32 @@
 
 ## What it flags
 
-A `sleep` of a minute or more in the foreground after the last command that works (`sleep 30m & wait $!` and `timeout
-30m tail -f /dev/null` and `for i in $(seq 30); do sleep 60; done` as well), and one of an hour or more beside a
-training in the background, which ends the job then and not sooner: `torchrun train.py & sleep 86400`.
+The rule flags a `sleep` of a minute or more in the foreground after the last command that works. Other forms count,
+too: `sleep 30m & wait $!`, `timeout 30m tail -f /dev/null`, `for i in $(seq 30); do sleep 60; done`.
+
+It also flags a sleep of an hour or more beside a training in the background, because the job ends with the sleep and
+not with the training: `torchrun train.py & sleep 86400`. A sleep that follows only a failure (`train || sleep 3600`)
+counts as well: the job has failed, and keeps its GPUs.
 
 ## Why it costs GPU time
 
-The training is over, but the GPUs stay bound until the sleep ends. The study saw ten minutes on eight GPUs, meant
-to give an upload time that was already done when the sleep began.
+The training is over, but the job holds its GPUs until the sleep ends. The study saw a sleep of ten minutes on eight
+GPUs. It was meant to give an upload time, but the upload was already done when the sleep began.
 
 ## When it stays silent
 
-- the sleep is before the work, between two works, in a loop that retries or polls, or in a branch of some ranks;
-- the work runs in the background and is stopped after the sleep (`kill`), or the sleep is under an hour: it is a time
-  limit;
-- a server or an unknown program in the background, Ray, whose jobs go on by themselves, serving and interactive jobs;
-- a duration that can't be resolved, or one under a minute;
-- jobs without GPUs. Sleeps without end are `endless-tail`.
-
-A sleep that follows only a failure (`train || sleep 3600`) is reported as well: the job has failed, and keeps its
-GPUs.
+- The sleep is before the work, between two works, in a loop that retries or polls, or in a branch of some ranks.
+- The work runs in the background and is stopped after the sleep (`kill`), or the sleep is shorter than an hour: it is
+  a time limit.
+- The background holds a server, an unknown program, or Ray, whose jobs continue on their own; or the job is serving
+  or interactive.
+- The duration cannot be resolved, or is shorter than a minute.
+- The sleep has no end (see `endless-tail`), or the job has no GPUs.
 
 ## Change
 
-Remove the sleep: the job ends when its last command does. Beside a program in the background, `wait $!` ends with it,
-and `timeout 24h torchrun train.py` limits its time.
+Remove the sleep: the job ends when its last command ends. For a program in the background use `wait $!`, which ends
+with it; `timeout 24h torchrun train.py` limits its time.
 
 ## References
 
