@@ -1,6 +1,7 @@
 """The composition root: `python -m stoker` and the console script `stoker`."""
 
 import atexit
+import gc
 import os
 import sys
 
@@ -9,6 +10,9 @@ from stoker.cli import EXIT_INTERRUPTED, stoker
 
 def main() -> None:
     """Run the command line."""
+    # Pydantic would look for plugins of its own in the metadata of every installed package, which takes as long as
+    # reading a manifest. Stoker uses none.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         stoker(prog_name="stoker")
     except SystemExit as end:
@@ -19,6 +23,8 @@ def main() -> None:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(EXIT_INTERRUPTED)
+        # The interpreter would look through all objects for circles of references once more, though it ends.
+        gc.freeze()
         raise
 
 

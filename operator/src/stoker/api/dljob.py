@@ -36,7 +36,7 @@ from stoker.api.structural import (
     unknown_fields,
     without_nulls,
 )
-from stoker.findings.diagnosis import MAX_ADVICE
+from stoker.findings.finding import MAX_ADVICE
 from stoker.findings.vocabulary import (
     Category,
     Confidence,
@@ -805,10 +805,9 @@ class DLJob(ApiModel):
 
     @classmethod
     def unknown_in_open_fields(cls, document: Mapping[str, Any]) -> Iterator[Fault]:
-        path = ("spec", "podTemplate")
-        return unknown_fields(
-            kubernetes_schema.partial_template(), _mapping(document.get("spec")).get("podTemplate"), path
-        )
+        template = _mapping(document.get("spec")).get("podTemplate")
+        if template is not None:  # else Kubernetes' schema need not be read
+            yield from unknown_fields(kubernetes_schema.partial_template(), template, ("spec", "podTemplate"))
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ The schema is the API server's (api/kubernetes_job.json, made by hack/kubernetes
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from stoker.api.schema import INT_OR_STRING, LIST_TYPE
@@ -47,7 +47,7 @@ _REFUSED_IN_TEMPLATES = frozenset({"ephemeralContainers"})
 @lru_cache(maxsize=1)
 def kubernetes_job() -> Mapping[str, Any]:
     """What the file holds: `kubernetes`, the version; `metadata`, of every object; `spec`, a Job's."""
-    document: Mapping[str, Any] = json.loads(files("stoker.api").joinpath("kubernetes_job.json").read_bytes())
+    document: Mapping[str, Any] = json.loads(Path(__file__).with_name("kubernetes_job.json").read_bytes())
     return document
 
 

@@ -138,8 +138,8 @@ def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     )
 
 
-EVERYTHING = LabelSelector(match_labels={})
-"""The empty selector."""
+EVERYTHING = LabelSelector.model_construct(match_labels={})
+"""The empty selector; not validated, so that importing this module builds no schema."""
 
 LABEL_KEY = re.compile(
     r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII

@@ -579,7 +579,7 @@ class UtilizationPolicy(ApiModel):
     api_version: Literal["stoker.dev/v1alpha1"] = "stoker.dev/v1alpha1"
     kind: Literal["UtilizationPolicy"] = "UtilizationPolicy"
     metadata: ObjectMeta
-    spec: UtilizationPolicySpec = UtilizationPolicySpec()
+    spec: UtilizationPolicySpec = Field(default_factory=UtilizationPolicySpec)
     """What the policy says; what it leaves out the policy "default" says, and then the built-in defaults."""
     status: UtilizationPolicyStatus | None = None
     """What the operator has found out about the policy and done under it."""
@@ -677,8 +677,9 @@ class EffectiveNotification:
     namespace_keys: tuple[str, ...] = ()
     events: tuple[NotificationEvent, ...] = tuple(NotificationEvent)
     max_per_hour: int = 30
-    digest: DigestTime = field(default_factory=lambda: DigestTime(at="08:00"))
-    templates: NotificationTemplates = field(default_factory=NotificationTemplates)
+    # Not validated, so that the built-in policy needs no schema of the models: `stoker lint` starts with it.
+    digest: DigestTime = field(default_factory=lambda: DigestTime.model_construct(at="08:00"))
+    templates: NotificationTemplates = field(default_factory=NotificationTemplates.model_construct)
 
     def may_name(self, namespace: str, key: str) -> bool:
         """Whether a namespace's annotation may name this key: no namespace's name has a dot."""

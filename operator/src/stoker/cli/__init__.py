@@ -4,7 +4,6 @@ A command's module is imported when the command is asked for: `stoker lint` star
 """
 
 import os
-from difflib import get_close_matches
 from importlib import import_module
 from typing import NamedTuple
 
@@ -60,6 +59,8 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:
+            from difflib import get_close_matches
+
             near = get_close_matches(args[0], COMMANDS, n=1)
             if not near or self.get_command(ctx, args[0]) is not None:
                 raise

@@ -12,7 +12,6 @@ import click
 from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.cli.duration import DURATION
 from stoker.cli.prometheus_options import prometheus_options
-from stoker.findings.finding import printable, single_line
 
 
 class PlainFormatter(logging.Formatter):
@@ -22,10 +21,14 @@ class PlainFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
         """The line without a traceback."""
+        from stoker.findings.finding import single_line
+
         return single_line(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the library's name
         """The traceback."""
+        from stoker.findings.finding import printable
+
         return printable(super().formatException(ei))
 
 

@@ -11,8 +11,8 @@ from stoker.diagnosis.idle_since import idle_since
 from stoker.diagnosis.merge import Claimed, merge
 from stoker.diagnosis.series.examination import Claim, Examination, examine
 from stoker.diagnosis.utilization import utilization
-from stoker.findings.diagnosis import MAX_ADVICE, Advice, Diagnosis, DiagnosisThresholds
-from stoker.findings.finding import Finding
+from stoker.findings.diagnosis import Advice, Diagnosis, DiagnosisThresholds
+from stoker.findings.finding import MAX_ADVICE, Finding
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Severity, UnknownReason
 from stoker.telemetry.series import JobFacts, JobSeries

@@ -8,9 +8,6 @@ from typing import Protocol
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Stage, UnknownReason
 
-MAX_ADVICE = 4
-"""Pieces of advice in a status: the first ones matter, and a status must stay short."""
-
 
 class IdlenessState(StrEnum):
     """Whether a job as a whole is idle. Missing is never idle."""

@@ -7,6 +7,9 @@ from typing import Any
 from stoker.findings.quantity import small_number
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source
 
+MAX_ADVICE = 4
+"""Pieces of advice in a status: the first ones matter, and a status must stay short."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:

@@ -13,7 +13,6 @@ from stoker.catalogue import admission_rules
 from stoker.lint.files.manifests import Fragment, InputError, Manifest, read
 from stoker.lint.files.schema import is_ours, metadata, object_name
 from stoker.lint.kinds.custom_resource import violations
-from stoker.policy.checks import Surroundings, review_policy
 
 DEFAULT_NAMESPACE = "default"
 
@@ -69,14 +68,13 @@ class Policies:
         return (policy.model_copy(update={"metadata": policy.metadata.model_copy(update={"name": BASE})}),)
 
 
-UNKNOWN_CLUSTER = Surroundings(scrape_interval=timedelta(0), minimum_warning_grace=timedelta(0))
-
-
 def load(paths: Iterable[str], now: datetime) -> Policies:
-    """The policies of some files. Raises InputError for what can't be read, a policy that the cluster would refuse, or
-    none at all.
+    """The policies of some files; without files there are none. Raises InputError for what can't be read, files without
+    a policy, or a policy that the cluster would refuse.
     """
     paths = list(paths)
+    if not paths:
+        return Policies()
     policies: dict[str, UtilizationPolicy] = {}
     sources: dict[str, Manifest] = {}
     labels: dict[str, Mapping[str, str]] = {}
@@ -91,11 +89,14 @@ def load(paths: Iterable[str], now: datetime) -> Policies:
                 policies[policy.name], sources[policy.name] = policy, manifest
             elif manifest.kind == "Namespace":
                 labels[object_name(manifest)] = _texts(metadata(manifest).get("labels"))
-    if paths and not policies:
+    if not policies:
         raise InputError(", ".join(paths), "holds no UtilizationPolicy")
+    from stoker.policy.checks import Surroundings, review_policy  # noqa: PLC0415 - `stoker lint` alone needs none of it
+
+    unknown_cluster = Surroundings(scrape_interval=timedelta(0), minimum_warning_grace=timedelta(0))
     remarks: list[str] = []
     for name, policy in policies.items():
-        review = review_policy(policy, policies.values(), admission_rules(), UNKNOWN_CLUSTER, now)
+        review = review_policy(policy, policies.values(), admission_rules(), unknown_cluster, now)
         if review.contradictions:
             raise _refusal(sources[name], review.contradictions)
         remarks += [f"{sources[name].path}: {remark}" for remark in review.remarks]

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from stoker.catalogue import admission_rules
@@ -63,6 +62,8 @@ def _named(rules: Sequence[Rule[Any]], given: Sequence[str]) -> set[str]:
         if word == SUPPRESSION_RULE:
             found = {word}
         if not found:
+            from difflib import get_close_matches  # noqa: PLC0415 - for an error alone
+
             near = get_close_matches(word, words(rules), n=1)
             meant = f": did you mean {near[0]}?" if near else ": see stoker rules list"
             raise SelectionError(f'there is no rule or category "{word}"{meant}')
