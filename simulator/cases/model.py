@@ -8,6 +8,7 @@ from simulator.job import Story
 from simulator.networks import BERT_LARGE, GPT2, GPT2_XL, LLAMA_7B, LSTM, RESNET50, SPEECH, SWIN_BASE, VIT_LARGE
 from simulator.training import Exchange, Training
 from stoker.findings.vocabulary import Category
+from stoker.telemetry.series import BatchSize
 
 ADAM_BYTES = 12
 """Of a checkpoint, each parameter: weights and both moments in single precision."""
@@ -24,7 +25,11 @@ def small_batch_convnet(draw: Draw) -> Cast:
     training = draw.tuned(networks=[RESNET50, SWIN_BASE], batch=draw.pick([1, 2, 4]), layouts=[(1, 1), (1, 2), (1, 4)])
     story = begin(draw, replace(training, host_gap=draw.scale(3e-3, 12e-3), synchronizes=True))
     story.train(story.regime(), hours(draw))
-    return cast(draw, story, facts={"batch_size": f"--batch-size {training.batch}"} if draw.chance(0.5) else {})
+    return cast(
+        draw,
+        story,
+        facts={"batch_size": BatchSize(option="--batch-size", value=str(training.batch))} if draw.chance(0.5) else {},
+    )
 
 
 @case("small-batch-recurrent", Category.IMPROPER_BATCH_SIZE)

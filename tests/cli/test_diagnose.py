@@ -226,7 +226,7 @@ def test_the_script_joins_what_the_series_show(tmp_path: Path, tape: Tape) -> No
     (finding,) = (one for one in job["findings"] if one["category"] == Category.UNRELEASED_JOB)
     assert set(finding["sources"]) == {Source.SCRIPT, Source.METRICS}
     assert finding["confidence"] == Confidence.CERTAIN
-    assert finding["location"] == "spec.script:2"
+    assert finding["location"] == {"fieldPath": "spec.script", "line": 2}
 
 
 def test_without_an_image_nothing_is_said_of_images(tmp_path: Path, tape: Tape) -> None:

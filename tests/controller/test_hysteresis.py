@@ -10,8 +10,7 @@ import pytest
 
 from stoker.controller.hysteresis import says_the_same, steady_record
 from stoker.controller.scan_results import Look
-from stoker.diagnosis.words import node_line
-from stoker.findings.diagnosis import Advice, Diagnosis, Idleness, IdlenessState, StageSpan, Utilization
+from stoker.findings.diagnosis import Advice, Diagnosis, Idleness, IdlenessState, NodeUse, StageSpan, Utilization
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source, Stage, UnknownReason
 from stoker.workload.observation import SUSPENDED_BY
@@ -38,7 +37,9 @@ def finding(rule: str = "small-batch", hours: float = 30.0, confidence: Confiden
     )
 
 
-def used(at: datetime, percent: float = 31.0, *, recent: float | None = None, nodes: Sequence[str] = ()) -> Utilization:
+def used(
+    at: datetime, percent: float = 31.0, *, recent: float | None = None, nodes: Sequence[NodeUse] = ()
+) -> Utilization:
     """What eight GPUs have done since seven in the morning."""
     held = 8 * (at - BEGAN).total_seconds() / 3600
     stages = (
@@ -54,7 +55,7 @@ def used(at: datetime, percent: float = 31.0, *, recent: float | None = None, no
         gpu_hours_idle=held * (1 - percent / 100),
         as_of=at,
         stages=stages,
-        nodes=tuple(nodes) or (node_line("bert-0", "gpu-0", [percent] * 8),),
+        nodes=tuple(nodes) or (NodeUse(pod="bert-0", node="gpu-0", gpu_percents=(percent,) * 8),),
     )
 
 
@@ -91,7 +92,8 @@ async def test_a_steady_job_with_noisy_figures_writes_its_status_at_most_four_ti
     before = len(world.writes)
     for _ in range(60):
         percent = 30.5 + noise.uniform(-0.6, 0.6)
-        nodes = (node_line("bert-0", "gpu-0", [percent + noise.uniform(-0.4, 0.4) for _ in range(8)]),)
+        uses = tuple(percent + noise.uniform(-0.4, 0.4) for _ in range(8))
+        nodes = (NodeUse(pod="bert-0", node="gpu-0", gpu_percents=uses),)
         utilization = used(world.clock.time + TICK, percent, recent=30 + noise.uniform(-4, 4), nodes=nodes)
         shown = (finding(hours=utilization.gpu_hours * 0.6),) if noise.random() < 0.7 else ()
         await world.look(Diagnosis(utilization=utilization, findings=shown))
@@ -271,8 +273,18 @@ def said(**utilization: Any) -> dict[str, Any]:
     return {"utilization": {"asOf": "2026-11-21T11:59:00Z", "averagePercent": 31, **utilization}}
 
 
-MANY = [f"b-{rank}:  31 %" for rank in range(10, 41)]
-"""All lines but one of a job with more pods than lines."""
+def node(pod: str, *percents: int | None, on: str = "n") -> dict[str, Any]:
+    """An entry of `status.utilization.nodes`."""
+    return {"pod": pod, "node": on, "gpuPercents": [list(percents)]}
+
+
+def stage(name: str, percent: int, **times: str) -> dict[str, Any]:
+    """An entry of `status.utilization.stages`."""
+    return {"stage": name, "start": "2026-11-21T05:52:00Z", "averagePercent": percent, **times}
+
+
+MANY = [node(f"b-{rank}", 31) for rank in range(10, 41)]
+"""All entries but one of a job with more pods than entries."""
 
 
 @pytest.mark.parametrize(
@@ -288,17 +300,19 @@ MANY = [f"b-{rank}:  31 %" for rank in range(10, 41)]
         ({"gpuHours": "64.0"}, {"gpuHours": "70.0"}, True),
         ({"gpuHours": "64.0"}, {"gpuHours": "71.0"}, False),
         ({"gpuHours": "0.1"}, {"gpuHours": "0.5"}, True),
-        ({"stages": ["Active  05:52-       33 %"]}, {"stages": ["Active  05:53-       34 %"]}, True),
-        ({"stages": ["Active  05:52-       33 %"]}, {"stages": ["Active  05:52-09:40  33 %", "Tail"]}, False),
-        ({"nodes": ["b-0 on n:  31 30 %"]}, {"nodes": ["b-0 on n:  32 29 %"]}, True),
-        ({"nodes": ["b-0 on n:  31 30 %"]}, {"nodes": ["b-0 on n:  31 0 %"]}, False),
-        ({"nodes": ["b-0 on n:  31 30 %"]}, {"nodes": ["b-0 on n:  31 ? %"]}, False),
-        ({"nodes": ["b-0 on gpu-1:  31 %"]}, {"nodes": ["b-0 on gpu-2:  31 %"]}, False),
-        ({"nodes": ["b-0:  31 %", "b-1:  32 %"]}, {"nodes": ["b-1:  31 %", "b-0:  32 %"]}, True),
-        ({"nodes": ["b-0:  31 %", "b-1:  32 %"]}, {"nodes": ["b-0:  31 %", "b-2:  31 %"]}, False),
-        ({"nodes": [*MANY, "b-1:  32 %"]}, {"nodes": [*MANY, "b-2:  31 %"]}, True),
-        ({"nodes": [*MANY, "b-1:  32 %"]}, {"nodes": ["b-2:  4 %", *MANY]}, False),
-        ({"nodes": ["b-0:  2 %", *MANY]}, {"nodes": [*MANY, "b-1:  32 %"]}, False),
+        ({"stages": [stage("Active", 33)]}, {"stages": [stage("Active", 34, start="2026-11-21T05:53:00Z")]}, True),
+        ({"stages": [stage("Active", 33)]}, {"stages": [stage("Active", 36)]}, False),
+        ({"stages": [stage("Active", 33)]}, {"stages": [stage("Training", 33)]}, False),
+        ({"stages": [stage("Active", 33)]}, {"stages": [stage("Active", 33), stage("Tail", 0)]}, False),
+        ({"nodes": [node("b-0", 31, 30)]}, {"nodes": [node("b-0", 32, 29)]}, True),
+        ({"nodes": [node("b-0", 31, 30)]}, {"nodes": [node("b-0", 31, 0)]}, False),
+        ({"nodes": [node("b-0", 31, 30)]}, {"nodes": [node("b-0", 31, None)]}, False),
+        ({"nodes": [node("b-0", 31, on="gpu-1")]}, {"nodes": [node("b-0", 31, on="gpu-2")]}, False),
+        ({"nodes": [node("b-0", 31), node("b-1", 32)]}, {"nodes": [node("b-1", 31), node("b-0", 32)]}, True),
+        ({"nodes": [node("b-0", 31), node("b-1", 32)]}, {"nodes": [node("b-0", 31), node("b-2", 31)]}, False),
+        ({"nodes": [*MANY, node("b-1", 32)]}, {"nodes": [*MANY, node("b-2", 31)]}, True),
+        ({"nodes": [*MANY, node("b-1", 32)]}, {"nodes": [node("b-2", 4), *MANY]}, False),
+        ({"nodes": [node("b-0", 2), *MANY]}, {"nodes": [*MANY, node("b-1", 32)]}, False),
     ],
 )
 def test_figures_follow_when_they_have_moved(before: dict[str, Any], after: dict[str, Any], same: bool) -> None:

@@ -22,6 +22,7 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 STATUS: dict[str, Any] = {
     "phase": "Running",
     "ready": "2/2",
+    "readyPods": 2,
     "utilization": {"gpuHours": "64.0", "gpuHoursIdle": "44.0", "coveragePercent": 100},
     "findings": [
         {"rule": "small-batch", "category": "ImproperBatchSize", "gpuHoursIdle": "38.1"},

@@ -441,14 +441,14 @@ def set_rules(world: World, generation: int, **rules: str) -> None:
     world.store.policies.put({"metadata": metadata, "spec": {"rules": actions}})
 
 
-def told(world: World) -> list[tuple[str, str | None]]:
+def told(world: World) -> list[tuple[str, dict[str, Any] | None]]:
     return [(entry["rule"], entry.get("location")) for entry in world.status.get("findings", ())]
 
 
 async def test_audited_findings_stand_in_the_status_and_a_switched_off_rule_leaves_it() -> None:
     world = world_of(TOO_FEW, launcher_too_few="Audit")
     await world.reconcile()
-    assert told(world) == [("launcher-too-few", "spec.script:1")]
+    assert told(world) == [("launcher-too-few", {"fieldPath": "spec.script", "line": 1})]
     assert world.status["findings"][0]["sources"] == ["Script", "Manifest"]
     set_rules(world, 2, launcher_too_few="Off")
     await world.reconcile()
@@ -463,7 +463,7 @@ async def test_a_refused_job_keeps_its_findings_and_is_not_revived_by_a_later_po
     set_rules(world, 2, launcher_too_few="Off")
     await world.reconcile()
     assert world.status["phase"] == "Failed"
-    assert told(world) == [("launcher-too-few", "spec.script:1")]
+    assert told(world) == [("launcher-too-few", {"fieldPath": "spec.script", "line": 1})]
 
 
 async def test_a_rule_over_metrics_that_is_switched_off_is_closed() -> None:
@@ -489,7 +489,7 @@ async def test_a_job_is_looked_at_again_when_an_exemption_ends() -> None:
     assert told(world) == []
     world.clock.time = until
     assert await world.reconcile() is None
-    assert told(world) == [("launcher-too-few", "spec.script:1")]
+    assert told(world) == [("launcher-too-few", {"fieldPath": "spec.script", "line": 1})]
 
 
 async def test_a_job_that_can_not_be_analysed_is_held_back_only_where_the_policy_says_so() -> None:
@@ -539,14 +539,15 @@ async def test_a_pod_that_vanished_is_remembered_with_its_end() -> None:
     world.put_job()
     world.put_pods(pod())
     await world.reconcile()
-    assert world.status["pods"] == ["bert-0-abcde on gpu-0: 8 GPUs from 2026-11-21T05:00:00Z"]
+    run = {"name": "bert-0-abcde", "rank": 0, "node": "gpu-0", "gpus": 8, "start": "2026-11-21T05:00:00Z"}
+    assert world.status["pods"] == [run]
     world.store.pods.remove({**pod(), "metadata": {**pod()["metadata"], "resourceVersion": "99"}})
     world.restart()
     await world.reconcile()
-    assert world.status["pods"] == ["bert-0-abcde on gpu-0: 8 GPUs from 2026-11-21T05:00:00Z to 2026-11-21T12:00:00Z"]
+    assert world.status["pods"] == [{**run, "end": "2026-11-21T12:00:00Z"}]
     world.clock.time += timedelta(hours=1)
     await world.reconcile()
-    assert world.status["pods"][0].endswith("to 2026-11-21T12:00:00Z")
+    assert world.status["pods"][0]["end"] == "2026-11-21T12:00:00Z"
 
 
 async def test_a_status_of_another_version_is_read_as_far_as_possible_and_written_anew(

@@ -111,5 +111,9 @@ def test_findings_survive_their_being_written() -> None:
     other = replace(finding("a", 1.5), location=Location(field_path="spec.script", line=3))
     third = replace(finding("a", 1.5), location=Location(field_path="spec.env[0].value"))
     written = [each.to_status() for each in (one, other, third)]
-    assert [entry.get("location") for entry in written] == [None, "spec.script:3", "spec.env[0].value"]
+    assert [entry.get("location") for entry in written] == [
+        None,
+        {"fieldPath": "spec.script", "line": 3},
+        {"fieldPath": "spec.env[0].value"},
+    ]
     assert recorded(dljob(status={"findings": written})) == (one, other, third)

@@ -5,14 +5,21 @@ from datetime import UTC, datetime, timedelta
 
 import yaml
 
-from stoker.api.dljob import MAX_FINDINGS, MAX_HISTORY, MAX_NOTIFIED, MAX_PODS, DLJobStatus
+from stoker.api.dljob import MAX_FINDINGS, MAX_HISTORY, MAX_NODES, MAX_NOTIFIED, MAX_PODS, MAX_STAGES, DLJobStatus
 from stoker.api.policy import PolicyRevision, resolve
 from stoker.controller.next_status import MAX_FINDING_TEXT, Draft
 from stoker.controller.scan_results import Look
 from stoker.controller.status_findings import merged
-from stoker.diagnosis.words import MAX_NODES, MAX_STAGES, node_line
-from stoker.findings.diagnosis import MAX_ADVICE, Advice, Diagnosis, Idleness, IdlenessState, StageSpan, Utilization
-from stoker.findings.finding import Finding, Location
+from stoker.findings.diagnosis import (
+    Advice,
+    Diagnosis,
+    Idleness,
+    IdlenessState,
+    NodeUse,
+    StageSpan,
+    Utilization,
+)
+from stoker.findings.finding import MAX_ADVICE, Finding, Location
 from stoker.findings.vocabulary import (
     Category,
     Confidence,
@@ -87,7 +94,10 @@ def largest() -> dict[str, object]:
         gpu_hours_idle=47185920.0,
         as_of=NOW,
         stages=stages,
-        nodes=tuple(node_line(f"{LONGEST_JOB}-{rank}", LONGEST_NODE, [100.0] * GPUS) for rank in range(MAX_NODES)),
+        nodes=tuple(
+            NodeUse(pod=f"{LONGEST_JOB}-{rank}", node=LONGEST_NODE, gpu_percents=(100.0,) * GPUS)
+            for rank in range(NODES)
+        ),
     )
     advice = Advice(rule="r" * 60, detail="\U0001f525" * 4096, fix="\U0001f525" * 4096, docs="d" * 200)
     look = Look(
@@ -141,5 +151,6 @@ def test_it_keeps_within_the_bounds_of_the_schema() -> None:
     DLJobStatus.model_validate(status)
     utilization = status["utilization"]
     assert isinstance(utilization, dict)
-    assert all(line.endswith(" 100 %") for line in utilization["nodes"])
+    assert len(utilization["nodes"]) == MAX_NODES
+    assert all(sum(map(len, one["gpuPercents"])) == GPUS for one in utilization["nodes"])
     assert yaml.safe_load(yaml.safe_dump(status)) == status

@@ -16,7 +16,17 @@ import numpy as np
 from stoker.api.duration import parse_duration
 from stoker.findings.vocabulary import Framework, JobType
 from stoker.telemetry.grid import Trace, job_series
-from stoker.telemetry.series import Attempt, GpuSignal, JobFacts, JobSeries, LogMark, MarkKind, PodFacts, PodSignal
+from stoker.telemetry.series import (
+    Attempt,
+    BatchSize,
+    GpuSignal,
+    JobFacts,
+    JobSeries,
+    LogMark,
+    MarkKind,
+    PodFacts,
+    PodSignal,
+)
 
 START = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
 Value = TypeVar("Value")
@@ -169,7 +179,7 @@ def from_dict(raw: Mapping[str, Any]) -> Recording:
         framework=Framework(job["framework"]) if "framework" in job else None,
         interactive_entry=bool(job.get("interactiveEntry", False)),
         processes_per_node=job.get("processesPerNode"),
-        batch_size=job.get("batchSize"),
+        batch_size=BatchSize(**job["batchSize"]) if "batchSize" in job else None,
         mounts_storage=bool(job.get("mountsStorage", False)),
         pods=tuple(
             PodFacts(

@@ -169,7 +169,11 @@ def test_a_batch_of_32_where_384_would_do() -> None:
     """Section 4.2, figure 2: training and evaluation alike are at 32; the change treats them apart."""
     found = examine(
         {
-            "job": {"gpusPerNode": 1, "framework": "PyTorch", "batchSize": "--train_batch_size 32 at spec.script:1"},
+            "job": {
+                "gpusPerNode": 1,
+                "framework": "PyTorch",
+                "batchSize": {"option": "--train_batch_size", "value": "32", "location": "spec.script:1"},
+            },
             "gpus": [{"util": "0x4 30..34x116", "memoryUsed": "3x4 2600x116", "memoryFree": "32497x4 29900x116"}],
             "pods": [{"cpu": "1x4 1.3x116", "netRx": "5e5x120"}],
         }

@@ -157,14 +157,20 @@ def test_recent_utilization_is_that_of_the_last_ten_minutes() -> None:
     assert utilization({"job": {"finished": True}, "gpus": [{"util": "90x40"}]}).recent_percent is None
 
 
-def test_node_lines_name_the_worst_first_and_what_is_unknown() -> None:
+def test_nodes_name_the_worst_first_and_what_is_unknown() -> None:
     used = utilization(
         {
             "job": {"nodes": 3, "gpusPerNode": 2},
             "gpus": [{"of": "0-1", "util": "90x40"}, {"of": "2-3", "util": "30.4x40"}, {"of": "4", "util": "50x40"}],
         }
     )
-    assert used.nodes == ("bert-2 on gpu-3:  50 ? %", "bert-1 on gpu-2:  30 30 %", "bert-0 on gpu-1:  90 90 %")
+    assert [
+        (one["pod"], one["node"], one.get("averagePercent"), one["gpuPercents"]) for one in to_status(used)["nodes"]
+    ] == [
+        ("bert-2", "gpu-3", None, [[50, None]]),
+        ("bert-1", "gpu-2", 30, [[30, 30]]),
+        ("bert-0", "gpu-1", 90, [[90, 90]]),
+    ]
 
 
 def test_status_has_whole_percents_and_is_what_the_schema_says() -> None:
@@ -179,8 +185,16 @@ def test_status_has_whole_percents_and_is_what_the_schema_says() -> None:
         "gpuHours": "1.0",
         "gpuHoursIdle": "0.3",
         "asOf": "2026-11-21T07:00:00Z",
-        "stages": ["Initialization  06:00-06:12   0 %", "Active          06:12-       92 %"],
-        "nodes": ["bert-0 on gpu-1:  74 %"],
+        "stages": [
+            {
+                "stage": "Initialization",
+                "start": "2026-11-21T06:00:00Z",
+                "end": "2026-11-21T06:12:00Z",
+                "averagePercent": 0,
+            },
+            {"stage": "Active", "start": "2026-11-21T06:12:00Z", "averagePercent": 92},
+        ],
+        "nodes": [{"pod": "bert-0", "node": "gpu-1", "averagePercent": 74, "gpuPercents": [[74]]}],
     }
     assert UtilizationStatus.model_validate(status).average_percent == 74
 

@@ -39,7 +39,8 @@ def test_words_stay_as_they_are() -> None:
 
 def test_a_hostile_text_is_one_printable_line_wherever_a_finding_is_shown() -> None:
     entry = FINDING.to_status()
-    assert all(entry[key].isprintable() for key in ("detail", "evidence", "fix", "location"))
+    assert all(entry[key].isprintable() for key in ("detail", "evidence", "fix"))
+    assert entry["location"]["fieldPath"].isprintable()
     assert clamp(HOSTILE).isprintable()
     refusal = denial("x", Verdict(denied=(FINDING,)))
     assert refusal.message.replace("\n", "").isprintable()

@@ -7,7 +7,7 @@ import pytest
 
 from stoker.api.dljob import MAX_PODS
 from stoker.telemetry.series import Attempt, JobFacts, PodFacts
-from stoker.workload import ProgramFacts, facts_of, job_facts, pod_facts, remembered, run_line
+from stoker.workload import ProgramFacts, facts_of, job_facts, pod_facts, remembered, run_to_status
 from tests.workload.building import dljob, job, pod
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -17,9 +17,17 @@ def at(text: str) -> datetime:
     return datetime.fromisoformat(f"2026-11-21T{text}Z")
 
 
-def facts(pods: list[dict[str, Any]], *, runs: tuple[str, ...] = (), child: Any = None, **spec: Any) -> JobFacts:
+def facts(
+    pods: list[dict[str, Any]], *, runs: tuple[dict[str, Any], ...] = (), child: Any = None, **spec: Any
+) -> JobFacts:
     owner = dljob(status={"pods": list(runs)}, **spec)
     return job_facts(owner, pods, ProgramFacts(), child=child or job(), now=NOW)
+
+
+def past_run(name: str, start: str, end: str | None = None) -> dict[str, Any]:
+    """An entry of `status.pods` of rank 0."""
+    entry = {"name": name, "rank": 0, "node": "gpu-3", "gpus": 8, "start": f"2026-11-21T{start}Z"}
+    return entry if end is None else {**entry, "end": f"2026-11-21T{end}Z"}
 
 
 def named(suffix: str, rank: int = 0, **options: Any) -> dict[str, Any]:
@@ -37,19 +45,27 @@ def condition(kind: str, status: str, time: str) -> dict[str, Any]:
     return {"type": kind, "status": status, "lastTransitionTime": f"2026-11-21T{time}Z"}
 
 
-def test_a_line_can_be_read_back() -> None:
+def test_a_run_can_be_read_back() -> None:
     run = PodFacts(name="bert-12-x7k2p", uid="", rank=12, node="gpu-1", gpus=8, started_at=at("05:00:00"))
-    line = run_line(run)
-    assert line == "bert-12-x7k2p on gpu-1: 8 GPUs from 2026-11-21T05:00:00Z"
-    (former,) = facts([named("new", 12, started="2026-11-21T07:00:00Z")], runs=(line,)).former_pods
+    entry = run_to_status(run)
+    assert entry == {"name": "bert-12-x7k2p", "rank": 12, "node": "gpu-1", "gpus": 8, "start": "2026-11-21T05:00:00Z"}
+    (former,) = facts([named("new", 12, started="2026-11-21T07:00:00Z")], runs=(entry,)).former_pods
     assert (former.name, former.rank, former.node, former.gpus) == ("bert-12-x7k2p", 12, "gpu-1", 8)
 
 
 @pytest.mark.parametrize(
-    "line", ["", "nonsense", "bert-0-a: 8 GPUs from yesterday", "bert-x-a: 8 GPUs from 2026-11-21"]
+    "entry",
+    [
+        "bert-0-aaaaa on gpu-3: 8 GPUs from 2026-11-21T02:00:00Z",
+        {},
+        {**past_run("bert-0-a", "02:00:00"), "start": "yesterday"},
+        {**past_run("bert-0-a", "02:00:00"), "rank": "first"},
+        {**past_run("bert-0-a", "02:00:00"), "start": "0001-01-01T00:00:00Z"},
+        {**past_run("bert-0-a", "02:00:00"), "end": "9999-12-31T23:59:59Z"},
+    ],
 )
-def test_a_line_of_another_version_is_dropped(line: str) -> None:
-    assert facts([], runs=(line,)).pods == ()
+def test_an_entry_that_can_not_be_read_is_left_out(entry: Any) -> None:
+    assert facts([], runs=(entry,)).pods == ()
 
 
 def test_of_each_rank_the_latest_pod_counts_and_those_before_are_former_ones() -> None:
@@ -64,15 +80,14 @@ def test_of_each_rank_the_latest_pod_counts_and_those_before_are_former_ones() -
 
 
 def test_a_pod_that_only_the_status_remembers_is_a_former_pod_with_what_its_template_says() -> None:
-    line = "bert-0-aaaaa on gpu-3: 8 GPUs from 2026-11-21T02:00:00Z to 2026-11-21T03:00:00Z"
-    found = facts([named("bbbbb")], runs=(line,))
+    found = facts([named("bbbbb")], runs=(past_run("bert-0-aaaaa", "02:00:00", "03:00:00"),))
     (former,) = found.former_pods
     assert (former.started_at, former.finished_at, former.cpu_limit) == (at("02:00:00"), at("03:00:00"), 0.5)
 
 
 def test_without_any_pod_the_status_tells_of_the_last_ones() -> None:
     done = job(conditions=[{**condition("Complete", "True", "11:00:00"), "reason": "Done"}])
-    found = facts([], runs=("bert-0-aaaaa on gpu-3: 8 GPUs from 2026-11-21T02:00:00Z",), child=done)
+    found = facts([], runs=(past_run("bert-0-aaaaa", "02:00:00"),), child=done)
     (last,) = found.pods
     assert (last.name, last.finished_at, found.former_pods) == ("bert-0-aaaaa", at("11:00:00"), ())
 
@@ -93,17 +108,14 @@ def test_without_any_pod_the_status_tells_of_the_last_ones() -> None:
 def test_a_run_that_vanished_ended_when_something_is_known_to_have_ended_it(
     child: Any, present: list[dict[str, Any]], end: str
 ) -> None:
-    owner = dljob(nodes=2, status={"pods": ["bert-0-aaaaa on gpu-3: 8 GPUs from 2026-11-21T02:00:00Z"]})
+    owner = dljob(nodes=2, status={"pods": [past_run("bert-0-aaaaa", "02:00:00")]})
     runs = remembered(owner, facts_of(present, "nvidia.com/gpu"), child, NOW)
     assert runs[0].finished_at == at(end)
 
 
 def test_what_is_remembered_is_bounded_and_the_oldest_runs_fall_out() -> None:
-    lines = [
-        f"bert-0-a{number:04} on n: 8 GPUs from 2026-11-21T02:00:00Z to 2026-11-21T03:00:00Z"
-        for number in range(MAX_PODS)
-    ]
-    owner = dljob(status={"pods": lines})
+    entries = [past_run(f"bert-0-a{number:04}", "02:00:00", "03:00:00") for number in range(MAX_PODS)]
+    owner = dljob(status={"pods": entries})
     runs = remembered(owner, [pod_facts(named("fresh"), "nvidia.com/gpu")], job(), NOW)
     assert len(runs) == MAX_PODS
     assert runs[-1].name == "bert-0-fresh"
@@ -170,5 +182,5 @@ def test_requests_of_cpu_and_the_product_are_read() -> None:
 
 
 def test_a_pod_that_is_gone_before_it_began_by_this_clock_has_taken_no_time() -> None:
-    (run,) = facts([], runs=("bert-0-x7k2p on gpu-1: 8 GPUs from 2026-11-21T12:01:00Z",)).pods
+    (run,) = facts([], runs=(past_run("bert-0-x7k2p", "12:01:00"),)).pods
     assert run.started_at == run.finished_at == at("12:01:00")

@@ -360,6 +360,7 @@ STATUS: dict[str, Any] = {
     "observedGeneration": 1,
     "observedSuspend": False,
     "ready": "2/2",
+    "readyPods": 2,
     "gpus": 16,
     "restarts": 0,
     "jobUID": "4b8d0c1e-0000-4000-8000-000000000000",
@@ -381,6 +382,7 @@ STATUS: dict[str, Any] = {
             "rule": "small-batch",
             "severity": "Warning",
             "confidence": "Likely",
+            "location": {"fieldPath": "spec.script", "line": 2},
             "detail": "The active stage uses 33 % of each GPU and at most 38 % of its 80 GiB.",
             "evidence": "Active 2026-11-21 05:52-09:40 UTC, 16 GPUs, steady; --batch-size 32 at spec.script:2",
             "fix": "Raise --batch-size from 32.",
@@ -430,9 +432,35 @@ STATUS: dict[str, Any] = {
         "gpuHours": "64.0",
         "gpuHoursIdle": "44.2",
         "asOf": "2026-11-21T09:40:00Z",
-        "stages": ["Initialization  05:40-05:52   0 %", "Active  05:52-  33 %"],
-        "nodes": ["bert-large-0 on gpu-1:  31 30 33 31 32 31 30 31 %"],
+        "stages": [
+            {
+                "stage": "Initialization",
+                "start": "2026-11-21T05:40:00Z",
+                "end": "2026-11-21T05:52:00Z",
+                "averagePercent": 0,
+            },
+            {"stage": "Active", "start": "2026-11-21T05:52:00Z", "averagePercent": 33},
+        ],
+        "nodes": [
+            {
+                "pod": "bert-large-0",
+                "node": "gpu-1",
+                "averagePercent": 31,
+                "gpuPercents": [[31, 30, 33, 31, 32, 31, 30]],
+            },
+            {"pod": "bert-large-1", "node": "gpu-2", "gpuPercents": [[31, None]]},
+        ],
     },
+    "pods": [
+        {
+            "name": "bert-large-0-x7k2p",
+            "rank": 0,
+            "node": "gpu-1",
+            "gpus": 8,
+            "start": "2026-11-21T05:40:00Z",
+            "end": "2026-11-21T09:40:00Z",
+        }
+    ],
 }
 
 

@@ -38,7 +38,7 @@ def test_source_and_series_join_and_what_would_be_lost_is_not_reclaimed(story: S
     left = story.in_cluster(story.dljobs.namespace, "--job=left")["left"]
     (finding,) = (one for one in left["findings"] if one["category"] == "UnreleasedJob")
     assert (finding["confidence"], set(finding["sources"])) == ("Certain", {"Script", "Metrics"})
-    assert finding["location"] == "spec.script:2"
+    assert finding["location"] == {"fieldPath": "spec.script", "line": 2}
     assert (left["reclaim"]["eligible"], "no volume that outlives its pods" in left["reclaim"]["why"]) == (False, True)
 
 

@@ -4,10 +4,11 @@ import pytest
 
 from stoker.api.dljob import DLJob
 from stoker.diagnosis.series.batch_size import larger_batch
+from stoker.telemetry.series import BatchSize
 from stoker.workload import program_facts
 
 
-def batch_size(arguments: str) -> str | None:
+def batch_size(arguments: str) -> BatchSize | None:
     spec = {"gpusPerNode": 2, "image": "registry.example.com/a:1", "script": f"torchrun train.py {arguments}"}
     return program_facts(DLJob.model_validate({"metadata": {"name": "x"}, "spec": spec})).batch_size
 
@@ -29,13 +30,13 @@ def test_the_batch_size_is_told_as_it_is_written(arguments: str, changed: str) -
 def test_a_batch_size_that_is_no_number_is_cut() -> None:
     written = batch_size("--batch-size " + "a-" * 8_000)
     assert written is not None
-    assert len(written) < 150
-    assert "a-a…" in written
+    assert len(written.value) == 64
+    assert written.value.endswith("a-a…")
 
 
 @pytest.mark.parametrize("written", ["9" * 60_000, "a-" * 30_000, "a" * 60_000, "-." * 30_000])
 def test_no_batch_size_stops_a_rule(written: str) -> None:
     begin = time.thread_time()
-    assert larger_batch(f"--batch-size {written}", 10.0, None).startswith("Raise the batch size")
-    assert larger_batch(written, 10.0, None).startswith("Raise the batch size")
+    found = BatchSize(option="--batch-size", value=written)
+    assert larger_batch(found, 10.0, None).startswith("Raise the batch size")
     assert time.thread_time() - begin < 1

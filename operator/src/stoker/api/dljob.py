@@ -49,6 +49,7 @@ from stoker.findings.vocabulary import (
     ReclaimState,
     Severity,
     Source,
+    Stage,
     SuccessPolicy,
 )
 
@@ -64,7 +65,12 @@ name, which has a prefix of four.
 MAX_SCRIPT_BYTES = 65_536
 SCRIPT_REMEDY = "put the program into the image or into spec.sources"
 MAX_FINDINGS = 32
-MAX_NODE_LINES = 32
+MAX_NODES = 32
+"""Pods in status.utilization.nodes, the worst first: a status stays within what etcd stores."""
+MAX_STAGES = 32
+"""Stages in status.utilization.stages; a job with more alternates between two of them."""
+GPUS_A_ROW, MAX_GPU_ROWS = 8, 8
+"""`kubectl describe` prints each inner list on a line of its own. A pod has at most 64 GPUs."""
 MAX_PODS = 1024
 MAX_HISTORY = 10
 MAX_NOTIFIED = 4
@@ -97,6 +103,11 @@ Quantity = Annotated[
 ]
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 Percent = Integer
+GpuPercents = Annotated[
+    tuple[Annotated[Percent | None, Field(json_schema_extra={"format": "int32", "nullable": True})], ...],
+    Field(max_length=GPUS_A_ROW),
+]
+"""The utilization of up to eight GPUs; None is unknown."""
 
 
 class KeySelector(ApiModel):
@@ -566,6 +577,15 @@ def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:
     return (item for item in value if isinstance(item, Mapping)) if isinstance(value, list) else iter(())
 
 
+class LocationStatus(ApiModel):
+    """A place in the manifest."""
+
+    field_path: str
+    """The field, such as spec.script."""
+    line: int | None = Field(default=None, json_schema_extra={"format": "int32"})
+    """The line of the field's text, from 1."""
+
+
 class FindingStatus(ApiModel):
     """A named root cause of low utilization, with its evidence and the change that removes it."""
 
@@ -577,8 +597,8 @@ class FindingStatus(ApiModel):
     """Error contradicts itself or must fail, Warning costs GPU time, Advice may help."""
     confidence: Confidence
     """Certain, Likely or Possible."""
-    location: str | None = None
-    """The field, and the line in it, that the cause stands in, such as spec.script:3."""
+    location: LocationStatus | None = None
+    """Where the cause stands in the manifest."""
     detail: str
     """What is wrong, with the numbers."""
     evidence: str | None = None
@@ -693,6 +713,51 @@ class ReclaimStatus(ApiModel):
     """The last ten events, the latest last."""
 
 
+class StageStatus(ApiModel):
+    """A stage of the job's life."""
+
+    stage: Stage
+    """Initialization, Preprocessing, Active (where training and evaluation can't be told apart), Training, Evaluation
+    or Tail.
+    """
+    start: Time
+    """When it began."""
+    end: Time | None = None
+    """When it ended; absent while the job is in it."""
+    average_percent: Percent | None = Field(default=None, json_schema_extra={"format": "int32"})
+    """Mean utilization of the stage, in percent; absent where it is not known."""
+
+
+class NodeStatus(ApiModel):
+    """The GPUs of one pod on its node."""
+
+    pod: str
+    """The pod, as its job calls it: job and rank."""
+    node: str | None = None
+    """The node that it runs on."""
+    average_percent: Percent | None = Field(default=None, json_schema_extra={"format": "int32"})
+    """Mean utilization of its GPUs, in percent; absent where that of a GPU is not known."""
+    gpu_percents: Annotated[tuple[GpuPercents, ...], Field(max_length=MAX_GPU_ROWS)] = ()
+    """Mean utilization of each GPU over its pod's life, in percent: rows of eight GPUs, null where it is not known."""
+
+
+class PodRunStatus(ApiModel):
+    """From when to when one of the job's pods has held its GPUs."""
+
+    name: str
+    """Name of the pod."""
+    rank: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})]
+    """Its rank: its index among the job's pods."""
+    node: str | None = None
+    """The node that it ran on."""
+    gpus: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})]
+    """GPUs that it has held."""
+    start: Time
+    """When its container started first."""
+    end: Time | None = None
+    """When it ended; absent while it runs."""
+
+
 class UtilizationStatus(ApiModel):
     """How busy the job's GPUs are: the time-weighted mean over the job's whole life and all GPUs requested. Unknown is
     absent, never 0.
@@ -715,10 +780,10 @@ class UtilizationStatus(ApiModel):
     """GPU-hours of these that were idle, such as "44.2"."""
     as_of: Time | None = None
     """When this was computed."""
-    stages: Annotated[tuple[str, ...], Field(max_length=32)] = ()
-    """The stages of the job's life, each with its time and mean utilization."""
-    nodes: Annotated[tuple[str, ...], Field(max_length=MAX_NODE_LINES)] = ()
-    """One line a pod with its node and each GPU's utilization, the worst first, at most 32."""
+    stages: Annotated[tuple[StageStatus, ...], Field(max_length=MAX_STAGES)] = ()
+    """The last 32 stages of the job's life, each with its time and mean utilization."""
+    nodes: Annotated[tuple[NodeStatus, ...], Field(max_length=MAX_NODES)] = ()
+    """Each pod with its node and its GPUs' utilization, the worst first, at most 32."""
 
 
 class DLJobStatus(ApiModel):
@@ -731,7 +796,9 @@ class DLJobStatus(ApiModel):
     observed_suspend: bool | None = None
     """spec.suspend when it was last looked at; tells a change apart from a restart of the operator."""
     ready: str | None = None
-    """Pods that are ready, of all, such as 2/2."""
+    """Pods that are ready, of all, such as 2/2: a column for people."""
+    ready_pods: int | None = Field(default=None, json_schema_extra={"format": "int32"})
+    """Pods that are ready."""
     gpus: int | None = Field(default=None, json_schema_extra={"format": "int32"})
     """GPUs of the whole job."""
     restarts: int | None = Field(default=None, json_schema_extra={"format": "int32"})
@@ -766,7 +833,7 @@ class DLJobStatus(ApiModel):
     """
     utilization: UtilizationStatus | None = None
     """How busy the job's GPUs are."""
-    pods: Annotated[tuple[str, ...], Field(max_length=MAX_PODS)] = ()
+    pods: Annotated[tuple[PodRunStatus, ...], Field(max_length=MAX_PODS)] = ()
     """The runs of the job's pods, the oldest first, at most the last 1024: which node's GPUs each has held, from when
     to when. What an earlier run used belongs to the job's utilization, also when its pod is deleted.
     """

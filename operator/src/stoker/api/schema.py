@@ -279,6 +279,7 @@ KEPT = (
     "minimum",
     "multipleOf",
     "nullable",
+    "nullable",
     "pattern",
     "required",
     "type",

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from stoker.api.dljob import MAX_NODE_LINES
+from stoker.api.dljob import MAX_NODES
 from stoker.findings.finding import Finding, parse_time
-from stoker.findings.quantity import small_number
 from stoker.findings.vocabulary import Confidence, Source
 
 POINTS = 2
@@ -85,53 +84,45 @@ def _pairs(old: Sequence[Any] | None, new: Sequence[Any] | None) -> Iterable[tup
     return zip(old or (None, None), new or (None, None), strict=True)
 
 
-def _same_stages(old: Sequence[str], new: Sequence[str]) -> bool:
+def _same_stages(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> bool:
     """The same stages with nearly the same use. Their boundaries' minutes are not compared: they come with the rest."""
-    if len(old) != len(new):
-        return False
-    for one, other in zip(old, new, strict=True):
-        if one.split(" ", 1)[0] != other.split(" ", 1)[0] or not _same_uses(one[-5:-2], other[-5:-2]):
-            return False
-    return True
+    return len(old) == len(new) and all(
+        one["stage"] == other["stage"] and _near(one.get("averagePercent"), other.get("averagePercent"), POINTS)
+        for one, other in zip(old, new, strict=True)
+    )
 
 
-def _same_nodes(old: Sequence[str], new: Sequence[str]) -> bool:
-    """The same pods on the same nodes with nearly the same use. Of a job with more pods than lines a pod may take
-    another's place without a word while both are about equally bad.
+def _same_nodes(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> bool:
+    """The same pods on the same nodes with nearly the same use. Of a job with more pods than entries a pod may replace
+    another without a write while both are about equally bad.
     """
     if len(old) != len(new):
         return False
-    before, after = dict(map(_node, old)), dict(map(_node, new))
+    before, after = ({(one["pod"], one.get("node")): _uses(one) for one in entries} for entries in (old, new))
     if any(not _same_uses(uses, after[name]) for name, uses in before.items() if name in after):
         return False
     entered = [_mean(uses) for name, uses in after.items() if name not in before]
     left = [_mean(uses) for name, uses in before.items() if name not in after]
-    if not entered or len(old) < MAX_NODE_LINES:
+    if not entered or len(old) < MAX_NODES:
         return not entered
-    last_before, last_after = (max(map(_mean, lines.values())) for lines in (before, after))
+    last_before, last_after = (max(map(_mean, entries.values())) for entries in (before, after))
     return min(entered) >= last_before - POINTS and min(left) >= last_after - POINTS
 
 
-def _node(line: str) -> tuple[str, str]:
-    name, _, uses = line.partition(":  ")
-    return name, uses.removesuffix(" %")
+def _uses(entry: Mapping[str, Any]) -> list[int | None]:
+    """The utilization of each GPU of an entry of `status.utilization.nodes`."""
+    return [percent for row in entry.get("gpuPercents", ()) for percent in row]
 
 
-def _same_uses(old: str, new: str) -> bool:
-    """Nearly the same figures, one word each; `?` is another one than any number."""
-    one, other = old.split(), new.split()
-    return len(one) == len(other) and all(map(_near_words, one, other))
+def _same_uses(old: Sequence[int | None], new: Sequence[int | None]) -> bool:
+    """Nearly the same figures; unknown is another one than any number."""
+    return len(old) == len(new) and all(_near(*pair, POINTS) for pair in zip(old, new, strict=True))
 
 
-def _near_words(old: str, new: str) -> bool:
-    one, other = small_number(old), small_number(new)
-    return old == new if one is None or other is None else abs(one - other) <= POINTS
-
-
-def _mean(uses: str) -> float:
+def _mean(uses: Sequence[int | None]) -> float:
     """The pod's mean; a pod that can't be judged stands before all."""
-    words = uses.split()
-    return sum(map(int, words)) / len(words) if words and all(map(str.isdecimal, words)) else -1.0
+    known = [use for use in uses if use is not None]
+    return sum(known) / len(known) if known and len(known) == len(uses) else -1.0
 
 
 def _same_findings(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> bool:
@@ -144,7 +135,7 @@ def _same_findings(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, 
 
 def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     measured = Source.METRICS in entry.get("sources", ())
-    said = () if measured else (entry.get("location"), entry["detail"])
+    said = () if measured else (str(entry.get("location")), entry["detail"])
     ends = ("until" in entry, "absentSince" in entry)
     return entry["rule"], entry["category"], entry["severity"], entry["confidence"], *ends, *said
 

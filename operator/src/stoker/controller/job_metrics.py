@@ -18,7 +18,6 @@ from stoker.cluster.faults import Faults
 from stoker.controller.gpu_time import GpuState, split_hours, written_hours
 from stoker.controller.scan_results import Looks
 from stoker.findings.diagnosis import Diagnosis, Utilization
-from stoker.findings.quantity import small_number
 from stoker.findings.vocabulary import ConditionType, JobType, Stage
 from stoker.lint.kinds.pod import mapping
 from stoker.workload import pods as pod_status
@@ -120,7 +119,7 @@ def _samples(raw: Object, pods: Sequence[Object], used: Utilization | None) -> I
     status = raw.get("status", {})
     yield "info", _info(raw, pods), 1
     yield "phase", {"phase": status.get("phase", "")}, 1
-    yield "ready", {}, small_number(status.get("ready", "0").partition("/")[0]) or 0
+    yield "ready", {}, status.get("readyPods", 0)
     yield "gpus_held", {}, raw["spec"]["gpusPerNode"] * sum(map(pod_status.holds_gpus, pods))
     for state, hours in _hours(status, used).items():
         yield "gpu_hours", {"state": state.value}, hours

@@ -22,14 +22,13 @@ from stoker.findings.vocabulary import (
 )
 from stoker.reclaim import Record
 from stoker.telemetry.series import PodFacts
-from stoker.workload import run_line
+from stoker.workload import run_to_status
 from stoker.workload.conditions import FALSE, TRUE, Fact, clamp, written
 from stoker.workload.observation import Observation
 
 HOLDS_GPUS = frozenset({Phase.STARTING, Phase.RUNNING})
 MAX_FINDING_TEXT = 1024
-MAX_LINE = 640
-"""Characters of a line, whose columns stay: a pod, a node of the longest name, and 64 GPUs fit."""
+"""Characters of each text of a finding or an advice; chosen so that 32 findings stay below 150 KiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +85,7 @@ class Draft:
             "observedGeneration": self.job.metadata.generation,
             "observedSuspend": bool(self.job.spec.suspend),
             "ready": seen.ready,
+            "readyPods": seen.ready_pods,
             "gpus": self.job.gpus,
             "restarts": seen.restarts,
             "jobUID": self.child_uid or before.get("jobUID"),
@@ -94,7 +94,7 @@ class Draft:
             "conditions": self._conditions(before, measured["utilization"], now),
             "reclaim": reclaim,
             "idleSince": reclaim.get("idleSince") if self._holds_gpus else None,
-            "pods": [run_line(run)[:MAX_LINE] for run in self.runs],
+            "pods": [run_to_status(run) for run in self.runs],
             **measured,
         }
         kept = {key: value for key, value in before.items() if key not in fields}
@@ -111,10 +111,7 @@ class Draft:
             "utilization": before.get("utilization", {}),
         }
         if used is not None:
-            after["utilization"] = {
-                key: [line[:MAX_LINE] for line in value] if _is_lines(value) else value
-                for key, value in to_status(used).items()
-            }
+            after["utilization"] = to_status(used)
         if diagnosis is not None and diagnosis.unknown is None and used is not None:
             after["advice"] = [_clamped(asdict(advice)) for advice in diagnosis.advice]
         # What the job has used in a phase is told exactly when it leaves it.
@@ -193,7 +190,3 @@ class Draft:
 
 def _clamped(entry: dict[str, Any]) -> dict[str, Any]:
     return {key: clamp(value, MAX_FINDING_TEXT) if isinstance(value, str) else value for key, value in entry.items()}
-
-
-def _is_lines(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(line, str) for line in value)

@@ -600,7 +600,8 @@ class Reconciler:
         )
         seen = Observation(
             phase=job.status.phase or Phase.FAILED,
-            ready=job.status.ready or "",
+            ready_pods=job.status.ready_pods or 0,
+            nodes=job.spec.nodes,
             restarts=job.status.restarts or 0,
             start_time=job.status.start_time,
             completion_time=end,
@@ -658,7 +659,8 @@ def _failed(job: DLJob, facts: Sequence[Fact], now: datetime) -> Observation:
     known = job.status
     return Observation(
         phase=Phase.FAILED,
-        ready=f"0/{job.spec.nodes}",
+        ready_pods=0,
+        nodes=job.spec.nodes,
         restarts=(known.restarts if known is not None else None) or 0,
         start_time=known.start_time if known is not None else None,
         completion_time=now,

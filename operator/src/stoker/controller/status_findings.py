@@ -28,12 +28,12 @@ def merged(
     now.
     """
     held = {_identity(finding): finding for finding in now_held}
-    known = {_identity(finding): finding for finding in before}
+    known = {_identity(finding): finding for finding in before if Source.METRICS in finding.sources}
     current = [
         replace(finding, since=known[key].since if finding.since is None and key in known else finding.since)
         for key, finding in held.items()
     ]
-    gone = [finding for key, finding in known.items() if key not in held and Source.METRICS in finding.sources]
+    gone = [finding for key, finding in known.items() if key not in held]
     closed = [finding for finding in gone if not finding.is_open]
     for finding in (finding for finding in gone if finding.is_open):
         hours = finding.gpu_hours_idle
@@ -85,7 +85,7 @@ def opened(before: Sequence[Finding], after: Iterable[Finding]) -> tuple[Finding
 
 
 def _identity(finding: Finding) -> tuple[str, ...]:
-    """By what a finding is known again. Of what the metrics show the figures change; of what the manifest says there
+    """By what two findings are the same. Of what the metrics show the figures change; of what the manifest says there
     may be several by one rule.
     """
     if Source.METRICS in finding.sources:

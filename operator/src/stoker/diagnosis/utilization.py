@@ -1,10 +1,11 @@
 """A job's utilization by the study's definition, from its examination."""
 
+from operator import itemgetter
+
 import numpy as np
 
 from stoker.diagnosis.series.examination import Device, Examination
-from stoker.diagnosis.words import MAX_NODES, node_line
-from stoker.findings.diagnosis import GpuUse, StageSpan, Utilization
+from stoker.findings.diagnosis import GpuUse, NodeUse, StageSpan, Utilization
 from stoker.telemetry.grid import BoolArray
 from stoker.telemetry.series import FloatArray
 
@@ -71,22 +72,22 @@ def _memory_peak(exam: Examination) -> float | None:
     return max(peaks) if peaks else None
 
 
-def _nodes(exam: Examination) -> tuple[str, ...]:
-    """One line a pod, the worst first; a pod that can't be judged stands before all."""
+def _nodes(exam: Examination) -> tuple[NodeUse, ...]:
+    """Each pod on its node, the worst first; a pod that can't be judged stands before all."""
     by_pod: dict[str, list[Device]] = {pod.name: [] for pod in exam.facts.pods}
     for device in exam.devices:
         if device.pod.name in by_pod:  # a former pod's time is the job's, its node no longer is
             by_pod[device.pod.name].append(device)
-    lines: list[tuple[float, int, str]] = []
+    found: list[tuple[float, int, NodeUse]] = []
     for pod in exam.facts.pods:
         if not exam.lives[pod.name].any():
             continue
         uses: list[float | None] = [_device_mean(device.use) for device in by_pod[pod.name]]
         uses += [None] * (pod.gpus - len(uses))
-        known = [use for use in uses if use is not None]
-        worst = sum(known) / len(known) if len(known) == len(uses) and known else -1.0
-        lines.append((worst, pod.rank, node_line(exam.facts.host_of(pod), pod.node, uses)))
-    return tuple(line for _, _, line in sorted(lines)[:MAX_NODES])
+        use = NodeUse(pod=exam.facts.host_of(pod), node=pod.node, gpu_percents=tuple(uses))
+        mean = use.average_percent
+        found.append((-1.0 if mean is None else mean, pod.rank, use))
+    return tuple(use for _, _, use in sorted(found, key=itemgetter(0, 1)))
 
 
 def _device_mean(use: FloatArray) -> float | None:

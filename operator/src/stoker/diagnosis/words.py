@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from stoker.findings.diagnosis import StageSpan, Utilization
+from stoker.api.dljob import GPUS_A_ROW, MAX_NODES, MAX_STAGES
+from stoker.findings.diagnosis import NodeUse, StageSpan, Utilization
 from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import UnknownReason
 
@@ -19,10 +20,6 @@ UNKNOWN = {
     UnknownReason.UNCOUNTED_GPUS: "its pods may hold GPUs that no samples are asked for",
 }
 """Why nothing can be said of now."""
-MAX_STAGES = 32
-"""Stages in a status; a job with more alternates between two of them."""
-MAX_NODES = 32
-"""Pods in a status, the worst first: a status stays within what etcd stores."""
 
 
 def to_status(utilization: Utilization) -> dict[str, Any]:
@@ -36,12 +33,35 @@ def to_status(utilization: Utilization) -> dict[str, Any]:
         "gpuHours": f"{utilization.gpu_hours:.1f}",
         "gpuHoursIdle": None if utilization.gpu_hours_idle is None else f"{utilization.gpu_hours_idle:.1f}",
         "asOf": rfc3339(utilization.as_of),
-        "stages": list(stage_lines(utilization.stages, utilization.as_of)) or None,
-        "nodes": list(utilization.nodes[:MAX_NODES]) or None,
+        "stages": [_stage(one) for one in utilization.stages[-MAX_STAGES:]] or None,
+        "nodes": [_node(one) for one in utilization.nodes[:MAX_NODES]] or None,
     }
     if utilization.average_percent is None and utilization.average_percent_range is not None:
         low, high = utilization.average_percent_range
         entry["averagePercentRange"] = [_floor_percent(low), _ceil_percent(high)]
+    return {key: value for key, value in entry.items() if value is not None}
+
+
+def _stage(span: StageSpan) -> dict[str, Any]:
+    """An entry of `status.utilization.stages`."""
+    entry = {
+        "stage": span.stage.value,
+        "start": rfc3339(span.start),
+        "end": None if span.end is None else rfc3339(span.end),
+        "averagePercent": whole_percent(span.average_percent),
+    }
+    return {key: value for key, value in entry.items() if value is not None}
+
+
+def _node(use: NodeUse) -> dict[str, Any]:
+    """An entry of `status.utilization.nodes`; an unknown GPU keeps its place in its row."""
+    percents = [whole_percent(one) for one in use.gpu_percents]
+    entry = {
+        "pod": use.pod,
+        "node": use.node,
+        "averagePercent": whole_percent(use.average_percent),
+        "gpuPercents": [percents[start : start + GPUS_A_ROW] for start in range(0, len(percents), GPUS_A_ROW)],
+    }
     return {key: value for key, value in entry.items() if value is not None}
 
 
@@ -66,12 +86,6 @@ def stage_lines(stages: Sequence[StageSpan], as_of: datetime) -> tuple[str, ...]
         f"{stage.stage.value:<{name_width}}  {time:<{time_width}} {_figure(stage.average_percent):>3} %"
         for stage, time in zip(stages, times, strict=True)
     )
-
-
-def node_line(name: str, node: str | None, uses: Sequence[float | None]) -> str:
-    """`bert-large-0 on gpu-1:  31 30 33 31 %`; `?` stands for a GPU without samples."""
-    where = f"{name} on {node}" if node else name
-    return f"{where}:  {' '.join(_figure(use) for use in uses)} %"
 
 
 def _figure(value: float | None) -> str:

@@ -66,6 +66,21 @@ class GpuUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeUse:
+    """The GPUs of one pod on its node: each one's mean over its pod's life, in percent; None means unknown, never 0."""
+
+    pod: str
+    node: str | None
+    gpu_percents: tuple[float | None, ...]
+
+    @property
+    def average_percent(self) -> float | None:
+        """The mean of all its GPUs; None where that of one is not known, or there is none."""
+        known = [one for one in self.gpu_percents if one is not None]
+        return sum(known) / len(known) if known and len(known) == len(self.gpu_percents) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Utilization:
     """A job's utilization by the study's definition (ICSE 2024, section 2): the time-weighted mean over the job's
     whole life and all GPUs requested. Percents are 0..100; None means unknown, never 0.
@@ -82,8 +97,8 @@ class Utilization:
     gpu_hours_idle: float | None = None
     as_of: datetime
     stages: tuple[StageSpan, ...] = ()
-    nodes: tuple[str, ...] = ()
-    """One line a pod, worst first, at most 32."""
+    nodes: tuple[NodeUse, ...] = ()
+    """Each pod on its node, the worst first."""
     gpus: tuple[GpuUse, ...] = ()
     """Every GPU that has samples, by rank and number."""
 

@@ -1,10 +1,10 @@
 """What a rule reports, and what users read of it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from stoker.findings.quantity import small_number
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source
 
 MAX_ADVICE = 4
@@ -29,12 +29,15 @@ class Location:
     def __str__(self) -> str:
         return self.field_path if self.line is None else f"{self.field_path}:{self.line}"
 
+    def to_status(self) -> dict[str, Any]:
+        """The field, and the line where there is one: the `location` of a status."""
+        entry: dict[str, Any] = {"fieldPath": single_line(self.field_path)}
+        return entry if self.line is None else {**entry, "line": self.line}
+
     @classmethod
-    def parse(cls, text: str) -> "Location":
-        """Read what `str` has written: the field, and the line where there is one."""
-        field_path, colon, line = text.rpartition(":")
-        number = small_number(line) if colon else None
-        return cls(field_path=text) if number is None else cls(field_path=field_path, line=number)
+    def from_status(cls, entry: Mapping[str, Any]) -> "Location":
+        """Read a `location` back. Raises KeyError for one without a field."""
+        return cls(field_path=entry["fieldPath"], line=entry.get("line"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,13 +151,14 @@ class Finding:
             "rule": self.rule,
             "severity": self.severity.value,
             "confidence": self.confidence.value,
-            "location": single_line(str(self.location)) if self.location is not None else "",
             "detail": single_line(self.detail),
             "evidence": single_line(self.evidence),
             "fix": single_line(self.fix),
             "docs": self.docs,
             "sources": [source.value for source in self.sources],
         }
+        if self.location is not None:
+            entry["location"] = self.location.to_status()
         if self.gpu_hours_idle is not None:
             entry["gpuHoursIdle"] = f"{self.gpu_hours_idle:.1f}"
         if self.since is not None:
@@ -184,7 +188,7 @@ class Finding:
             fix=entry.get("fix", ""),
             docs=entry.get("docs", ""),
             sources=tuple(Source(source) for source in entry.get("sources", ())),
-            location=Location.parse(entry["location"]) if "location" in entry else None,
+            location=Location.from_status(entry["location"]) if "location" in entry else None,
             since=parse_time(entry.get("since")),
             until=parse_time(entry.get("until")),
             absent_since=parse_time(entry.get("absentSince")),

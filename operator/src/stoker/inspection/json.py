@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from stoker.findings.diagnosis import Advice, Diagnosis, GpuUse, StageSpan, Utilization
-from stoker.findings.finding import Finding, Recoverable, rfc3339
+from stoker.findings.finding import Finding, Location, Recoverable, rfc3339
 from stoker.inspection.look import Looked
 
 VERSION = 1
@@ -91,7 +91,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "rule": finding.rule,
         "severity": finding.severity.value,
         "confidence": finding.confidence.value,
-        "location": None if finding.location is None else str(finding.location),
+        "location": None if finding.location is None else _location(finding.location),
         "detail": finding.detail,
         "evidence": finding.evidence,
         "fix": finding.fix,
@@ -103,6 +103,10 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "until": _time(finding.until),
         "alternatives": [category.value for category in finding.alternatives],
     }
+
+
+def _location(location: Location) -> dict[str, Any]:
+    return {"fieldPath": location.field_path, "line": location.line}
 
 
 def _recoverable(estimate: Recoverable) -> dict[str, Any]:

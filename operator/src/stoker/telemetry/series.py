@@ -108,6 +108,19 @@ class PodFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSize:
+    """A program's batch size argument: the option and its value as written, and where."""
+
+    option: str
+    value: str
+    location: str = ""
+
+    def __str__(self) -> str:
+        """`--batch-size 32 at spec.script:2`, for people."""
+        return f"{self.option} {self.value} at {self.location}" if self.location else f"{self.option} {self.value}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobFacts:
     """What diagnosis must know of a job beside its series."""
 
@@ -129,8 +142,8 @@ class JobFacts:
     """Admission saw an interactive program as the job's final command."""
     processes_per_node: int | None = None
     """GPU processes that the launch plan starts on each node, where it is known."""
-    batch_size: str | None = None
-    """The batch size argument as written (`--batch-size 32 at spec.script:2`), where one was seen."""
+    batch_size: BatchSize | None = None
+    """The batch size argument, where one was found."""
     has_persistent_volume: bool = False
     """The container that computes writes to a volume that outlives the pod."""
     mounts_storage: bool = False

@@ -14,7 +14,7 @@ from stoker.workload.facts import (
 )
 from stoker.workload.manifest import job_manifest, service_manifest
 from stoker.workload.observation import Observation, observe
-from stoker.workload.runs import remembered, run_line
+from stoker.workload.runs import remembered, run_to_status
 
 __all__ = [
     "Observation",
@@ -29,7 +29,7 @@ __all__ = [
     "product_of",
     "program_facts",
     "remembered",
-    "run_line",
+    "run_to_status",
     "service_manifest",
     "submission_facts",
     "unread_program",

@@ -18,7 +18,7 @@ from stoker.lint.kinds.pod import listed, mapping
 from stoker.lint.launch.model import Launch, Role
 from stoker.lint.submission import Submission
 from stoker.shell.model import Allowance
-from stoker.telemetry.series import Attempt, JobFacts, PodFacts
+from stoker.telemetry.series import Attempt, BatchSize, JobFacts, PodFacts
 from stoker.workload import pods as pod_status
 from stoker.workload.notebooks import Notebook, notebooks
 from stoker.workload.runs import remembered
@@ -50,7 +50,7 @@ class ProgramFacts:
     framework: Framework | None = None
     interactive_entry: bool = False
     processes_per_node: int | None = None
-    batch_size: str | None = None
+    batch_size: BatchSize | None = None
     has_persistent_volume: bool = False
     """The container that computes writes to a volume that outlives the pod."""
     mounts_storage: bool = False
@@ -275,17 +275,17 @@ def _label_value(value: object) -> str | None:
     return str(value) if fits and all(one.isalnum() or one in "-_." for one in str(value)) else None
 
 
-def _batch_size(submission: Submission, launch: Launch) -> str | None:
-    """The batch size as written, and where: `--batch-size 32 at spec.script:2`."""
+def _batch_size(submission: Submission, launch: Launch) -> BatchSize | None:
+    """The batch size that a launched program is given, where it is one of the usual options."""
     words = launch.arguments
     for index, word in enumerate(words):
         option, equals, value = (word.text or "").partition("=")
         if option not in BATCH_OPTIONS:
             continue
-        if equals:
-            return f"{option}={_short(value)} at {submission.locate(launch.invocation, [word])}"
         following = words[index + 1].text if index + 1 < len(words) else None
-        return f"{option} {_short(following)} at {submission.locate(launch.invocation, [word])}" if following else None
+        written = value if equals else following
+        location = str(submission.locate(launch.invocation, [word]))
+        return BatchSize(option=option, value=_short(written), location=location) if written else None
     return None
 
 

@@ -27,11 +27,17 @@ class Observation:
     """The part of the status that follows from the children."""
 
     phase: Phase
-    ready: str
+    ready_pods: int
+    nodes: int
     restarts: int
     start_time: datetime | None
     completion_time: datetime | None
     facts: tuple[Fact, ...]
+
+    @property
+    def ready(self) -> str:
+        """Ready pods of all, for people: `1/2`."""
+        return f"{self.ready_pods}/{self.nodes}"
 
 
 def observe(
@@ -73,7 +79,8 @@ def observe(
     )
     return Observation(
         phase=phase,
-        ready=f"{ready}/{nodes}",
+        ready_pods=ready,
+        nodes=nodes,
         restarts=max(status.get("failed", 0) - _count_indexes(status.get("failedIndexes", "")), 0),
         start_time=min(starts, default=None),
         completion_time=completion,

@@ -1,33 +1,37 @@
-"""The runs of a job's pods that its status remembers: of pods that are deleted nobody else tells when they ran."""
+"""The runs of a job's pods that its status remembers: nothing else keeps when a deleted pod has run."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from stoker.api.dljob import MAX_PODS, DLJob
+from stoker.api.dljob import MAX_PODS, DLJob, PodRunStatus
 from stoker.findings.finding import rfc3339
-from stoker.findings.quantity import small_number
 from stoker.telemetry.series import PodFacts
 from stoker.workload import pods as pod_status
 from stoker.workload.observation import finished
 
-_RUN = re.compile(r"(?P<name>\S+)(?: on (?P<node>\S+))?: (?P<gpus>\d+) GPUs? from (?P<start>\S+)(?: to (?P<end>\S+))?")
 
-
-def run_line(pod: PodFacts) -> str:
-    """`bert-0-x7k2p on gpu-1: 8 GPUs from 2026-11-21T05:40:00Z to 2026-11-21T06:12:00Z`; without an end it runs."""
+def run_to_status(pod: PodFacts) -> dict[str, Any]:
+    """The entry of `status.pods` of a pod that has started; without an end it runs."""
     assert pod.started_at is not None
-    where = f"{pod.name} on {pod.node}" if pod.node else pod.name
-    until = f" to {rfc3339(pod.finished_at)}" if pod.finished_at is not None else ""
-    return f"{where}: {pod.gpus} GPU{'s' if pod.gpus != 1 else ''} from {rfc3339(pod.started_at)}{until}"
+    entry = {
+        "name": pod.name,
+        "rank": pod.rank,
+        "node": pod.node,
+        "gpus": pod.gpus,
+        "start": rfc3339(pod.started_at),
+        "end": None if pod.finished_at is None else rfc3339(pod.finished_at),
+    }
+    return {key: value for key, value in entry.items() if value is not None}
 
 
 def recorded_runs(job: DLJob) -> tuple[PodFacts, ...]:
-    """The runs in the job's status, the oldest first. Lines that this version can't read are dropped."""
-    lines = job.status.pods if job.status is not None else ()
-    return tuple(pod for line in lines if (pod := _read(line, job.name)) is not None)
+    """The runs in the job's status, the oldest first. A time beyond the calendar is no time of a pod: its run is
+    dropped.
+    """
+    entries = job.status.pods if job.status is not None else ()
+    return tuple(_run(entry) for entry in entries if _is_in_calendar(entry))
 
 
 def remembered(
@@ -75,21 +79,23 @@ def _ends_of_job(child: Mapping[str, Any] | None) -> Sequence[datetime]:
     return [time for time in suspended if time is not None]
 
 
-def _read(line: str, job_name: str) -> PodFacts | None:
-    match = _RUN.fullmatch(line)
-    if match is None:
-        return None
-    # The Job controller names pods <job>-<index>-<five letters>.
-    rank = small_number(match["name"].removeprefix(f"{job_name}-").partition("-")[0])
-    start, end = pod_status.read_time(match["start"]), pod_status.read_time(match["end"])
-    gpus = small_number(match["gpus"])
-    if rank is None or gpus is None or start is None or (end is None and match["end"] is not None):
-        return None
+def _is_in_calendar(entry: PodRunStatus) -> bool:
+    times = [entry.start, *([] if entry.end is None else [entry.end])]
+    return all(pod_status.EARLIEST <= time < pod_status.LATEST for time in times)
+
+
+def _run(entry: PodRunStatus) -> PodFacts:
     return PodFacts(
-        name=match["name"], uid="", rank=rank, node=match["node"], gpus=gpus, started_at=start, finished_at=end
+        name=entry.name,
+        uid="",
+        rank=entry.rank,
+        node=entry.node,
+        gpus=entry.gpus,
+        started_at=entry.start,
+        finished_at=entry.end,
     )
 
 
 def _start(pod: PodFacts) -> tuple[datetime, int]:
-    assert pod.started_at is not None  # of those seen only such are taken, and every line has one
+    assert pod.started_at is not None  # only pods that have started are runs
     return pod.started_at, pod.rank

@@ -66,7 +66,7 @@ def check(exam: Examination) -> Iterator[Claim]:
             f"Training uses {percent(found.level.level)} of each {at_work(exam)} and at most {percent(peak)}{size}; "
             f"{gpu_hours(found.hours)} idle."
         ),
-        evidence="; ".join(part for part in (claim.evidence, exam.facts.batch_size) if part),
+        evidence="; ".join(part for part in (claim.evidence, str(exam.facts.batch_size or "")) if part),
         sources=claim.sources if exam.facts.batch_size is None else (Source.SCRIPT, *claim.sources),
     )
 
