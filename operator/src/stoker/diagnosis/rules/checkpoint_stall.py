@@ -52,9 +52,13 @@ from stoker.findings.vocabulary import Category, Severity
 from stoker.findings.wording import minutes
 
 SMALL_SHARE = 0.05
-"""Of the time: what rarer saving should cost at most."""
+"""Share of the training time that saving should cost after the change. Chosen as half of the tenth from which the rule
+reports.
+"""
 SNAPSHOT_BYTES = 1e9
-"""bytes/s from the GPU to pageable memory at worst: so long even an asynchronous save holds up training."""
+"""bytes/s from a GPU to pageable host memory. Chosen as a low rate: even an asynchronous save stops training for this
+copy.
+"""
 
 
 def check(exam: Examination) -> Iterator[Claim]:

@@ -52,39 +52,49 @@ from stoker.telemetry.grid import BoolArray
 from stoker.telemetry.series import FloatArray, PodSignal
 
 LEAST_SECONDS = 1800.0
-"""Half an hour of work on each pod."""
+"""Seconds of work on each pod before the rule decides. Chosen because half an hour holds several epochs or saves."""
 WORKING_PERCENT = 20.0
-"""Percent of use from which a GPU is training, not loading."""
+"""Percent of utilization from which a GPU trains. Chosen because loading a model shows less."""
 ALIKE = 0.2
-"""Of their mean: pods that train the same model differ by less."""
+"""Share of their mean by which pods may differ. Chosen because pods that train the same model differ by less."""
 EXCHANGE_BYTES = 5e6
-"""bytes/s sent and received alike: heartbeats and logs stay below, gradients over Ethernet do not."""
+"""bytes/s that two pods send and receive alike. Chosen because heartbeats and logs stay below, and gradients over
+Ethernet do not.
+"""
 AHEAD_SECONDS = 600.0
-"""Ten minutes of work before a peer has touched a GPU: no rank of a common training gets past its rendezvous."""
+"""Seconds of work before a peer has used a GPU. Chosen because no rank of a common training gets past its rendezvous
+alone.
+"""
+USUAL_PERCENTILE = 90.0
+"""Percentile of a pod's effort that counts as usual. Chosen because drops fill less than half of the time."""
 DROP_SHARE = 0.7
-"""Of a pod's usual effort: below, it is in a drop (an epoch's end, a validation)."""
+"""Share of a pod's usual effort below which it is in a drop. Chosen because the end of an epoch or a validation shows
+less.
+"""
 LEAST_DROPS = 5
-"""Under 70 % of a pod's usual effort, five times at least: so many don't miss those of the others by chance."""
+"""Drops of each pod that are compared. Chosen because five hardly miss those of the other pods by chance."""
 SAVED_BYTES = 40e6
 """Bytes from which a write may be a model: 10 million parameters in fp32."""
 USUAL_FACTOR = 10.0
-"""A small model's parameters, and ten times what is usually written in a step: logs are smaller."""
+"""Times the usual amount of a step from which a write is a save. Chosen because logs are smaller."""
 LEAST_SAVES = 3
-"""Saves of each pod that are compared at least; two may differ by chance."""
+"""Saves of each pod that are compared. Chosen because two may differ by chance."""
 SAVE_STEPS = 10
-"""Samples that two saves of one pod are apart at least, so that one save is not counted twice."""
+"""Samples between two saves of one pod. Chosen so that one save is not counted twice."""
 NEAR_STEPS = 2
-"""Samples within which ranks that save together begin."""
+"""Samples within which ranks that save together begin. Chosen because a save may begin between two samples."""
 ALONE_SHARE = 0.3
-"""Ranks that save together begin within two samples of one another, each time. A third of the saves alone, and not more
-than one in ten samples, is no common training.
+"""Share of the saves at which no other pod saves. Chosen because ranks of a common training save within two samples of
+one another each time.
 """
 SAME_SIZE = 0.3
-"""Deviation of the sizes, against their mean: a save may lie across two samples."""
+"""Deviation of the sizes of saves, as a share of their mean. Chosen because a save may lie across two samples."""
 MOST_CHANCE = 0.3
-"""Events that fill more of the time, with the samples beside them, meet whatever the pods do."""
+"""Share of the time that events and the samples beside them may fill. Chosen because events that fill more meet by
+chance.
+"""
 IN_STEP = 0.5
-"""Halfway between what chance gives and what ranks do that wait for one another."""
+"""How far events coincide, from 0 (chance) to 1 (ranks that wait for one another). Chosen as the middle."""
 
 
 def check(exam: Examination) -> Iterator[Claim]:
@@ -165,7 +175,7 @@ def _out_of_step(exam: Examination, pods: dict[str, FloatArray]) -> str | None:
     common = exam.training & np.all([np.isfinite(values) for values in pods.values()], axis=0)
     if not common.any():
         return None
-    drops = [common & (values < DROP_SHARE * np.percentile(values[common], 90)) for values in pods.values()]
+    drops = [common & (values < DROP_SHARE * np.percentile(values[common], USUAL_PERCENTILE)) for values in pods.values()]
     number = min(len(runs(drop)) for drop in drops)
     if number < LEAST_DROPS or not _apart(drops, common):
         return None

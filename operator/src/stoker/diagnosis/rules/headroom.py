@@ -50,15 +50,17 @@ from stoker.telemetry.grid import BoolArray
 from stoker.telemetry.series import GpuSignal
 
 MOST_MEMORY_PERCENT = 50.0
-"""As in the study's definition of an improper batch size (ICSE 2024, section 4.2)."""
+"""Percent of GPU memory: the study's definition of an improper batch size (ICSE 2024, section 4.2)."""
 TENSOR_PERCENT = 30.0
-"""Percent of the time with busy tensor cores, under which matrix products are small."""
+"""Percent of the time in which tensor cores are busy. Chosen because large matrix products keep them busier."""
 DRAM_PERCENT = 40.0
-"""Matrix products that are large enough keep tensor cores busier, and what moves much data keeps the memory busier."""
+"""Percent of the time in which device memory is busy. Chosen because kernels that move much data keep it busier."""
 KERNEL_PERCENT = 80.0
-"""Of the time with a kernel: the study's largest batches reach 85 % and more in training, its baselines 58 and 64."""
+"""Percent of the time with a kernel. Chosen because the study's largest batches reach 85 % and more in training, its
+baselines 58 and 64 %.
+"""
 LEAST_SECONDS = 900.0
-"""Seconds of training: compilation, autotuning and warm-up are over."""
+"""Seconds of training. Chosen because compilation, autotuning and warm-up are over by then."""
 
 
 def check(exam: Examination) -> Iterator[Claim]:

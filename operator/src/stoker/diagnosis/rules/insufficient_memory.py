@@ -43,9 +43,12 @@ from stoker.findings.vocabulary import Category, Confidence, Framework, Severity
 from stoker.findings.wording import gib, gpu_hours, percent
 
 RESERVED_PERCENT = 88.0
-"""Percent of memory from which it may have been reserved as a whole (vLLM reserves 90 by default)."""
+"""Percent of GPU memory from which it may have been reserved as a whole. Chosen because vLLM reserves 90 % by default.
+"""
 RESERVED_SWING = 1.0
-"""Memory that stands over 88 % with less than a point's swing from the first sample on was reserved, not needed."""
+"""Percentage points by which reserved memory changes. Chosen because memory that a training needs changes by more from
+the first sample on.
+"""
 
 
 def check(exam: Examination) -> Iterator[Claim]:

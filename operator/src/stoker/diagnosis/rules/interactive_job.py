@@ -51,11 +51,14 @@ from stoker.findings.wording import count, gpu_hours, interval, minutes, percent
 from stoker.telemetry.series import PodSignal
 
 SETTLING_SECONDS = 120.0
-"""The pods' rates reach back over a minute or two: so long after the work they still show it."""
+"""Seconds after the work in which the pods' rates still show it: Prometheus computes them over one or two minutes."""
 TRANSFER_SECONDS = 3600.0
-"""What a person's session sent or wrote longer ago is through."""
+"""Seconds after which a transfer of a person's session counts as finished. Chosen because copies of a session are
+shorter.
+"""
 LEAST_LIFE_SECONDS = 1800.0
-"""Half an hour, the policy's own default for the start-up grace: installing and loading look the same before."""
+"""Seconds of the job's life. Chosen as the policy's default startupGrace: before, installing and loading look the same.
+"""
 
 
 def check(exam: Examination) -> Iterator[Claim]:

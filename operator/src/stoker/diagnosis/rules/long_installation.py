@@ -41,7 +41,7 @@ from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Severity
 
 LEAST_SECONDS = 600.0
-"""Ten minutes, the study's definition (ICSE 2024, section 4.4)."""
+"""Seconds: the study's definition of a long installation (ICSE 2024, section 4.4)."""
 
 
 def check(exam: Examination) -> Iterator[Claim]:

@@ -48,41 +48,53 @@ from stoker.telemetry.grid import BoolArray
 from stoker.telemetry.series import FloatArray, GpuSignal, MarkKind, PodSignal
 
 SPINNING_PERCENT = 95.0
-"""Percent of utilization that a polling kernel shows: it runs all the time."""
+"""Percent of utilization that a polling kernel shows at least: it runs all the time."""
+SPINNING_SHARE = 0.5
+"""Share of the stretch in which a GPU polls to be counted among those that wait. Chosen as the majority."""
 LEAST_SECONDS = 900.0
-"""A quarter of an hour: ranks wait for minutes while another one saves or evaluates."""
+"""Seconds. Chosen because ranks wait for minutes while another one saves or evaluates."""
 QUIET_TENSOR_PERCENT = 1.0
-"""Percent of the time with busy tensor cores that polling shows at most."""
+"""Percent of the time in which tensor cores are busy. Chosen because polling shows less."""
 QUIET_DRAM_PERCENT = 4.0
-"""Percent of the time with busy device memory that polling shows at most."""
+"""Percent of the time in which device memory is busy. Chosen because polling shows less."""
 QUIET_LINK_BYTES = 50e6
-"""Polling kernels read a few flags: next to nothing of any of them. bytes/s."""
+"""bytes/s over PCIe or NVLink. Chosen because polling kernels read a few flags only."""
 POLLING_WATTS = 60.0
-"""Watts over a context without work that polling draws at most."""
+"""Watts above a context without work. Chosen because polling draws less."""
 POLLING_FACTOR = 1.75
-"""What polling draws over a context without work at most: clocks stand high, and a few processors read flags."""
+"""Times the power of a context without work. Chosen because polling draws less: clocks are high, but few processors
+read flags.
+"""
 POLLING_SHARE = 0.5
-"""Of the power that the GPU has drawn at work, what polling draws at most."""
+"""Share of the power that the GPU has drawn at work. Chosen because polling draws less."""
 POLLING_SHARE_ALONE = 0.4
-"""Of what the GPU has drawn at work; less where neither tensor cores nor memory can be seen beside its power."""
+"""Share of the power that the GPU has drawn at work, where neither tensor cores nor memory are sampled. Chosen lower
+than POLLING_SHARE because power is then the only signal.
+"""
 UNFED_BYTES = 1e6
-"""bytes/s from the host: a program without tensor cores and with little memory traffic is at least given its data."""
+"""bytes/s from the host. Chosen because a program without tensor cores and with little memory traffic still gets its
+data.
+"""
 WORKED_PERCENTILE = 95.0
-"""Percentile of a signal that counts as its height at work."""
+"""Percentile of a signal that counts as its height at work. Chosen so that single outliers do not count."""
 WORKED_FACTOR = 5.0
-"""A signal that was never five times its quiet bound can't show that the GPU has stopped computing."""
+"""Times the quiet bound that a signal must have reached before. Chosen because a lower one cannot show that the GPU has
+stopped computing.
+"""
 TRAFFIC_BYTES = 1e6
-"""bytes/s a pod: heartbeats and log lines stay below, whatever a rank does for all does not."""
+"""bytes/s of a pod. Chosen because heartbeats and log lines stay below, and a rank that works for all does not."""
 CORES_A_GPU = 1.5
-"""A waiting process polls with one core."""
+"""CPU cores for each GPU. Chosen because a waiting process polls with one core."""
 ODD_PERCENT = 50.0
-"""Percent of use under which a GPU is the odd one while the others poll."""
+"""Percent of utilization below which a GPU is the odd one. Chosen because the others poll at 95 % or more."""
 ODD_CORES = 0.5
-"""Of the median pod's CPU cores (of one core at least): a pod that differs by more is the odd one."""
+"""Share of the median pod's CPU cores (at least one core) by which the odd pod differs. Chosen because waiting pods
+differ by less.
+"""
 KNOWN_SHARE = 0.9
-"""Of the GPU time of the stretch: so much must be sampled."""
+"""Share of the stretch's GPU time that must be sampled. Chosen as the policy's default minCoveragePercent."""
 GAP_SECONDS = 120.0
-"""A shorter break between two such stretches, of a sample that went wrong, is none."""
+"""Seconds between two stretches that count as one. Chosen because a single wrong sample is shorter."""
 
 
 def check(exam: Examination) -> Iterator[Claim]:
@@ -181,7 +193,7 @@ def _at_work(exam: Examination, mask: BoolArray) -> bool:
 def _claim(exam: Examination, first: int, last: int, spinning: BoolArray) -> Claim:
     mask = exam.steps(first, last)
     since, until = exam.time(first), exam.until(last)
-    spun = [device for device, row in zip(exam.devices, spinning, strict=True) if row[mask].mean() > 0.5]
+    spun = [device for device, row in zip(exam.devices, spinning, strict=True) if row[mask].mean() > SPINNING_SHARE]
     hours = float((exam.alive & mask).sum()) * exam.step / 3600
     odd = _odd(exam, mask)
     timeouts = [

@@ -46,7 +46,7 @@ from stoker.telemetry.grid import BoolArray
 from stoker.telemetry.series import PodFacts
 
 LEAST_SECONDS = 600.0
-"""Ten minutes: a pull of a large image over a fast network is shorter."""
+"""Seconds. Chosen because a pull of a large image over a fast network is shorter."""
 REASONS = {
     "ErrImagePull": "the image can't be pulled",
     "ImagePullBackOff": "the image can't be pulled",

@@ -41,18 +41,18 @@ from stoker.findings.wording import count, gpu_hours, interval, minutes
 from stoker.telemetry.series import PodSignal
 
 LEAST_SECONDS = 900.0
-"""A quarter of an hour: what can't be named must weigh more to be worth a word."""
+"""Seconds. Chosen longer than for a start with a single reason, because this one names none."""
 EXPLAINED_SECONDS = 600.0
-"""From here on a doing has a rule of its own."""
+"""Seconds of one activity from which its own rule reports it (LEAST_SECONDS there)."""
 WAITING_SHARE = 0.5
-"""Of the start: pods that wait for half of it or more are held up by something outside them."""
+"""Share of the start. Chosen because pods that wait for half of it or more are held up by something outside."""
 CANDIDATES = {
     Doing.INSTALLING: Category.LONG_LIBRARY_INSTALLATION,
     Doing.DOWNLOADING: Category.EXTERNAL_DATA_USAGE,
     Doing.PREPARING: Category.DATA_PREPROCESSING,
 }
 RECEIVING_BYTES = 100e3
-"""bytes/s: less is no reason to think of an installation or a download."""
+"""bytes/s. Chosen because an installation or a download receives more."""
 
 
 def check(exam: Examination) -> Iterator[Claim]:

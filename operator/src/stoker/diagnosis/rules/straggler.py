@@ -51,35 +51,45 @@ from stoker.telemetry.grid import BoolArray
 from stoker.telemetry.series import FloatArray, GpuSignal
 
 LEAST_SECONDS = 900.0
-"""Fifteen minutes of training: compilation and warm-up differ from rank to rank."""
+"""Seconds of training. Chosen because compilation and warm-up differ from rank to rank."""
 MOST_OF_THE_TIME = 0.8
-"""Share of the training in which the GPU must be the odd one: a passing load of the node is shorter."""
+"""Share of the training in which the GPU is the odd one. Chosen because a passing load of the node is shorter."""
 CLOCK_SHARE = 0.85
-"""Boards of one model differ in their clocks by some percent; throttling takes more."""
+"""Share of the peers' clock. Chosen because clocks of boards of one model differ by some percent, and throttling takes
+more.
+"""
 WORKING_PERCENT = 50.0
-"""A GPU that is used less has time to clock down."""
+"""Percent of utilization. Chosen because a GPU that is used less has time to clock down."""
 MORE_WORK = 1.15
-"""Ratio to the median of the peers' tensor cores or processors from which a GPU has more to do."""
+"""Times the median of the peers' tensor cores or processors from which a GPU has more work. Chosen because peers with
+equal work differ by less.
+"""
 MORE_POWER = 1.25
-"""Over the median of the peers. Power of boards of one model differs by a tenth for the same work."""
+"""Times the median of the peers' power. Chosen because the power of boards of one model differs by a tenth for equal
+work.
+"""
 LEAST_PERCENT = 3.0
-"""Of tensor cores or processors: a ratio of two small numbers is noise."""
+"""Percent of the time in which tensor cores or processors are busy. Chosen because a ratio of two smaller numbers is
+noise.
+"""
 SPINNING_PERCENT = 80.0
-"""Percent of utilization that peers in a collective show: their kernels poll."""
+"""Percent of utilization that peers in a collective operation show. Chosen because their kernels poll."""
 LESS_USE = 0.85
-"""Ratio to the peers' use under which the odd GPU waits between its kernels."""
+"""Share of the peers' utilization below which the odd GPU waits between its kernels. Chosen because equal ranks differ
+by less.
+"""
 SAME_WORK = 0.15
-"""Peers that wait in a collective spin; the odd one is used for less than 85 % of their time, and does the same work up
-to 15 %.
+"""Share by which the odd GPU's work may differ from that of its peers. Chosen because equal work is measured to within
+it.
 """
 POLLING_POINTS = 2.0
-"""Percentage points of tensor, SM or memory activity that polling adds to the peers at most."""
+"""Percentage points that polling adds to the peers' tensor, SM or memory activity. Chosen because it adds less."""
 ALIKE = 0.08
-"""The peers' means deviate by less than this share of their mean."""
+"""Deviation of the means of the peers, as a share of their mean. Chosen because equal work deviates by less."""
 LEAST_PEERS = 2
-"""Peers that a GPU is compared with at least: of two nobody knows which one is odd."""
+"""Peers that a GPU is compared with. Chosen because of two GPUs the rule cannot know which one is odd."""
 ODD_SHARE = 0.25
-"""More than a quarter of the GPUs are not odd ones."""
+"""Share of the GPUs that may be odd. Chosen because more of them are divided unevenly by design."""
 
 
 def check(exam: Examination) -> Iterator[Claim]:

@@ -58,23 +58,27 @@ from stoker.telemetry.series import PodSignal
 
 TRAFFIC = (PodSignal.NET_RX, PodSignal.NET_TX, PodSignal.DISK_READ, PodSignal.DISK_WRITE)
 LEAST_TAIL_SECONDS = 600.0
-"""Ten minutes, the study's own example (section 4.1); a pause for a checkpoint or a validation is shorter."""
+"""Seconds: the study's own example (ICSE 2024, section 4.1). A pause for a checkpoint or a validation is shorter."""
 LEAST_WORK_SECONDS = 600.0
-"""Ten minutes of work before: less may have been a test, and the job yet to begin."""
+"""Seconds of work before the idle time. Chosen because less may have been a test."""
 PAUSE_FACTOR = 2.0
-"""A job that has rested for long and gone on may do so again: only what lasts twice as long is an end."""
+"""Times the longest pause so far. Chosen because a job that went on after a pause may do so again."""
 QUIET_CORES = 0.1
-"""A sleeping shell with its exporters and log shippers; a process that computes takes a core."""
+"""CPU cores. Chosen because a sleeping shell with exporters and log shippers takes less, and a process that computes
+takes one.
+"""
 QUIET_BYTES = 100e3
-"""bytes/s a pod: probes, metrics and log lines stay below, an upload does not."""
+"""bytes/s of a pod. Chosen because probes, metrics and log lines stay below, and an upload does not."""
 ACTIVE = {PodSignal.CPU: 0.5, PodSignal.IO_PRESSURE: 5.0, **dict.fromkeys(TRAFFIC, 1e6)}
-"""Cores, percent and bytes/s in a single step, which may hold a probe's or a log shipper's spike: from here on it is
-work.
+"""CPU cores, percent of I/O pressure and bytes/s in a single step from which a pod works. Chosen above the quiet
+bounds, because one step may hold a probe's or a log shipper's spike.
 """
 SETTLING_SECONDS = 120.0
-"""The pods' rates reach back over a minute or two: so long after the work they still show it."""
+"""Seconds after the work in which the pods' rates still show it: Prometheus computes them over one or two minutes."""
 UNSEEN_UPLOAD_SECONDS = 3600.0
-"""So long after the work an upload that can't be seen counts as through, if the CPUs have been at rest since."""
+"""Seconds after the work from which an upload that cannot be seen counts as finished, if the CPUs have been idle since.
+Chosen because uploads are shorter.
+"""
 
 
 def check(exam: Examination) -> Iterator[Claim]:

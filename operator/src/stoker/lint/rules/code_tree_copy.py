@@ -61,7 +61,7 @@ SHARE = re.compile(r"^/(?:mnt|nfs|shared?|gpfs|lustre|cephfs|efs|fsx|blob|pvc)\d
 """Where shares are mounted by custom, also by what the manifest says nothing of."""
 
 EXAMINED = 16
-"""A script has a few copies; a script of thousands shall not cost seconds."""
+"""Copies that are examined. Chosen because a script has a few, and a script with thousands must not take seconds."""
 
 VALUED = frozenset(
     {"-e", "--rsh", "--exclude", "--include", "--exclude-from", "-f", "--file", "-C", "--directory", "-d"}

@@ -51,7 +51,9 @@ ELSEWHERE = frozenset({"--target", "-t", "--prefix", "--root", "-p", "-n", "--na
 """Options of installations into another place than the environment in force."""
 
 EXAMINED = 16
-"""A script has one or two of them; a script of thousands shall not cost seconds."""
+"""Installations that are examined. Chosen because a script has one or two, and a script with thousands must not take
+seconds.
+"""
 
 Installed = list[tuple[Package, CpuBuild | None]]
 """All packages that the script installs, each with the CPU build that its command installs."""

@@ -72,7 +72,9 @@ ARGUMENTS: Mapping[str, str] = {
 """The same of a program's arguments, by the last part of their name (`-` as `_`)."""
 
 PLACES = 16
-"""A script sets a variable in one or two places; one of thousands shall not cost seconds."""
+"""Places of a variable that are examined. Chosen because a script sets it in one or two, and a script with thousands
+must not take seconds.
+"""
 
 OFF = frozenset({"", "0", "false", "no", "off"})
 DELIBERATE = re.compile(r"debug|test|smoke|repro|profil|sanit|trace", re.IGNORECASE)

@@ -58,7 +58,9 @@ SERVICES = frozenset({"gradio", "http.server", "jupyter", "jupyter-lab", "jupyte
 """Servers that may fail to start, and then end."""
 
 EXAMINED = 16
-"""A script has one or two endless commands; a script of thousands shall not cost seconds."""
+"""Commands that are examined. Chosen because a script has one or two endless ones, and a script with thousands must not
+take seconds.
+"""
 
 FOREGROUND = "Start the program in the foreground instead: the job ends with it."
 """What to do where the shell can't wait: for another terminal or shell's program, or a disowned one."""

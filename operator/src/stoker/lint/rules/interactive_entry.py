@@ -42,7 +42,9 @@ NOTEBOOKS = re.compile(r"(?:^|/)jupyter/[a-z0-9-]+-notebook$")
 """Images whose own command is a notebook server."""
 
 PLACEHOLDER_SECONDS = 600.0
-"""A job that only sleeps for this long waits for somebody."""
+"""Seconds of sleep from which a job that does nothing else waits for a person. Chosen because a test of the cluster
+sleeps for less.
+"""
 
 
 def check(submission: Submission) -> Iterator[Problem]:

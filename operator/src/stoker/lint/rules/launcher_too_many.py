@@ -68,7 +68,7 @@ SHARED_OR_NONE = ("gloo", "no_cuda", "no-cuda", "use_cpu", "use-cpu", "device=cp
 
 
 LARGEST_NODE = 16
-"""GPUs of the largest machines; more than these need another number of processes."""
+"""GPUs of a node: an advice to request more than the largest machines have (16, NVIDIA DGX-2) would be wrong."""
 
 
 def check(submission: Submission) -> Iterator[Problem]:

@@ -83,7 +83,9 @@ ON_GPUS = re.compile(
 
 WITHOUT_FRAMEWORK = frozenset({ImageKind.GENERIC, ImageKind.NON_DL})
 EXAMINED = 16
-"""A script has a few such steps; a script of thousands shall not cost seconds."""
+"""Programs that are examined. Chosen because a script has a few such steps, and a script with thousands must not take
+seconds.
+"""
 
 
 def check(submission: Submission) -> Iterator[Problem]:

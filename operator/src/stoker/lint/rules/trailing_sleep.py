@@ -46,13 +46,16 @@ from stoker.lint.launch.reading import COUNTING_LAUNCHERS, SERVERS, Timeline, co
 from stoker.lint.submission import Submission
 
 LIMIT_SECONDS = 3600.0
-"""Beside a program in the background, shorter sleeps are let pass: who sets so short a time limit means it."""
+"""Seconds. A shorter sleep beside a program in the background passes: chosen because it is then meant as a time limit.
+"""
 
 ENDING = COUNTING_LAUNCHERS | {Launcher.PYTHON, Launcher.LIGHTNING}
 """Launchers of programs that end by themselves."""
 
 EXAMINED = 16
-"""A script has one or two sleeps at its end; a script of thousands shall not cost seconds."""
+"""Sleeps that are examined, from the end. Chosen because a script has one or two there, and a script with thousands
+must not take seconds.
+"""
 
 
 def check(submission: Submission, *, minimum_seconds: float) -> Iterator[Problem]:
