@@ -175,7 +175,9 @@ def _out_of_step(exam: Examination, pods: dict[str, FloatArray]) -> str | None:
     common = exam.training & np.all([np.isfinite(values) for values in pods.values()], axis=0)
     if not common.any():
         return None
-    drops = [common & (values < DROP_SHARE * np.percentile(values[common], USUAL_PERCENTILE)) for values in pods.values()]
+    drops = [
+        common & (values < DROP_SHARE * np.percentile(values[common], USUAL_PERCENTILE)) for values in pods.values()
+    ]
     number = min(len(runs(drop)) for drop in drops)
     if number < LEAST_DROPS or not _apart(drops, common):
         return None
