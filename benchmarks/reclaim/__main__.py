@@ -50,7 +50,7 @@ def simulate(clusters: Iterator[Scenario], wanted: float, seconds: float, proces
             done += 1
             taken = time.monotonic() - started
             if done % 10 == 0:
-                at = f"{total.job_hours:,.0f} job-hours, {total.deeds} reclaims, {len(total.wrong)} wrong"
+                at = f"{total.job_hours:,.0f} job-hours, {total.actions} reclaims, {len(total.wrong)} wrong"
                 back = f"{total.returned_percent:.2f} % returned in time"
                 print(f"  {done} clusters in {taken:.0f} s: {at}, {back}", file=sys.stderr, flush=True)
             if total.job_hours >= wanted or taken > seconds:
@@ -67,7 +67,7 @@ def report(result: Result, taken: float) -> bool:
         ("looks at the metrics", f"{counts['ticks']:,}"),
         ("warnings", f"{counts['warnings recorded']:,}"),
         ("warnings cancelled", f"{counts['event ReclaimCancelled']:,}"),
-        ("reclaims", f"{result.deeds:,}"),
+        ("reclaims", f"{result.actions:,}"),
         ("wrong reclaims", f"{len(result.wrong):,}"),
         ("unavoidable races", f"{result.races:,}"),
         *((f"after {how}", f"{number:,}") for how, number in sorted(result.hidden.items())),

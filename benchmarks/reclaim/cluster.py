@@ -73,7 +73,7 @@ class Result:
     wrong: list[Wrong] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     job_hours: float = 0.0
-    deeds: int = 0
+    actions: int = 0
     races: int = 0
     hidden: Counter[str] = field(default_factory=Counter)
     """Reclaims after work that no sample could show, by what hid it."""
@@ -95,7 +95,7 @@ class Result:
         self.wrong += other.wrong
         self.errors += other.errors
         self.late += other.late
-        for name in ("job_hours", "deeds", "races", "held", "excused", "returned", "forgone"):
+        for name in ("job_hours", "actions", "races", "held", "excused", "returned", "forgone"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     @property
@@ -342,7 +342,7 @@ class Cluster:
         if resource == POLICIES:
             self._see_brake(before, after)
         name = (after or before or {})["metadata"]["name"]
-        deeds = self.judge.deeds
+        actions = self.judge.actions
         self.judge.see(resource, before, after, request, self.loop.at)
         job = self.jobs.get(name)
         if resource in {DLJOBS, JOBS} and job is not None:
@@ -356,7 +356,7 @@ class Cluster:
                 self._collect(before)
             elif job is not None and job.uid == after["metadata"]["uid"]:
                 self._see_record(job, before, after)
-        if self.judge.deeds > deeds and job is not None:
+        if self.judge.actions > actions and job is not None:
             self.count("reclaims")
             self.want_look(self.loop.at + 60)
 
@@ -429,7 +429,7 @@ class Cluster:
             job.back.set()
 
     def asked(self, process: Process, verb: str, resource: Resource, name: str) -> None:
-        """Between the last look and the deed is the worst moment for everything: some of it comes just then."""
+        """Between the last look and the action is the worst moment for everything: some of it comes just then."""
         del process
         if resource not in {DLJOBS, JOBS, POLICIES} or verb in {"list", "create"} or not self.scenario.faults:
             return
@@ -441,7 +441,7 @@ class Cluster:
             return
         chance = self.random.random()
         if chance < 0.02:
-            self.count("owners back between look and deed")
+            self.count("owners back between look and action")
             job.back.set()
         elif chance < 0.03:
             job.snooze(2 * HOUR)
@@ -791,7 +791,7 @@ class Cluster:
         self.account.excuse(self._braked_at, self.loop.at)
         self.account.close(self.loop.at)
         result = self.result
-        result.wrong, result.races, result.deeds = self.judge.wrong, self.judge.races, self.judge.deeds
+        result.wrong, result.races, result.actions = self.judge.wrong, self.judge.races, self.judge.actions
         result.hidden = self.judge.hidden
         result.held, result.excused = self.account.held / HOUR, self.account.excused / HOUR
         result.returned, result.forgone = self.account.returned / HOUR, self.account.forgone / HOUR

@@ -1,4 +1,4 @@
-"""Says of every deed whether it was wrong, by what really was; it asks nothing of the code that it judges.
+"""Says of every action whether it was wrong, by what really was; it asks nothing of the code that it judges.
 
 It sees each change at the moment at which the API server takes it, knows what every GPU did and which samples there
 are, and keeps its own account of warnings. docs/safety.md has the definition in words.
@@ -18,7 +18,7 @@ from stoker.api.policy import parse_duration
 from stoker.findings.finding import parse_time
 
 LAST_LOOK = 20.0
-"""Seconds before a deed is sent in which its last look must lie: what can be known by then must have been heeded."""
+"""Seconds before an action is sent in which its last look must lie: what can be known by then must have been heeded."""
 FRESH = 180.0
 """Seconds after which the last sample says nothing of now."""
 CLOCKS = 180.0
@@ -113,7 +113,7 @@ class World(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrong:
-    """One deed that should not have been."""
+    """One action that should not have been."""
 
     at: float
     job: str
@@ -143,10 +143,10 @@ class Judge:
     """Looks at every change; `wrong` and `races` are its verdicts."""
 
     world: World
-    deeds: int = 0
+    actions: int = 0
     races: int = 0
     hidden: Counter[str] = field(default_factory=Counter)
-    """Deeds after work of which every sample said that it was none, and nothing else could."""
+    """Actions after work of which every sample said that it was none, and nothing else could."""
     wrong: list[Wrong] = field(default_factory=list)
     _warnings: dict[str, Warning_] = field(default_factory=dict)
     _used: set[str] = field(default_factory=set)
@@ -170,9 +170,9 @@ class Judge:
                     warning.grants.append((at, self._span("warningGrace")))
         elif resource == JOBS and before is not None and request.controller is not None:
             if after is None:
-                self._deed(before, request, at, mode="Delete")
+                self._action(before, request, at, mode="Delete")
             elif _is_suspension(before, after):
-                self._deed(before, request, at, mode="Suspend")
+                self._action(before, request, at, mode="Suspend")
 
     # ------------------------------------------------------------------------------------------------------- accounts
 
@@ -222,8 +222,8 @@ class Judge:
 
     # -------------------------------------------------------------------------------------------------------- verdict
 
-    def _deed(self, child: Object, request: Request, at: float, *, mode: str) -> None:
-        self.deeds += 1
+    def _action(self, child: Object, request: Request, at: float, *, mode: str) -> None:
+        self.actions += 1
         name = child["metadata"]["name"]
         job = self.world.suspect(name)
         dljob = self.world.server.peek(DLJOBS, child["metadata"]["namespace"], name)
@@ -366,14 +366,14 @@ class Judge:
         return job.zeros.has(at) or (self.world.zeros.start_of(at) or 0.0) > sent - UNNOTICED
 
     def _hidden(self, job: Suspect, sent: float) -> str | None:
-        """What hid work from every look, of a deed that would be wrong without."""
+        """What hid work from every look, of an action that would be wrong without."""
         shown = self._shown(job, sent, self.world.gaps.has)
         if shown is None:
             return None
         return "zeros of its own exporters" if job.zeros.has(shown) else "zeros of all exporters, not yet noticed"
 
     def _returned(self, job: Suspect, sent: float, at: float) -> bool:
-        """Whether its GPUs worked at the deed, or just before: later than any last look could tell."""
+        """Whether its GPUs worked at the action, or just before: later than any last look could tell."""
         look = self._last_look(sent)
         return (
             self._just_now(job, sent)

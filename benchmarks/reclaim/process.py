@@ -25,7 +25,7 @@ from stoker.controller.children import Children
 from stoker.controller.constraints import ClusterConstraints
 from stoker.controller.manifest_cache import Manifests
 from stoker.controller.pending_workloads import QueuedJobs
-from stoker.controller.presence import Presences
+from stoker.controller.presence import PresenceChecker
 from stoker.controller.reclaimer import Reclaimer
 from stoker.controller.reconcile import Reconciler
 from stoker.controller.scan import Scanner, Subject
@@ -172,9 +172,9 @@ class Client:
         world.asked(process, verb, resource, name)
         if chance() < weather.late or process.is_frozen:
             await asyncio.sleep(chance() * (TIMEOUT - 1.0 if process.is_frozen else weather.latest))
-        # A deed is where being killed matters most.
-        is_deed = verb in {"patch", "delete", "replace"} and resource in {JOBS, POLICIES}
-        death = chance() < weather.killed * (40 if is_deed else 1)
+        # An action is where being killed matters most.
+        is_action = verb in {"patch", "delete", "replace"} and resource in {JOBS, POLICIES}
+        death = chance() < weather.killed * (40 if is_action else 1)
         if death and chance() < 0.5:
             await self._die("killed before a request took effect")
         if process.is_dead:
@@ -264,7 +264,7 @@ class Process:
             manifests,
             metrics,
             clock,
-            presences=Presences(clock, manifests),
+            presences=PresenceChecker(clock, manifests),
             constraints=ClusterConstraints(
                 api, self.store, policies, brakes, clock, minimum_warning_grace=MINIMUM_WARNING_GRACE
             ),

@@ -34,7 +34,7 @@ def test_with_everything_going_wrong_nothing_wrong_is_done() -> None:
     assert total.wrong == []
     assert total.errors == []
     assert total.job_hours > 1_900
-    assert total.deeds > 0
+    assert total.actions > 0
     assert total.returned_percent > 95
     assert sum(total.counts[name] for name in FAULTS) > 30
 
@@ -42,7 +42,7 @@ def test_with_everything_going_wrong_nothing_wrong_is_done() -> None:
 def test_where_nothing_goes_wrong_all_that_is_idle_comes_back() -> None:
     calm = live(Scenario(seed=3, hours=60, faults=False, reclaim=HASTY))
     assert (calm.wrong, calm.errors) == ([], [])
-    assert calm.deeds > 0
+    assert calm.actions > 0
     assert calm.returned_of_all_percent > 99
 
 

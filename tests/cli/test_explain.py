@@ -16,7 +16,7 @@ from stoker.controller.scan_results import idle_fact
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import UnknownReason
-from stoker.inspection.standing import said
+from stoker.inspection.reclaim_report import said
 from stoker.reclaim import GATES, GateGroup, Reads
 from tests.controller.cluster import FakeApi
 from tests.lint.test_formats import strict

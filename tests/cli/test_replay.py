@@ -17,7 +17,7 @@ from stoker.replay.formats import json as as_json
 from stoker.replay.formats import page, text
 from tests.lint.test_formats import strict
 from tests.replay.pasts import Story, at, rests
-from tests.replay.test_statement import STORIES, stated
+from tests.replay.test_summary import STORIES, stated
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/replay-v1.json").read_text())
 HOSTILE = "<script>alert(1)</script>\x1b[31m"
@@ -108,8 +108,8 @@ async def test_nothing_to_reclaim_is_said_so() -> None:
 
 
 async def test_hostile_names_are_text_on_the_page_and_harmless_on_the_terminal() -> None:
-    statement = await stated(stories=[Story(name="left", utilization=rests((10, 24)), owner=HOSTILE)])
-    shown = page.render(statement, at(24))
+    summary = await stated(stories=[Story(name="left", utilization=rests((10, 24)), owner=HOSTILE)])
+    shown = page.render(summary, at(24))
     assert "<script" not in shown
     assert "&lt;script&gt;" in shown
-    assert "\x1b" not in text.render(statement, Terminal())
+    assert "\x1b" not in text.render(summary, Terminal())

@@ -15,7 +15,7 @@ from stoker.controller.children import Children
 from stoker.controller.constraints import ClusterConstraints
 from stoker.controller.manifest_cache import Manifests
 from stoker.controller.pending_workloads import QueuedJobs
-from stoker.controller.presence import Presences
+from stoker.controller.presence import PresenceChecker
 from stoker.controller.reclaimer import Reclaimer
 from stoker.controller.reconcile import Reconciler
 from stoker.controller.scan_results import Looks
@@ -63,7 +63,7 @@ class World:
             manifests,
             NoMetrics(),
             self.clock,
-            presences=Presences(),
+            presences=PresenceChecker(),
             constraints=ClusterConstraints(
                 self.api,
                 self.store,

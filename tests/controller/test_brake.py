@@ -12,7 +12,7 @@ from stoker.api.schema import violations
 from stoker.cluster.cache import Store
 from stoker.controller.audit import Audit
 from stoker.controller.brake import Brakes
-from stoker.reclaim.brake import Sighting
+from stoker.reclaim.brake import JobActivity
 from tests.controller.cluster import FakeApi, HeldClock, failing
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -42,7 +42,7 @@ class World:
         effective = EffectivePolicy(sources=("default", policy) if policy != "default" else ("default",))
         seen = [*((one, True) for one in works), *((one, False) for one in rests)]
         await self.brakes.look(
-            (effective, Sighting(job_uid=uid, job=f"team/{uid}", gpus=8, works=state)) for uid, state in seen
+            (effective, JobActivity(job_uid=uid, job=f"team/{uid}", gpus=8, works=state)) for uid, state in seen
         )
 
     async def brake(self) -> None:
@@ -185,6 +185,6 @@ async def test_the_policys_own_numbers_count() -> None:
     for number in range(len(JOBS)):
         world.clock.time += timedelta(minutes=3)
         await world.brakes.look(
-            (policy, Sighting(job_uid=uid, job=uid, gpus=8, works=place > number)) for place, uid in enumerate(JOBS)
+            (policy, JobActivity(job_uid=uid, job=uid, gpus=8, works=place > number)) for place, uid in enumerate(JOBS)
         )
     assert world.brakes.obstruction("default") is None, "never five within ten minutes"

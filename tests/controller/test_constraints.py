@@ -418,7 +418,7 @@ def test_no_story_of_crashes_errors_and_deletions_lets_more_jobs_go_than_the_bou
             with suppress(Crash):
                 reclaimed = await world.reclaim(name)
             world.api.before = lambda _: None
-            if again:  # it crashed before the deed, whether or not it had its slot
+            if again:  # it crashed before the action, whether or not it had its slot
                 world.restart()
                 world.clock.time += timedelta(minutes=minutes)
                 reclaimed = await world.reclaim(name)

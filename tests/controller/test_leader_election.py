@@ -162,7 +162,7 @@ async def test_release_without_a_lease_asks_nobody() -> None:
 
 
 async def test_a_process_that_stood_still_writes_nothing_however_far_it_had_come() -> None:
-    """It is stopped between its look and its deed; before its next renewal it knows by its steady clock alone."""
+    """It is stopped between its look and its action; before its next renewal it knows by its steady clock alone."""
     api = FakeApi()
     api.store(JOBS, "team", {"metadata": {"name": "job", "namespace": "team"}, "spec": {"suspend": False}})
     clock = HeldClock()

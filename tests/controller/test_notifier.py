@@ -162,7 +162,7 @@ async def test_a_warning_is_told_once_and_that_is_noted() -> None:
     assert world.counts.messages == [("Warned", "sent")]
 
 
-async def test_the_deed_is_told_beside_the_warning() -> None:
+async def test_the_action_is_told_beside_the_warning() -> None:
     world = World(warned(WARNED - timedelta(minutes=15)))
     await world.tell()
     world.record(reclaimed(notified=world.notified()))
@@ -193,7 +193,7 @@ async def test_a_new_warning_is_told_anew() -> None:
         ({"state": "Active", "resumedAt": rfc3339(WARNED), "reclaimedAt": rfc3339(WARNED)}, {}),
         ({"state": "Idle", "action": "Observe"}, {}),
     ],
-    ids=["old", "warnings not wanted", "deeds not wanted", "nobody named", "resumed", "observed only"],
+    ids=["old", "warnings not wanted", "actions not wanted", "nobody named", "resumed", "observed only"],
 )
 async def test_nothing_is_told_of(record: dict[str, Any], notification: dict[str, Any]) -> None:
     world = World(record, **notification)

@@ -15,7 +15,7 @@ from stoker.cluster.cache import Store
 from stoker.cluster.policies import Policies
 from stoker.controller import presence
 from stoker.controller.manifest_cache import Manifests
-from stoker.controller.presence import FAILED, FRESH, KEPT, PLACES, Closely, Presences
+from stoker.controller.presence import CHECKED_TOGETHER, FAILED, FRESH, KEPT, PresenceChecker, PresenceQuery
 from stoker.diagnosis.series.person import cpus_unseen
 from stoker.findings.vocabulary import UnknownReason
 from stoker.reclaim import NOBODY, Presence
@@ -81,7 +81,7 @@ class World:
         self.clock, self.jupyter, self.cpus = HeldClock(NOW), Told(), Cpus()
         store = Store()
         self.manifests = Manifests(Policies(store.policies, store.namespaces), self.clock, InlineWorkers())
-        self.presences = Presences(self.clock, self.manifests, jupyter=self.jupyter, metrics=self.cpus)
+        self.presences = PresenceChecker(self.clock, self.manifests, jupyter=self.jupyter, metrics=self.cpus)
         self.pod = pod()
         self.pod["status"]["podIP"] = "10.1.2.3"
 
@@ -91,10 +91,10 @@ class World:
         return DLJob.model_validate(raw)
 
     async def look(self, job: DLJob | None = None, *, interactive: bool = False, afresh: bool = True) -> Presence:
-        closely = Closely(child=child(), window=WINDOW, interactive=interactive, afresh=afresh)
+        query = PresenceQuery(child=child(), window=WINDOW, interactive=interactive, afresh=afresh)
         job = job or self.job()
         await self.manifests.review(job)
-        return await self.presences.of(job, [self.pod], closely)
+        return await self.presences.of(job, [self.pod], query)
 
 
 @pytest.fixture
@@ -290,28 +290,28 @@ async def test_servers_that_do_not_answer_hold_up_no_more_than_half_of_the_worke
     world.clock.time += timedelta(seconds=KEPT)
     world.jupyter.asked.clear()
     world.jupyter.gate = asyncio.Event()
-    jobs = [world.job(uid=f"job-{number}") for number in range(PLACES + 3)]
+    jobs = [world.job(uid=f"job-{number}") for number in range(CHECKED_TOGETHER + 3)]
     looks = [asyncio.create_task(world.look(job)) for job in jobs]
-    while len(world.jupyter.asked) < PLACES or sum(look.done() for look in looks) < 3:
+    while len(world.jupyter.asked) < CHECKED_TOGETHER or sum(look.done() for look in looks) < 3:
         await asyncio.sleep(0)
-    assert all(look.result().unknown is not None for look in looks[PLACES:])
+    assert all(look.result().unknown is not None for look in looks[CHECKED_TOGETHER:])
     assert (await world.look(known, afresh=False)).last_seen == LONG_AGO
     assert (await world.look(known, afresh=True)).unknown is not None
     world.jupyter.gate.set()
-    assert all(seen.last_seen == LONG_AGO for seen in await asyncio.gather(*looks[:PLACES]))
+    assert all(seen.last_seen == LONG_AGO for seen in await asyncio.gather(*looks[:CHECKED_TOGETHER]))
 
 
 async def test_of_many_servers_the_first_that_does_not_tell_ends_the_look(world: World) -> None:
     pods = [pod() for _ in range(3)]
     for one in pods:
         one["status"]["podIP"] = "10.1.2.3"
-    closely = Closely(child=child(), window=WINDOW, interactive=False, afresh=True)
+    query = PresenceQuery(child=child(), window=WINDOW, interactive=False, afresh=True)
     for uid in ("healthy", "silent"):
         await world.manifests.review(world.job(uid=uid))
-    assert (await world.presences.of(world.job(uid="healthy"), pods, closely)).last_seen == LONG_AGO
+    assert (await world.presences.of(world.job(uid="healthy"), pods, query)).last_seen == LONG_AGO
     assert len(world.jupyter.asked) == 3
     world.jupyter.says = Unreadable("it does not answer in time")
-    assert (await world.presences.of(world.job(uid="silent"), pods, closely)).unknown is not None
+    assert (await world.presences.of(world.job(uid="silent"), pods, query)).unknown is not None
     assert len(world.jupyter.asked) == 3 + 1
 
 
@@ -324,5 +324,5 @@ async def test_however_many_servers_a_job_has_they_are_asked_for_a_bounded_time(
 
 
 async def test_a_controller_that_asks_nobody_knows_only_sessions(world: World) -> None:
-    world.presences = Presences()
+    world.presences = PresenceChecker()
     assert await world.look(interactive=True) == NOBODY

@@ -33,7 +33,7 @@ from stoker.controller.candidates import action_effect
 from stoker.controller.children import Children
 from stoker.controller.constraints import ClusterConstraints
 from stoker.controller.manifest_cache import Manifests
-from stoker.controller.presence import Closely, Presences
+from stoker.controller.presence import PresenceChecker, PresenceQuery
 from stoker.controller.reclaimer import Reclaimer
 from stoker.controller.status_findings import recorded
 from stoker.controller.status_writer import Publisher
@@ -98,18 +98,18 @@ class Gauges:
         raise AssertionError("the last look is the screen")
 
 
-class People(Presences):
+class People(PresenceChecker):
     """Whom a test wants to be there, beside those whose session the status tells of."""
 
     def __init__(self) -> None:
         super().__init__()
         self.says = NOBODY
-        self.asked: list[Closely] = []
+        self.asked: list[PresenceQuery] = []
 
-    async def of(self, job: DLJob, pods: Sequence[Object], closely: Closely | None = None) -> Presence:
-        if closely is None:
+    async def of(self, job: DLJob, pods: Sequence[Object], query: PresenceQuery | None = None) -> Presence:
+        if query is None:
             return await super().of(job, pods)
-        self.asked.append(closely)
+        self.asked.append(query)
         return self.says
 
 
@@ -236,7 +236,7 @@ def test_a_job_is_reclaimed_when_its_last_pod_has_ended() -> None:
     assert after(on, [], held_by_reclaim=False) is record, "an intent is not the action"
 
 
-async def test_people_are_looked_for_afresh_before_the_deed() -> None:
+async def test_people_are_looked_for_afresh_before_the_action() -> None:
     world = World()
     await world.reclaim()
     (asked,) = world.people.asked
@@ -378,7 +378,7 @@ async def test_a_job_that_changes_after_the_look_is_not_suspended() -> None:
     assert (world.is_suspended, world.state) == (True, "Reclaiming")
 
 
-async def test_a_look_that_is_old_by_the_time_of_the_deed_carries_none() -> None:
+async def test_a_look_that_is_old_by_the_time_of_the_action_carries_none() -> None:
     world = World()
     world.change("replace dljobs", lambda: setattr(world.clock, "steady", 25.0))
     with pytest.raises(Transient, match="25 s old"):
@@ -439,7 +439,7 @@ def observing(name: str, selector: dict[str, str] | None = None) -> dict[str, An
 
 @pytest.mark.parametrize("when", ["list utilizationpolicies", "replace utilizationpolicies"])
 @pytest.mark.parametrize("what", ["the policy", "another policy", "the namespace"])
-async def test_a_policy_of_which_the_watch_has_not_told_yet_holds_at_the_deed(what: str, when: str) -> None:
+async def test_a_policy_of_which_the_watch_has_not_told_yet_holds_at_the_action(what: str, when: str) -> None:
     """Whether the policy is edited, another one is made, or the namespace gets a label by which another one holds; also
     while the place is being taken.
     """
@@ -481,7 +481,7 @@ async def test_an_attempt_that_was_cut_off_does_not_take_a_second_place() -> Non
 
 
 async def test_nothing_is_taken_back_for_a_finding_that_the_last_examination_does_not_show() -> None:
-    """It may stand in the status for a while, and warnings rest on it; the deed does not."""
+    """It may stand in the status for a while, and warnings rest on it; the action does not."""
     world = World()
     await world.reclaim(found=())
     assert (world.state, world.is_suspended) == ("Idle", False)

@@ -337,7 +337,7 @@ async def test_a_reclaim_that_waits_for_samples_says_for_which() -> None:
 
 @pytest.mark.parametrize("age, examined", [(4, True), (6, False), (None, False)])
 async def test_a_reclaim_rests_on_a_late_examination_by_this_process(age: int | None, examined: bool) -> None:
-    """What the status says was found is no ground for a deed: since then nobody may have looked."""
+    """What the status says was found is no ground for an action: since then nobody may have looked."""
     world, idle = due_for(timedelta(minutes=30))
     diagnosis = None
     if age is not None:

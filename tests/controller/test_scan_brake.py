@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from stoker.api.policy import EffectivePolicy
 from stoker.findings.vocabulary import UnknownReason
-from stoker.reclaim.brake import Sighting
+from stoker.reclaim.brake import JobActivity
 from stoker.telemetry.screen import MetricsUnavailable
 from tests.controller.test_scan import World
 
@@ -13,21 +13,21 @@ class Witness:
     """Keeps what it is shown, in place of brakes."""
 
     def __init__(self, world: World) -> None:
-        self.looks: list[dict[str, Sighting]] = []
+        self.looks: list[dict[str, JobActivity]] = []
         self._world = world
         world.scanner._brakes = self  # type: ignore[assignment]  # it has the one method that is called
 
-    async def look(self, seen: Iterable[tuple[EffectivePolicy, Sighting]]) -> None:
+    async def look(self, seen: Iterable[tuple[EffectivePolicy, JobActivity]]) -> None:
         assert not len(self._world.queue), "the brake is told before anything can be concluded"
-        self.looks.append({sighting.job.partition("/")[2]: sighting for _, sighting in seen})
+        self.looks.append({activity.job.partition("/")[2]: activity for _, activity in seen})
 
     @property
-    def last(self) -> dict[str, Sighting]:
+    def last(self) -> dict[str, JobActivity]:
         return self.looks[-1]
 
     @property
     def states(self) -> dict[str, bool | None]:
-        return {name: sighting.works for name, sighting in self.last.items()}
+        return {name: activity.works for name, activity in self.last.items()}
 
 
 async def test_a_glance_tells_who_works_long_before_anybody_is_idle() -> None:
@@ -76,6 +76,6 @@ async def test_of_the_past_a_first_look_knows_what_the_metrics_and_the_status_sa
     world.metrics.resting = {"idle"}
     world.metrics.summaries = dict.fromkeys(("used", "resumed", "unused"), 0.0)
     await world.tick()
-    assert witness.last["idle"].rests_since is not None
-    worked = {name: sighting.worked for name, sighting in witness.last.items()}
+    assert witness.last["idle"].idle_since is not None
+    worked = {name: activity.worked for name, activity in witness.last.items()}
     assert worked == {"idle": True, "used": True, "resumed": False, "unused": False}

@@ -17,7 +17,7 @@ from stoker.adapters.kubernetes.client import (
 )
 from stoker.cluster.workqueue import Transient
 from stoker.controller.reconcile import UNANSWERED
-from stoker.controller.suspension import NoSwitchError
+from stoker.controller.suspension import NotSuspendableError
 from tests.controller.passes import World
 from tests.workload.building import JOB_UID, job, pod
 
@@ -146,7 +146,7 @@ async def test_a_reclaim_counts_when_kueue_has_suspended_the_job_and_its_pods_ar
     assert not [one for one in world.writes if one in {"patch jobs", "patch workloads"}]
 
 
-async def test_an_intent_whose_workload_was_not_reached_is_no_deed() -> None:
+async def test_an_intent_whose_workload_was_not_reached_is_no_action() -> None:
     world = Queue({"reclaim": TAKEN})
     world.put_job(annotations={MARK: "reclaim"})
     world.put_workload()
@@ -155,14 +155,14 @@ async def test_an_intent_whose_workload_was_not_reached_is_no_deed() -> None:
     assert world.workload["spec"].get("active") is not False
 
 
-async def test_nothing_is_decided_while_nobody_knows_whether_the_deed_is_done() -> None:
+async def test_nothing_is_decided_while_nobody_knows_whether_the_action_is_done() -> None:
     world = Queue({"phase": "Running", "reclaim": {**TAKEN, "deadline": "2026-11-21T11:00:00Z"}})
     world.put_job(suspend=True, annotations={MARK: "reclaim"})
     world.put_workload(active=False, by="reclaim")
     world.error = "list workloads", UnavailableError("list", code=500, reason="InternalError")
     assert await world.reconcile() == UNANSWERED
     assert world.status["reclaim"]["state"] == "Reclaiming"
-    assert "not known" in world.status["reclaim"]["reason"]
+    assert "it is unknown whether" in world.status["reclaim"]["reason"]
     world.error = None
     await world.reconcile()
     assert (world.status["phase"], world.status["reclaim"]["state"]) == ("Reclaimed", "Reclaimed")
@@ -263,10 +263,10 @@ async def test_a_kueue_that_comes_later_is_found_by_a_look_that_must_be_right() 
     world.put_workload()
     suspension = world.children.suspension
     world.error = "list workloads", NotFoundError("list", code=404, reason="no reason given")
-    assert (await suspension.switch_of(world.child)).resource == JOBS
+    assert (await suspension.mechanism_of(world.child)).resource == JOBS
     world.error = None
-    assert (await suspension.switch_of(world.child)).resource == JOBS
-    assert (await suspension.switch_of(world.child, afresh=True)).resource == NEWEST
+    assert (await suspension.mechanism_of(world.child)).resource == JOBS
+    assert (await suspension.mechanism_of(world.child, afresh=True)).resource == NEWEST
     world.error = "list workloads", ForbiddenError("list", code=403, reason="Forbidden")
-    with pytest.raises(NoSwitchError):
-        await suspension.switch_of(world.child)
+    with pytest.raises(NotSuspendableError):
+        await suspension.mechanism_of(world.child)

@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.api.policy import MAX_RECENT_IDLE, EffectiveBrake, UtilizationPolicyStatus
-from stoker.reclaim.brake import Brake, Sighting, after
+from stoker.reclaim.brake import Brake, JobActivity, after
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TICK = timedelta(seconds=30)
 WINDOW = timedelta(hours=1)
 
 
-def sighting(uid: str, works: bool | None, gpus: int = 8) -> Sighting:
-    return Sighting(job_uid=uid, job=f"team/{uid}", gpus=gpus, works=works)
+def activity(uid: str, works: bool | None, gpus: int = 8) -> JobActivity:
+    return JobActivity(job_uid=uid, job=f"team/{uid}", gpus=gpus, works=works)
 
 
 class Night:
@@ -25,16 +25,16 @@ class Night:
         self.settings = EffectiveBrake(min_jobs=min_jobs, gpu_percent=gpu_percent)
         self.release: str | None = None
 
-    def tick(self, *sightings: Sighting, later: timedelta = TICK) -> bool:
+    def tick(self, *activities: JobActivity, later: timedelta = TICK) -> bool:
         """Whether the brake is on after a look at these jobs."""
         self.now += later
-        self.brake = after(self.brake, sightings, self.settings, WINDOW, self.release, self.now)
+        self.brake = after(self.brake, activities, self.settings, WINDOW, self.release, self.now)
         return self.brake.is_on
 
     def see(self, works: str = "", rests: str = "", unknown: str = "", later: timedelta = TICK) -> bool:
         """The same, of jobs of one letter."""
         seen = [*((one, True) for one in works), *((one, False) for one in rests), *((one, None) for one in unknown)]
-        return self.tick(*(sighting(uid, state) for uid, state in seen), later=later)
+        return self.tick(*(activity(uid, state) for uid, state in seen), later=later)
 
     def restart(self) -> None:
         status = {key: value for key, value in self.brake.to_status().items() if value is not None}
@@ -171,19 +171,19 @@ def test_a_restart_with_resting_jobs_does_not_stop_reclaim() -> None:
     night.see("cdefgh", "ab", later=WINDOW)
     night.restart()
     old = [
-        Sighting(job_uid=uid, job=uid, gpus=8, works=False, rests_since=night.now - 2 * WINDOW, worked=True)
+        JobActivity(job_uid=uid, job=uid, gpus=8, works=False, idle_since=night.now - 2 * WINDOW, worked=True)
         for uid in "mnopqrst"
     ]
-    young = [Sighting(job_uid=uid, job=uid, gpus=8, works=False) for uid in "uvwxyz"]
-    quiet = [sighting("a", False), sighting("b", False)]
-    assert not night.tick(*old, *young, *quiet, *(sighting(uid, True) for uid in "cdefgh"))
+    young = [JobActivity(job_uid=uid, job=uid, gpus=8, works=False) for uid in "uvwxyz"]
+    quiet = [activity("a", False), activity("b", False)]
+    assert not night.tick(*old, *young, *quiet, *(activity(uid, True) for uid in "cdefgh"))
 
 
 def test_what_fell_silent_while_nobody_watched_stops_reclaim() -> None:
     night = Night()
     night.see("abcdef")
     night.restart()
-    silent = [Sighting(job_uid=uid, job=uid, gpus=8, works=False, worked=True) for uid in "abcdef"]
+    silent = [JobActivity(job_uid=uid, job=uid, gpus=8, works=False, worked=True) for uid in "abcdef"]
     assert night.tick(*silent)
 
 
@@ -199,9 +199,9 @@ def test_who_comes_back_must_work_before_it_can_turn_idle() -> None:
 def test_of_too_many_jobs_the_status_has_the_latest_and_the_brake_counts_all() -> None:
     night = Night()
     uids = [f"job-{number}" for number in range(MAX_RECENT_IDLE + 500)]
-    busy = [sighting(f"busy-{number}", True) for number in range(1200)]
-    night.tick(*(sighting(uid, True) for uid in uids), *busy)
-    assert night.tick(*(sighting(uid, False) for uid in uids), *busy)
+    busy = [activity(f"busy-{number}", True) for number in range(1200)]
+    night.tick(*(activity(uid, True) for uid in uids), *busy)
+    assert night.tick(*(activity(uid, False) for uid in uids), *busy)
     entries = night.brake.to_status()["recentIdle"]
     assert isinstance(entries, list)
     assert len(entries) == MAX_RECENT_IDLE
@@ -221,10 +221,10 @@ def test_it_never_goes_on_for_fewer_jobs_or_gpus_than_the_policy_says(
     jobs = "abcdefghi"
     for number, states in enumerate(story):
         was_on = night.brake.is_on
-        seen = [sighting(uid, state) for uid, state in zip(jobs, states, strict=True) if not isinstance(state, str)]
+        seen = [activity(uid, state) for uid, state in zip(jobs, states, strict=True) if not isinstance(state, str)]
         is_on = night.tick(*seen)
         quiet = [one for one in seen if one.works is not True]
-        resting = {one.job_uid for one in night.brake.rests}
+        resting = {one.job_uid for one in night.brake.turned_idle}
         assert resting <= {one.job_uid for one in quiet}
         if is_on and not was_on:
             assert len(resting) >= night.settings.min_jobs

@@ -84,7 +84,7 @@ class Announcement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class ReclaimAction:
     """The truth at the moment in which the GPUs were taken."""
 
     at: datetime
@@ -96,7 +96,7 @@ class Deed:
     started: datetime
     pods: frozenset[str]
     warning: Announcement | None
-    action: ReclaimMode | None
+    mode: ReclaimMode | None
     intended: ReclaimState | None
     visited: datetime | None
     visits_known: bool
@@ -167,7 +167,7 @@ class Cluster(RuleBasedStateMachine):
         self.own_warning: tuple[datetime, datetime] | None = None
         """The warning that the process has recorded itself, by its time in status and in truth."""
         self.responses = 0
-        self.deeds: list[Deed] = []
+        self.actions: list[ReclaimAction] = []
 
     # ------------------------------------------------------------------------------------------------ the world
 
@@ -455,8 +455,8 @@ class Cluster(RuleBasedStateMachine):
 
     def _act(self, planned: Plan, case: Case) -> None:
         self.suspended = True
-        self.deeds.append(
-            Deed(
+        self.actions.append(
+            ReclaimAction(
                 at=self.now,
                 policy=self.policy,
                 sampled=self.metrics.tell_all,
@@ -466,7 +466,7 @@ class Cluster(RuleBasedStateMachine):
                 started=max(pod.started for pod in self.pods),
                 pods=frozenset(pod.uid for pod in self.pods),
                 warning=self.warning,
-                action=planned.record.action,
+                mode=planned.record.action,
                 intended=self._record().state,
                 visited=self.presence.last_seen,
                 visits_known=self.presence.unknown is None,
@@ -560,76 +560,76 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def invariant_01_missing_is_not_idle(self) -> None:
-        assert all(deed.sampled and deed.visits_known for deed in self.deeds)
-        assert not any(deed.uncounted for deed in self.deeds)
+        assert all(action.sampled and action.visits_known for action in self.actions)
+        assert not any(action.uncounted for action in self.actions)
 
     @invariant()
     def invariant_02_the_job_is_idle_not_a_part_of_it(self) -> None:
         """Every GPU of every pod, over the whole of the policy's time."""
-        assert all(deed.at - deed.quiet_since >= deed.policy.reclaim.idle_after for deed in self.deeds)
-        assert all(deed.ready and not deed.stalled and deed.offers is None for deed in self.deeds)
+        assert all(action.at - action.quiet_since >= action.policy.reclaim.idle_after for action in self.actions)
+        assert all(action.ready and not action.stalled and action.offers is None for action in self.actions)
 
     @invariant()
     def invariant_03_contradiction_means_active(self) -> None:
         """`quiet_since` knows of work that a single signal has shown. Of shared GPUs nothing can be known."""
-        assert not any(deed.shared for deed in self.deeds)
+        assert not any(action.shared for action in self.actions)
 
     @invariant()
     def invariant_04_the_clock_starts_when_the_pod_runs(self) -> None:
-        for deed in self.deeds:
-            assert deed.at - deed.started >= deed.policy.reclaim.idle_after + deed.policy.reclaim.startup_grace
-            if deed.resumed is not None:
-                assert deed.at - deed.resumed >= deed.policy.reclaim.cooldown_after_resume
+        for action in self.actions:
+            assert action.at - action.started >= action.policy.reclaim.idle_after + action.policy.reclaim.startup_grace
+            if action.resumed is not None:
+                assert action.at - action.resumed >= action.policy.reclaim.cooldown_after_resume
 
     @invariant()
     def invariant_05_warned_first(self) -> None:
         """By the time that the policy granted then or grants now, and everything has been still since."""
-        for deed in self.deeds:
-            assert deed.warning is not None
-            grace = max(deed.warning.grace, deed.policy.reclaim.warning_grace, MINIMUM_WARNING_GRACE)
-            assert deed.at - deed.warning.at >= grace
-            assert max(deed.quiet_since, deed.started) <= deed.warning.at
-            assert deed.visited is None or deed.visited <= deed.warning.at
+        for action in self.actions:
+            assert action.warning is not None
+            grace = max(action.warning.grace, action.policy.reclaim.warning_grace, MINIMUM_WARNING_GRACE)
+            assert action.at - action.warning.at >= grace
+            assert max(action.quiet_since, action.started) <= action.warning.at
+            assert action.visited is None or action.visited <= action.warning.at
 
     @invariant()
     def invariant_06_looked_again_right_before(self) -> None:
         """At these pods, of whose causes one still holds."""
-        for deed in self.deeds:
-            assert deed.warning is not None
-            assert deed.pods == deed.warning.pods
-            assert deed.examined is not None
-            assert deed.at - deed.examined <= 5 * MINUTE
-            assert deed.execution.check_age is not None
-            assert deed.execution.check_age <= timedelta(seconds=20)
-            assert deed.finding is not None
-            assert (deed.finding.category, deed.finding.confidence) == (Category.UNRELEASED_JOB, Confidence.LIKELY)
+        for action in self.actions:
+            assert action.warning is not None
+            assert action.pods == action.warning.pods
+            assert action.examined is not None
+            assert action.at - action.examined <= 5 * MINUTE
+            assert action.execution.check_age is not None
+            assert action.execution.check_age <= timedelta(seconds=20)
+            assert action.finding is not None
+            assert (action.finding.category, action.finding.confidence) == (Category.UNRELEASED_JOB, Confidence.LIKELY)
 
     @invariant()
     def invariant_07_as_gentle_as_can_be(self) -> None:
         """The intent comes first, nothing is deleted of which less was said, and no results are lost for which the
         policy does not allow it.
         """
-        for deed in self.deeds:
-            assert deed.keeps_results or deed.policy.reclaim.training_without_volume
-            assert deed.intended is ReclaimState.RECLAIMING
-            assert deed.suspendable
-            assert deed.action is deed.policy.reclaim.mode
-            if deed.action is ReclaimMode.DELETE:
-                assert deed.warning is not None
-                assert deed.warning.action is ReclaimMode.DELETE
+        for action in self.actions:
+            assert action.keeps_results or action.policy.reclaim.training_without_volume
+            assert action.intended is ReclaimState.RECLAIMING
+            assert action.suspendable
+            assert action.mode is action.policy.reclaim.mode
+            if action.mode is ReclaimMode.DELETE:
+                assert action.warning is not None
+                assert action.warning.action is ReclaimMode.DELETE
 
     @invariant()
     def invariant_08_bounded(self) -> None:
-        assert all((deed.constraints.brake, deed.constraints.bounds) == (None, None) for deed in self.deeds)
-        assert all(deed.execution.slot_taken for deed in self.deeds)
+        assert all((action.constraints.brake, action.constraints.bounds) == (None, None) for action in self.actions)
+        assert all(action.execution.slot_taken for action in self.actions)
 
     @invariant()
     def invariant_09_the_owner_has_a_say_the_admin_the_last_word(self) -> None:
-        for deed in self.deeds:
-            assert deed.snoozed_until is None or deed.at >= deed.snoozed_until
-            assert not deed.exempt
-            assert deed.heard
-            assert not deed.policy.reclaim.schedule or deed.at.hour in NIGHT
+        for action in self.actions:
+            assert action.snoozed_until is None or action.at >= action.snoozed_until
+            assert not action.exempt
+            assert action.heard
+            assert not action.policy.reclaim.schedule or action.at.hour in NIGHT
         longest = self._record().snoozed_until
         assert longest is None or longest <= self.now + EffectiveReclaim().max_snooze
 
@@ -652,12 +652,12 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def invariant_11_observe_by_default(self) -> None:
-        assert all(deed.policy.reclaim.mode is not ReclaimMode.OBSERVE for deed in self.deeds)
+        assert all(action.policy.reclaim.mode is not ReclaimMode.OBSERVE for action in self.actions)
 
     @invariant()
     def invariant_12_on_pressure_only_if_so_set(self) -> None:
-        for deed in self.deeds:
-            assert not deed.policy.reclaim.on_pressure_only or deed.constraints.pressure is None
+        for action in self.actions:
+            assert not action.policy.reclaim.on_pressure_only or action.constraints.pressure is None
 
     @invariant()
     def invariant_13_a_grace_never_shrinks(self) -> None:

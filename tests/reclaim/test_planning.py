@@ -68,7 +68,7 @@ def test_not_a_second_before_the_deadline(minutes: float, step: Step) -> None:
     assert look(record=record).step is step
 
 
-def test_an_intent_without_the_deed_is_decided_like_a_warning() -> None:
+def test_an_intent_without_the_action_is_decided_like_a_warning() -> None:
     intent = replace(WARNED, state=ReclaimState.RECLAIMING)
     assert look(record=intent).step is Step.SUSPEND
     assert look(record=intent, idle=replace(IDLE, state=IdlenessState.ACTIVE)).record.state is ReclaimState.ACTIVE
@@ -438,7 +438,7 @@ def test_a_job_that_hangs_is_left_alone_beside_whatever_else_is_found() -> None:
     assert (decision.gate, decision.record.has_warning) == ("not-stalled", False)
 
 
-def test_a_snooze_reaches_an_intent_whose_deed_is_not_done() -> None:
+def test_a_snooze_reaches_an_intent_whose_action_is_not_done() -> None:
     intent = replace(WARNED, state=ReclaimState.RECLAIMING)
     decision = look(job=replace(CANDIDATE, snooze="2026-11-21T13:00:00Z"), record=intent)
     assert (decision.step, decision.record.state) == (Step.RECORD, ReclaimState.SNOOZED)

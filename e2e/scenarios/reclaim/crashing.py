@@ -24,7 +24,7 @@ when a controller leads that has not warned them itself, which waits for half as
 SETTINGS: Mapping[str, Any] = {"scan_interval": "1s", "minimum_warning_grace": "1m"}
 LABEL = "e2e.stoker.dev/due"
 FORGED = ("intended", "done", "woken")
-"""Jobs that are found as a crash between the intent and the deed may leave them."""
+"""Jobs that are found as a crash between the intent and the action may leave them."""
 LATE = ("late-1", "late-2", "late-3")
 """Jobs that are due when the leader is stopped."""
 RESUMED = "resumed"
@@ -41,7 +41,7 @@ NEVER: Mapping[str, Phases] = {
 PATIENCE = 8.0
 """Seconds after which the controller is killed though what was waited for has not come."""
 LONGEST_DELAY = 0.03
-"""Seconds between what was waited for and the kill: a deed follows its intent by some thousandths."""
+"""Seconds between what was waited for and the kill: an action follows its intent by some thousandths."""
 
 
 @dataclass(slots=True)
@@ -130,7 +130,7 @@ class Population:
         self.jobs.annotate(RESUMED, resume="please")
 
     def forge(self) -> None:
-        """Leave behind what a controller leaves that is killed after an intent: of one job the deed is still to be
+        """Leave behind what a controller leaves that is killed after an intent: of one job the action is still to be
         done, of one it is done and not recorded, of one the pods are others than those of the decision.
         """
         self.cluster.kill(CONTROLLER)
@@ -147,7 +147,7 @@ class Population:
 
     def crash(self) -> None:
         """Kill the controller once, at random or upon something that it has just written, and start the next."""
-        upon = self.choice.choice(("moment", "intent", "deed", "place", "freed"))
+        upon = self.choice.choice(("moment", "intent", "action", "place", "freed"))
         delay = self.choice.uniform(0, LONGEST_DELAY)
         wait_for("a leader", self.operator.leader, timeout=60, quiet=True)
         if upon == "moment":
@@ -162,7 +162,7 @@ class Population:
         """Wait for the next write of a kind; False when it does not come."""
         holds: Mapping[str, Callable[[Change], bool]] = {
             "intent": lambda one: one.enters("Reclaiming"),
-            "deed": lambda one: one.is_suspension,
+            "action": lambda one: one.is_suspension,
             "place": lambda one: one.kind == POLICY and one.name == SCENE,
             "freed": lambda one: one.enters("Reclaimed"),
         }
@@ -186,18 +186,18 @@ class Population:
         for name in names:
             changes = self.witness.of(JOB, namespace, name)
             assert [one.after for one in changes] == [False, True], (name, changes, self.told)
-            (deed,) = self.witness.suspensions(namespace, name)
+            (action,) = self.witness.suspensions(namespace, name)
             records = [one for one in self.witness.of(DLJOB, namespace, name) if one.after]
             warned = [one for one in records if "warnedAt" in one.after]
             assert {one.after["warnedAt"] for one in warned} == {self.warnings[name]["warnedAt"]}, self.told
             deadline = time_of(self.warnings[name]["deadline"])
             grace = deadline - time_of(self.warnings[name]["warnedAt"])
             assert grace >= timedelta(minutes=1)
-            assert deed.written_at >= deadline, (name, deed, self.told)
+            assert action.written_at >= deadline, (name, action, self.told)
             # Both times are rounded down to seconds.
-            assert deed.written_at - warned[0].written_at >= grace - timedelta(seconds=1), (name, self.told)
-            before = [one for one in records if one.version < deed.version]
-            assert before[-1].after["state"] == "Reclaiming", "the intent is recorded before the deed"
+            assert action.written_at - warned[0].written_at >= grace - timedelta(seconds=1), (name, self.told)
+            before = [one for one in records if one.version < action.version]
+            assert before[-1].after["state"] == "Reclaiming", "the intent is recorded before the action"
             record = self.jobs.record(name)
             assert happened(record).count("Reclaimed") == 1, (name, record["history"], self.told)
             # A kill between the record and the event leaves none: what counts is the record.

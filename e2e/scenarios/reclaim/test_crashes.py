@@ -49,8 +49,8 @@ def test_a_job_that_was_brought_back_stays_so_through_crashes(crashed: Populatio
     assert happened(crashed.jobs.record(RESUMED)).count("Resumed") == 1, crashed.told
 
 
-def test_a_crash_between_the_intent_and_the_deed_is_made_good_once(crashed: Population) -> None:
-    """The deed still to be done is done when it is due; the one that is done is recorded, and not done again; a job
+def test_a_crash_between_the_intent_and_the_action_is_made_good_once(crashed: Population) -> None:
+    """The action still to be done is done when it is due; the one that is done is recorded, and not done again; a job
     that has other pods by now is warned anew, and keeps running for as long as that warning says.
     """
     jobs, witness = crashed.jobs, crashed.witness
@@ -61,8 +61,8 @@ def test_a_crash_between_the_intent_and_the_deed_is_made_good_once(crashed: Popu
     again = jobs.record("woken")
     assert time_of(again["warnedAt"]) > time_of(crashed.warnings["woken"]["warnedAt"])
     assert again["podUIDs"] == crashed.warnings["woken"]["podUIDs"]
-    for deed in witness.suspensions(jobs.namespace, "woken"):
-        assert deed.written_at >= time_of(again["deadline"])
+    for action in witness.suspensions(jobs.namespace, "woken"):
+        assert action.written_at >= time_of(again["deadline"])
 
 
 @pytest.fixture
@@ -74,9 +74,9 @@ def doubled(crashed: Population) -> Iterator[Population]:
     crashed.operator.crash()
 
 
-def test_a_leader_that_stands_still_is_replaced_and_ends_without_another_deed(doubled: Population) -> None:
-    """It is stopped as it records the intent of a deed. The second does all that is due; the first goes on, and ends at
-    once. No job is suspended twice.
+def test_a_leader_that_stands_still_is_replaced_and_ends_without_another_action(doubled: Population) -> None:
+    """It is stopped as it records the intent of an action. The second does all that is due; the first goes on, and ends
+    at once. No job is suspended twice.
     """
     population, cluster, operator, witness = doubled, doubled.cluster, doubled.operator, doubled.witness
     first = wait_for("a leader", operator.leader)

@@ -28,10 +28,10 @@ from e2e.witness import Change
 GRACE = timedelta(minutes=1)
 
 
-def warning_of(play: Play, name: str, deed: Change) -> tuple[Change, dict[str, Any]]:
+def warning_of(play: Play, name: str, action: Change) -> tuple[Change, dict[str, Any]]:
     """The write that recorded the warning on which a suspension rested, and the record."""
     namespace = play.of(name).namespace
-    last = play.witness.records(namespace, name, until=deed)[-1]
+    last = play.witness.records(namespace, name, until=action)[-1]
     first = next(
         one
         for one in play.witness.of("DLJob", namespace, name)
@@ -40,14 +40,14 @@ def warning_of(play: Play, name: str, deed: Change) -> tuple[Change, dict[str, A
     return first, last
 
 
-def assert_warned_first(play: Play, name: str, deed: Change) -> None:
+def assert_warned_first(play: Play, name: str, action: Change) -> None:
     """Its recorded warning is older than the grace, by the API server's clock as by its own."""
-    warning, record = warning_of(play, name, deed)
+    warning, record = warning_of(play, name, action)
     deadline, warned_at = time_of(record["deadline"]), time_of(record["warnedAt"])
     assert deadline - warned_at >= GRACE, record
-    assert deed.written_at >= deadline, (name, deed, record)
+    assert action.written_at >= deadline, (name, action, record)
     # Both times are rounded down to seconds.
-    assert deed.written_at - warning.written_at >= GRACE - timedelta(seconds=1), (name, warning, deed)
+    assert action.written_at - warning.written_at >= GRACE - timedelta(seconds=1), (name, warning, action)
 
 
 def test_invariant_01_missing_is_not_idle(play: Play) -> None:
@@ -119,21 +119,21 @@ def test_invariant_05_warned_first(play: Play) -> None:
 
 
 def test_invariant_06_looked_again_right_before(play: Play) -> None:
-    """The last look of the scan saw both jobs idle; one has worked since, which the look right before the deed sees."""
+    """The last scan saw both jobs idle; one has worked since, which the check right before the action sees."""
     assert_warned_first(play, "stays", play.reclaimed("stays"))
     play.assert_runs("returns")
     assert SECOND_LOOK in play.cluster.log(CONTROLLER)
 
 
 def test_invariant_07_as_gentle_as_can_be_and_honest_about_it(play: Play) -> None:
-    """The intent is recorded before the deed, pods get their time, everything is kept, a command brings it back, and
+    """The intent is recorded before the action, pods get their time, everything is kept, a command brings it back, and
     nothing else does. Where a policy deletes, the DLJob stays as the record.
     """
     jobs = play.of("saves")
-    deed = play.reclaimed("saves")
-    assert play.witness.records(jobs.namespace, "saves", until=deed)[-1]["state"] == "Reclaiming"
+    action = play.reclaimed("saves")
+    assert play.witness.records(jobs.namespace, "saves", until=action)[-1]["state"] == "Reclaiming"
     gone = next(one for one in play.witness.of("DLJob", jobs.namespace, "saves") if one.enters("Reclaimed"))
-    assert gone.written_at - deed.written_at >= timedelta(seconds=5), "counted when its pods are gone"
+    assert gone.written_at - action.written_at >= timedelta(seconds=5), "counted when its pods are gone"
     record = jobs.record("saves")
     assert happened(record).count("Reclaimed") == 1
     assert [event.get("series") for event in jobs.events("saves", "Reclaimed")] == [None]

@@ -9,7 +9,7 @@ from stoker.adapters.terminal import detect_terminal, write
 from stoker.cli.jobs import JobName, cluster_options
 
 if TYPE_CHECKING:
-    from stoker.inspection.standing import Standing
+    from stoker.inspection.reclaim_report import ReclaimReport
 
 
 @click.command()
@@ -42,7 +42,7 @@ def explain(
     )
 
 
-async def _look(name: str, namespace: str | None, kubeconfig: str | None, context: str | None) -> "Standing":
+async def _look(name: str, namespace: str | None, kubeconfig: str | None, context: str | None) -> "ReclaimReport":
     """Read the objects. Raises ClickException with what is wrong, in the API server's words."""
     from pydantic import ValidationError
 
@@ -59,7 +59,7 @@ async def _look(name: str, namespace: str | None, kubeconfig: str | None, contex
     from stoker.api.dljob import DLJob
     from stoker.api.schema import explain as violations
     from stoker.inspection.clustered import ClusterPolicies
-    from stoker.inspection.standing import standing
+    from stoker.inspection.reclaim_report import reclaim_report
     from stoker.workload.manifest import DLJOB_LABEL
 
     namespace = namespace or await default_namespace(kubeconfig=kubeconfig, context=context)
@@ -78,7 +78,7 @@ async def _look(name: str, namespace: str | None, kubeconfig: str | None, contex
             now = datetime.now(UTC)
             known = None if policies.are_hidden else policy
             brake, doubted_until = policies.brake(policy), policies.doubted_until(policy)
-            return standing(job, child, pods, known, now, brake=brake, doubted_until=doubted_until, notes=notes)
+            return reclaim_report(job, child, pods, known, now, brake=brake, doubted_until=doubted_until, notes=notes)
     except CredentialsError as error:
         raise click.ClickException(str(error)) from error
     except NotFoundError as error:

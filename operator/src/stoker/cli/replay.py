@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stoker.api.policy import EffectivePolicy
     from stoker.cli.documents import Renderer
     from stoker.lint.files.policies import Policies
-    from stoker.replay import Inputs, Statement
+    from stoker.replay import Inputs, ReplaySummary
 
 FORMATS = ("text", "json", "html")
 SHORTEST = timedelta(hours=1)
@@ -127,13 +127,13 @@ def replay(
         remarks=(*policies.remarks, *_everywhere(policies)),
     )
     try:
-        statement = asyncio.run(
+        summary = asyncio.run(
             _state(access, policies, start, end, namespaces, inputs, minimum_warning_grace=minimum_warning_grace)
         )
     except MetricsUnavailable as unavailable:
         click.echo(f"stoker: {unavailable}", err=True)
         context.exit(EXIT_USAGE)
-    if not statement.jobs:
+    if not summary.jobs:
         where = f" in {', '.join(namespaces)}" if namespaces else ""
         click.echo(
             f"stoker: no DLJob held GPUs{where} from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC, as far as "
@@ -141,20 +141,20 @@ def replay(
             err=True,
         )
         context.exit(EXIT_USAGE)
-    write_document(form, output, _renderers(statement, now), context)
+    write_document(form, output, _renderers(summary, now), context)
 
 
-def _renderers(statement: "Statement", now: datetime) -> "Mapping[str, Renderer]":
+def _renderers(summary: "ReplaySummary", now: datetime) -> "Mapping[str, Renderer]":
     from stoker.replay.formats import json, text
 
     def page(_: Terminal) -> str:
         from stoker.replay.formats import page
 
-        return page.render(statement, now)
+        return page.render(summary, now)
 
     return {
-        "text": lambda place: text.render(statement, place),
-        "json": lambda _: json.render(statement, now),
+        "text": lambda place: text.render(summary, place),
+        "json": lambda _: json.render(summary, now),
         "html": page,
     }
 
@@ -168,7 +168,7 @@ async def _state(
     inputs: "Inputs",
     *,
     minimum_warning_grace: timedelta,
-) -> "Statement":
+) -> "ReplaySummary":
     import asyncio
 
     from stoker.adapters.prometheus.past import PrometheusPast
@@ -179,7 +179,7 @@ async def _state(
         Simulation,
         first_rest,
         last_held,
-        state,
+        summarize,
         windows,
     )
     from stoker.telemetry.past import JobOutline, JobPast
@@ -214,7 +214,7 @@ async def _state(
         failed_examinations=examiner.failed,
         partial=not all(past.complete for past in pasts),
     )
-    return state(outlines, in_force, outcomes, constraints.brakes, inputs, namespaces=namespaces)
+    return summarize(outlines, in_force, outcomes, constraints.brakes, inputs, namespaces=namespaces)
 
 
 def _in_force(policies: "Policies", namespaces: Mapping[str, str], inputs: "Inputs") -> "dict[str, EffectivePolicy]":

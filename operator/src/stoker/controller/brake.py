@@ -20,7 +20,7 @@ from stoker.controller.audit import Audit
 from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import PolicyConditionType
 from stoker.reclaim import NoticeReason, Obstruction
-from stoker.reclaim.brake import Brake, Sighting, after
+from stoker.reclaim.brake import Brake, JobActivity, after
 from stoker.workload.conditions import FALSE, TRUE, Fact, written
 
 logger = logging.getLogger(__name__)
@@ -70,22 +70,22 @@ class Brakes:
             brake = _read(raw, self._clock.now()) if raw is not None else None
         return brake
 
-    async def look(self, seen: Iterable[tuple[EffectivePolicy, Sighting]]) -> None:
+    async def look(self, seen: Iterable[tuple[EffectivePolicy, JobActivity]]) -> None:
         """Take one look at all jobs that hold GPUs, each with the policy that it is under. Raises nothing for what
         can't be written: the next look tries again.
         """
         now = self._clock.now()
-        sightings: defaultdict[str, list[Sighting]] = defaultdict(list)
+        activities: defaultdict[str, list[JobActivity]] = defaultdict(list)
         settings: dict[str, EffectiveReclaim] = {}
-        for policy, sighting in seen:
+        for policy, activity in seen:
             if (name := policy.counts_in) is not None:
-                sightings[name].append(sighting)
+                activities[name].append(activity)
                 settings[name] = policy.reclaim
         present = {raw["metadata"]["name"]: raw for raw in self._store.policies}
         self._brakes = {name: brake for name, brake in self._brakes.items() if name in present}
         for name, raw in present.items():
             try:
-                await self._look(name, raw, sightings[name], settings.get(name, NO_SETTINGS), now)
+                await self._look(name, raw, activities[name], settings.get(name, NO_SETTINGS), now)
             except Exception as error:
                 words = self._faults.caught("brake", name, error)
                 # Nobody knows how much has turned idle at once.
@@ -96,7 +96,7 @@ class Brakes:
                 self._faults.passed("brake", name)
 
     async def _look(
-        self, name: str, raw: Object, seen: Sequence[Sighting], held: EffectiveReclaim, now: datetime
+        self, name: str, raw: Object, seen: Sequence[JobActivity], held: EffectiveReclaim, now: datetime
     ) -> None:
         """Take one look at the jobs of one policy."""
         before = self._brakes.get(name) or _read(raw, now)
@@ -135,13 +135,13 @@ class Brakes:
         name = raw["metadata"]["name"]
         episode = rfc3339(brake.since or before.since or self._clock.now())
         if brake.is_on:
-            reason, at_rest = NoticeReason.BRAKED, brake.rests
+            reason, at_rest = NoticeReason.BRAKED, brake.turned_idle
             message = (
                 f"{brake.message}. No job is reclaimed under this policy."
                 f" If the jobs are really idle, release the brake: {how_to_release(name)}"
             )
         else:
-            reason, at_rest = NoticeReason.RELEASED, before.rests
+            reason, at_rest = NoticeReason.RELEASED, before.turned_idle
             asked = brake.handled_release != before.handled_release
             why = "the brake was released by annotation" if asked else "the GPUs work again, or their jobs are gone"
             message = f"Jobs may be reclaimed under the policy again: {why}."

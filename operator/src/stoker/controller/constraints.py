@@ -139,10 +139,10 @@ class ClusterConstraints:
         return replace(calm, bounds=await self._bounds(request, name, policy, now))
 
     async def take_slot(self, job: DLJob, policy: EffectivePolicy, now: datetime) -> bool:
-        """Take a slot among the reclaims that the policy allows in its window, written before the deed and fenced by
+        """Take a slot among the reclaims that the policy allows in its window, written before the action and fenced by
         the resource version: they are counted in the policy's own status, so that neither a restart, a deleted job nor
         another controller exceeds them. A slot is never given back, since after an error nobody knows for certain that
-        the deed was not done; the same warning takes no second one, but moves its own.
+        the action was not done; the same warning takes no second one, but moves its own.
         """
         name = policy.counts_in
         request = self._request(job, _record(job), policy, self._traits(job))

@@ -17,7 +17,7 @@ from stoker.cluster.cache import Key, Store
 from stoker.cluster.faults import Faults
 from stoker.cluster.workqueue import WorkQueue
 from stoker.controller.api_refusals import bounded
-from stoker.controller.suspension import NoSwitchError, Suspension
+from stoker.controller.suspension import NotSuspendableError, Suspension
 from stoker.findings.vocabulary import Phase
 from stoker.workload.pods import Obstacle
 
@@ -76,7 +76,7 @@ class QueuedJobs:
             try:
                 workloads = await self._suspension.workloads(child)
                 why = waits_for(child, workloads)
-            except NoSwitchError as none:
+            except NotSuspendableError as none:
                 why = Obstacle(reason="Queued", message=f"the Job was suspended, but not by Stoker: {none}")
             except ApiError as error:
                 logger.info("the Workload of %s could not be read: %s", key, error)

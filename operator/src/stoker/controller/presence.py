@@ -32,17 +32,17 @@ KEPT = 300.0
 FORGOTTEN = 2 * KEPT
 FAILED = 60.0
 """Seconds after which a server that did not answer is asked again."""
-PLACES = 4
-"""Jobs that are looked at together, of those that eight workers handle."""
+CHECKED_TOGETHER = 4
+"""Jobs that are checked at the same time, of those that eight workers handle."""
 PATIENCE = 1.0
-"""Seconds that a job's pass waits for such a place."""
+"""Seconds that a job's pass waits for one of these checks."""
 METRICS_TIMEOUT = 10.0
 NOTEBOOKS_TIMEOUT = 10.0
 """Seconds for all servers of a job together: its owner chooses how many there are, and how slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Closely:
+class PresenceQuery:
     """A job that nothing else speaks for, so that traces are worth looking for, which cost something.
 
     `window` is the job's idleAfter. `interactive`: the cause of its reclaim is that it waits for a person. `afresh`:
@@ -56,7 +56,7 @@ class Closely:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class CachedPresence:
     """What a close look has said, and when by the steady clock."""
 
     presence: Presence
@@ -64,7 +64,7 @@ class Answer:
     at: float
 
 
-class Presences:
+class PresenceChecker:
     """Reads the traces that people leave. Without `jupyter` notebooks are not asked, without `metrics` no CPUs are
     looked at.
     """
@@ -81,23 +81,23 @@ class Presences:
         self._manifests = manifests
         self._jupyter = jupyter
         self._metrics = metrics
-        self._answers: dict[str, Answer] = {}
-        self._places = asyncio.Semaphore(PLACES)
+        self._cached: dict[str, CachedPresence] = {}
+        self._checks = asyncio.Semaphore(CHECKED_TOGETHER)
 
-    async def of(self, job: DLJob, pods: Sequence[Object], closely: Closely | None = None) -> Presence:
-        """The latest trace of somebody in the job; without `closely` as far as its status tells. Raises nothing."""
+    async def of(self, job: DLJob, pods: Sequence[Object], query: PresenceQuery | None = None) -> Presence:
+        """The latest trace of somebody in the job; without `query` as far as its status tells. Raises nothing."""
         session = job.status.last_session if job.status is not None else None
         told = NOBODY if session is None else Presence(last_seen=session, how="a session was opened")
-        if closely is None or not self._may_tell(job, closely):
+        if query is None or not self._may_tell(job, query):
             return told
-        known = self._known(job, pods, closely)
+        known = self._known(job, pods, query)
         if known is None:
-            known = await self._look_in_turn(job, pods, closely)
-        return _latest((told, known), self._clock.now() - closely.window)
+            known = await self._check_in_turn(job, pods, query)
+        return _latest((told, known), self._clock.now() - query.window)
 
-    def _may_tell(self, job: DLJob, closely: Closely) -> bool:
+    def _may_tell(self, job: DLJob, query: PresenceQuery) -> bool:
         return bool(self._jupyter is not None and self._notebooks(job)) or (
-            self._metrics is not None and closely.interactive
+            self._metrics is not None and query.interactive
         )
 
     def _notebooks(self, job: DLJob) -> tuple[Notebook, ...]:
@@ -108,58 +108,58 @@ class Presences:
 
     # ------------------------------------------------------------------------------------------------- what is known
 
-    def _known(self, job: DLJob, pods: Sequence[Object], closely: Closely) -> Presence | None:
+    def _known(self, job: DLJob, pods: Sequence[Object], query: PresenceQuery) -> Presence | None:
         """An answer that serves."""
-        answer = self._answer(job, pods)
+        answer = self._latest_cached(job, pods)
         if answer is None:
             return None
         presence, age = answer.presence, self._clock.monotonic() - answer.at
         if presence.unknown is not None:
             return presence if age < FAILED else None
         # That somebody is there leads to no action, so it need not be news.
-        hangs_on_it = closely.afresh and not _attended([presence], self._clock.now() - closely.window)
+        hangs_on_it = query.afresh and not _attended([presence], self._clock.now() - query.window)
         return presence if age < (FRESH if hangs_on_it else KEPT) else None
 
-    def _answer(self, job: DLJob, pods: Sequence[Object]) -> Answer | None:
+    def _latest_cached(self, job: DLJob, pods: Sequence[Object]) -> CachedPresence | None:
         """The latest answer about these pods, however old."""
-        answer = self._answers.get(job.uid)
+        answer = self._cached.get(job.uid)
         return answer if answer is not None and answer.pods == frozenset(map(pod_status.uid, pods)) else None
 
-    def _keep(self, uid: str, answer: Answer) -> None:
-        old = [known for known, other in self._answers.items() if answer.at - other.at >= FORGOTTEN]
+    def _keep(self, uid: str, answer: CachedPresence) -> None:
+        old = [known for known, other in self._cached.items() if answer.at - other.at >= FORGOTTEN]
         for known in old:
-            del self._answers[known]
-        self._answers[uid] = answer
+            del self._cached[known]
+        self._cached[uid] = answer
 
     # --------------------------------------------------------------------------------------------------------- looks
 
-    async def _look_in_turn(self, job: DLJob, pods: Sequence[Object], closely: Closely) -> Presence:
+    async def _check_in_turn(self, job: DLJob, pods: Sequence[Object], query: PresenceQuery) -> Presence:
         """Look, where there is a place for it soon; else say again what was said, unless something hangs on it."""
         try:
             async with asyncio.timeout(PATIENCE):
-                await self._places.acquire()
+                await self._checks.acquire()
         except TimeoutError:
-            answer = self._answer(job, pods)
-            if answer is None or closely.afresh:
+            answer = self._latest_cached(job, pods)
+            if answer is None or query.afresh:
                 return Presence(unknown="other jobs are checked first")
             return answer.presence
         try:
-            presence = await self._look(job, pods, closely)
+            presence = await self._check(job, pods, query)
         finally:
-            self._places.release()
+            self._checks.release()
         live = frozenset(map(pod_status.uid, pods))
-        self._keep(job.uid, Answer(presence=presence, pods=live, at=self._clock.monotonic()))
+        self._keep(job.uid, CachedPresence(presence=presence, pods=live, at=self._clock.monotonic()))
         return presence
 
-    async def _look(self, job: DLJob, pods: Sequence[Object], closely: Closely) -> Presence:
+    async def _check(self, job: DLJob, pods: Sequence[Object], query: PresenceQuery) -> Presence:
         live = [pod for pod in pods if not pod_status.is_finished(pod)]
         seen: list[Presence] = []
-        earliest = self._clock.now() - closely.window
+        earliest = self._clock.now() - query.window
         try:
             if self._jupyter is not None:
-                seen += await self._all_used(self._jupyter, live, self._notebooks(job), closely)
-            if closely.interactive and self._metrics is not None and not _attended(seen, earliest):
-                seen.append(await self._worked(self._metrics, job, live, closely))
+                seen += await self._all_used(self._jupyter, live, self._notebooks(job), query)
+            if query.interactive and self._metrics is not None and not _attended(seen, earliest):
+                seen.append(await self._worked(self._metrics, job, live, query))
         except Exception:
             # A fault of ours must not become a reclaim.
             logger.exception("%s/%s: people's traces can't be read", job.namespace, job.name)
@@ -167,7 +167,7 @@ class Presences:
         return _latest(seen, earliest)
 
     async def _all_used(
-        self, jupyter: Jupyter, pods: Sequence[Object], notebooks: Sequence[Notebook], closely: Closely
+        self, jupyter: Jupyter, pods: Sequence[Object], notebooks: Sequence[Notebook], query: PresenceQuery
     ) -> list[Presence]:
         """What all notebook servers say, as far as it matters: of one that does not tell no other makes up for it."""
         seen: list[Presence] = []
@@ -175,14 +175,14 @@ class Presences:
             async with asyncio.timeout(NOTEBOOKS_TIMEOUT):
                 for pod in pods:
                     for notebook in notebooks:
-                        seen.append(await self._used(jupyter, pod, notebook, closely))
+                        seen.append(await self._used(jupyter, pod, notebook, query))
                         if seen[-1].unknown is not None:
                             return seen
         except TimeoutError:
             seen.append(Presence(unknown="its Jupyter servers do not all answer in time"))
         return seen
 
-    async def _used(self, jupyter: Jupyter, pod: Object, notebook: Notebook, closely: Closely) -> Presence:
+    async def _used(self, jupyter: Jupyter, pod: Object, notebook: Notebook, query: PresenceQuery) -> Presence:
         """What a notebook server says."""
         now = self._clock.now()
         try:
@@ -191,22 +191,24 @@ class Presences:
             where = f"its Jupyter in pod {pod_status.name(pod)}"
             return Presence(unknown=f"{where}: {why} (see annotation {JUPYTER_ANNOTATION})")
         if use.busy is not None:
-            return Presence(last_seen=as_told(now, closely.window), how=use.busy)
+            return Presence(last_seen=as_told(now, query.window), how=use.busy)
         return Presence(last_seen=min(use.last_activity, now), how="its Jupyter was used")
 
-    async def _worked(self, metrics: MetricsSource, job: DLJob, pods: Sequence[Object], closely: Closely) -> Presence:
+    async def _worked(
+        self, metrics: MetricsSource, job: DLJob, pods: Sequence[Object], query: PresenceQuery
+    ) -> Presence:
         """What the CPUs say."""
         assert self._manifests is not None
         now = self._clock.now()
-        facts = job_facts(job, pods, self._manifests.program(job), child=closely.child, now=now)
+        facts = job_facts(job, pods, self._manifests.program(job), child=query.child, now=now)
         try:
             async with asyncio.timeout(METRICS_TIMEOUT):
-                series = await metrics.series(facts, now - closely.window, now, MIN_STEP)
+                series = await metrics.series(facts, now - query.window, now, MIN_STEP)
         except TimeoutError:
             return Presence(unknown="its CPUs' metrics did not come in time")
         except MetricsUnavailable as unavailable:
             return Presence(unknown=f"its CPUs' metrics can't be read ({unavailable.reason})")
-        return by_cpus(series, map(pod_status.name, pods), window=closely.window, now=now)
+        return by_cpus(series, map(pod_status.name, pods), window=query.window, now=now)
 
 
 def _whereabouts(pod: Mapping[str, Any], notebook: Notebook) -> Server:

@@ -41,7 +41,7 @@ from stoker.controller.metrics import ControllerMetrics
 from stoker.controller.notifier import Notifier
 from stoker.controller.pending_workloads import QueuedJobs
 from stoker.controller.policy_status import PolicyReporter
-from stoker.controller.presence import Presences
+from stoker.controller.presence import PresenceChecker
 from stoker.controller.reclaimer import Reclaimer
 from stoker.controller.reconcile import Reconciler
 from stoker.controller.scan import Scanner
@@ -123,7 +123,7 @@ async def serve(settings: ControllerSettings) -> None:
             api, store, policies, brakes, clock, minimum_warning_grace=settings.minimum_warning_grace, faults=faults
         )
         jupyter = await stack.enter_async_context(Jupyter()) if settings.asks_jupyter else None
-        presences = Presences(clock, manifests, jupyter=jupyter, metrics=metrics)
+        presences = PresenceChecker(clock, manifests, jupyter=jupyter, metrics=metrics)
         reclaimer = Reclaimer(
             api, children, publisher, policies, manifests, metrics, clock, presences=presences, constraints=constraints
         )

@@ -19,10 +19,10 @@ from stoker.controller.candidates import is_of, is_unsuspended
 from stoker.controller.children import Children
 from stoker.controller.grace_periods import WarningAges
 from stoker.controller.manifest_cache import Manifests
-from stoker.controller.presence import Closely
+from stoker.controller.presence import PresenceQuery
 from stoker.controller.status_findings import recorded
 from stoker.controller.status_writer import Publisher
-from stoker.controller.suspension import NoSwitchError, Switch
+from stoker.controller.suspension import NotSuspendableError, SuspendMechanism
 from stoker.diagnosis.idleness import idleness, screen_request
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import Finding
@@ -59,8 +59,8 @@ METRICS_TIMEOUT = 20.0
 class PresenceReader(Protocol):
     """Finds out whether somebody works in a job."""
 
-    async def of(self, job: DLJob, pods: Sequence[Object], closely: Closely | None = None) -> Presence:
-        """Look now, and where that costs something only `closely`; what can't be read is unknown. Raises nothing."""
+    async def of(self, job: DLJob, pods: Sequence[Object], query: PresenceQuery | None = None) -> Presence:
+        """Look now, and where that costs something only `query`; what can't be read is unknown. Raises nothing."""
         ...
 
 
@@ -159,10 +159,10 @@ class Reclaimer:
         candidate = candidate_of(
             job, child, pods, [one for one in found if one.rule in on_record], self._manifests.program(job)
         )
-        switch: Switch | None = None
+        mechanism: SuspendMechanism | None = None
         if candidate.untouchable is None:
-            candidate, switch = await self._with_mechanism(candidate, child, afresh=True)
-            if switch is not None and switch.is_off:
+            candidate, mechanism = await self._with_mechanism(candidate, child, afresh=True)
+            if mechanism is not None and mechanism.is_suspended:
                 # A Workload that somebody has just deactivated is not ours to give back.
                 candidate = replace(candidate, untouchable="it is suspended")
         checked_at = self._clock.monotonic()
@@ -193,27 +193,27 @@ class Reclaimer:
             check_age = timedelta(seconds=self._clock.monotonic() - checked_at)
             case = replace(case, execution=replace(execution, check_age=check_age))
             next_plan = plan(case)
-        await self._act(next_plan, child, switch)
+        await self._act(next_plan, child, mechanism)
         return None
 
-    async def _act(self, next_plan: Plan, child: Object, switch: Switch | None) -> None:
+    async def _act(self, next_plan: Plan, child: Object, mechanism: SuspendMechanism | None) -> None:
         """Suspend or delete the Job. That its GPUs are free is recorded when its pods are gone, whose events are on
         their way.
         """
         if next_plan.step is Step.DELETE:
             await self._children.delete(child)
-        elif switch is not None:  # or a gate would have held the job back
-            await self._children.suspension.suspend(child, switch, BY_RECLAIM)
+        elif mechanism is not None:  # or a gate would have held the job back
+            await self._children.suspension.suspend(child, mechanism, BY_RECLAIM)
         metadata = child["metadata"]
         logger.info("%s/%s: reclaimed: %s", metadata["namespace"], metadata["name"], next_plan.record.reason)
 
     async def _with_mechanism(
         self, candidate: Candidate, child: Object, *, afresh: bool
-    ) -> tuple[Candidate, Switch | None]:
+    ) -> tuple[Candidate, SuspendMechanism | None]:
         """The candidate with what is known of how its Job is suspended."""
         try:
-            return candidate, await self._children.suspension.switch_of(child, afresh=afresh)
-        except NoSwitchError as none:
+            return candidate, await self._children.suspension.mechanism_of(child, afresh=afresh)
+        except NotSuspendableError as none:
             return replace(candidate, unsuspendable=str(none)), None
 
     async def _plan(
@@ -242,13 +242,13 @@ class Reclaimer:
         ahead = plan(case)
         if ahead.group in FACTS or case.cause is None:
             return case, ahead
-        closely = Closely(
+        query = PresenceQuery(
             child=child,
             window=case.idle_after,
             interactive=case.cause.category is Category.INTERACTIVE_JOB,
             afresh=ahead.is_confirmed or ahead.step is Step.WARN,
         )
-        candidate = replace(candidate, presence=await self._presences.of(job, pods, closely))
+        candidate = replace(candidate, presence=await self._presences.of(job, pods, query))
         case = replace(case, job=candidate, now=self._clock.now())
         return case, plan(case)
 

@@ -43,7 +43,7 @@ from stoker.controller.reclaimer import Reclaimer, owner_response
 from stoker.controller.scan_results import Look, Looks
 from stoker.controller.status_findings import holding, merged, recorded
 from stoker.controller.status_writer import Publisher
-from stoker.controller.suspension import NoSwitchError, Switch, mark_of
+from stoker.controller.suspension import NotSuspendableError, SuspendMechanism, mark_of
 from stoker.findings.finding import Finding, rfc3339
 from stoker.findings.verdict import Verdict
 from stoker.findings.vocabulary import (
@@ -106,8 +106,8 @@ UNANSWERED = Backoff(first=1.0, longest=60.0)
 class Pass:
     """What one pass has gathered of a job by now; each step adds to it.
 
-    `before` are the findings as they are written, `known` the same with what review has added. `switch` is what takes
-    the Job's pods away, read only where Stoker has turned it off or is to, and `unsuspendable` why there is none.
+    `before` are the findings as they are written, `known` the same with what review has added. `mechanism` is what
+    suspends the Job, read only where Stoker has suspended it or is to, and `unsuspendable` why there is none.
     `unwritten` is why the Job could not be changed as asked, `warned` what the API server warned of at its creation.
     """
 
@@ -122,7 +122,7 @@ class Pass:
     policy: EffectivePolicy
     look: Look | None = None
     child: Object | None = None
-    switch: Switch | None = None
+    mechanism: SuspendMechanism | None = None
     unsuspendable: str | None = None
     unwritten: str | None = None
     warned: str = ""
@@ -163,7 +163,7 @@ class Pass:
     @property
     def effect(self) -> ActionEffect:
         """What reclaim has done to the Job and its pods."""
-        held = self.switch is not None and self.switch.off_by == BY_RECLAIM
+        held = self.mechanism is not None and self.mechanism.suspended_by == BY_RECLAIM
         return action_effect(self.child, self.pods, held_by_reclaim=held)
 
     @property
@@ -178,7 +178,7 @@ class Pass:
             return self.child is not None
         if self.unsuspendable is not None:
             return bool(self.child["spec"].get("suspend")) and mark_of(self.child) is not None
-        return self.switch is not None and self.switch.off_by is not None
+        return self.mechanism is not None and self.mechanism.suspended_by is not None
 
     @property
     def _shown(self) -> tuple[Finding, ...] | None:
@@ -318,9 +318,9 @@ class Reconciler:
 
     async def _drive(self, raw: Object, job: DLJob) -> Answer:
         record = Record.from_status(job.status.reclaim if job.status is not None else None)
-        # After an intent the deed may be done though its answer was lost, and the watch may not have told of it yet.
+        # After an intent the action may be done though its answer was lost, and the watch may not have told of it yet.
         child = await self._children.find(job, afresh=record.state is ReclaimState.RECLAIMING)
-        raw, job, record = await self._take_word(raw, job, record, child)
+        raw, job, record = await self._take_response(raw, job, record, child)
         verdict = await self._manifests.review(job)
         before = recorded(job)
         this = Pass(
@@ -358,11 +358,11 @@ class Reconciler:
                 await self._fail(this, this.obstacle)
                 return AT_ONCE
         if this.child is not None and not is_ending(this.child) and "deletionTimestamp" not in this.child["metadata"]:
-            this = await self._with_switch(this, this.child)
+            this = await self._with_mechanism(this, this.child)
             try:
                 this = await self._synchronize(this)
             except (ForbiddenError, InvalidError, UnavailableError) as error:
-                off = this.switch is not None and this.switch.off_by is not None
+                off = this.mechanism is not None and this.mechanism.suspended_by is not None
                 unwritten = not_changed(error, "suspended" if job.spec.suspend else "resumed" if off else "changed")
                 logger.warning("%s/%s: %s", job.namespace, job.name, unwritten)
                 this = replace(this, unwritten=unwritten)
@@ -376,25 +376,25 @@ class Reconciler:
         message = f"{messages.not_analysed(shortfall)}. The policy's {analysis.field(shortfall)} is Deny."
         return Obstacle(reason="NotAnalysed", message=message)
 
-    async def _take_word(
+    async def _take_response(
         self, raw: Object, job: DLJob, record: Record, child: Object | None
     ) -> tuple[Object, DLJob, Record]:
-        """Take the owner's word to resume. It is written down before it is acted upon: a crash in between changes
+        """Take the owner's response, to resume. It is written down before it is acted upon: a crash in between changes
         nothing.
         """
         deleted = is_done(record, action_effect(child, (), held_by_reclaim=False))
-        word = owner_response(job, record, self._clock.now(), deleted=deleted)
-        if word.notices:
-            raw, job = await self._resumed(raw, job, word)
-        return raw, job, word.record
+        response = owner_response(job, record, self._clock.now(), deleted=deleted)
+        if response.notices:
+            raw, job = await self._resumed(raw, job, response)
+        return raw, job, response.record
 
-    async def _resumed(self, raw: Object, job: DLJob, word: Resumption) -> tuple[Object, DLJob]:
-        fields = {"reclaim": word.record.to_status(), "observedSuspend": bool(job.spec.suspend)}
+    async def _resumed(self, raw: Object, job: DLJob, response: Resumption) -> tuple[Object, DLJob]:
+        fields = {"reclaim": response.record.to_status(), "observedSuspend": bool(job.spec.suspend)}
         raw = await self._publisher.write(raw, {**raw["status"], **fields})
-        await self._publisher.tell(raw, word.notices)
+        await self._publisher.tell(raw, response.notices)
         return raw, DLJob.model_validate(raw)
 
-    async def _with_switch(self, this: Pass, child: Object) -> Pass:
+    async def _with_mechanism(self, this: Pass, child: Object) -> Pass:
         """Find out who holds the Job's pods away, where Stoker does or is to. A reclaimed Job that somebody has started
         past it is resumed.
         """
@@ -402,40 +402,40 @@ class Reconciler:
         if not this.job.spec.suspend and not on_the_way and mark_of(child) is None:
             return this
         try:
-            switch = await self._children.suspension.switch_of(child)
-            if this.record.state is not ReclaimState.RECLAIMED or switch.is_off:
-                return replace(this, child=child, switch=switch)
+            mechanism = await self._children.suspension.mechanism_of(child)
+            if this.record.state is not ReclaimState.RECLAIMED or mechanism.is_suspended:
+                return replace(this, child=child, mechanism=mechanism)
             # A watch may tell of the status before it tells of the Job.
             fresh = await self._children.find(this.job, afresh=True)
             if fresh is None:
                 raise Transient("its Job is gone")
-            switch = await self._children.suspension.switch_of(fresh)
-        except NoSwitchError as none:
+            mechanism = await self._children.suspension.mechanism_of(fresh)
+        except NotSuspendableError as none:
             return replace(this, child=child, unsuspendable=str(none))
-        this = replace(this, child=fresh, switch=switch)
-        if switch.is_off or this.job.spec.suspend:
+        this = replace(this, child=fresh, mechanism=mechanism)
+        if mechanism.is_suspended or this.job.spec.suspend:
             return this
-        word = started_by_hand(this.record, this.now)
-        raw, job = await self._resumed(this.raw, this.job, word)
-        return replace(this, raw=raw, job=job, record=word.record)
+        response = started_by_hand(this.record, this.now)
+        raw, job = await self._resumed(this.raw, this.job, response)
+        return replace(this, raw=raw, job=job, record=response.record)
 
     async def _synchronize(self, this: Pass) -> Pass:
         """Suspend or resume the Job as asked, and only where nobody else does that; keep its deadline."""
-        job, child, switch = this.job, this.child, this.switch
+        job, child, mechanism = this.job, this.child, this.mechanism
         assert child is not None  # of no other there is anything to synchronize
         reclaimed = this.is_reclaimed
-        if switch is not None:
+        if mechanism is not None:
             if job.spec.suspend or reclaimed:
-                if not switch.is_off:
+                if not mechanism.is_suspended:
                     by = BY_RECLAIM if reclaimed else BY_USER
-                    child, switch = await self._children.suspension.suspend(child, switch, by)
-            elif switch.off_by is not None:
-                child, switch = await self._children.suspension.resume(child, switch)
+                    child, mechanism = await self._children.suspension.suspend(child, mechanism, by)
+            elif mechanism.suspended_by is not None:
+                child, mechanism = await self._children.suspension.resume(child, mechanism)
             elif mark_of(child) is not None and this.record.state is not ReclaimState.RECLAIMING:
                 child = await self._children.suspension.unmark(child)
         if child["spec"].get("activeDeadlineSeconds") != job.spec.active_deadline_seconds:
             child = await self._children.set_deadline(child, job.spec.active_deadline_seconds)
-        return replace(this, child=child, switch=switch)
+        return replace(this, child=child, mechanism=mechanism)
 
     async def _conclude(self, this: Pass) -> Answer:
         """Observe, decide about reclaim, write."""

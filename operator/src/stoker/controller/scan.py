@@ -41,7 +41,7 @@ from stoker.diagnosis.job import diagnose
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.findings.vocabulary import Action, JobType, Phase, ReclaimMode, ReclaimState, Source, UnknownReason
 from stoker.reclaim import idle_after
-from stoker.reclaim.brake import Sighting
+from stoker.reclaim.brake import JobActivity
 from stoker.telemetry.screen import MetricsSource, MetricsUnavailable, Screen, ScreenRequest, step_for
 from stoker.telemetry.series import JobFacts
 from stoker.workload import job_facts, job_traits
@@ -408,11 +408,11 @@ class Scanner:
             if not subject.is_final and not subject.is_being_reclaimed
         ]
         shown = await self._each("brake", counted, lambda one: self._shown(*one, now))
-        await self._brakes.look([sighting for _, sighting in shown if sighting is not None])
+        await self._brakes.look([activity for _, activity in shown if activity is not None])
 
-    def _shown(self, subject: Subject, seen: Seen, now: datetime) -> tuple[EffectivePolicy, Sighting] | None:
+    def _shown(self, subject: Subject, seen: Seen, now: datetime) -> tuple[EffectivePolicy, JobActivity] | None:
         """What the brake of the job's policy sees of it; None for what serves."""
-        return None if self._is_service(subject) else (subject.policy, _sighting(subject, seen, now))
+        return None if self._is_service(subject) else (subject.policy, _activity(subject, seen, now))
 
     def _is_service(self, subject: Subject) -> bool:
         """Whether it serves: at night that is idle, and never reclaimed."""
@@ -567,7 +567,7 @@ def _starts(facts: JobFacts) -> Iterator[datetime]:
         yield from (start for start in starts if start is not None)
 
 
-def _sighting(subject: Subject, seen: Seen, now: datetime) -> Sighting:
+def _activity(subject: Subject, seen: Seen, now: datetime) -> JobActivity:
     """What the brake sees of a job. Of its past that counts only of a job that no earlier look has seen."""
     job, window = subject.job, subject.policy.reclaim.window
     start = max(_starts(subject.facts), default=now)
@@ -578,12 +578,12 @@ def _sighting(subject: Subject, seen: Seen, now: datetime) -> Sighting:
         # What began lately has not worked since, whatever it did before it was resumed.
         used = job.status.utilization.average_percent if job.status is not None and job.status.utilization else None
         since, worked = None, seen.has_worked or (bool(used) and now - start >= window)
-    return Sighting(
+    return JobActivity(
         job_uid=subject.uid,
         job=str(subject.key),
         gpus=job.gpus,
         works=seen.works,
-        rests_since=since,
+        idle_since=since,
         worked=worked,
     )
 

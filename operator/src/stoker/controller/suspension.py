@@ -35,27 +35,27 @@ ABSENT_FOR = 600.0
 """Seconds for which Kueue is taken to be absent once its API was not there."""
 
 
-class NoSwitchError(Exception):
+class NotSuspendableError(Exception):
     """A Job's pods can't be taken away and given back; the text says why, in words that follow a colon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Switch:
+class SuspendMechanism:
     """What takes a Job's pods away, as it was read: the Job itself, or its Workload."""
 
     resource: Resource
     target: Object
 
     @property
-    def is_off(self) -> bool:
+    def is_suspended(self) -> bool:
         """Whether it keeps the pods away."""
         spec = self.target["spec"]
         return bool(spec.get("suspend")) if self.resource == JOBS else spec.get("active") is False
 
     @property
-    def off_by(self) -> str | None:
+    def suspended_by(self) -> str | None:
         """Who had Stoker turn it off; None where it is on, or somebody else has turned it off."""
-        return mark_of(self.target) if self.is_off else None
+        return mark_of(self.target) if self.is_suspended else None
 
 
 def mark_of(target: Mapping[str, Any]) -> str | None:
@@ -76,45 +76,48 @@ class Suspension:
         self._served: Resource | None = None
         self._absent_until = 0.0
 
-    async def switch_of(self, child: Object, *, afresh: bool = False) -> Switch:
+    async def mechanism_of(self, child: Object, *, afresh: bool = False) -> SuspendMechanism:
         """What takes the Job's pods away; a Workload is read anew. `afresh`: that Kueue is absent is, too. Raises
-        NoSwitchError, ApiError.
+        NotSuspendableError, ApiError.
         """
         found = await self._workloads(child, afresh=afresh)
         if found is None and QUEUE_LABEL in child["metadata"].get("labels", {}):
             msg = f"it has the label {QUEUE_LABEL}, but Kueue has not created a Workload for it"
-            raise NoSwitchError(msg)
+            raise NotSuspendableError(msg)
         if found is None:
-            return Switch(resource=JOBS, target=child)
+            return SuspendMechanism(resource=JOBS, target=child)
         resource, workloads = found
         live = _live(workloads, child)
         if len(live) != 1:
             msg = f"Kueue manages it with {len(live)} Workloads, where one is expected"
-            raise NoSwitchError(msg)
-        return Switch(resource=resource, target=live[0])
+            raise NotSuspendableError(msg)
+        return SuspendMechanism(resource=resource, target=live[0])
 
     async def workloads(self, child: Object) -> list[Object]:
-        """The Workloads of the Job that are not over; none where Kueue does not manage it. Raises NoSwitchError."""
+        """The Workloads of the Job that are not over; none where Kueue does not manage it.
+
+        Raises NotSuspendableError.
+        """
         found = await self._workloads(child, afresh=False)
         return [] if found is None else _live(found[1], child)
 
-    async def suspend(self, child: Object, switch: Switch, by: str) -> tuple[Object, Switch]:
-        """Take the Job's pods away; the Job and its switch as they are then."""
-        if switch.resource == JOBS:
+    async def suspend(self, child: Object, mechanism: SuspendMechanism, by: str) -> tuple[Object, SuspendMechanism]:
+        """Take the Job's pods away; the Job and its mechanism as they are then."""
+        if mechanism.resource == JOBS:
             child = await self._patch(JOBS, child, by, {"spec": {"suspend": True}})
-            return child, Switch(resource=JOBS, target=child)
+            return child, SuspendMechanism(resource=JOBS, target=child)
         child = await self._patch(JOBS, child, by, {})
-        workload = await self._patch(switch.resource, switch.target, by, {"spec": {"active": False}})
-        return child, Switch(resource=switch.resource, target=workload)
+        workload = await self._patch(mechanism.resource, mechanism.target, by, {"spec": {"active": False}})
+        return child, SuspendMechanism(resource=mechanism.resource, target=workload)
 
-    async def resume(self, child: Object, switch: Switch) -> tuple[Object, Switch]:
+    async def resume(self, child: Object, mechanism: SuspendMechanism) -> tuple[Object, SuspendMechanism]:
         """Undo `suspend`. When a Job of a queue starts again is the queue's affair."""
-        if switch.resource == JOBS:
+        if mechanism.resource == JOBS:
             child = await self._patch(JOBS, child, None, {"spec": {"suspend": False}})
-            return child, Switch(resource=JOBS, target=child)
-        workload = await self._patch(switch.resource, switch.target, None, {"spec": {"active": True}})
+            return child, SuspendMechanism(resource=JOBS, target=child)
+        workload = await self._patch(mechanism.resource, mechanism.target, None, {"spec": {"active": True}})
         child = await self._patch(JOBS, child, None, {})
-        return child, Switch(resource=switch.resource, target=workload)
+        return child, SuspendMechanism(resource=mechanism.resource, target=workload)
 
     async def unmark(self, child: Object) -> Object:
         """Take the mark from a Job that Stoker does not hold: what was begun was not done, or was undone."""
@@ -141,10 +144,10 @@ class Suspension:
                 continue
             except ForbiddenError as error:
                 msg = "the operator may not list Kueue's Workloads, so it is unknown whether Kueue manages it"
-                raise NoSwitchError(msg) from error
+                raise NotSuspendableError(msg) from error
             except UnavailableError as error:
                 msg = "Kueue's Workloads can't be read now"
-                raise NoSwitchError(msg) from error
+                raise NotSuspendableError(msg) from error
             self._served, self._absent_until = resource, 0.0
             return (resource, found) if found else None
         self._served, self._absent_until = None, self._clock.monotonic() + ABSENT_FOR

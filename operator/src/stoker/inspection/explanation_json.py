@@ -6,14 +6,14 @@ from typing import Any
 
 from stoker.api.duration import format_duration
 from stoker.findings.finding import rfc3339
-from stoker.inspection.standing import Standing
+from stoker.inspection.reclaim_report import ReclaimReport
 from stoker.reclaim import GateResult, revisions_to_status
 
 VERSION = 1
 """Version of the JSON; a change that breaks a reader raises it, a new field doesn't."""
 
 
-def render(one: Standing) -> str:
+def render(one: ReclaimReport) -> str:
     """Everything, with null for what is not known or does not apply."""
     case, record, decisive = one.case, one.record, one.decisive
     cause, settings, status = case.cause, case.settings, one.job.status

@@ -13,7 +13,7 @@ from stoker.controller.scan_results import NOT_RUNNING
 from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import ConditionType, Phase, ReclaimMode, ReclaimState
 from stoker.findings.wording import count
-from stoker.inspection.standing import Standing
+from stoker.inspection.reclaim_report import ReclaimReport
 from stoker.reclaim import GateResult
 
 TOLD = {
@@ -34,7 +34,7 @@ MARKS = {True: ("[x]", "green"), False: ("[ ]", "yellow"), None: ("[?]", "bright
 """Of a condition that holds, that does not, and that nobody can result here and now."""
 
 
-def render(one: Standing, terminal: Terminal) -> str:
+def render(one: ReclaimReport, terminal: Terminal) -> str:
     """The whole result."""
     return "\n".join(_Writer(terminal).lines(one)) + "\n"
 
@@ -44,7 +44,7 @@ class _Writer:
         self._terminal = terminal
         self._width = max(terminal.width, MIN_WIDTH)
 
-    def lines(self, one: Standing) -> Iterator[str]:
+    def lines(self, one: ReclaimReport) -> Iterator[str]:
         record = one.record
         state = record.state.value if record.state is not None else "not scanned yet"
         if one.job.status is not None and one.job.status.phase in TELLING:
@@ -88,7 +88,7 @@ class _Writer:
         return click.style(text, fg=fg, bold=bold) if self._terminal.colour else text
 
 
-def _facts(one: Standing) -> Iterator[tuple[str, str]]:
+def _facts(one: ReclaimReport) -> Iterator[tuple[str, str]]:
     """The numbers that it rests on, and what follows."""
     case, record, settings = one.case, one.record, one.case.settings
     cause, found = case.cause, case.policy.class_of(case.job.traits)
@@ -130,7 +130,7 @@ def _facts(one: Standing) -> Iterator[tuple[str, str]]:
         yield "what changes it", one.decisive.change
 
 
-def _told(one: Standing) -> Iterator[tuple[str, str]]:
+def _told(one: ReclaimReport) -> Iterator[tuple[str, str]]:
     """What the conditions of the job say beside its idleness, where something is not as it should be."""
     conditions = one.job.status.conditions if one.job.status is not None else ()
     for condition in conditions:
@@ -139,7 +139,7 @@ def _told(one: Standing) -> Iterator[tuple[str, str]]:
             yield label, f"{condition.reason}: {condition.message}"
 
 
-def _may_return(one: Standing) -> bool:
+def _may_return(one: ReclaimReport) -> bool:
     return one.record.action is not ReclaimMode.DELETE
 
 

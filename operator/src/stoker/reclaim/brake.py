@@ -20,23 +20,23 @@ that is half over nobody knows that it is over.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
+class JobActivity:
     """A job under the policy as the last minutes of its metrics show it. `works` None: not known.
 
-    Of a job that is seen for the first time, as after a restart, `rests_since` is since when it rests if that is known,
-    and `worked` whether it has worked before that.
+    Of a job that is seen for the first time, as after a restart, `idle_since` is since when it is idle if that is
+    known, and `worked` whether it has worked before that.
     """
 
     job_uid: str
     job: str
     gpus: int
     works: bool | None
-    rests_since: datetime | None = None
+    idle_since: datetime | None = None
     worked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rest:
+class TurnedIdle:
     """A job that worked and then turned idle, seen at `time`. `released`: that was found to be right."""
 
     job_uid: str
@@ -46,7 +46,7 @@ class Rest:
     released: bool = False
 
     @classmethod
-    def from_status(cls, entry: RecentIdle) -> "Rest":
+    def from_status(cls, entry: RecentIdle) -> "TurnedIdle":
         """Read an entry of the policy's status.recentIdle."""
         return cls(
             job_uid=entry.job_uid, job=entry.job, time=entry.time, gpus=entry.gpus, released=bool(entry.released)
@@ -59,7 +59,7 @@ class Rest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Last:
+class LastKnown:
     """What was known of a job last: whether it `works`, and when it was last seen to. `ended`: it went away at work."""
 
     works: bool
@@ -74,7 +74,7 @@ class Brake:
     status.
     """
 
-    rests: tuple[Rest, ...] = ()
+    turned_idle: tuple[TurnedIdle, ...] = ()
     since: datetime | None = None
     message: str = ""
     handled_release: str | None = None
@@ -82,7 +82,7 @@ class Brake:
     """When it let go last though nobody had said that the jobs were idle indeed. An outage that wrote zeros stays in
     the window after its end: who worked in it and rests since seems to have rested since it began.
     """
-    known: Mapping[str, Last] = field(default_factory=dict)
+    known: Mapping[str, LastKnown] = field(default_factory=dict)
 
     @property
     def is_on(self) -> bool:
@@ -95,7 +95,7 @@ class Brake:
         if status is None:
             return cls()
         return cls(
-            rests=tuple(map(Rest.from_status, status.recent_idle)),
+            turned_idle=tuple(map(TurnedIdle.from_status, status.recent_idle)),
             since=status.brake.since if status.brake is not None else None,
             message=status.brake.message if status.brake is not None else "",
             handled_release=status.handled_release,
@@ -106,7 +106,7 @@ class Brake:
         """The fields of the policy's status, absent ones empty. Of too many jobs the latest are remembered."""
         brake = {"since": rfc3339(self.since), "message": self.message} if self.since is not None else None
         return {
-            "recentIdle": [one.to_status() for one in self.rests[-MAX_RECENT_IDLE:]],
+            "recentIdle": [one.to_status() for one in self.turned_idle[-MAX_RECENT_IDLE:]],
             "brake": brake,
             "handledRelease": self.handled_release,
             "metricsDoubtedUntil": rfc3339(self.doubted_until) if self.doubted_until is not None else None,
@@ -115,7 +115,7 @@ class Brake:
 
 def after(
     brake: Brake,
-    sightings: Iterable[Sighting],
+    activities: Iterable[JobActivity],
     settings: EffectiveBrake,
     window: timedelta,
     release: str | None,
@@ -126,16 +126,16 @@ def after(
 
     What is not known of a job changes nothing: who worked before and rests after has turned idle.
     """
-    seen = {one.job_uid: one for one in sightings}
-    rests = _rests(brake, seen, now)
+    seen = {one.job_uid: one for one in activities}
+    turned_idle = _turned_idle(brake, seen, now)
     known = _known(brake.known, seen, window, now)
     since = brake.since
     handled = brake.handled_release if release is None else release
     if since is not None and handled != brake.handled_release:
-        rests, since = tuple(replace(one, released=True) for one in rests), None
+        turned_idle, since = tuple(replace(one, released=True) for one in turned_idle), None
     # While it is on, nothing that made it stop ages out.
     start = (now if since is None else since) - window
-    counted = [one for one in rests if not one.released and one.time > start]
+    counted = [one for one in turned_idle if not one.released and one.time > start]
     quiet = sum(one.gpus for one in counted)
     active = sum(last.gpus for uid, last in known.items() if _was_active(last, seen.get(uid)))
     bound = settings.gpu_percent * (active + quiet)
@@ -156,7 +156,7 @@ def after(
         doubted_until = now if since is not None else doubted_until
         since, message = None, ""
     return Brake(
-        rests=rests,
+        turned_idle=turned_idle,
         since=since,
         message=message,
         handled_release=handled,
@@ -165,31 +165,31 @@ def after(
     )
 
 
-def _rests(brake: Brake, seen: Mapping[str, Sighting], now: datetime) -> tuple[Rest, ...]:
+def _turned_idle(brake: Brake, seen: Mapping[str, JobActivity], now: datetime) -> tuple[TurnedIdle, ...]:
     """Those that still rest or of which nothing is known, and those that have turned idle, the oldest first."""
-    kept = [one for one in brake.rests if one.job_uid in seen and not seen[one.job_uid].works]
+    kept = [one for one in brake.turned_idle if one.job_uid in seen and not seen[one.job_uid].works]
     at_rest = {one.job_uid for one in kept}
     for uid, one in seen.items():
         if one.works is not False or uid in at_rest:
             continue
         last = brake.known.get(uid)
         if last is None and one.worked:
-            kept.append(Rest(job_uid=uid, job=one.job, time=one.rests_since or now, gpus=one.gpus))
+            kept.append(TurnedIdle(job_uid=uid, job=one.job, time=one.idle_since or now, gpus=one.gpus))
         elif last is not None and last.works:
-            kept.append(Rest(job_uid=uid, job=one.job, time=now, gpus=one.gpus))
+            kept.append(TurnedIdle(job_uid=uid, job=one.job, time=now, gpus=one.gpus))
     return tuple(sorted(kept, key=lambda one: one.time))
 
 
 def _known(
-    before: Mapping[str, Last], seen: Mapping[str, Sighting], window: timedelta, now: datetime
-) -> dict[str, Last]:
-    known: dict[str, Last] = {}
+    before: Mapping[str, LastKnown], seen: Mapping[str, JobActivity], window: timedelta, now: datetime
+) -> dict[str, LastKnown]:
+    known: dict[str, LastKnown] = {}
     for uid, one in seen.items():
         last = before.get(uid)
         if one.works:
-            known[uid] = Last(works=True, worked_at=now, gpus=one.gpus)
+            known[uid] = LastKnown(works=True, worked_at=now, gpus=one.gpus)
         elif one.works is False:
-            known[uid] = Last(works=False, worked_at=last.worked_at if last is not None else None, gpus=one.gpus)
+            known[uid] = LastKnown(works=False, worked_at=last.worked_at if last is not None else None, gpus=one.gpus)
         elif last is not None:
             known[uid] = last
     for uid, last in before.items():
@@ -199,7 +199,7 @@ def _known(
     return known
 
 
-def _was_active(last: Last, seen: Sighting | None) -> bool:
+def _was_active(last: LastKnown, seen: JobActivity | None) -> bool:
     """Whether a job was active before the others turned idle: it works, or has ended since. One of which nothing is
     known now is neither active nor idle.
     """

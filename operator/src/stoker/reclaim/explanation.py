@@ -5,7 +5,7 @@ from datetime import datetime
 
 from stoker.findings.vocabulary import ReclaimState
 from stoker.reclaim.gates import GATES, Case, Gate, GateGroup, Reads
-from stoker.reclaim.planning import heard
+from stoker.reclaim.planning import with_snooze
 from stoker.reclaim.transitions import Trigger
 
 
@@ -46,7 +46,7 @@ def explain(case: Case) -> Explanation:
     if case.record.state is ReclaimState.RECLAIMED:
         passed = tuple(_result(gate, holds=True) for gate in GATES)
         return Explanation(results=passed, decisive=None, trigger=Trigger.FREED)
-    case, _ = heard(case)
+    case, _ = with_snooze(case)
     results: list[GateResult] = []
     decisive: GateResult | None = None
     trigger = Trigger.DUE

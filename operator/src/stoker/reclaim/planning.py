@@ -60,7 +60,7 @@ def plan(case: Case) -> Plan:
     if case.record.state is ReclaimState.RECLAIMED:
         return Plan(record=case.record)
     original = case.record
-    case, notices = heard(case)
+    case, notices = with_snooze(case)
     held = first_hold(case)
     if held is None:
         act = Step.DELETE if case.settings.mode is ReclaimMode.DELETE else Step.SUSPEND
@@ -92,7 +92,7 @@ def plan(case: Case) -> Plan:
     )
 
 
-def heard(case: Case) -> tuple[Case, tuple[Notice, ...]]:
+def with_snooze(case: Case) -> tuple[Case, tuple[Notice, ...]]:
     """The case with its owner's word in the record, and without the marks of a warning that is none."""
     record, notices = snoozed(case.job, case.policy, case.record, case.now)
     if not record.has_warning and (record.warned_at is not None or record.deadline is not None):

@@ -44,7 +44,7 @@ _TRANSITIONS: Mapping[ReclaimState, Mapping[Trigger, ReclaimState]] = {
     # A warning outlives a time in which nothing is known.
     ReclaimState.UNKNOWN: _WARNED,
     ReclaimState.WARNED: _WARNED,
-    # An intent whose deed is not done yet is no more than a warning.
+    # An intent whose action is not done yet is no more than a warning.
     ReclaimState.RECLAIMING: {**_WARNED, Trigger.FREED: ReclaimState.RECLAIMED},
     ReclaimState.RECLAIMED: {Trigger.RESUMED: ReclaimState.ACTIVE},
 }

@@ -4,28 +4,28 @@ from stoker.replay.assumptions import Inputs
 from stoker.replay.candidates import first_rest, last_held, windows
 from stoker.replay.constraints import SimulatedConstraints, name_of
 from stoker.replay.examining import Examined, Examiner, SeriesExaminer
-from stoker.replay.simulation import Assumed, GivenWarning, JobOutcome, Reclaim, Simulation
-from stoker.replay.statement import Figures, HeldBack, Part, PolicyInForce, Statement, state
+from stoker.replay.simulation import Assumed, JobOutcome, SimulatedReclaim, SimulatedWarning, Simulation
+from stoker.replay.summary import Figures, HeldBack, Part, PolicyInForce, ReplaySummary, summarize
 
 __all__ = [
     "Assumed",
     "Examined",
     "Examiner",
     "Figures",
-    "GivenWarning",
+    "SimulatedWarning",
     "HeldBack",
     "Inputs",
     "JobOutcome",
     "Part",
     "PolicyInForce",
-    "Reclaim",
+    "SimulatedReclaim",
     "SeriesExaminer",
     "Simulation",
-    "Statement",
+    "ReplaySummary",
     "SimulatedConstraints",
     "first_rest",
     "last_held",
     "name_of",
-    "state",
+    "summarize",
     "windows",
 ]

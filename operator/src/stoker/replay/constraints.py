@@ -8,7 +8,7 @@ import numpy as np
 
 from stoker.api.policy import EffectivePolicy
 from stoker.reclaim import Constraints, Obstruction
-from stoker.reclaim.brake import Brake, Sighting
+from stoker.reclaim.brake import Brake, JobActivity
 from stoker.reclaim.brake import after as braked
 from stoker.reclaim.budget import Budget, Slot, within
 from stoker.reclaim.order import SlotRequest, turn
@@ -52,14 +52,14 @@ class SimulatedConstraints:
             for name, jobs in self._by_policy.items():
                 settings = self._policies[jobs[0].key].reclaim
                 before = self._brakes[name]
-                seen = [self._sighting(job, place) for job in jobs if job.held[place] and job.key not in self._away]
+                seen = [self._activity(job, place) for job in jobs if job.held[place] and job.key not in self._away]
                 brake = braked(before, seen, settings.mass_idle_brake, settings.window, None, at)
                 if brake.is_on and not before.is_on:
                     self.brakes.append((name, at, brake.message))
                 self._brakes[name] = brake
             self._looked += 1
 
-    def _sighting(self, job: JobOutline, place: int) -> Sighting:
+    def _activity(self, job: JobOutline, place: int) -> JobActivity:
         lately = job.peak[max(place - SUMMARY_WINDOW + 1, 0) : place + 1]
         level = max(float(self._policies[job.key].thresholds.idle_percent), IDLE_PROFILING_PERCENT)
         works: bool | None = None
@@ -67,7 +67,7 @@ class SimulatedConstraints:
             works = True
         elif np.isfinite(job.peak[place]):
             works = False
-        return Sighting(
+        return JobActivity(
             job_uid=job.key, job=f"{job.identity.namespace}/{job.identity.name}", gpus=job.identity.gpus, works=works
         )
 
@@ -89,7 +89,7 @@ class SimulatedConstraints:
             bounds=bounds,
         )
 
-    def next_look(self, now: datetime) -> datetime:
+    def next_sample(self, now: datetime) -> datetime:
         """When the brakes look next."""
         grid = self._outlines.grid
         return grid.time(grid.first_at(now + timedelta(microseconds=1)))

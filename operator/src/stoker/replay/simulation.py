@@ -58,7 +58,7 @@ class Assumed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenWarning:
+class SimulatedWarning:
     """A warning that would have been given, and how it ended: `outcome` is the gate that ended it, `reclaimed`, or
     empty where the past ends before.
     """
@@ -72,7 +72,7 @@ class GivenWarning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reclaim:
+class SimulatedReclaim:
     """A reclaim that would have happened.
 
     `given_back`: GPU-hours that the job went on to hold, until some GPU worked again (`returned_at`) or until it ended.
@@ -103,8 +103,8 @@ class JobOutcome:
     identity: JobIdentity
     policy: str
     classed: str | None
-    warnings: tuple[GivenWarning, ...] = ()
-    reclaims: tuple[Reclaim, ...] = ()
+    warnings: tuple[SimulatedWarning, ...] = ()
+    reclaims: tuple[SimulatedReclaim, ...] = ()
     held_back: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -155,7 +155,7 @@ class Simulation:
         requests: dict[str, int] = {}
         for number in looked_at:
             one = self._replays[number]
-            if await self._look(one, now):
+            if await self._visit(one, now):
                 requests[one.key] = number
         own = {
             key: request for key, number in requests.items() if (request := self._replays[number].request) is not None
@@ -163,10 +163,10 @@ class Simulation:
         for request in in_order(own.values(), now):
             one = self._replays[requests[request.job_uid]]
             # Whoever went before may have taken the last place.
-            await self._look(one, now, act=True)
+            await self._visit(one, now, act=True)
         return looked_at
 
-    async def _look(self, one: "_Replay", now: datetime, *, act: bool = False) -> bool:
+    async def _visit(self, one: "_Replay", now: datetime, *, act: bool = False) -> bool:
         """Decide about one job; whether it is due. It is reclaimed if it still is when it may `act`."""
         place = one.screens.grid.first_at(now)
         if one.resumes_at is not None:
@@ -175,11 +175,11 @@ class Simulation:
         if not one.screens.told(place):
             one.wait(place)
             return False
-        looked = one.looked(place)
-        planned = self._plan(one, looked, now)
+        observed = one.observe(place)
+        planned = self._plan(one, observed, now)
         if one.wants_examination(planned, now):
-            one.examined(await self._examiner.examine(looked.facts, one.policy, one.window, now), now)
-            planned = self._plan(one, looked, now)
+            one.examined(await self._examiner.examine(observed.facts, one.policy, one.window, now), now)
+            planned = self._plan(one, observed, now)
         is_due = planned.step in ACTS
         if is_due and act:
             request = one.request
@@ -187,18 +187,18 @@ class Simulation:
             self._constraints.take_slot(one.key, request, now)
             one.reclaim(planned, place)
             return True
-        one.take(planned, looked, place, self._constraints.next_look(now))
+        one.take(planned, observed, place, self._constraints.next_sample(now))
         self._constraints.requests(one.key, one.request)
         return is_due
 
-    def _plan(self, one: "_Replay", looked: "_Looked", now: datetime) -> Plan:
+    def _plan(self, one: "_Replay", observed: "_Observation", now: datetime) -> Plan:
         constraints = UNCONSTRAINED
-        if looked.idle.state is IdlenessState.IDLE:
+        if observed.idle.state is IdlenessState.IDLE:
             constraints = self._constraints.of(one.key, one.request, now)
-        candidate = replace(looked.candidate, findings=one.known.findings, presence=one.known.presence)
+        candidate = replace(observed.candidate, findings=one.known.findings, presence=one.known.presence)
         case = Case(
             job=candidate,
-            idleness=looked.idle,
+            idleness=observed.idle,
             policy=one.policy,
             record=one.record,
             now=now,
@@ -218,7 +218,7 @@ def execution(record: Record, now: datetime) -> Execution:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Looked:
+class _Observation:
     facts: JobFacts
     idle: Idleness
     candidate: Candidate
@@ -243,8 +243,8 @@ class _Replay:
         self._gate: str | None = ""
         self._resting_since: tuple[str, int] | None = None
         """The gate that holds back the job at rest, and since which step."""
-        self._warnings: list[GivenWarning] = []
-        self._reclaims: list[tuple[Reclaim, int, int | None]] = []
+        self._warnings: list[SimulatedWarning] = []
+        self._reclaims: list[tuple[SimulatedReclaim, int, int | None]] = []
         self._held_back: dict[str, float] = defaultdict(float)
 
     @property
@@ -282,7 +282,7 @@ class _Replay:
 
     # -------------------------------------------------------------------------------------------------------- looking
 
-    def looked(self, place: int) -> _Looked:
+    def observe(self, place: int) -> _Observation:
         """What a controller would have known at a step."""
         now, facts = self.screens.grid.time(place), self.screens.facts(place)
         thresholds = self.policy.thresholds
@@ -309,10 +309,10 @@ class _Replay:
             termination_grace=self._settings.min_termination_grace,
             untouchable=None if held else "it has no GPUs",
         )
-        return _Looked(facts=facts, idle=idle, candidate=candidate)
+        return _Observation(facts=facts, idle=idle, candidate=candidate)
 
     def wants_examination(self, planned: Plan, now: datetime) -> bool:
-        """Whether all hangs on what the series say now: at a warning, at the deed, and while no cause is known."""
+        """Whether all hangs on what the series say now: at a warning, at the action, and while no cause is known."""
         if planned.step in ACTS or planned.step is Step.WARN:
             return self._examined_at != now
         if planned.gate not in UNEXPLAINED:
@@ -335,7 +335,7 @@ class _Replay:
         self._rested(place, None)
         self._wake(self.screens.next_change(place, timedelta(0)))
 
-    def take(self, planned: Plan, looked: _Looked, place: int, next_look: datetime) -> None:
+    def take(self, planned: Plan, observed: _Observation, place: int, next_sample: datetime) -> None:
         """Keep what was decided, and when to look again."""
         now = self.screens.grid.time(place)
         had = self.record.warned_at if self.record.has_warning else None
@@ -344,8 +344,8 @@ class _Replay:
             self._end_warning(planned.gate or "", now)
         if self.record.has_warning and self.record.warned_at != had:
             self._begin_warning(now)
-        self._rested(place, self._gate_at_rest(planned, looked, place))
-        if looked.idle.state is not IdlenessState.IDLE and not self.record.has_warning:
+        self._rested(place, self._gate_at_rest(planned, observed, place))
+        if observed.idle.state is not IdlenessState.IDLE and not self.record.has_warning:
             self.known, self._examined_at = Examined(), None
             if not self.screens.rests(place, self.window):
                 self._wake(self.screens.next_rest(place, self.window))
@@ -355,7 +355,7 @@ class _Replay:
             case gate if gate in UNEXPLAINED and self._examined_at is not None:
                 moments.append(self._next_examination(planned))
             case BRAKE_OFF.name:
-                moments.append(next_look)
+                moments.append(next_sample)
             case BOUNDS.name if planned.until is None:
                 moments.append(now + self.screens.grid.step)
         places = [self.screens.grid.first_at(one) for one in moments if one is not None and one > now]
@@ -372,7 +372,7 @@ class _Replay:
         grid = self.screens.grid
         end = returned - 1 if returned is not None else grid.size
         mode = record.action or self._settings.mode
-        reclaim = Reclaim(
+        reclaim = SimulatedReclaim(
             at=now,
             warned_at=record.warned_at,
             idle_since=record.idle_since,
@@ -422,18 +422,18 @@ class _Replay:
         assert record.deadline is not None
         assert record.idle_since is not None
         self._warnings.append(
-            GivenWarning(at=now, deadline=record.deadline, idle_since=record.idle_since, rule=record.rule or "")
+            SimulatedWarning(at=now, deadline=record.deadline, idle_since=record.idle_since, rule=record.rule or "")
         )
 
     def _end_warning(self, outcome: str, now: datetime) -> None:
         self._warnings[-1] = replace(self._warnings[-1], outcome=outcome, ended_at=now)
 
-    def _gate_at_rest(self, planned: Plan, looked: _Looked, place: int) -> str | None:
+    def _gate_at_rest(self, planned: Plan, observed: _Observation, place: int) -> str | None:
         """The gate that holds a job back that rests, or that may rest as far as is known; None for any other."""
-        rests = looked.idle.state is IdlenessState.IDLE or (
-            looked.idle.state is IdlenessState.UNKNOWN and self.screens.rests(place, self.window)
+        rests = observed.idle.state is IdlenessState.IDLE or (
+            observed.idle.state is IdlenessState.UNKNOWN and self.screens.rests(place, self.window)
         )
-        if not rests or looked.candidate.untouchable is not None:
+        if not rests or observed.candidate.untouchable is not None:
             return None
         # Whoever is warned now waits for the end of the grace from now on.
         return GRACE_OVER.name if planned.gate == WARNED.name else planned.gate
@@ -450,4 +450,4 @@ class _Replay:
         self.following = self.screens.grid.time(place) if place is not None and place < size else None
 
 
-__all__ = ["Assumed", "JobOutcome", "Reclaim", "Simulation", "GivenWarning"]
+__all__ = ["Assumed", "JobOutcome", "SimulatedReclaim", "Simulation", "SimulatedWarning"]

@@ -8,37 +8,37 @@ import orjson
 
 from stoker.findings.finding import rfc3339
 from stoker.reclaim import GATES
-from stoker.replay import Figures, JobOutcome, Statement
+from stoker.replay import Figures, JobOutcome, ReplaySummary
 from stoker.report.formats.json import assumptions, figure
 from stoker.telemetry.usage import JobIdentity
 
 DEMANDS = {gate.name: gate.demand for gate in GATES}
 
 
-def render(statement: Statement, generated_at: datetime) -> str:
+def render(summary: ReplaySummary, generated_at: datetime) -> str:
     """The document, with a line break at its end."""
-    return orjson.dumps(document(statement, generated_at), option=orjson.OPT_INDENT_2).decode() + "\n"
+    return orjson.dumps(document(summary, generated_at), option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
-def document(statement: Statement, generated_at: datetime) -> dict[str, Any]:
+def document(summary: ReplaySummary, generated_at: datetime) -> dict[str, Any]:
     """The document as it is published. What is not known is null."""
     return {
         "version": 1,
         "generatedAt": rfc3339(generated_at),
-        "scope": {"namespaces": list(statement.namespaces)},
-        "period": {"start": rfc3339(statement.period.start), "end": rfc3339(statement.period.end)},
-        "policies": [{"name": one.name, "mode": one.mode.value, "jobs": one.jobs} for one in statement.policies],
+        "scope": {"namespaces": list(summary.namespaces)},
+        "period": {"start": rfc3339(summary.period.start), "end": rfc3339(summary.period.end)},
+        "policies": [{"name": one.name, "mode": one.mode.value, "jobs": one.jobs} for one in summary.policies],
         "total": {
-            "jobsSeen": statement.jobs,
-            "gpuHoursRequested": figure(statement.held),
-            "gpuHoursUsed": figure(statement.used),
-            "gpuHoursIdle": figure(statement.idle),
-            "gpuHoursUnknown": figure(statement.unknown),
-            **_figures(statement.total),
+            "jobsSeen": summary.jobs,
+            "gpuHoursRequested": figure(summary.held),
+            "gpuHoursUsed": figure(summary.used),
+            "gpuHoursIdle": figure(summary.idle),
+            "gpuHoursUnknown": figure(summary.unknown),
+            **_figures(summary.total),
         },
-        "namespaces": _rows(statement.by_namespace),
-        "owners": _rows(statement.by_owner),
-        "classes": _rows(statement.by_class),
+        "namespaces": _rows(summary.by_namespace),
+        "owners": _rows(summary.by_owner),
+        "classes": _rows(summary.by_class),
         "heldBack": [
             {
                 "gate": line.gate,
@@ -46,10 +46,10 @@ def document(statement: Statement, generated_at: datetime) -> dict[str, Any]:
                 "jobs": line.jobs,
                 "gpuHours": figure(line.gpu_hours),
             }
-            for line in statement.held_back
+            for line in summary.held_back
         ],
         "brakes": [
-            {"policy": policy, "time": rfc3339(time), "message": message} for policy, time, message in statement.brakes
+            {"policy": policy, "time": rfc3339(time), "message": message} for policy, time, message in summary.brakes
         ],
         "reclaims": [
             {
@@ -68,9 +68,9 @@ def document(statement: Statement, generated_at: datetime) -> dict[str, Any]:
                 ),
                 "gpuHoursInterrupted": figure(one.interrupted),
             }
-            for outcome, one in statement.reclaims
+            for outcome, one in summary.reclaims
         ],
-        "warnings": [entry for outcome in statement.outcomes for entry in _warnings(outcome)],
+        "warnings": [entry for outcome in summary.outcomes for entry in _warnings(outcome)],
         "timeline": [
             {
                 "start": rfc3339(part.period.start),
@@ -80,9 +80,9 @@ def document(statement: Statement, generated_at: datetime) -> dict[str, Any]:
                 "gpusGivenBack": figure(part.given_back),
                 "gpusUnknown": figure(part.unknown),
             }
-            for part in statement.timeline
+            for part in summary.timeline
         ],
-        "assumptions": assumptions(statement.assumed),
+        "assumptions": assumptions(summary.assumed),
         "conditions": [{"name": gate.name, "demand": gate.demand, "assumed": gate.replay or None} for gate in GATES],
     }
 

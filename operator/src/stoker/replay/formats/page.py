@@ -13,7 +13,7 @@ from markupsafe import Markup
 from stoker import __version__
 from stoker.findings.wording import count
 from stoker.reclaim import GATES
-from stoker.replay import Figures, JobOutcome, Reclaim, Statement
+from stoker.replay import Figures, JobOutcome, ReplaySummary, SimulatedReclaim
 from stoker.replay.formats import pictures, words
 from stoker.report import hours
 from stoker.report.formats.json import figure
@@ -23,9 +23,9 @@ MAX_ROWS = 40
 """Of a table; what gave back less beyond is counted beneath. The JSON has all."""
 
 
-def render(statement: Statement, generated_at: datetime) -> str:
+def render(summary: ReplaySummary, generated_at: datetime) -> str:
     """The page."""
-    return _environment().get_template("page.html").render(_context(statement, generated_at))
+    return _environment().get_template("page.html").render(_context(summary, generated_at))
 
 
 @cache
@@ -41,50 +41,50 @@ def _environment() -> Environment:
     return environment
 
 
-def _context(statement: Statement, generated_at: datetime) -> dict[str, Any]:
+def _context(summary: ReplaySummary, generated_at: datetime) -> dict[str, Any]:
     css = files("stoker.report.formats").joinpath("page.css").read_text(encoding="utf-8")
     css += files("stoker.replay.formats").joinpath("page.css").read_text(encoding="utf-8")
-    reclaims = [_reclaim(*pair) for pair in sorted(statement.reclaims, key=lambda pair: -pair[1].given_back)]
-    returns = [one.returned_at for _, one in statement.reclaims if one.returned_at is not None]
-    ends = Counter(one.outcome for outcome in statement.outcomes for one in outcome.warnings)
-    total = statement.total
+    reclaims = [_reclaim(*pair) for pair in sorted(summary.reclaims, key=lambda pair: -pair[1].given_back)]
+    returns = [one.returned_at for _, one in summary.reclaims if one.returned_at is not None]
+    ends = Counter(one.outcome for outcome in summary.outcomes for one in outcome.warnings)
+    total = summary.total
     return {
         "style": Markup(css),  # noqa: S704 - our own
         "version": __version__,
         "generated_at": generated_at,
-        "scope": scope(statement.namespaces),
-        "headline": words.headline(statement),
-        "period": when(statement.period),
-        "length": span(statement.period.length),
-        "policies": [f"Policy {one.name}, mode {one.mode}, {count(one.jobs, 'job')}" for one in statement.policies],
-        "acts": statement.acts,
-        "statement": statement,
+        "scope": scope(summary.namespaces),
+        "headline": words.headline(summary),
+        "period": when(summary.period),
+        "length": span(summary.period.length),
+        "policies": [f"Policy {one.name}, mode {one.mode}, {count(one.jobs, 'job')}" for one in summary.policies],
+        "acts": summary.acts,
+        "summary": summary,
         "total": total,
         "ends": [(words.ended(outcome), number) for outcome, number in ends.most_common()],
-        "regrets": [_reclaim(*pair) for pair in statement.reclaims if pair[1].is_regret],
+        "regrets": [_reclaim(*pair) for pair in summary.reclaims if pair[1].is_regret],
         "reclaims": reclaims[:MAX_ROWS],
         "more_reclaims": max(len(reclaims) - MAX_ROWS, 0),
-        "held_back": [(words.held_back(line.gate), line) for line in statement.held_back],
+        "held_back": [(words.held_back(line.gate), line) for line in summary.held_back],
         "groups": [
-            _group("By namespace", "Namespace", "namespaces", "none", statement.by_namespace),
-            _group("By owner", "Owner", "owners", "no owner", statement.by_owner),
+            _group("By namespace", "Namespace", "namespaces", "none", summary.by_namespace),
+            _group("By owner", "Owner", "owners", "no owner", summary.by_owner),
             *(
-                [_group("By class", "Class", "classes", "no class", statement.by_class)]
-                if set(statement.by_class) - {""}
+                [_group("By class", "Class", "classes", "no class", summary.by_class)]
+                if set(summary.by_class) - {""}
                 else []
             ),
         ],
-        "assumed": statement.assumed,
+        "assumed": summary.assumed,
         "gates": GATES,
-        "timeline_svg": Markup(pictures.timeline(statement.timeline, returns)),  # noqa: S704 - matplotlib escapes texts
+        "timeline_svg": Markup(pictures.timeline(summary.timeline, returns)),  # noqa: S704 - matplotlib escapes texts
         "timeline_alt": (
             f"GPUs over time, used, idle, given back and unknown: {hours(total.given_back)} of "
-            f"{hours(statement.idle)} idle GPU-hours given back; {count(len(returns), 'mark')} where jobs worked again."
+            f"{hours(summary.idle)} idle GPU-hours given back; {count(len(returns), 'mark')} where jobs worked again."
         ),
     }
 
 
-def _reclaim(outcome: JobOutcome, one: Reclaim) -> dict[str, Any]:
+def _reclaim(outcome: JobOutcome, one: SimulatedReclaim) -> dict[str, Any]:
     identity = outcome.identity
     return {
         "name": identity.name,

@@ -7,7 +7,7 @@ from textwrap import wrap
 from stoker.adapters.terminal import Terminal, bold, clean, columns, cut
 from stoker.findings.wording import clock, count
 from stoker.reclaim import GATES
-from stoker.replay import Figures, Statement
+from stoker.replay import Figures, ReplaySummary
 from stoker.replay.formats import words
 from stoker.report import hours
 from stoker.report.formats.words import scope, span, when
@@ -16,51 +16,51 @@ MAX_WIDTH = 110
 TOP = 10
 
 
-def render(statement: Statement, place: Terminal) -> str:
+def render(summary: ReplaySummary, place: Terminal) -> str:
     """The headline, the figures, every regret, what was held back, by whom, and what had to be assumed."""
-    return "\n".join([*(line.rstrip() for line in _lines(statement, place)), ""])
+    return "\n".join([*(line.rstrip() for line in _lines(summary, place)), ""])
 
 
-def _lines(statement: Statement, place: Terminal) -> Iterator[str]:
+def _lines(summary: ReplaySummary, place: Terminal) -> Iterator[str]:
     width = min(place.width, MAX_WIDTH)
-    total = statement.total
-    of = scope(statement.namespaces)
-    yield clean(f"{of[0].upper()}{of[1:]}, {when(statement.period)} ({span(statement.period.length)})")
-    for policy in statement.policies:
+    total = summary.total
+    of = scope(summary.namespaces)
+    yield clean(f"{of[0].upper()}{of[1:]}, {when(summary.period)} ({span(summary.period.length)})")
+    for policy in summary.policies:
         yield clean(f"Policy {policy.name}, mode {policy.mode}: {count(policy.jobs, 'job')}")
     yield ""
-    yield bold(words.headline(statement), place)
-    if not statement.acts:
+    yield bold(words.headline(summary), place)
+    if not summary.acts:
         yield from wrap(
             "The policy is in mode Observe. To replay what it would do in mode Suspend, add --mode Suspend.",
             width,
             initial_indent="  ",
         )
-    yield f"  {'held by jobs':<24}{hours(statement.held):>9} GPU-hours"
-    yield f"  {'of these idle':<24}{hours(statement.idle):>9} GPU-hours"
+    yield f"  {'held by jobs':<24}{hours(summary.held):>9} GPU-hours"
+    yield f"  {'of these idle':<24}{hours(summary.idle):>9} GPU-hours"
     yield f"  {'given back':<24}{hours(total.given_back):>9} GPU-hours"
     yield f"  {'work interrupted':<24}{hours(total.interrupted):>9} GPU-hours"
     yield ""
     yield f"  {total.warnings:>6} {'warning' if total.warnings == 1 else 'warnings'}"
-    ends = Counter(one.outcome for outcome in statement.outcomes for one in outcome.warnings)
+    ends = Counter(one.outcome for outcome in summary.outcomes for one in outcome.warnings)
     for outcome, number in ends.most_common():
         yield f"  {number:>6}   {words.ended(outcome)}"
-    yield from _regrets(statement, place)
-    yield from _reclaims(statement, place)
-    if statement.held_back:
+    yield from _regrets(summary, place)
+    yield from _reclaims(summary, place)
+    if summary.held_back:
         yield ""
         yield bold("GPU-hours that were idle for long enough and not reclaimed", place)
-        for line in statement.held_back:
+        for line in summary.held_back:
             yield f"  {hours(line.gpu_hours):>9}   {words.held_back(line.gate)}, {count(line.jobs, 'job')}"
-    for policy_name, time, message in statement.brakes:
+    for policy_name, time, message in summary.brakes:
         yield clean(f"  {clock(time)}: policy {policy_name}: {message}")
-    yield from _groups("By namespace", statement.by_namespace, "(none)", place)
-    yield from _groups("By owner", statement.by_owner, "(no owner)", place)
-    if set(statement.by_class) - {""}:
-        yield from _groups("By class", statement.by_class, "(no class)", place)
+    yield from _groups("By namespace", summary.by_namespace, "(none)", place)
+    yield from _groups("By owner", summary.by_owner, "(no owner)", place)
+    if set(summary.by_class) - {""}:
+        yield from _groups("By class", summary.by_class, "(no class)", place)
     yield ""
     yield bold("Assumed", place)
-    for one in statement.assumed:
+    for one in summary.assumed:
         yield from wrap(clean(one.text), width, initial_indent="  - ", subsequent_indent="    ")
     yield ""
     yield bold("Assumed of the conditions of a reclaim", place)
@@ -69,8 +69,8 @@ def _lines(statement: Statement, place: Terminal) -> Iterator[str]:
             yield from wrap(f"{gate.name}: {gate.replay}", width, initial_indent="  - ", subsequent_indent="    ")
 
 
-def _regrets(statement: Statement, place: Terminal) -> Iterator[str]:
-    regrets = [(outcome, one) for outcome, one in statement.reclaims if one.returned_at is not None]
+def _regrets(summary: ReplaySummary, place: Terminal) -> Iterator[str]:
+    regrets = [(outcome, one) for outcome, one in summary.reclaims if one.returned_at is not None]
     if not regrets:
         return
     yield ""
@@ -84,8 +84,8 @@ def _regrets(statement: Statement, place: Terminal) -> Iterator[str]:
         )
 
 
-def _reclaims(statement: Statement, place: Terminal) -> Iterator[str]:
-    reclaims = sorted(statement.reclaims, key=lambda pair: -pair[1].given_back)
+def _reclaims(summary: ReplaySummary, place: Terminal) -> Iterator[str]:
+    reclaims = sorted(summary.reclaims, key=lambda pair: -pair[1].given_back)
     if not reclaims:
         return
     yield ""

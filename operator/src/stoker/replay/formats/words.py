@@ -4,18 +4,18 @@ from datetime import timedelta
 
 from stoker.findings.wording import count
 from stoker.reclaim import GATES
-from stoker.replay import Figures, Statement
+from stoker.replay import Figures, ReplaySummary
 from stoker.report import hours, percent
 
 _BY_NAME = {gate.name: gate for gate in GATES}
 
 
-def headline(statement: Statement) -> str:
+def headline(summary: ReplaySummary) -> str:
     """The one sentence to remember."""
-    total = statement.total
+    total = summary.total
     if not total.reclaims:
         return "Nothing would have been reclaimed"
-    share = f" ({percent(total.given_back / statement.idle)} of the idle GPU-hours)" if statement.idle > 0 else ""
+    share = f" ({percent(total.given_back / summary.idle)} of the idle GPU-hours)" if summary.idle > 0 else ""
     return (
         f"{count(total.reclaims, 'reclaim')} would have given back {hours(total.given_back)} GPU-hours{share}; "
         f"{regretted(total)}"

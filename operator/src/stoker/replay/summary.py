@@ -13,7 +13,7 @@ from stoker.findings.vocabulary import ReclaimMode
 from stoker.reclaim.gates import ALL_IDLE
 from stoker.replay.assumptions import Inputs, assumptions
 from stoker.replay.constraints import name_of
-from stoker.replay.simulation import JobOutcome, Reclaim
+from stoker.replay.simulation import JobOutcome, SimulatedReclaim
 from stoker.report import Assumption
 from stoker.telemetry.past import Grid, JobOutline, Outlines
 from stoker.telemetry.series import FloatArray
@@ -70,7 +70,7 @@ class PolicyInForce:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
+class ReplaySummary:
     """All that a replay says. `outcomes` are those of jobs that rested for long enough to be looked at."""
 
     period: Period
@@ -97,13 +97,13 @@ class Statement:
         return any(one.mode is not ReclaimMode.OBSERVE for one in self.policies)
 
     @property
-    def reclaims(self) -> Iterator[tuple[JobOutcome, Reclaim]]:
+    def reclaims(self) -> Iterator[tuple[JobOutcome, SimulatedReclaim]]:
         """Every reclaim, in the order of time."""
         pairs = [(outcome, one) for outcome in self.outcomes for one in outcome.reclaims]
         return iter(sorted(pairs, key=lambda pair: pair[1].at))
 
 
-def state(
+def summarize(
     outlines: Outlines,
     policies: Mapping[str, EffectivePolicy],
     outcomes: Sequence[JobOutcome],
@@ -111,14 +111,14 @@ def state(
     inputs: Inputs,
     *,
     namespaces: Sequence[str] = (),
-) -> Statement:
+) -> ReplaySummary:
     """Sum it up. `policies` by the jobs' keys, as they were replayed."""
     grid, period = outlines.grid, outlines.period
     inside = (np.arange(grid.size) > grid.first_at(period.start)) & (np.arange(grid.size) <= grid.first_at(period.end))
     jobs = [job for job in outlines.jobs if (job.held & inside).any()]
-    balance = _Balance(jobs, outcomes, grid)
-    held, used, idle, unknown = (fsum(row[inside]) * grid.hours for row in balance.rows)
-    return Statement(
+    totals = _GpuTotals(jobs, outcomes, grid)
+    held, used, idle, unknown = (fsum(row[inside]) * grid.hours for row in totals.rows)
+    return ReplaySummary(
         period=period,
         namespaces=tuple(namespaces),
         policies=tuple(_policies(jobs, policies)),
@@ -134,7 +134,7 @@ def state(
         held_back=_held_back(outcomes),
         brakes=tuple(brakes),
         outcomes=tuple(outcomes),
-        timeline=tuple(_timeline(balance, grid, period)),
+        timeline=tuple(_timeline(totals, grid, period)),
         assumed=assumptions(outlines, policies, outcomes, inputs),
     )
 
@@ -185,7 +185,7 @@ def _held_back(outcomes: Iterable[JobOutcome]) -> tuple[HeldBack, ...]:
     return tuple(sorted(lines, key=lambda line: (-line.gpu_hours, line.gate)))
 
 
-class _Balance:
+class _GpuTotals:
     """GPUs in each coarse step, over all jobs: held, used, idle, unknown; and how many of the idle were given back."""
 
     def __init__(self, jobs: Sequence[JobOutline], outcomes: Sequence[JobOutcome], grid: Grid) -> None:
@@ -207,15 +207,15 @@ class _Balance:
                 self.given_back[away] += own[away]
 
 
-def _timeline(balance: _Balance, grid: Grid, period: Period) -> Iterator[Part]:
+def _timeline(totals: _GpuTotals, grid: Grid, period: Period) -> Iterator[Part]:
     first, last = grid.first_at(period.start), grid.first_at(period.end)
     width = max(round((last - first) / PARTS), 1)
     for begin in range(first, last, width):
         steps = slice(begin + 1, min(begin + width, last, grid.size - 1) + 1)
         if steps.start >= steps.stop:
             return
-        _, used, idle, unknown = (float(row[steps].mean()) for row in balance.rows)
-        given = min(float(balance.given_back[steps].mean()), idle + unknown)
+        _, used, idle, unknown = (float(row[steps].mean()) for row in totals.rows)
+        given = min(float(totals.given_back[steps].mean()), idle + unknown)
         yield Part(
             period=Period(start=grid.time(begin), end=grid.time(steps.stop - 1)),
             used=used,
@@ -225,4 +225,4 @@ def _timeline(balance: _Balance, grid: Grid, period: Period) -> Iterator[Part]:
         )
 
 
-__all__ = ["Figures", "HeldBack", "Part", "PolicyInForce", "Statement", "state"]
+__all__ = ["Figures", "HeldBack", "Part", "PolicyInForce", "ReplaySummary", "summarize"]

@@ -26,7 +26,7 @@ NO_JOB: Object = {"metadata": {"uid": ""}, "spec": {}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ReclaimReport:
     """All that there is to say. `record` is the controller's last word, `results` are what the conditions say now;
     `idle` is the condition that they rest on.
     """
@@ -61,7 +61,7 @@ class Standing:
         return self.decisive.until if self.decisive is not None else None
 
 
-def standing(
+def reclaim_report(
     job: DLJob,
     child: Object | None,
     pods: Sequence[Object],
@@ -71,7 +71,7 @@ def standing(
     brake: Obstruction | None = None,
     doubted_until: datetime | None = None,
     notes: Sequence[str] = (),
-) -> Standing:
+) -> ReclaimReport:
     """Ask every condition of a reclaim of a job; `child` is its Job, `pods` may hold others' too. `policy` None: it may
     not be read, and what it says is left open. `brake` and `doubted_until` are what its status says (Constraints).
     """
@@ -96,7 +96,7 @@ def standing(
         # The floor under warnings is the controller's own, and in the deadlines that it writes.
         constraints=Constraints(brake=brake, doubted_until=doubted_until, minimum_warning_grace=timedelta(0)),
     )
-    return Standing(
+    return ReclaimReport(
         job=job,
         record=record,
         case=case,
@@ -108,7 +108,7 @@ def standing(
 
 
 def looked_at(job: DLJob) -> datetime | None:
-    """See Standing.looked_at."""
+    """See ReclaimReport.looked_at."""
     status = job.status
     return status.looked_at if status is not None and status.phase in HOLDS_GPUS and job.gpus else None
 

@@ -11,7 +11,7 @@ from stoker.api.meta import LabelSelector
 from stoker.api.policy import EffectivePolicy, Exemption
 from stoker.findings.vocabulary import ReclaimMode
 from stoker.reclaim import GATES, Reads
-from stoker.replay import Inputs, Statement, state
+from stoker.replay import Inputs, ReplaySummary, summarize
 from tests.replay.pasts import SUSPEND, Story, at, outlines, replayed, rests
 
 INPUTS = Inputs(step=timedelta(seconds=30))
@@ -25,41 +25,41 @@ STORIES = (
 
 async def stated(
     stories: Sequence[Story] = STORIES, policy: EffectivePolicy = SUSPEND, inputs: Inputs = INPUTS
-) -> Statement:
+) -> ReplaySummary:
     outcomes = await replayed(stories, policy)
     seen = outlines(stories, 24)
-    return state(seen, {job.key: policy for job in seen.jobs}, list(outcomes.values()), (), inputs)
+    return summarize(seen, {job.key: policy for job in seen.jobs}, list(outcomes.values()), (), inputs)
 
 
 async def test_the_groups_add_up_to_the_total() -> None:
-    statement = await stated()
-    for groups in (statement.by_namespace, statement.by_owner, statement.by_class):
+    summary = await stated()
+    for groups in (summary.by_namespace, summary.by_owner, summary.by_class):
         for name in ("jobs", "warnings", "saved", "reclaims", "given_back", "regrets", "interrupted"):
-            whole = getattr(statement.total, name)
+            whole = getattr(summary.total, name)
             assert sum(getattr(one, name) for one in groups.values()) == pytest.approx(whole), name
-    assert (statement.total.warnings, statement.total.saved, statement.total.reclaims) == (3, 1, 2)
-    assert statement.total.regrets == 1
+    assert (summary.total.warnings, summary.total.saved, summary.total.reclaims) == (3, 1, 2)
+    assert summary.total.regrets == 1
 
 
 async def test_requested_is_used_idle_and_unknown() -> None:
-    statement = await stated()
-    assert statement.held == pytest.approx(statement.used + statement.idle + statement.unknown)
-    assert statement.held == pytest.approx(4 * 20 + 2 * 20 + 8 * 24 + 24, rel=0.01)
-    assert statement.unknown == pytest.approx(0)
+    summary = await stated()
+    assert summary.held == pytest.approx(summary.used + summary.idle + summary.unknown)
+    assert summary.held == pytest.approx(4 * 20 + 2 * 20 + 8 * 24 + 24, rel=0.01)
+    assert summary.unknown == pytest.approx(0)
 
 
 async def test_the_timeline_has_what_was_given_back_in_place_of_what_was_idle() -> None:
-    statement = await stated()
-    hours = [(part.period.length / timedelta(hours=1), part) for part in statement.timeline]
-    assert sum(length * part.given_back for length, part in hours) == pytest.approx(statement.total.given_back, abs=1)
+    summary = await stated()
+    hours = [(part.period.length / timedelta(hours=1), part) for part in summary.timeline]
+    assert sum(length * part.given_back for length, part in hours) == pytest.approx(summary.total.given_back, abs=1)
     whole = sum(length * (part.used + part.idle + part.given_back + part.unknown) for length, part in hours)
-    assert whole == pytest.approx(statement.held, rel=0.01)
-    assert all(part.given_back == 0 for part in statement.timeline if part.period.end <= at(7))
+    assert whole == pytest.approx(summary.held, rel=0.01)
+    assert all(part.given_back == 0 for part in summary.timeline if part.period.end <= at(7))
 
 
 async def test_reclaims_come_in_the_order_of_time() -> None:
-    statement = await stated()
-    assert [outcome.identity.name for outcome, _ in statement.reclaims] == ["back", "left"]
+    summary = await stated()
+    assert [outcome.identity.name for outcome, _ in summary.reclaims] == ["back", "left"]
 
 
 async def test_a_policy_that_only_observes_is_told_apart() -> None:
@@ -90,8 +90,8 @@ async def test_what_was_assumed_is_said_where_it_applies_and_not_elsewhere(
 
 async def test_labels_that_policies_ask_for_and_nobody_recorded_are_named() -> None:
     spared = Exemption(job_selector=LabelSelector(match_labels={"tier": "gold"}), reason="paid for")
-    statement = await stated(STORIES[:1], replace(SUSPEND, exemptions=(spared,)))
-    (labels,) = (one for one in statement.assumed if one.key == "labels")
+    summary = await stated(STORIES[:1], replace(SUSPEND, exemptions=(spared,)))
+    (labels,) = (one for one in summary.assumed if one.key == "labels")
     assert "tier" in labels.text
 
 
@@ -99,8 +99,8 @@ async def test_a_time_without_any_sample_is_said_with_its_length() -> None:
     seen = outlines(STORIES[:1], 24)
     gpus = seen.cluster_gpus.copy()
     gpus[: 6 * 12] = math.nan
-    statement = state(replace(seen, cluster_gpus=gpus), {job.key: SUSPEND for job in seen.jobs}, (), (), INPUTS)
-    (gap,) = (one for one in statement.assumed if one.key == "notWatched")
+    summary = summarize(replace(seen, cluster_gpus=gpus), {job.key: SUSPEND for job in seen.jobs}, (), (), INPUTS)
+    (gap,) = (one for one in summary.assumed if one.key == "notWatched")
     assert "6.0 h" in gap.text
 
 
