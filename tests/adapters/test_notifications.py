@@ -190,7 +190,7 @@ async def test_who_leads_no_more_sends_nothing() -> None:
     async with serving(inbox) as port:
         assert await post.send(address(f"json://127.0.0.1:{port}/"), MESSAGE) is None
         leads = False
-        assert await post.send(address(f"json://127.0.0.1:{port}/"), MESSAGE) == "another controller may lead"
+        assert await post.send(address(f"json://127.0.0.1:{port}/"), MESSAGE) == "another controller may be the leader"
     assert len(inbox.requests) == 1
 
 
@@ -266,7 +266,7 @@ async def test_without_a_thread_nothing_is_sent_and_no_place_is_lost(monkeypatch
     "url", ["xoxb-1234", "nonsense://token", "slack://short", "json://", "mailto://", "://", "\x00", "json://[::1"]
 )
 async def test_an_address_that_is_none_is_not_repeated(url: str) -> None:
-    assert await Mail(None).send(address(url), MESSAGE) == "it is no address that Apprise knows"
+    assert await Mail(None).send(address(url), MESSAGE) == "Apprise does not know this kind of address"
 
 
 async def test_no_secret_is_logged_or_returned(
@@ -355,10 +355,10 @@ def test_other_braces_are_refused_and_not_repeated(tmp_path: Path) -> None:
     "key, content, said",
     [
         ("none", "x", "the notification Secret has no key none"),
-        ("..", "x", "that is no key of a Secret"),
-        (".", "x", "that is no key of a Secret"),
-        ("../team", "x", "that is no key of a Secret"),
-        ("..data", "x", "that is no key of a Secret"),
+        ("..", "x", "the name is not a valid key of a Secret"),
+        (".", "x", "the name is not a valid key of a Secret"),
+        ("../team", "x", "the name is not a valid key of a Secret"),
+        ("..data", "x", "the name is not a valid key of a Secret"),
         ("team", "# nobody\n", "the key team of the notification Secret has no address"),
         ("team", "json://a\n" * 33, "the key team of the notification Secret has more than 32 addresses"),
         ("team", "json://a/" + "a" * 3000, "line 1 of team has more than 2048 characters"),

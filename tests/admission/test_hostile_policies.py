@@ -62,7 +62,7 @@ async def test_a_time_zone_is_no_file_of_the_machine(zone: str) -> None:
     window = {"start": "18:00", "end": "08:00", "timeZone": zone}
     answer = await review({"namespaceSelector": {}, "reclaim": {"schedule": [window]}})
     assert not answer.allowed
-    assert "is no time zone" in answer.message
+    assert "is not a time zone" in answer.message
 
 
 LONG = "a" * 63

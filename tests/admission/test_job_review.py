@@ -285,7 +285,7 @@ async def test_the_policy_says_what_happens_to_a_job_that_was_not_analysed_in_ti
     verdicts(lambda _: Verdict(unfinished=("image-unpinned",), shortfall=Shortfall.OVER_BUDGET))
     answer = await reviewer(request())
     assert (answer.allowed, len(answer.warnings)) == (allowed, warnings)
-    assert all("more than a review may" in warning for warning in answer.warnings)
+    assert all("takes too long to analyse" in warning for warning in answer.warnings)
 
 
 @pytest.mark.parametrize("action", ["Deny", "Warn"])

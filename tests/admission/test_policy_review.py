@@ -147,27 +147,27 @@ async def test_a_stored_policy_that_is_no_longer_valid_can_still_be_labelled_but
         (
             {"rules": {"long-sleep": {"parameters": {"seconds": 5}}}},
             "spec.rules[long-sleep].parameters.seconds",
-            "the rule has no such parameter: its parameters are minimumSeconds, programs",
+            "unknown parameter: allowed: minimumSeconds, programs",
         ),
         (
             {"rules": {"launcher-too-few": {"parameters": {"seconds": 5}}}},
             "spec.rules[launcher-too-few].parameters.seconds",
-            "it has no parameters",
+            "the rule has no parameters",
         ),
         (
             {"rules": {"long-sleep": {"parameters": {"minimumSeconds": "5m"}}}},
             "spec.rules[long-sleep].parameters.minimumSeconds",
-            "'5m' is not allowed: a number from 0 to 3600 is",
+            "'5m' is not allowed: give a number from 0 to 3600",
         ),
         (
             {"rules": {"long-sleep": {"parameters": {"programs": "sleep"}}}},
             "spec.rules[long-sleep].parameters.programs",
-            "a list of texts is",
+            "give a list of texts",
         ),
         (
             {"thresholds": {"idlePercent": 5, "lowPercent": 3}},
             "spec.thresholds.idlePercent",
-            "what counts as idle, 5 %, must not exceed what counts as low, 3 %",
+            "idlePercent, 5 %, must not exceed lowPercent, 3 %",
         ),
         (
             {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}},
@@ -197,7 +197,7 @@ async def test_a_stored_policy_that_is_no_longer_valid_can_still_be_labelled_but
                 }
             ),
             "spec.exemptions[0].jobSelector",
-            "can select nothing: what it demands of the label tier contradicts",
+            "can select nothing: its requirements on the label tier contradict",
         ),
         (
             {
@@ -217,7 +217,7 @@ async def test_a_stored_policy_that_is_no_longer_valid_can_still_be_labelled_but
             {"namespaceSelector": {"matchLabels": {"tier": "dev"}}}
             | exemption(namespaceSelector={"matchLabels": {"tier": "prod"}}),
             "spec.exemptions[0].namespaceSelector",
-            "can select none of the policy's namespaces: spec.namespaceSelector contradicts it in the label tier",
+            "can select none of the policy's namespaces: spec.namespaceSelector contradicts it on the label tier",
         ),
         (
             template("warned", "{job.metadata}"),
@@ -225,8 +225,8 @@ async def test_a_stored_policy_that_is_no_longer_valid_can_still_be_labelled_but
             "{job.metadata} is unknown: write {job}",
         ),
         (template("warned", "{}"), "spec.notification.templates.warned", "{} is unknown: write {job}"),
-        (template("reclaimed", "{job!r}"), "spec.notification.templates.reclaimed", "stands alone in its braces"),
-        (template("reclaimed", "{gpus:>9}"), "spec.notification.templates.reclaimed", "stands alone in its braces"),
+        (template("reclaimed", "{job!r}"), "spec.notification.templates.reclaimed", "must be alone in its braces"),
+        (template("reclaimed", "{gpus:>9}"), "spec.notification.templates.reclaimed", "must be alone in its braces"),
         (template("warned", "{job"), "spec.notification.templates.warned", "expected '}' before end of string"),
     ],
 )
@@ -253,7 +253,7 @@ async def test_an_idle_time_that_holds_less_than_two_scrapes_is_denied() -> None
     rarely = Surroundings(scrape_interval=timedelta(minutes=6))
     answer = await review(policy(reclaim={"idleAfter": "10m"}), surroundings=rarely)
     assert answer.message == (
-        "spec.reclaim.idleAfter: '10m': must be at least 12m, since the GPUs are scraped every 6m"
+        "spec.reclaim.idleAfter: '10m': must be at least 12m, since the GPU metrics are scraped every 6m"
     )
     assert await review(policy(reclaim={"idleAfter": "12m"}), surroundings=rarely) == ALLOWED
 
@@ -274,15 +274,15 @@ async def test_a_contradiction_that_is_stored_is_warned_of_and_does_not_lock_the
         ),
         (
             exemption(jobSelector={}),
-            "spec.exemptions[0]: exempts every job from everything: the rest of the policy does nothing",
+            "spec.exemptions[0]: exempts every job from every rule: the rest of the policy has no effect",
         ),
         (
             {"reclaim": {"warningGrace": "2m"}},
-            "spec.reclaim.warningGrace: '2m' is less than the operator allows: 5m counts",
+            "spec.reclaim.warningGrace: '2m' is less than the operator allows: 5m applies",
         ),
         (
             {"reclaim": {"classes": [{"name": "a", "jobTypes": ["Training"], "warningGrace": "1m"}]}},
-            "spec.reclaim.classes[0].warningGrace: '1m' is less than the operator allows: 5m counts",
+            "spec.reclaim.classes[0].warningGrace: '1m' is less than the operator allows: 5m applies",
         ),
         (
             {
@@ -293,27 +293,33 @@ async def test_a_contradiction_that_is_stored_is_warned_of_and_does_not_lock_the
                     ]
                 }
             },
-            "spec.reclaim.classes[1]: 'most' comes first and has all of its jobs: 'low' is no job's class",
+            "spec.reclaim.classes[1]: 'most' comes first and matches all of its jobs: 'low' has no effect",
         ),
         (
             {"reclaim": {"mode": "Suspend", "massIdleBrake": {"minJobs": 2}}},
-            "spec.reclaim.massIdleBrake.minJobs: 2 jobs that turn idle within 1h may be chance, and reclaim stops",
+            (
+                "spec.reclaim.massIdleBrake.minJobs: 2 jobs that turn idle within 1h may be chance: the brake may "
+                "stop reclaims without need"
+            ),
         ),
         (
             {"reclaim": {"mode": "Delete"}},
-            "spec.reclaim.mode: Delete is for good: only what Suspend takes away can be resumed",
+            "spec.reclaim.mode: Delete is for good: only jobs that were suspended can be resumed",
         ),
         (
             {"reclaim": {"classes": [{"name": "night", "jobTypes": ["Training"], "mode": "Delete"}]}},
-            "spec.reclaim.classes[0].mode: Delete is for good: only what Suspend takes away can be resumed",
+            "spec.reclaim.classes[0].mode: Delete is for good: only jobs that were suspended can be resumed",
         ),
         (
             {"reclaim": {"mode": "Suspend", "window": "12h"}},
-            "spec.reclaim.window: '12h': the brake counts over it as well, and within more than 6h many jobs may rest",
+            (
+                "spec.reclaim.window: '12h': the brake uses it too, and within more than 6h many jobs may turn idle "
+                "by chance"
+            ),
         ),
         (
             {"reclaim": {"mode": "Suspend", "massIdleBrake": {"gpuPercent": 100}}},
-            "spec.reclaim.massIdleBrake.gpuPercent: more than 100 % never turns idle: the brake never stops anything",
+            "spec.reclaim.massIdleBrake.gpuPercent: the share can never exceed 100 %: the brake never stops reclaims",
         ),
     ],
 )
@@ -327,24 +333,24 @@ async def test_what_does_less_than_it_says_is_warned_of(spec: dict[str, Any], sa
 async def test_a_rule_that_looks_at_running_jobs_can_not_deny(action: str, warned: bool) -> None:
     runtime = diagnosis_rules()[0].name
     warnings = (await review(policy(rules={runtime: {"action": action}}))).warnings
-    said = f"spec.rules[{runtime}].action: {action} is as good as Warn"
+    said = f"spec.rules[{runtime}].action: {action} has the effect of Warn"
     assert [line.startswith(said) for line in warnings] == ([True] if warned else [])
 
 
 async def test_a_selector_that_no_namespace_fits_now_is_warned_of() -> None:
     (warning,) = (await review(policy(namespaceSelector={"matchLabels": {"tier": "porducion"}}))).warnings
-    assert warning == "spec.namespaceSelector: no namespace has these labels now: the policy counts nowhere"
+    assert warning == "spec.namespaceSelector: no namespace has these labels now: the policy is in force nowhere"
 
 
 async def test_a_priority_of_the_base_is_warned_of() -> None:
     (warning,) = (await review(policy("default", priority=5))).warnings
-    assert warning == "spec.priority: the policy default lies beneath all others, whatever its priority"
+    assert warning == "spec.priority: the policy default has no priority: every other policy overrides it"
 
 
 async def test_more_than_eight_warnings_are_counted() -> None:
     answer = await review(policy(rules={f"no-{number}": {"action": "Off"} for number in range(20)}))
     assert len(answer.warnings) == 9
-    assert answer.warnings[-1] == "and 12 more (status.conditions tells of them)"
+    assert answer.warnings[-1] == "and 12 more (see status.conditions)"
 
 
 async def test_an_unknown_rule_is_warned_of_with_the_nearest_one() -> None:
@@ -369,14 +375,18 @@ async def test_an_unknown_rule_is_warned_of_with_the_nearest_one() -> None:
 async def test_an_exemption_of_the_past_is_warned_of() -> None:
     past = {"jobSelector": {"matchLabels": {"team": "nlp"}}, "until": "2026-11-20T00:00:00Z", "reason": "because"}
     answer = await review(policy(exemptions=[past, past | {"until": "2026-11-22T00:00:00Z"}]))
-    assert list(answer.warnings) == ["spec.exemptions[0].until: 2026-11-20T00:00:00Z is past: it exempts nothing"]
+    assert list(answer.warnings) == [
+        "spec.exemptions[0].until: 2026-11-20T00:00:00Z is in the past: the exemption has no effect"
+    ]
 
 
 async def test_equal_priorities_are_warned_of() -> None:
     alpha = policy("alpha", priority=5, namespaceSelector={"matchLabels": {"tier": "prod"}})
     others = [policy("default"), alpha, policy("beta"), policy("team", priority=5)]
     answer = await review(policy(priority=5), None, *others)
-    assert list(answer.warnings) == ["spec.priority: 5 is also that of alpha; where both select, the first name wins"]
+    assert list(answer.warnings) == [
+        "spec.priority: 5 is also the priority of alpha; if both select a namespace, the first name wins"
+    ]
     assert (await review(policy(), None, policy("default"))).warnings == ()
 
 
@@ -388,7 +398,9 @@ async def test_equal_priorities_of_policies_that_never_meet_are_no_news() -> Non
 async def test_a_policy_that_another_one_covers_everywhere_is_warned_of() -> None:
     other = policy("all", priority=9)
     (warning,) = (await review(policy(priority=5), None, other)).warnings
-    assert warning == "spec.priority: all selects every namespace and goes before 5: this policy counts nowhere"
+    assert warning == (
+        "spec.priority: all selects every namespace and has precedence over 5: this policy is in force nowhere"
+    )
 
 
 @pytest.mark.parametrize("operation", [Operation.DELETE, Operation.CONNECT])

@@ -104,14 +104,14 @@ def test_a_deep_template_is_refused_before_anything_walks_through_it(levels: int
     "spec, message",
     [
         ({"gpuPerNode": 8}, "spec.gpuPerNode: unknown field: did you mean gpusPerNode?"),
-        ({"volumes": []}, "spec.volumes: unknown field: it is a field of the pod: write it in spec.podTemplate.spec"),
+        ({"volumes": []}, "spec.volumes: unknown field: it is a field of the pod: set it in spec.podTemplate.spec"),
         (
             {"volumeMounts": []},
-            "spec.volumeMounts: unknown field: write it in spec.podTemplate.spec.containers, for the one named trainer",
+            "spec.volumeMounts: unknown field: set it in spec.podTemplate.spec.containers, in the container trainer",
         ),
         (
             {"toleration": []},
-            "spec.toleration: unknown field: it is a field of the pod: write it in spec.podTemplate.spec",
+            "spec.toleration: unknown field: it is a field of the pod: set it in spec.podTemplate.spec",
         ),
         ({"replicas": 4}, "spec.replicas: unknown field: did you mean nodes?"),
         ({"resources": {"limit": {}}}, "spec.resources.limit: unknown field: did you mean limits?"),

@@ -262,7 +262,7 @@ def test_a_time_of_day_is_explained_by_an_example_not_by_a_pattern() -> None:
 def test_what_yaml_makes_of_a_bare_off_is_explained() -> None:
     document = {"metadata": {"name": "default"}, "spec": {"rules": {"a": {"action": False}}}}
     (violation,) = violations(UtilizationPolicy, document)
-    assert str(violation) == 'spec.rules.a.action: write "Off" in quotes: YAML takes a bare Off for false'
+    assert str(violation) == 'spec.rules.a.action: write "Off" in quotes: YAML reads a bare Off as false'
 
 
 @pytest.mark.parametrize("name, spec", [("default", {"namespaceSelector": {}}), ("other", {})])

@@ -123,7 +123,7 @@ def test_other_kinds_are_listed_as_skipped() -> None:
     result = run("-", given=f"{SERVICE}---\n{RIGHT}---\nreplicas: 3\n")
     assert result.exit_code == 0
     assert "<stdin>:1: skipped the Service web" in result.stdout
-    assert "skipped a document that is no Kubernetes object" in result.stdout
+    assert "skipped a document that is not a Kubernetes object" in result.stdout
     assert result.stdout.endswith("1 DLJob: 1 clean; 2 other documents skipped.\n")
 
 
@@ -233,7 +233,7 @@ def test_config_maps_of_the_input_are_the_jobs_files(order: str, tmp_path: Path)
 
 
 def test_a_verdict_that_a_config_map_decides_is_told_beside_the_clusters() -> None:
-    told = "the verdict here is deny, in the cluster allow: it reads no ConfigMaps"
+    told = "the verdict here is deny, in the cluster allow: the cluster does not read files of ConfigMaps"
     job = WRONG.replace("torchrun --nproc_per_node=4 train.py", "bash start.sh") + "  sources: {configMap: bert-src}\n"
     assert f"<stdin>:7: {told}" in run("-", given=f"{PROGRAM}---\n{job}").stdout
     assert told not in run("-", given=f"{PROGRAM}---\n{WRONG}").stdout
@@ -250,11 +250,11 @@ def test_a_dljob_of_another_project_is_skipped() -> None:
         (("gpusPerNode: 8", 'gpusPerNode: "8"'), "spec.gpusPerNode", 7, "integer"),
         (("gpusPerNode: 8", "gpusPerNodes: 8"), "spec.gpusPerNode", 6, "required"),
         (("gpusPerNode: 8", "gpusPerNode: 8\n  gpuCount: 8"), "spec.gpuCount", 8, "unknown field"),
-        (("script: |", "command: [sh]\n  script: |"), "spec.command", 9, "excludes"),
+        (("script: |", "command: [sh]\n  script: |"), "spec.command", 9, "cannot be combined"),
         (("name: bert", "name: Bert_1"), "metadata.name", 4, "lower-case letters"),
         (("apiVersion: stoker.dev/v1alpha1", "apiVersion: stoker.dev/v2"), "apiVersion", 1, "stoker.dev/v1alpha1"),
     ],
-    ids=["bound", "type", "missing", "unknown", "excludes", "name", "version"],
+    ids=["bound", "type", "missing", "unknown", "cannot be combined", "name", "version"],
 )
 def test_what_breaks_the_schema_is_an_error_at_its_field(
     change: tuple[str, str], field_path: str, line: int, words: str
@@ -358,7 +358,7 @@ def test_the_policy_file_decides_what_is_denied(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text,message",
     [
-        ("spec: {}\n", "holds no UtilizationPolicy"),
+        ("spec: {}\n", "contains no UtilizationPolicy"),
         (
             "apiVersion: stoker.dev/v1alpha1\nkind: UtilizationPolicy\nmetadata: {name: default}\nspec:\n  rulez: {}\n",
             "policy.yaml:5: spec.rulez: unknown field",
@@ -391,7 +391,7 @@ def test_a_policy_that_the_cluster_would_refuse_exits_with_2(tmp_path: Path) -> 
     policy.write_text(POLICY.format(name="default", spec="{thresholds: {idlePercent: 9, lowPercent: 3}}"))
     result = run("-", "--policy", str(policy), given=RIGHT)
     assert result.exit_code == 2
-    assert "policy.yaml:4: spec.thresholds.idlePercent: what counts as idle, 9 %, must not exceed" in result.stderr
+    assert "policy.yaml:4: spec.thresholds.idlePercent: idlePercent, 9 %, must not exceed" in result.stderr
 
 
 def test_policies_alone_can_be_checked(tmp_path: Path) -> None:
@@ -452,11 +452,11 @@ def test_of_several_policies_each_namespace_has_its_own(
 def test_labels_that_are_not_known_are_told_of(tmp_path: Path) -> None:
     (tmp_path / "policies.yaml").write_text("---\n".join([BASE, RESEARCH]))
     said = run("-", "--policy", str(tmp_path / "policies.yaml"), given=WRONG).stderr
-    assert 'the labels of namespace "nlp" are not known: it is taken not to have those that research asks for' in said
+    assert 'the labels of namespace "nlp" are unknown: it is assumed not to have those that research selects' in said
     exemption = "exemptions: [{namespaceSelector: {matchLabels: {gpu: free}}, reason: on trial}]"
     exempting = RESEARCH.replace("rules:", f"{exemption}, rules:")
     (tmp_path / "policies.yaml").write_text(exempting)
-    assert "those that research asks for" in run("-", "--policy", str(tmp_path / "policies.yaml"), given=WRONG).stderr
+    assert "those that research selects" in run("-", "--policy", str(tmp_path / "policies.yaml"), given=WRONG).stderr
     for documents in ([BASE, RESEARCH, NAMESPACE], [RESEARCH]):
         (tmp_path / "policies.yaml").write_text("---\n".join(documents))
         assert run("-", "--policy", str(tmp_path / "policies.yaml"), given=WRONG).stderr == ""
@@ -509,7 +509,7 @@ def test_rules_are_selected_and_ignored_by_name_id_and_category(arguments: list[
         ("launcher-to-few", 'there is no rule or category "launcher-to-few": did you mean launcher-too-few?'),
         ("xyz", 'there is no rule or category "xyz": see stoker rules list'),
         ("", 'there is no rule or category "": see stoker rules list'),
-        ("schema", '"schema" is no choice: what breaks the schema can not be judged'),
+        ("schema", '"schema" cannot be chosen: a manifest that violates the schema is never checked further'),
     ],
 )
 def test_what_names_no_rule_exits_with_2_and_suggests_one(option: str, word: str, said: str) -> None:
@@ -537,7 +537,7 @@ def test_a_comment_of_the_yaml_suppresses_nothing_and_is_told_of(change: tuple[s
     (file,) = as_json(given=WRONG.replace(*change, 1))["files"]
     few, told = file["findings"]
     assert (few["rule"], told["rule"], told["location"]["line"]) == ("launcher-too-few", "suppression", line)
-    assert told["detail"].endswith("is a comment of the YAML, which the cluster never sees.")
+    assert told["detail"].endswith("is a YAML comment, which the cluster does not see.")
 
 
 @pytest.mark.parametrize(
@@ -627,5 +627,5 @@ def test_what_could_not_be_judged_is_no_clean_bill(tmp_path: Path, monkeypatch: 
     (tmp_path / "job.yaml").write_text(RIGHT)
     result = run(str(tmp_path / "job.yaml"))
     assert result.exit_code == 1
-    assert "not analysed to its end: the job takes more than a review may" in result.stdout
+    assert "not analysed completely: the script of this job takes too long to analyse" in result.stdout
     assert "clean" not in result.stdout

@@ -44,7 +44,7 @@ def test_a_policy_that_was_never_valid_is_ignored(caplog: pytest.LogCaptureFixtu
     world.policies.compare([obj("default", 5, acting("Maybe"))], version=8)
     assert list(world.in_force) == []
     assert world.action() is Action.OFF
-    assert "UtilizationPolicy default is invalid, it is ignored, and nothing is reclaimed: " in caplog.text
+    assert "UtilizationPolicy default is invalid, it is ignored, and no job is reclaimed: " in caplog.text
 
 
 def test_beside_a_policy_that_was_never_valid_nothing_is_reclaimed() -> None:

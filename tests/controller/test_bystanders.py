@@ -242,7 +242,7 @@ async def test_a_fault_at_any_step_of_the_scan_concerns_one_job_and_is_logged_on
         assert await said(beside) == expected
         for _ in range(3):
             await beside.tick()
-    messages = [record.message for record in caplog.records if "by a fault of Stoker's" in record.message]
+    messages = [record.message for record in caplog.records if "because of an internal error" in record.message]
     assert len(messages) <= 1
     assert all(GUILTY in message for message in messages)
 

@@ -146,7 +146,7 @@ async def test_what_goes_on_right_now_is_told_as_of_the_last_five_minutes(world:
     assert await world.look() == Presence(last_seen=NOW + timedelta(minutes=5), how="a notebook is open")
 
 
-@pytest.mark.parametrize("fault", [Unreadable("it wants a token"), RuntimeError("a fault of ours")])
+@pytest.mark.parametrize("fault", [Unreadable("it requires a token"), RuntimeError("a fault of ours")])
 async def test_a_server_that_says_nothing_leaves_it_unknown(world: World, fault: Exception) -> None:
     world.jupyter.says = fault
     seen = await world.look()

@@ -209,7 +209,7 @@ def test_a_change_that_cannot_be_made_in_place_is_told_of(tmp_path: Path) -> Non
 
 
 def test_a_file_that_somebody_else_has_changed_is_left_alone(sleeps: Path) -> None:
-    with pytest.raises(InputError, match="changed by somebody else"):
+    with pytest.raises(InputError, match="changed in the meantime"):
         replace(Rewritten(path=str(sleeps), before=CLEAN, after=CLEAN))
     assert sleeps.read_text() == SLEEPS
 

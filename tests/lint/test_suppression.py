@@ -97,7 +97,7 @@ def test_an_annotation_sets_aside_all_that_a_rule_finds_in_the_object() -> None:
 def test_by_default_nobody_suppresses_what_denies_and_the_refusal_says_so() -> None:
     verdict = judge(f"# stoker: ignore[launcher-too-few] four are enough\n{TOO_FEW}")
     assert [finding.rule for finding in verdict.denied] == ["launcher-too-few"]
-    said = '"# stoker: ignore[launcher-too-few]" has no effect: the policy lets nobody suppress it.'
+    said = '"# stoker: ignore[launcher-too-few]" has no effect: the policy does not allow to suppress this rule.'
     assert faults(verdict) == [said]
     (cause,) = messages.denial("bert", verdict).causes
     assert cause.message.endswith(f"\n  spec.script:1: {said}")
@@ -122,13 +122,13 @@ def test_the_policy_says_what_may_be_suppressed(suppressible: list[str], suppres
 @pytest.mark.parametrize(
     "comment,said",
     [
-        ("# stoker: ignore because", '"# stoker: ignore[]" names no rule.'),
-        ("# stoker: ignore[] because", '"# stoker: ignore[]" names no rule.'),
-        ("# stoker: ignore[trailing-slep] x", '"# stoker: ignore[trailing-slep]" names no rule of admission.'),
+        ("# stoker: ignore because", '"# stoker: ignore[]" does not name a rule.'),
+        ("# stoker: ignore[] because", '"# stoker: ignore[]" does not name a rule.'),
+        ("# stoker: ignore[trailing-slep] x", '"# stoker: ignore[trailing-slep]" does not name an admission rule.'),
         ("# stoker: ignore[endless-tail] x", '"# stoker: ignore[endless-tail]" suppresses nothing.'),
         (
             "# stoker: ignore[trailing-sleep]",
-            '"# stoker: ignore[trailing-sleep]" gives no reason, and so has no effect.',
+            '"# stoker: ignore[trailing-sleep]" has no effect, because it gives no reason.',
         ),
     ],
     ids=["no-list", "empty-list", "unknown", "unused", "no-reason"],

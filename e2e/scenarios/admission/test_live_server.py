@@ -41,7 +41,7 @@ def test_a_webhook_with_a_wrong_path_is_no_silent_bypass(submitter: Submitter, w
     try:
         eventually(lambda: submitter.refused(dljob("bert")))
         refused = submitter.create(dljob("bert"))
-        assert "there is nothing at '/validate/dljob'" in refused.stderr
+        assert "unknown path '/validate/dljob'" in refused.stderr
         assert "POST /validate/dljobs" in refused.stderr
     finally:
         submitter.cluster.kubectl("delete", "validatingwebhookconfiguration", "e2e-wrong-path")

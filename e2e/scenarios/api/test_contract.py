@@ -18,7 +18,7 @@ from tests.api.arbitrary import Arbitrary
 
 pytestmark = pytest.mark.e2e
 SAMPLES = 250
-NO_ZONE = "is no time zone"
+NO_ZONE = "is not a time zone"
 """What a schema can't know."""
 
 

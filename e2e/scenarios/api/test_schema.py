@@ -39,8 +39,12 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
     ("an unknown job type", {"jobType": "Train"}, ['spec.jobType: Unsupported value: "Train"', '"Evaluation"']),
     ("an unknown success policy", {"successPolicy": "Any"}, ['spec.successPolicy: Unsupported value: "Any"']),
     # What excludes one another.
-    ("script and command", {"script": "x", "command": ["y"]}, ["spec.script", "excludes spec.command"]),
-    ("script and args", {"script": "x", "args": ["y"]}, ["spec.script", "excludes spec.command and spec.args"]),
+    ("script and command", {"script": "x", "command": ["y"]}, ["spec.script", "cannot be combined with spec.command"]),
+    (
+        "script and args",
+        {"script": "x", "args": ["y"]},
+        ["spec.script", "cannot be combined with spec.command and spec.args"],
+    ),
     # 32,769 characters of two bytes each.
     ("a script too long", {"script": "ä" * 32_769}, ["spec.script", "65538 bytes, at most 65536 are allowed"]),
     (
@@ -50,7 +54,7 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
     ),
     ("too short an idle time", {"reclaim": {"idleAfter": "9m"}}, ['spec.reclaim.idleAfter: Invalid value: "9m"']),
     ("too long an idle time", {"reclaim": {"idleAfter": "25h"}}, ["spec.reclaim.idleAfter", "from 10m to 24h"]),
-    ("no duration", {"reclaim": {"idleAfter": "soon"}}, ['spec.reclaim.idleAfter: Invalid value: "soon"', "1h30m"]),
+    ("not a duration", {"reclaim": {"idleAfter": "soon"}}, ['spec.reclaim.idleAfter: Invalid value: "soon"', "1h30m"]),
     ("no quantity", {"resources": {"limits": {"memory": "8X"}}}, ["spec.resources.limits.memory"]),
     ("a fraction without quotes", {"resources": {"limits": {"cpu": 0.5}}}, ["spec.resources.limits.cpu", "string"]),
     ("a variable without a name", {"env": [{"value": "x"}]}, ["spec.env[0].name: Required value"]),
@@ -151,8 +155,8 @@ B59 = "b" * 59
 @pytest.mark.parametrize(
     "name, expected",
     [
-        (B59, f'"{B59}" has 59 characters, at most 58 are allowed: its pods are called NAME-RANK'),
-        ("my.job", '"my.job" must have no dots, as it becomes a part of host names: for example my-job'),
+        (B59, f'"{B59}" has 59 characters, at most 58 are allowed (its pods are named NAME-RANK)'),
+        ("my.job", '"my.job" must have no dots, because it becomes part of host names; use for example my-job'),
     ],
 )
 def test_a_name_that_could_not_become_a_host_name_is_refused(applier: Applier, name: str, expected: str) -> None:
@@ -341,7 +345,7 @@ POLICY_REFUSED: list[tuple[str, str, dict[str, Any], list[str]]] = [
         ["spec.reclaim.schedule[0].start"],
     ),
     ("a base that selects", "default", {"namespaceSelector": {}}, ["spec.namespaceSelector", "absent in the policy"]),
-    ("an override that does not select", "other", {}, ["spec.namespaceSelector", "required in every other one"]),
+    ("an override that does not select", "other", {}, ["spec.namespaceSelector", "required in every other policy"]),
 ]
 
 

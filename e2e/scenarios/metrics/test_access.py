@@ -108,7 +108,7 @@ async def test_a_certificate_and_its_key_may_be_one_file(
         ({"username": None, "password_file": None}, "401"),
         ({"username": "mallory"}, "401"),
         ({"ca_file": None}, "certificate verify failed"),
-        ({"cert_file": None, "key_file": None}, "certificate required"),
+        ({"cert_file": None, "key_file": None}, "client certificate"),
     ],
 )
 async def test_who_lacks_something_is_told_what(

@@ -90,7 +90,7 @@ class Jupyter:
         try:
             return _use(status, kernels, server.started, now)
         except (KeyError, TypeError, ValueError, OverflowError):
-            raise Unreadable("its answer is none of Jupyter's") from None
+            raise Unreadable("its answer is not from Jupyter") from None
 
     async def _get(self, server: Server, path: str, now: datetime) -> Any:
         assert self._session is not None, "used outside its context"
@@ -100,7 +100,7 @@ class Jupyter:
         try:
             async with self._session.get(url, headers=headers, allow_redirects=False) as response:
                 if response.status in {401, 403}:
-                    raise Unreadable(f"it wants a token that is not known (HTTP {response.status})")
+                    raise Unreadable(f"it requires a token that Stoker does not have (HTTP {response.status})")
                 if response.status != 200:
                     raise Unreadable(f"it answers with HTTP {response.status}")
                 _check_clock(response.headers, now)
@@ -116,7 +116,7 @@ class Jupyter:
         try:
             return json.loads(content)
         except (ValueError, RecursionError):
-            raise Unreadable("its answer is none of Jupyter's") from None
+            raise Unreadable("its answer is not from Jupyter") from None
 
 
 def _check_clock(headers: Mapping[str, str], now: datetime) -> None:
@@ -125,7 +125,7 @@ def _check_clock(headers: Mapping[str, str], now: datetime) -> None:
         told = parsedate_to_datetime(headers["Date"])
         apart = abs(told - now)
     except (KeyError, TypeError, ValueError, OverflowError):
-        raise Unreadable("it does not say what time it is") from None
+        raise Unreadable("it does not report its time") from None
     if apart > MAX_SKEW:
         raise Unreadable("its clock is off")
 
@@ -147,7 +147,7 @@ def _use(status: Any, kernels: Any, started: datetime, now: datetime) -> Use:
             raise TypeError
         busy |= state not in RESTS
     if any(not started - MAX_SKEW <= time <= now + MAX_SKEW for time in times):
-        raise Unreadable("it tells of a time before its start, or to come")
+        raise Unreadable("it reports a time before its start or in the future")
     what = "a kernel of its Jupyter is at work" if busy else "a notebook is open" if connections else None
     return Use(last_activity=max(times), busy=what)
 

@@ -69,7 +69,7 @@ class Channels:
         if self._folder is None:
             raise NoAddressesError("the controller has no notification Secret (the chart's notification.secretName)")
         if not KEY.fullmatch(key) or key == ".":
-            raise NoAddressesError("that is no key of a Secret")
+            raise NoAddressesError("the name is not a valid key of a Secret")
         try:
             with (self._folder / key).open("rb") as file:
                 content = file.read(MAX_FILE + 1)
@@ -98,7 +98,7 @@ def _address(key: str, number: int, line: str, values: Mapping[str, str]) -> Add
         raise NoAddressesError(f"{name}: in braces stand {', '.join(f'{{{one}}}' for one in PLACES)} only")
     if not _only_in_values(line):
         raise NoAddressesError(
-            f"{name}: a placeholder stands in the path, or in what an option is set to: who labels a job must not"
+            f"{name}: a placeholder stands in the path, or in what an option is set to: the author of a job must not"
             " choose the server, the user or the option"
         )
     if not all(LABEL_VALUE.fullmatch(values.get(one, "")) and values.get(one) for one in wanted):
@@ -132,7 +132,7 @@ class Mail(Channels):
     async def send(self, address: Address, message: Message) -> str | None:
         """Send; None when the address has taken the message, otherwise why not, in fixed words. Raises nothing."""
         if not self._may_send():
-            return "another controller may lead"
+            return "another controller may be the leader"
         if self._hanging[address.name]:
             return "it has not answered an earlier message yet"
         try:
@@ -182,7 +182,7 @@ def _send(url: str, message: Message) -> str | None:
         library = _apprise()
     service = library.module.Apprise.instantiate(url, asset=library.asset)
     if service is None:
-        return "it is no address that Apprise knows"
+        return "Apprise does not know this kind of address"
     channel = library.module.Apprise(asset=library.asset)
     channel.add(service)
     kind = library.module.NotifyType.WARNING if message.alarms else library.module.NotifyType.INFO
@@ -207,7 +207,7 @@ class _Reasons(logging.Handler):
         self._found.reason = None
 
     def of_this_thread(self) -> str:
-        return getattr(self._found, "reason", None) or "it was not taken"
+        return getattr(self._found, "reason", None) or "it was not accepted"
 
     def emit(self, record: logging.LogRecord) -> None:
         said = record.getMessage()

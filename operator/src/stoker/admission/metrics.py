@@ -30,34 +30,33 @@ class AdmissionMetrics:
         self.registry = CollectorRegistry()
         self._reviews = Counter(
             "stoker_admission_reviews",
-            "Reviews, by how they ended: allow, warn, deny, or error where the review itself failed.",
+            "Reviews, by verdict: allow, warn, deny, or error if the review itself failed.",
             ["kind", "verdict"],
             registry=self.registry,
         )
         self._findings = Counter(
             "stoker_admission_findings",
-            "Findings in reviewed jobs, by the rule and what the policy did with them: Deny, Warn, Audit, or Suppressed"
-            " by the job's author.",
+            "Findings in reviewed jobs, by rule and action: Deny, Warn, Audit, or Suppressed by the job's author.",
             ["rule", "action"],
             registry=self.registry,
         )
         self._not_analysed = Counter(
             "stoker_admission_not_analysed",
-            "Reviews in which not every rule could judge, by why: OverBudget, TooLarge, Unreadable, Busy, Fault.",
+            "Reviews that were not completed, by reason: OverBudget, TooLarge, Unreadable, Busy, Fault.",
             ["reason"],
             registry=self.registry,
         )
         self._seconds = Histogram(
             "stoker_admission_review_seconds",
-            "How long a review took, from the parsed request to the answer.",
+            "Duration of a review, from the parsed request to the answer.",
             ["kind"],
             buckets=SECONDS,
             registry=self.registry,
         )
         self._sessions = Counter(
             "stoker_admission_sessions",
-            "Sessions in jobs' pods that were opened, by what became of them: noted in the DLJob's status, failed, or"
-            " dropped as too many came at once.",
+            "Sessions opened in jobs' pods, by result: noted in the DLJob's status, failed, or"
+            " dropped because there were too many at once.",
             ["result"],
             registry=self.registry,
         )
@@ -86,7 +85,7 @@ class AdmissionMetrics:
         """Tell from now on when the certificate in use ends."""
         expiry = Gauge(
             "stoker_certificate_expiry_timestamp_seconds",
-            "When the certificate ends that the API server is shown, in seconds since 1970; 0 while there is none.",
+            "Expiry of the serving certificate, in seconds since 1970; 0 while there is none.",
             registry=self.registry,
         )
         expiry.set_function(lambda: certificate.expires.timestamp() if certificate.expires is not None else 0.0)
@@ -123,14 +122,16 @@ class _PolicyCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         reloads: Any = CounterMetricFamily(
             "stoker_policy_reloads",
-            "Versions of policies that were taken, or that could not be read (invalid): the last valid one stays.",
+            "Versions of policies that were read, by result: valid, or invalid (the last valid one stays in force).",
             labels=["result"],
         )
         reloads.add_metric(["taken"], self._policies.taken)
         reloads.add_metric(["invalid"], self._policies.rejected)
         yield reloads
         yield GaugeMetricFamily(
-            "stoker_policies_invalid", "Policies that are not in force as they are written.", self._policies.invalid
+            "stoker_policies_invalid",
+            "Policies whose newest version is invalid and not in force.",
+            self._policies.invalid,
         )
 
 

@@ -81,4 +81,4 @@ class PolicyReviewer:
 def _warnings(lines: list[str]) -> list[str]:
     shown = [warning_line(line) for line in lines[:MAX_WARNINGS]]
     more = len(lines) - len(shown)
-    return [*shown, f"and {more} more (status.conditions tells of them)"] if more else shown
+    return [*shown, f"and {more} more (see status.conditions)"] if more else shown

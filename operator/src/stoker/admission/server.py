@@ -165,7 +165,9 @@ class AdmissionServer:
     async def __aexit__(self, *error: object) -> None:
         assert self._follower is not None
         self._draining = True
-        logger.info("Stopping: no new connections are wanted; still answering for %g s.", self._settings.drain_delay)
+        logger.info(
+            "Stopping: new connections are refused; open ones are answered for %g s.", self._settings.drain_delay
+        )
         try:
             await asyncio.sleep(self._settings.drain_delay)
         finally:
@@ -185,7 +187,7 @@ class AdmissionServer:
         name = _common_name(request.get_extra_info("peercert") or {})
         if name in self._settings.client_names:
             return None
-        return f"the client's certificate is that of {name!r}, who may not ask for reviews"
+        return f"the client's certificate is that of {name!r}, who is not allowed to send reviews"
 
     def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
@@ -238,14 +240,14 @@ class AdmissionServer:
             async with asyncio.timeout(self._settings.room_timeout):
                 await self._large.acquire()
         except TimeoutError:
-            raise _BusyError(f"{self._settings.large_bodies} large objects are being reviewed already") from None
+            raise _BusyError(f"{self._settings.large_bodies} large objects are already being reviewed") from None
         held.callback(self._large.release)
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
         """A review that is at work inside. Raises _BusyError."""
         if self._reviews >= self._settings.max_reviews:
-            raise _BusyError(f"{self._reviews} reviews are at work already")
+            raise _BusyError(f"{self._reviews} reviews are already running")
         self._reviews += 1
         try:
             yield
@@ -283,11 +285,11 @@ class AdmissionServer:
             response = await handler(request) if stranger is None else _refused(HTTPStatus.FORBIDDEN, stranger)
         except web.HTTPNotFound:
             response = _refused(
-                HTTPStatus.NOT_FOUND, f"there is nothing at {request.path!r}; this server answers {self._paths}"
+                HTTPStatus.NOT_FOUND, f"unknown path {request.path!r}; this server serves {self._paths}"
             )
         except web.HTTPMethodNotAllowed as error:
             response = _refused(
-                HTTPStatus.METHOD_NOT_ALLOWED, f"{error.method} is not answered here; this server answers {self._paths}"
+                HTTPStatus.METHOD_NOT_ALLOWED, f"{error.method} is not allowed; this server serves {self._paths}"
             )
             response.headers["Allow"] = "POST"
         except web.HTTPException as error:
@@ -304,7 +306,8 @@ class AdmissionServer:
         except Exception:
             logger.exception("A review at %s failed.", request.path)
             response = _refused(
-                HTTPStatus.INTERNAL_SERVER_ERROR, "the review failed by a fault of Stoker's; its log has the details"
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+                "the review failed because of an internal error in Stoker; see its log",
             )
         if self._draining:
             response.force_close()
@@ -350,7 +353,7 @@ class _FewLines(logging.Filter):
             self._minute, self._lines = minute, 0
         self._lines += 1
         if self._lines == LOGGED_A_MINUTE:
-            record.msg, record.args = "Many requests are refused: no more of them are logged in this minute.", ()
+            record.msg, record.args = "Many requests are refused; further ones are not logged in this minute.", ()
         return self._lines <= LOGGED_A_MINUTE
 
 

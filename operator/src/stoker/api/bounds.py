@@ -35,7 +35,7 @@ def _faults(document: Mapping[str, Any]) -> Iterator[Fault]:
         largest = max(sizes, key=lambda name: sizes[name])
         message = (
             f"has {total} bytes as JSON, {sizes[largest]} of them in {largest}; at most {MAX_SPEC_BYTES} are allowed:"
-            " put what is large into the image, a volume or a ConfigMap"
+            " move large contents to the image, a volume or a ConfigMap"
         )
         yield Fault(path=("spec",), message=message)
     kept = {name: metadata.get(name) for name in _METADATA}

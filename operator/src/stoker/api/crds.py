@@ -15,7 +15,7 @@ NAME_RULE = Validation(
     message_expression=f"size(self.metadata.name) > {dljob.MAX_NAME_LENGTH}"
     f" ? '\"%s\" has %d characters, at most {dljob.MAX_NAME_LENGTH} are allowed: its pods are called NAME-RANK'"
     ".format([self.metadata.name, size(self.metadata.name)])"
-    " : '\"%s\" must have no dots, as it becomes a part of host names: for example %s'"
+    " : '\"%s\" must have no dots, because it becomes part of host names; use for example %s'"
     ".format([self.metadata.name, self.metadata.name.replace('.', '-')])",
     field_path=".metadata.name",
 )
@@ -25,7 +25,7 @@ would lock what is stored.
 
 BASE_RULE = Validation(
     rule=f"(self.metadata.name == '{policy.BASE}') != (has(self.spec) && has(self.spec.namespaceSelector))",
-    message=f'absent in the policy "{policy.BASE}", which is the base of all namespaces; required in every other one'
+    message=f'must be absent in the policy "{policy.BASE}", the base of all namespaces; required in every other policy'
     " ({} selects all namespaces)",
     field_path=".spec.namespaceSelector",
 )
@@ -41,38 +41,60 @@ def dljob_definition() -> dict[str, Any]:
         scope="Namespaced",
         root_rules=[NAME_RULE],
         columns=[
-            _column("Phase", "string", ".status.phase", "Where the job stands."),
-            _column("Ready", "string", ".status.ready", "Pods that are ready, of all."),
-            _column("GPUs", "integer", ".status.gpus", "GPUs of the whole job."),
+            _column("Phase", "string", ".status.phase", "Phase of the job."),
+            _column("Ready", "string", ".status.ready", "Ready pods, of all pods."),
+            _column("GPUs", "integer", ".status.gpus", "Number of GPUs of the job."),
             _column(
-                "Util%", "integer", ".status.utilization.averagePercent", "Mean utilization over its life and its GPUs."
+                "Util%",
+                "integer",
+                ".status.utilization.averagePercent",
+                "Mean utilization over its life and all its GPUs.",
             ),
             _column("Idle", "date", ".status.idleSince", "How long all its GPUs have been idle."),
-            _column("Findings", "string", ".status.findingsSummary", "What keeps its GPUs from being busy."),
-            _column("Recent%", "integer", ".status.utilization.recentPercent", "Utilization of late.", wide=True),
-            _column("Idle GPU-h", "string", ".status.utilization.gpuHoursIdle", "GPU-hours that were idle.", wide=True),
+            _column(
+                "Findings",
+                "string",
+                ".status.findingsSummary",
+                "Number of open findings, and the one with the most idle GPU-hours.",
+            ),
+            _column(
+                "Recent%",
+                "integer",
+                ".status.utilization.recentPercent",
+                "Mean utilization over the last 10 minutes.",
+                wide=True,
+            ),
+            _column(
+                "Idle GPU-h", "string", ".status.utilization.gpuHoursIdle", "GPU-hours that were not used.", wide=True
+            ),
             _column(
                 "Reclaim",
                 "string",
                 ".status.reclaim.state",
-                "Where it stands on the way to being reclaimed.",
+                "Reclaim state.",
                 wide=True,
             ),
             _column(
                 "Reason",
                 "string",
                 '.status.conditions[?(@.type=="PodsReady")].reason',
-                "Why its pods are not ready, or that they are.",
+                "Reason of the condition PodsReady.",
                 wide=True,
             ),
             _column(
                 "Analysed",
                 "string",
                 '.status.conditions[?(@.type=="Analysed")].reason',
-                "Why the manifest was not judged to its end; empty where it was.",
+                "Why the manifest was not analysed completely; empty if it was.",
                 wide=True,
             ),
-            _column("Looked", "date", ".status.lookedAt", "How long ago the controller looked at it.", wide=True),
+            _column(
+                "Looked",
+                "date",
+                ".status.lookedAt",
+                "Time since the controller's last scan, as of the last write.",
+                wide=True,
+            ),
             _column("Age", "date", ".metadata.creationTimestamp", "Time since its creation."),
         ],
         selectable=[".spec.jobType", ".spec.gpuProduct", ".status.phase", ".status.reclaim.state"],
@@ -93,20 +115,22 @@ def policy_definition() -> dict[str, Any]:
                 "Priority",
                 "integer",
                 ".spec.priority",
-                "Of the policies that select a namespace the highest one counts.",
+                "Of the policies that select a namespace, the highest priority applies.",
             ),
-            _column("Reclaim", "string", ".status.reclaimMode", "What is done with idle jobs."),
+            _column(
+                "Reclaim", "string", ".status.reclaimMode", "What is done to idle jobs: Observe, Suspend or Delete."
+            ),
             _column(
                 "Ready",
                 "string",
                 '.status.conditions[?(@.type=="Ready")].reason',
-                "Whether it is in force (InForce), or why not.",
+                "InForce, or why the policy is not in force.",
             ),
             _column(
                 "Attention",
                 "string",
                 '.status.conditions[?(@.type=="NeedsAttention")].reason',
-                "What in it does not do what it looks like, the weightiest first.",
+                "Settings without the effect that they seem to have, the most important first.",
             ),
             _column("Idle after", "string", ".spec.reclaim.idleAfter", "How long a job must be idle.", wide=True),
             _column("Age", "date", ".metadata.creationTimestamp", "Time since its creation."),

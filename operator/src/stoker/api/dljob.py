@@ -248,8 +248,8 @@ COMPLETION_LABELS = (
 
 OPERATORS_POD_FIELDS = {
     "restartPolicy": "set spec.maxRestarts instead",
-    "hostname": "it carries the pod's rank, by which the other pods find it",
-    "subdomain": "it is the job's Service, by which the pods find one another",
+    "hostname": "it contains the pod's rank, by which other pods find it",
+    "subdomain": "the job's Service, by which the pods find one another, needs it",
 }
 OPERATORS_CONTAINER_FIELDS = {"image": "spec.image", "command": "spec.command", "args": "spec.args"}
 
@@ -301,13 +301,13 @@ def _pod_template_rules() -> Iterator[Validation]:
     yield Validation(
         rule=f"{_absent('self', 'podTemplate', 'metadata', 'labels')}"
         f" || {labels}.all(label, !(label in self.podTemplate.metadata.labels))",
-        message=f"the labels {', '.join(COMPLETION_LABELS)} belong to the Job controller: remove them",
+        message=f"the labels {', '.join(COMPLETION_LABELS)} are reserved for the Job controller: remove them",
         field_path=".podTemplate.metadata.labels",
     )
     for field, reason in OPERATORS_POD_FIELDS.items():
         yield Validation(
             rule=_absent("self", "podTemplate", "spec", field),
-            message=f"{at}.spec.{field} is the operator's: {reason}",
+            message=f"{at}.spec.{field} is set by the operator: {reason}",
             field_path=f".podTemplate.spec.{field}",
         )
     for group in ("containers", "initContainers"):
@@ -316,7 +316,7 @@ def _pod_template_rules() -> Iterator[Validation]:
         reserved = " || ".join(f"e.name.startsWith('{prefix}')" for prefix in RESERVED_PREFIXES)
         yield Validation(
             rule=f"{containers}.all(c, !has(c.env) || c.env.all(e, !({reserved})))",
-            message=f"variables named {RESERVED_NAMES} are injected by the operator: remove them",
+            message=f"variables named {RESERVED_NAMES} are set by the operator: remove them",
             field_path=path,
         )
         if group != "containers":
@@ -324,7 +324,7 @@ def _pod_template_rules() -> Iterator[Validation]:
         for field, instead in OPERATORS_CONTAINER_FIELDS.items():
             yield Validation(
                 rule=f"{containers}.all(c, c.name != '{TRAINER}' || !has(c.{field}))",
-                message=f"the {field} of container {TRAINER} is the operator's: set {instead} instead",
+                message=f"the {field} of container {TRAINER} is set by the operator: set {instead} instead",
                 field_path=path,
             )
         limits, requests = (
@@ -332,7 +332,7 @@ def _pod_template_rules() -> Iterator[Validation]:
         )
         yield Validation(
             rule=f"{containers}.all(c, c.name != '{TRAINER}' || !({limits} || {requests}))",
-            message=f"the GPUs of container {TRAINER} are the operator's: set spec.gpusPerNode instead",
+            message=f"the GPUs of container {TRAINER} are set by the operator: set spec.gpusPerNode instead",
             field_path=path,
         )
 
@@ -371,7 +371,8 @@ SPEC_RULES = (
     *_text_rules(),
     Validation(
         rule="!has(self.script) || (!has(self.command) && !has(self.args))",
-        message="spec.script excludes spec.command and spec.args: keep the script, or the command and its args",
+        message="spec.script cannot be combined with spec.command and spec.args: keep the script, or the "
+        "command and its args",
         field_path=".script",
     ),
     Validation(
@@ -484,7 +485,7 @@ class DLJobSpec(ApiModel):
     def _script_stands_alone(cls, words: tuple[str, ...] | None, info: Any) -> tuple[str, ...] | None:
         if words is not None and info.data.get("script") is not None:
             raise PydanticCustomError(
-                "script_excludes", "spec.script excludes spec.command and spec.args: keep one of them"
+                "script_excludes", "spec.script cannot be combined with spec.command and spec.args: keep one of them"
             )
         return words
 
@@ -514,11 +515,9 @@ class DLJobSpec(ApiModel):
     def belongs_elsewhere(cls) -> Mapping[str, str]:
         at = "spec.podTemplate.spec"
         of_container = dict.fromkeys(
-            kubernetes_schema.container()["properties"], f"write it in {at}.containers, for the one named {TRAINER}"
+            kubernetes_schema.container()["properties"], f"set it in {at}.containers, in the container {TRAINER}"
         )
-        of_pod = dict.fromkeys(
-            kubernetes_schema.pod_spec()["properties"], f"it is a field of the pod: write it in {at}"
-        )
+        of_pod = dict.fromkeys(kubernetes_schema.pod_spec()["properties"], f"it is a field of the pod: set it in {at}")
         return of_container | of_pod | {name: f"did you mean {ours}?" for name, ours in OTHER_NAMES.items()}
 
     @property
@@ -547,26 +546,28 @@ def pod_template_refusals(template: Mapping[str, Any], *, gpu_resource: str) -> 
     metadata, spec = _mapping(template.get("metadata")), _mapping(template.get("spec"))
     for label in COMPLETION_LABELS:
         if label in _mapping(metadata.get("labels")):
-            yield f"{at}.metadata.labels[{label}] belongs to the Job controller: remove it"
+            yield f"{at}.metadata.labels[{label}] is reserved for the Job controller: remove it"
     for field, reason in OPERATORS_POD_FIELDS.items():
         if field in spec:
-            yield f"{at}.spec.{field} is the operator's: {reason}"
+            yield f"{at}.spec.{field} is set by the operator: {reason}"
     for group in ("containers", "initContainers"):
         for container in _mappings(spec.get(group)):
             name = container.get("name")
             path = f"{at}.spec.{group}[{name}]"
             for variable in _mappings(container.get("env")):
                 if str(variable.get("name", "")).startswith(RESERVED_PREFIXES):
-                    yield f"{path}.env[{variable['name']}]: {RESERVED_NAMES} are injected by the operator: remove it"
+                    yield f"{path}.env[{variable['name']}]: {RESERVED_NAMES} are set by the operator: remove it"
             if group != "containers" or name != TRAINER:
                 continue
             for field, instead in OPERATORS_CONTAINER_FIELDS.items():
                 if field in container:
-                    yield f"{path}.{field} is the operator's: set {instead} instead"
+                    yield f"{path}.{field} is set by the operator: set {instead} instead"
             resources = _mapping(container.get("resources"))
             for kind in ("limits", "requests"):
                 if gpu_resource in _mapping(resources.get(kind)):
-                    yield f"{path}.resources.{kind}[{gpu_resource}] is the operator's: set spec.gpusPerNode instead"
+                    yield (
+                        f"{path}.resources.{kind}[{gpu_resource}] is set by the operator: set spec.gpusPerNode instead"
+                    )
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

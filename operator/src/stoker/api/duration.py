@@ -13,7 +13,7 @@ def parse_duration(text: str) -> timedelta:
     """Read `60m`, `1h30m`, `90s`. Raises ValueError for anything else, an empty text included."""
     match = _PARTS.fullmatch(text)
     if match is None or not text:
-        msg = f"{text!r} is no duration: write 90s, 60m or 1h30m"
+        msg = f"{text!r} is not a duration: write 90s, 60m or 1h30m"
         raise ValueError(msg)
     return timedelta(**{unit: int(amount) for unit, amount in match.groupdict(default="0").items()})
 

@@ -22,13 +22,13 @@ def template_faults(template: str) -> Iterator[str]:
     try:
         fields = [field for field in Formatter().parse(template) if field[1] is not None]
     except ValueError as error:
-        yield f"{error}; write {{{{ and }}}} for braces themselves"
+        yield f"{error}; write {{{{ and }}}} for literal braces"
         return
     for _, name, form, conversion in fields:
         if name not in PLACEHOLDERS:
             yield f"{{{name}}} is unknown: write {', '.join(f'{{{one}}}' for one in PLACEHOLDERS)}"
         elif form or conversion:
-            yield f"{{{name}}} stands alone in its braces, without a format or conversion"
+            yield f"{{{name}}} must be alone in its braces, without a format or conversion"
 
 
 def filled(template: str, values: Mapping[str, str]) -> str:

@@ -42,7 +42,7 @@ Name = Annotated[str, Field(min_length=1, max_length=253)]
 
 def _no_yaml_boolean(value: object) -> object:
     if value is False:
-        raise PydanticCustomError("off", 'write "Off" in quotes: YAML takes a bare Off for false')
+        raise PydanticCustomError("off", 'write "Off" in quotes: YAML reads a bare Off as false')
     return value
 
 
@@ -147,7 +147,7 @@ def _existing_zone(name: str) -> str:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise PydanticCustomError(
-            "time_zone", "{name} is no time zone: write UTC or a name such as Europe/Berlin", {"name": repr(name)}
+            "time_zone", "{name} is not a time zone: write UTC or a name such as Europe/Berlin", {"name": repr(name)}
         ) from None
     return name
 
@@ -593,7 +593,7 @@ class UtilizationPolicy(ApiModel):
     def _base_or_override(self) -> "UtilizationPolicy":
         if self.name == BASE and self.spec.namespace_selector is not None:
             raise PydanticCustomError(
-                "base", "spec.namespaceSelector: the policy default is for all namespaces: remove it"
+                "base", "spec.namespaceSelector: remove it: the policy default applies to all namespaces"
             )
         if self.name not in {BASE, ""} and self.spec.namespace_selector is None:
             raise PydanticCustomError(

@@ -36,7 +36,7 @@ class Looking:
         self._keeper = keeper
         self._clock = clock
         self._last: float | None = None
-        self._problem = "the certificate was not looked at yet"
+        self._problem = "the certificate has not been checked yet"
 
     async def run(self) -> None:
         """Look every minute, after a failure every few seconds."""
@@ -56,7 +56,7 @@ class Looking:
         """Why the certificate is not known to be in order, or None."""
         if self._last is not None and self._clock.monotonic() - self._last < STALE:
             return None
-        return self._problem or "the certificate was not looked at for an hour"
+        return self._problem or "the certificate has not been checked for an hour"
 
 
 async def serve(settings: CertificateSettings) -> None:

@@ -133,7 +133,7 @@ class CertificateKeeper:
             try:
                 await self._api.replace(SECRETS, place.namespace, place.secret, body)
             except ConflictError:
-                logger.info("Secret %s was changed meanwhile: looking again.", place.secret)
+                logger.info("Secret %s was changed in the meantime: reading it again.", place.secret)
                 return
             _tell(before, after)
         self.expires = read_all(after.certificate)[0].not_valid_after_utc

@@ -36,7 +36,7 @@ class Faults:
             self._known[place, name] = where
             # Without the error's own text in the traceback: users may have written it.
             frames = "".join(traceback.format_tb(error.__traceback__)).rstrip()
-            logger.error("%s: left out (%s) by a fault of Stoker's: %s\n%s", name, place, words, frames)
+            logger.error("%s: left out (%s) because of an internal error: %s\n%s", name, place, words, frames)
         return words
 
     def passed(self, place: str, name: str) -> None:

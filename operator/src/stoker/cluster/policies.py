@@ -104,7 +104,7 @@ class Policies:
             own = (Violation(field_path="", message=f"Stoker fails to read it ({described(error)})"),)
             faults = tuple(explain(error)) if isinstance(error, ValidationError) else own
             last = before.read if before is not None else None
-            follows = "it is ignored, and nothing is reclaimed" if last is None else "the last valid one stays in force"
+            follows = "it is ignored, and no job is reclaimed" if last is None else "the last valid one stays in force"
             said = "; ".join(map(str, faults))
             logger.error("UtilizationPolicy %s is invalid, %s: %s", metadata["name"], follows, said)  # noqa: TRY400 -- not our fault
             self.rejected += 1

@@ -76,7 +76,7 @@ def idleness(
 
     for pod in facts.pods:
         if pod.uncounted_gpus is not None:
-            message = f"pod {pod.name} holds GPUs that no samples can be asked of: {pod.uncounted_gpus}"
+            message = f"pod {pod.name} holds GPUs for which no samples are queried: {pod.uncounted_gpus}"
             return replace(answer, reason=UnknownReason.UNCOUNTED_GPUS, message=message)
     if fault := _screen_fault(screen, window, now):
         reason, message = fault
@@ -144,12 +144,12 @@ Fault = tuple[UnknownReason, str]
 def _screen_fault(screen: Screen, window: timedelta, now: datetime) -> Fault | None:
     """Why the screen as a whole proves no idleness."""
     if not screen.complete:
-        return UnknownReason.PARTIAL, screen.message or "the metrics' source gave a partial answer"
+        return UnknownReason.PARTIAL, screen.message or "Prometheus gave a partial answer"
     if screen.window < window:
         looked, needed = minutes(screen.window.total_seconds()), minutes(window.total_seconds())
-        return UnknownReason.PARTIAL, f"the metrics were looked at over {looked}, {needed} are needed"
+        return UnknownReason.PARTIAL, f"the metrics were read over {looked}, {needed} are needed"
     if not -CLOCK_TOLERANCE <= now - screen.at <= STALE_AFTER:
-        return UnknownReason.STALE, f"the last look at the metrics was at {clock(screen.at)}"
+        return UnknownReason.STALE, f"the last scan of the metrics was at {clock(screen.at)}"
     return None
 
 
@@ -169,7 +169,7 @@ def _sample_fault(facts: JobFacts, screen: Screen) -> Fault | None:
                 last = "is too old" if gpu.last_sample_at is None else f"was at {clock(gpu.last_sample_at)}"
                 return UnknownReason.STALE, f"the last sample of {_name(pod, gpu)} {last}"
             if gpu.doubtful:
-                doubt = "are no values, from another clock, or in a unit that can't be told"
+                doubt = "are not numbers, have a wrong timestamp, or have an unknown unit"
                 return UnknownReason.PARTIAL, f"some samples of {_name(pod, gpu)} {doubt}"
     return None
 

@@ -11,13 +11,13 @@ from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import UnknownReason
 
 UNKNOWN = {
-    UnknownReason.NO_SAMPLES: "there are no samples of its GPUs, or not of all of them",
+    UnknownReason.NO_SAMPLES: "samples are missing for some or all of its GPUs",
     UnknownReason.STALE: "its last samples are too old",
-    UnknownReason.PARTIAL: "the samples of the last minutes, or the answer, are not complete",
+    UnknownReason.PARTIAL: "the samples of the last minutes, or Prometheus' answer, are incomplete",
     UnknownReason.PROMETHEUS_UNAVAILABLE: "the metrics can't be read",
-    UnknownReason.INTERNAL_ERROR: "Stoker fails on this job's objects, as its log says",
-    UnknownReason.SCAN_FAILED: "Stoker fails to look at the metrics, as its log says",
-    UnknownReason.UNCOUNTED_GPUS: "its pods may hold GPUs that no samples are asked for",
+    UnknownReason.INTERNAL_ERROR: "Stoker fails to read this job's objects; see the controller's log",
+    UnknownReason.SCAN_FAILED: "Stoker fails to scan the metrics; see the controller's log",
+    UnknownReason.UNCOUNTED_GPUS: "its pods may hold GPUs for which no samples are queried",
 }
 """Why nothing can be said of now."""
 

@@ -40,11 +40,11 @@ class Parameter:
         if isinstance(self.default, tuple):
             if isinstance(value, list | tuple) and all(isinstance(item, str) and item for item in value):
                 return tuple(value)
-            raise ValueError(f"{value!r} is not allowed: a list of texts is")
+            raise ValueError(f"{value!r} is not allowed: give a list of texts")
         if isinstance(value, int | float) and not isinstance(value, bool) and self.minimum <= value <= self.maximum:
             return value
         most = f"from {self.minimum:g} to {self.maximum:g}" if self.maximum < math.inf else f"from {self.minimum:g}"
-        raise ValueError(f"{value!r} is not allowed: a number {most} is")
+        raise ValueError(f"{value!r} is not allowed: give a number {most}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

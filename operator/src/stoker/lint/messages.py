@@ -88,14 +88,14 @@ def not_analysed(shortfall: Shortfall) -> str:
 
 
 _NOT_ANALYSED = {
-    Shortfall.OVER_BUDGET: "the job takes more than a review may to be analysed: what its script does after that is"
-    " unchecked. Shorten the script: move loops and long lists into a program that it starts",
-    Shortfall.TOO_LARGE: f"the job's scripts together are longer than the {MAX_TEXT} characters that are analysed: the"
-    " rest is unchecked. Move what they do into files of the image",
-    Shortfall.UNREADABLE: "the job's script holds NUL characters, which no program can be given, and is unchecked."
+    Shortfall.OVER_BUDGET: "the script of this job takes too long to analyse: only its first part was checked."
+    " Shorten the script: move loops and long lists into a program that it starts",
+    Shortfall.TOO_LARGE: f"the job's scripts together are longer than {MAX_TEXT} characters: the"
+    " rest was not checked. Move what they do into files of the image",
+    Shortfall.UNREADABLE: "the job's script contains NUL characters, which no shell can read, and was not checked."
     " Remove them",
-    Shortfall.BUSY: "Stoker was too busy to analyse this job in time. It is analysed before it starts",
-    Shortfall.FAULT: "Stoker could not analyse this job completely: an internal error, which its log explains",
+    Shortfall.BUSY: "Stoker was too busy to analyse this job in time. It will be analysed before it starts",
+    Shortfall.FAULT: "Stoker could not analyse this job completely because of an internal error; see Stoker's log",
 }
 
 

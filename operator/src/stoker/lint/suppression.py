@@ -103,17 +103,17 @@ class Suppressions:
         fault = partial(SuppressionFault, location=one.location, finding=self._refused.get(index))
         if not one.rule:
             fix = "Name the rules: # stoker: ignore[RULE] and the reason."
-            return fault(detail=f'"{one.written}" names no rule.', fix=fix)
+            return fault(detail=f'"{one.written}" does not name a rule.', fix=fix)
         if one.rule not in known:
             near = get_close_matches(one.rule[:64], known, n=1)
             fix = f"Did you mean {near[0]}?" if near else "See stoker rules list."
-            return fault(detail=f'"{one.written}" names no rule of admission.', fix=fix)
+            return fault(detail=f'"{one.written}" does not name an admission rule.', fix=fix)
         if not one.reason:
-            fix = "Write the reason behind it."
-            return fault(detail=f'"{one.written}" gives no reason, and so has no effect.', fix=fix)
+            fix = "Add the reason after it."
+            return fault(detail=f'"{one.written}" has no effect, because it gives no reason.', fix=fix)
         if index in self._refused:
-            detail = f'"{one.written}" has no effect: the policy lets nobody suppress it.'
-            return fault(detail=detail, fix="Remove it, and the fault.")
+            detail = f'"{one.written}" has no effect: the policy does not allow to suppress this rule.'
+            return fault(detail=detail, fix="Remove it, and correct the fault.")
         if index not in self._used and one.rule in judged and (self._analysed or not one.first):
             return fault(detail=f'"{one.written}" suppresses nothing.', fix="Remove it.", change=one.removal)
         return None

@@ -108,7 +108,7 @@ def review_policy(
     contradictions, remarks = tuple(reviewed.contradictions()), [*reviewed.remarks()]
     selector = policy.spec.namespace_selector
     if namespaces is not None and selector is not None and not any(matches(selector, one) for one in namespaces):
-        message = "no namespace has these labels now: the policy counts nowhere"
+        message = "no namespace has these labels now: the policy is in force nowhere"
         remarks.append(_remark(RemarkReason.SELECTS_NOTHING, "spec.namespaceSelector", message))
     return PolicyReview(contradictions=contradictions, remarks=tuple(remarks))
 
@@ -158,8 +158,8 @@ class _Review:
                 path = f"spec.rules[{name}].parameters.{parameter}"
                 known = {one.name: one for one in rule.parameters} if rule is not None else {}
                 if parameter not in known:
-                    allowed = f"its parameters are {', '.join(known)}" if known else "it has no parameters"
-                    yield Violation(field_path=path, message=f"the rule has no such parameter: {allowed}")
+                    allowed = f"allowed: {', '.join(known)}" if known else "the rule has no parameters"
+                    yield Violation(field_path=path, message=f"unknown parameter: {allowed}")
                     continue
                 try:
                     known[parameter].read(value)
@@ -194,14 +194,14 @@ class _Review:
         if own is None or effective.idle_percent <= effective.low_percent:
             return
         name = "idlePercent" if own.idle_percent is not None else "lowPercent"
-        message = f"what counts as idle, {effective.idle_percent} %, must not exceed what counts as low"
+        message = f"idlePercent, {effective.idle_percent} %, must not exceed lowPercent"
         yield Violation(field_path=f"spec.thresholds.{name}", message=f"{message}, {effective.low_percent} %")
 
     def _idle_after(self) -> Iterator[Violation]:
         text = self._spec.reclaim.idle_after if self._spec.reclaim is not None else None
         least = SCRAPES * self._surroundings.scrape_interval
         if text is not None and parse_duration(text) < least:
-            scraped = f"the GPUs are scraped every {format_duration(self._surroundings.scrape_interval)}"
+            scraped = f"the GPU metrics are scraped every {format_duration(self._surroundings.scrape_interval)}"
             message = f"{text!r}: must be at least {format_duration(least)}, since {scraped}"
             yield Violation(field_path="spec.reclaim.idleAfter", message=message)
 
@@ -223,7 +223,7 @@ class _Review:
         if not self._is_base:
             yield from self._neighbours()
         elif self._spec.priority:
-            message = "the policy default lies beneath all others, whatever its priority"
+            message = "the policy default has no priority: every other policy overrides it"
             yield _remark(RemarkReason.NO_EFFECT, "spec.priority", message)
 
     def _unknown_rules(self) -> Iterator[Remark]:
@@ -247,7 +247,9 @@ class _Review:
         for name, setting in self._rule_settings():
             path = f"spec.rules[{name}].action"
             if setting.action in {Action.DENY, Action.AUDIT} and name in self._runtime:
-                message = f"{setting.action} is as good as Warn: the rule looks at running jobs, which nothing denies"
+                message = (
+                    f"{setting.action} has the effect of Warn: the rule checks running jobs, which cannot be denied"
+                )
                 yield _remark(RemarkReason.NO_EFFECT, path, message)
             elif setting.action is Action.DENY and name in previews:
                 yield _remark(RemarkReason.NO_EFFECT, path, "the rule is in preview: it warns and never denies")
@@ -256,14 +258,14 @@ class _Review:
         for index, exemption in enumerate(self._spec.exemptions or ()):
             path = f"spec.exemptions[{index}]"
             if exemption.until is not None and exemption.until <= self._now:
-                message = f"{rfc3339(exemption.until)} is past: it exempts nothing"
+                message = f"{rfc3339(exemption.until)} is in the past: the exemption has no effect"
                 yield _remark(RemarkReason.EXEMPTION_EXPIRED, f"{path}.until", message)
                 continue
             if exemption.until is not None and exemption.until <= self._now + EXPIRES_SOON:
-                message = f"ends at {rfc3339(exemption.until)} ({exemption.reason})"
+                message = f"ends at {rfc3339(exemption.until)} (reason: {exemption.reason})"
                 yield _remark(RemarkReason.EXEMPTION_EXPIRING, f"{path}.until", message)
             if _exempts_everything(exemption):
-                message = "exempts every job from everything: the rest of the policy does nothing"
+                message = "exempts every job from every rule: the rest of the policy has no effect"
                 yield _remark(RemarkReason.NO_EFFECT, path, message)
 
     def _reclaim(self) -> Iterator[Remark]:
@@ -274,7 +276,7 @@ class _Review:
         modes += [(f"spec.reclaim.classes[{i}].mode", one.mode) for i, one in enumerate(self._classes)]
         for path, mode in modes:
             if mode is ReclaimMode.DELETE:
-                message = "Delete is for good: only what Suspend takes away can be resumed"
+                message = "Delete is for good: only jobs that were suspended can be resumed"
                 yield _remark(RemarkReason.IRREVERSIBLE, path, message)
         floor = self._surroundings.minimum_warning_grace
         graces = [("spec.reclaim.warningGrace", own.warning_grace)]
@@ -283,29 +285,29 @@ class _Review:
         ]
         for path, text in graces:
             if text is not None and parse_duration(text) < floor:
-                message = f"{text!r} is less than the operator allows: {format_duration(floor)} counts"
+                message = f"{text!r} is less than the operator allows: {format_duration(floor)} applies"
                 yield _remark(RemarkReason.NO_EFFECT, path, message)
         for index, one in enumerate(self._classes):
             first = next((other for other in self._classes[:index] if other.includes(one)), None)
             if first is not None:
-                message = f"{first.name!r} comes first and has all of its jobs: {one.name!r} is no job's class"
+                message = f"{first.name!r} comes first and matches all of its jobs: {one.name!r} has no effect"
                 yield _remark(RemarkReason.NO_EFFECT, f"spec.reclaim.classes[{index}]", message)
         if effective.mode is ReclaimMode.OBSERVE:
             return
         if own.window is not None and effective.window > LONG_WINDOW:
             message = (
-                f"{own.window!r}: the brake counts over it as well, and within more than"
-                f" {format_duration(LONG_WINDOW)} many jobs may rest"
+                f"{own.window!r}: the brake uses it too, and within more than"
+                f" {format_duration(LONG_WINDOW)} many jobs may turn idle by chance"
             )
             yield _remark(RemarkReason.DOUBTFUL, "spec.reclaim.window", message)
         brake = own.mass_idle_brake
         if brake is not None and effective.mass_idle_brake.gpu_percent == 100:
-            message = "more than 100 % never turns idle: the brake never stops anything"
+            message = "the share can never exceed 100 %: the brake never stops reclaims"
             yield _remark(RemarkReason.DOUBTFUL, "spec.reclaim.massIdleBrake.gpuPercent", message)
         if brake is not None and effective.mass_idle_brake.min_jobs < USUAL_COINCIDENCE:
             message = (
                 f"{effective.mass_idle_brake.min_jobs} jobs that turn idle within {format_duration(effective.window)}"
-                " may be chance, and reclaim stops"
+                " may be chance: the brake may stop reclaims without need"
             )
             yield _remark(RemarkReason.DOUBTFUL, "spec.reclaim.massIdleBrake.minJobs", message)
 
@@ -314,7 +316,10 @@ class _Review:
         priority = self._spec.priority or 0
         for other in sorted(self._overrides, key=rank):
             if rank(other) < self._rank and other.spec.namespace_selector == EVERYTHING:
-                message = f"{other.name} selects every namespace and goes before {priority}: this policy counts nowhere"
+                message = (
+                    f"{other.name} selects every namespace and has precedence over {priority}: this "
+                    "policy is in force nowhere"
+                )
                 yield _remark(RemarkReason.OUTRANKED, "spec.priority", message)
                 return
         same = sorted(
@@ -324,7 +329,9 @@ class _Review:
             and not contradiction(selector, one.spec.namespace_selector or EVERYTHING)
         )
         if same:
-            message = f"{priority} is also that of {', '.join(same)}; where both select, the first name wins"
+            message = (
+                f"{priority} is also the priority of {', '.join(same)}; if both select a namespace, the first name wins"
+            )
             yield _remark(RemarkReason.EQUAL_PRIORITY, "spec.priority", message)
 
 
@@ -340,11 +347,11 @@ def _selector_contradictions(
         return
     if label := contradiction(selector):
         yield Violation(
-            field_path=path, message=f"can select nothing: what it demands of the label {label} contradicts"
+            field_path=path, message=f"can select nothing: its requirements on the label {label} contradict"
         )
     elif within is not None and not contradiction(within) and (label := contradiction(within, selector)):
         message = (
-            f"can select none of the policy's namespaces: spec.namespaceSelector contradicts it in the label {label}"
+            f"can select none of the policy's namespaces: spec.namespaceSelector contradicts it on the label {label}"
         )
         yield Violation(field_path=path, message=message)
 

@@ -154,14 +154,14 @@ class MetricsServer:
         try:
             return await self._readers.check(token.strip())
         except ApiError as error:
-            logger.warning("Can't tell who may read the metrics: %s", error)
+            logger.warning("Can't authorize readers of the metrics: %s", error)
             return HTTPStatus.SERVICE_UNAVAILABLE
 
 
 SAID = {
-    HTTPStatus.UNAUTHORIZED: "show the token of a ServiceAccount: Authorization: Bearer TOKEN\n",
+    HTTPStatus.UNAUTHORIZED: "send the token of a ServiceAccount: Authorization: Bearer TOKEN\n",
     HTTPStatus.FORBIDDEN: "this account may not get /metrics: it needs a ClusterRole with nonResourceURLs [/metrics]\n",
-    HTTPStatus.SERVICE_UNAVAILABLE: "the API server does not say who this is: ask again later\n",
+    HTTPStatus.SERVICE_UNAVAILABLE: "the API server could not authenticate the token: try again later\n",
 }
 
 

@@ -38,7 +38,7 @@ class LabelMatcher:
             raise ValueError(f'{text!r} is not a label matcher such as job="dcgm-exporter" or cluster=~"a|b"')
         label, operator, value = found["label"], found["operator"], found["value"]
         if label == "__name__":
-            raise ValueError(f"{text!r}: the metrics' names are Stoker's to choose")
+            raise ValueError(f"{text!r}: it must not select metric names")
         if len(value) > 1 and value[0] == value[-1] == '"':
             value = value[1:-1]
         if '"' in value or not value.isprintable():
@@ -92,7 +92,7 @@ class PrometheusAccess:
         if address.query or address.fragment:
             raise ValueError("url: has more than a path; the query is added to it")
         if self.token_file is not None and self.username is not None:
-            raise ValueError("token_file and username are two ways to be let in; give one")
+            raise ValueError("token_file and username cannot be combined; give one")
         if (self.username is None) != (self.password_file is None):
             raise ValueError("username and password_file go together")
         if self.username is not None and ":" in self.username:

@@ -127,7 +127,7 @@ class Transport:
                 and access.cert_file is None
             ):
                 # The server's alert may be overtaken by the end of its connection.
-                said += " (a certificate required of us?)"
+                said += " (does it require a client certificate?)"
             raise _unavailable(f"{url} can't be reached: {said}") from error
         except PrometheusCredentialsError as error:
             raise _unavailable(f"{url} was not asked: {error}") from error
@@ -203,9 +203,9 @@ def _rows(url: str, status: int, body: bytes, date: str | None) -> Rows:
     except orjson.JSONDecodeError:
         envelope = None
     if status in (401, 403):
-        raise _unavailable(f"{url} answered {status}: it does not let us in with these credentials")
+        raise _unavailable(f"{url} answered {status}: it refuses these credentials")
     if not isinstance(envelope, dict):
-        raise _unavailable(f"{url} answered {status} with something that isn't Prometheus'")
+        raise _unavailable(f"{url} answered {status} with something other than a Prometheus response")
     if status != 200 or envelope.get("status") != "success":
         kind, error = envelope.get("errorType", "error"), str(envelope.get("error", "no reason given"))
         words = _words(f"{kind}: {error}")

@@ -51,7 +51,9 @@ class Judge:
         name, kind = object_name(manifest), readable_kind(manifest.value)
         if kind is None:
             what = (
-                f"the {manifest.kind} {name}".rstrip() if manifest.kind else "a document that is no Kubernetes object"
+                f"the {manifest.kind} {name}".rstrip()
+                if manifest.kind
+                else "a document that is not a Kubernetes object"
             )
             if is_ours(manifest, POLICY_KIND):
                 what += ", which --policy checks"
@@ -109,7 +111,7 @@ class Judge:
                 rule=SUPPRESSION_RULE,
                 severity=Severity.ADVICE,
                 action=Action.WARN,
-                detail=f'"{written}" is a comment of the YAML, which the cluster never sees.',
+                detail=f'"{written}" is a YAML comment, which the cluster does not see.',
                 fix="Write it as an annotation: ignore.stoker.dev/RULE: REASON.",
                 field_path="",
                 region=region,

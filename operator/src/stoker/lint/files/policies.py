@@ -48,8 +48,8 @@ class Policies:
             if doubtful and namespace not in self.labels:
                 names = ", ".join(doubtful)
                 yield (
-                    f'the labels of namespace "{namespace}" are not known: it is taken not to have those that {names} '
-                    "asks for (add the Namespace to the file of policies)"
+                    f'the labels of namespace "{namespace}" are unknown: it is assumed not to have those that {names} '
+                    "selects (add the Namespace to the file of policies)"
                 )
 
     def _asking(self, policy: UtilizationPolicy) -> Iterator[LabelSelector]:
@@ -90,7 +90,7 @@ def load(paths: Iterable[str], now: datetime) -> Policies:
             elif manifest.kind == "Namespace":
                 labels[object_name(manifest)] = _texts(metadata(manifest).get("labels"))
     if not policies:
-        raise InputError(", ".join(paths), "holds no UtilizationPolicy")
+        raise InputError(", ".join(paths), "contains no UtilizationPolicy")
     from stoker.policy.checks import Surroundings, review_policy  # noqa: PLC0415 - `stoker lint` alone needs none of it
 
     unknown_cluster = Surroundings(scrape_interval=timedelta(0), minimum_warning_grace=timedelta(0))

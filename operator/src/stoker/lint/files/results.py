@@ -94,7 +94,7 @@ class Report:
             return None
         shortfall = self.shortfall or Shortfall.FAULT
         parts = f" ({', '.join(self.unfinished[:MAX_PARTS])})" if shortfall is Shortfall.FAULT else ""
-        return f"not analysed to its end: {not_analysed(shortfall)}{parts}."
+        return f"not analysed completely: {not_analysed(shortfall)}{parts}."
 
     @property
     def outcome(self) -> Outcome:

@@ -57,7 +57,9 @@ def _named(rules: Sequence[Rule[Any]], given: Sequence[str]) -> set[str]:
     names: set[str] = set()
     for word in (word.strip() for text in given for word in text.split(",")):
         if word == SCHEMA_RULE:
-            raise SelectionError(f'"{SCHEMA_RULE}" is no choice: what breaks the schema can not be judged')
+            raise SelectionError(
+                f'"{SCHEMA_RULE}" cannot be chosen: a manifest that violates the schema is never checked further'
+            )
         found = {rule.name for rule in rules if word in (rule.name, rule.id, rule.category.value)}
         if word == SUPPRESSION_RULE:
             found = {word}

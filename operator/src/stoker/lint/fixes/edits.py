@@ -36,7 +36,7 @@ def apply(text: str, manifest: Manifest, change: Change) -> str:
                 text, manifest = candidate, after[manifest.document]
                 break
         else:
-            raise NotApplicableError("it can't be made in the text as it is written")
+            raise NotApplicableError("the text can't be edited safely")
     return text
 
 
@@ -197,7 +197,7 @@ def _unshared(way: list[YamlNode]) -> list[YamlNode]:
 
 def _scalar(text: str, node: YamlNode, edits: Sequence[Replacement], newline: str) -> Iterable[str]:
     if node.kind != "scalar":
-        raise NotApplicableError("the field is no text")
+        raise NotApplicableError("the field is not a text")
     quotable = node.style not in ("|", ">") and not re.search(BREAK, text[node.start : node.end])
     try:
         yield _replaced(text, rewritten(text, node, edits, newline))

@@ -194,7 +194,7 @@ def replace(file: Rewritten) -> None:
         old = target.read_bytes()
         mark = BYTE_ORDER_MARK if old.startswith(BYTE_ORDER_MARK) else b""
         if old != mark + file.before.encode():
-            raise InputError(file.path, "was changed by somebody else meanwhile")
+            raise InputError(file.path, "was changed in the meantime")
         if not os.access(target, os.W_OK):
             raise InputError(file.path, "is read-only")
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")

@@ -45,7 +45,10 @@ class Painter:
             yield f"{self._style(clean(place), bold=True)} {report.not_analysed}\n\n"
         if report.in_cluster is not None:
             place = f"{report.manifest.path}:{report.manifest.line}:"
-            said = f"the verdict here is {report.outcome}, in the cluster {report.in_cluster}: it reads no ConfigMaps"
+            said = (
+                f"the verdict here is {report.outcome}, in the cluster {report.in_cluster}: the cluster does "
+                "not read files of ConfigMaps"
+            )
             yield f"{self._style(clean(place), bold=True)} {said}\n\n"
 
     def _entry(self, report: Report, entry: Entry) -> str:

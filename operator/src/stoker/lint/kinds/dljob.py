@@ -202,9 +202,9 @@ def _name_violations(document: Mapping[str, Any]) -> list[Violation]:
     if not isinstance(name, str):
         return []
     if len(name) > MAX_NAME_LENGTH:
-        message = f"has {len(name)} characters, at most {MAX_NAME_LENGTH} are allowed: its pods are called NAME-RANK"
+        message = f"has {len(name)} characters, at most {MAX_NAME_LENGTH} are allowed (its pods are named NAME-RANK)"
     elif not re.match(NAME_PATTERN, name):
-        allowed = "must consist of lower-case letters, digits and -, the first and last a letter or digit"
+        allowed = "use lower-case letters, digits and -, beginning and ending with a letter or digit"
         nearest = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
         message = f"{allowed}: for example {nearest}" if nearest else allowed
     else:

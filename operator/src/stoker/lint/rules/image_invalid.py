@@ -36,7 +36,7 @@ def check(submission: Submission) -> Iterator[Problem]:
     image = submission.image
     if image.text.strip() and image.reference is None:
         yield Problem(
-            detail=f'"{image.text}" is no image reference: it {(image.error or "can not be read").rstrip(".")}.',
+            detail=f'"{image.text}" is not an image reference: it {(image.error or "can not be read").rstrip(".")}.',
             location=submission.locate_image(),
         )
 
@@ -46,7 +46,7 @@ RULE: Rule[Submission] = Rule(
     name="image-invalid",
     category=Category.STARTUP_HOLD,
     severity=Severity.ERROR,
-    summary="The image is no image reference.",
+    summary="The image is not an image reference.",
     fix="Write it as registry/repository:tag or registry/repository@sha256:DIGEST.",
     check=check,
     init_containers=True,
