@@ -29,10 +29,10 @@ with atheris.instrument_imports(include=["stoker", "yaml"]):
     from stoker.admission.admission_review import AdmissionRequest, NotAReviewError
     from stoker.admission.judgement import judge
     from stoker.api.dljob import DLJob
-    from stoker.api.policy import BUILT_IN
     from stoker.catalogue import admission_rules
     from stoker.lint.files.manifests import InputError, parse
     from stoker.lint.review import review
+    from stoker.policy.effective import BUILT_IN
 
     admission_rules()  # imports them
 

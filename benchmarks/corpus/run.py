@@ -19,8 +19,8 @@ from pydantic import ValidationError
 from benchmarks.corpus.convert import Sample, samples
 from benchmarks.corpus.fetch import CACHE, fetch, packages
 from stoker.api.dljob import DLJob
-from stoker.api.policy import BUILT_IN
 from stoker.lint.review import review
+from stoker.policy.effective import BUILT_IN
 
 FOUND = CACHE / "findings.json"
 MANIFESTS = CACHE / "manifests"

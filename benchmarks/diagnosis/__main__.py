@@ -22,9 +22,9 @@ from typing import Any
 
 from benchmarks.diagnosis.score import NONE, RECLAIM, STUDY, UNDECIDED, Score, Verdict, score, verdict
 from simulator import CASES, Tier, record, simulate
-from stoker.api.policy import BUILT_IN
 from stoker.diagnosis.job import diagnose
 from stoker.findings.vocabulary import Category
+from stoker.policy.effective import BUILT_IN
 
 TUNING = range(1000, 1010)
 REPORTING = range(5000, 5010)

@@ -29,8 +29,8 @@ from stoker.adapters.kubernetes.client import (
     Object,
     Resource,
 )
+from stoker.api.duration import parse_duration
 from stoker.api.names import API_VERSION
-from stoker.api.policy import parse_duration
 from stoker.findings.diagnosis import Diagnosis, Utilization
 from stoker.findings.finding import Finding, parse_time, rfc3339
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source

@@ -13,8 +13,8 @@ from benchmarks.reclaim.server import ApiServer, Request
 from benchmarks.reclaim.truth import DELAY, SCRAPE, Activity, Gaps
 from benchmarks.reclaim.virtual_time import moment
 from stoker.adapters.kubernetes.client import DLJOBS, JOBS, PODS, POLICIES, Object, Resource
+from stoker.api.duration import parse_duration
 from stoker.api.names import RESUME_ANNOTATION, SNOOZE_ANNOTATION
-from stoker.api.policy import parse_duration
 from stoker.findings.finding import parse_time
 
 LAST_LOOK = 20.0

@@ -11,12 +11,12 @@ from stoker.admission import judgement
 from stoker.admission.admission_review import ALLOWED, AdmissionRequest, Answer, Operation
 from stoker.admission.job_review import JobReviewer
 from stoker.api.dljob import DLJob
-from stoker.api.policy import EffectivePolicy
 from stoker.cluster.view import ClusterView
 from stoker.findings.finding import Finding, Location
 from stoker.findings.verdict import Suppressed, Verdict
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source
 from stoker.lint.messages import not_analysed
+from stoker.policy.effective import EffectivePolicy
 from stoker.shell.model import Shortfall
 from tests.admission.malformed_reviews import OBJECT
 from tests.inline_workers import InlineWorkers

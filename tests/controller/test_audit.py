@@ -10,12 +10,12 @@ import pytest
 
 from stoker.adapters.kubernetes.client import DLJOBS, ConflictError
 from stoker.adapters.kubernetes.events import EventWriter
-from stoker.api.policy import PolicyRevision
 from stoker.cluster.cache import Store
 from stoker.cluster.recorder import UNMETERED
 from stoker.controller.audit import Audit
 from stoker.controller.status_writer import Publisher
 from stoker.findings.vocabulary import ReclaimMode, ReclaimState
+from stoker.policy.effective import PolicyRevision
 from stoker.reclaim import Notice, NoticeReason, Record, resumed
 from stoker.reclaim.record import Record as Written
 from tests.controller.cluster import FakeApi, HeldClock, failing

@@ -7,11 +7,12 @@ import pytest
 
 from stoker.adapters.kubernetes.client import EVENTS, POLICIES, ConflictError, UnavailableError
 from stoker.adapters.kubernetes.events import EventWriter
-from stoker.api.policy import EffectivePolicy, EffectiveReclaim, UtilizationPolicy
+from stoker.api.policy import UtilizationPolicy
 from stoker.api.schema import violations
 from stoker.cluster.cache import Store
 from stoker.controller.audit import Audit
 from stoker.controller.brake import Brakes
+from stoker.policy.effective import EffectivePolicy, EffectiveReclaim
 from stoker.reclaim.brake import JobActivity
 from tests.controller.cluster import FakeApi, HeldClock, failing
 

@@ -2,9 +2,10 @@
 
 from datetime import timedelta
 
-from stoker.api.policy import UtilizationPolicy, resolve
+from stoker.api.policy import UtilizationPolicy
 from stoker.controller.candidates import candidate
 from stoker.findings.vocabulary import ReclaimMode
+from stoker.policy.resolution import resolve
 from stoker.reclaim import idle_after
 from stoker.workload import ProgramFacts
 from tests.workload import building

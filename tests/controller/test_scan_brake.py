@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from stoker.api.policy import EffectivePolicy
 from stoker.findings.vocabulary import UnknownReason
+from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim.brake import JobActivity
 from stoker.telemetry.screen import MetricsUnavailable
 from tests.controller.test_scan import World

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 import yaml
 
 from stoker.api.dljob import MAX_FINDINGS, MAX_HISTORY, MAX_NODES, MAX_NOTIFIED, MAX_PODS, MAX_STAGES, DLJobStatus
-from stoker.api.policy import PolicyRevision, resolve
 from stoker.controller.next_status import MAX_FINDING_TEXT, Draft
 from stoker.controller.scan_results import Look
 from stoker.controller.status_findings import merged
@@ -31,6 +30,8 @@ from stoker.findings.vocabulary import (
     Source,
     Stage,
 )
+from stoker.policy.effective import PolicyRevision
+from stoker.policy.resolution import resolve
 from stoker.reclaim import HistoryEntry, NotificationRecord, Record
 from stoker.reclaim.record import MAX_REASON
 from stoker.telemetry.series import PodFacts

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from stoker.api.dljob import DLJob
-from stoker.api.policy import BUILT_IN
 from stoker.diagnosis.job import diagnose
 from stoker.findings.diagnosis import Diagnosis
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Category, Confidence, Source
 from stoker.lint.review import review
+from stoker.policy.effective import BUILT_IN
 from tests.diagnosis.recording import START, Thresholds, from_dict
 
 V100_MIB = 32_500

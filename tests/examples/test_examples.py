@@ -10,11 +10,13 @@ import pytest
 import yaml
 
 from stoker.api.dljob import DLJob
-from stoker.api.policy import BUILT_IN, UtilizationPolicy, resolve
+from stoker.api.policy import UtilizationPolicy
 from stoker.api.schema import violations
 from stoker.findings.verdict import Verdict
 from stoker.findings.vocabulary import Action, Outcome, ReclaimMode
 from stoker.lint.review import review
+from stoker.policy.effective import BUILT_IN
+from stoker.policy.resolution import resolve
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -12,13 +12,15 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from stoker.admission.metrics import AdmissionMetrics
-from stoker.api.policy import BUILT_IN, UtilizationPolicy, UtilizationPolicySpec, resolve
+from stoker.api.policy import UtilizationPolicy, UtilizationPolicySpec
 from stoker.api.schema import violations
 from stoker.catalogue import all_rules
 from stoker.cluster.cache import Collection
 from stoker.cluster.policies import Policies
 from stoker.findings.vocabulary import Action
 from stoker.policy.checks import PolicyReview, RemarkReason, Surroundings, review_policy
+from stoker.policy.effective import BUILT_IN
+from stoker.policy.resolution import resolve
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text()
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -11,9 +11,9 @@ import yaml
 
 from stoker import __version__
 from stoker.api.dljob import DLJob
-from stoker.api.policy import BUILT_IN
 from stoker.lint.messages import denial
 from stoker.lint.review import review
+from stoker.policy.effective import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

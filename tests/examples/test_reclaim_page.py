@@ -9,11 +9,13 @@ from click.testing import CliRunner
 
 from hack.generate import filled
 from stoker.api.names import RESUME_ANNOTATION, SNOOZE_ANNOTATION, SNOOZE_REASON_ANNOTATION
-from stoker.api.policy import BUILT_IN, EffectiveReclaim, JobTraits, UtilizationPolicy, resolve
+from stoker.api.policy import UtilizationPolicy
 from stoker.catalogue import admission_rules
 from stoker.cli import stoker
 from stoker.findings.vocabulary import JobType, ReclaimMode
 from stoker.policy.checks import Surroundings, review_policy
+from stoker.policy.effective import BUILT_IN, EffectiveReclaim, JobTraits
+from stoker.policy.resolution import resolve
 from tests.reclaim.cases import NOW
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reclaim.md").read_text()

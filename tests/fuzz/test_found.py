@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from stoker.api.dljob import DLJob
-from stoker.api.policy import BUILT_IN
 from stoker.lint.review import review
+from stoker.policy.effective import BUILT_IN
 from tests.fuzz.real_shell import World, compared
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from stoker.admission.admission_review import AdmissionRequest, NotAReviewError
 from stoker.admission.judgement import judge
 from stoker.api.dljob import DLJob
-from stoker.api.policy import BUILT_IN
 from stoker.lint.files.manifests import InputError, parse
 from stoker.lint.review import review
+from stoker.policy.effective import BUILT_IN
 from tests.admission import malformed_reviews
 from tests.admission.malformed_reviews import OBJECT
 from tests.fuzz.shell_grammar import broken_scripts

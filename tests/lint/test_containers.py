@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from stoker.api.dljob import DLJob
-from stoker.api.policy import BUILT_IN, UtilizationPolicy, resolve
+from stoker.api.policy import UtilizationPolicy
 from stoker.findings.finding import Location, Problem
 from stoker.findings.rule import Rule
 from stoker.findings.verdict import Verdict
@@ -15,6 +15,8 @@ from stoker.findings.vocabulary import Category, Severity
 from stoker.lint.kinds.registry import submissions
 from stoker.lint.review import review, review_submissions
 from stoker.lint.submission import Submission
+from stoker.policy.effective import BUILT_IN
+from stoker.policy.resolution import resolve
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

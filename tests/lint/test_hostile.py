@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from stoker.api.dljob import DLJob
-from stoker.api.policy import BUILT_IN
 from stoker.findings.finding import Problem
 from stoker.findings.rule import Rule
 from stoker.findings.verdict import Verdict
@@ -17,6 +16,7 @@ from stoker.findings.vocabulary import Category, Severity, Source
 from stoker.lint.kinds.dljob import read_dljob
 from stoker.lint.review import review, review_submission
 from stoker.lint.submission import Submission
+from stoker.policy.effective import BUILT_IN
 from stoker.shell.model import Shortfall
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from stoker.api.dljob import DLJob
-from stoker.api.policy import BUILT_IN
 from stoker.findings.verdict import Verdict
 from stoker.findings.vocabulary import Confidence, Framework
 from stoker.lint.kinds.registry import submissions
 from stoker.lint.review import review, review_submissions
+from stoker.policy.effective import BUILT_IN
 from stoker.workload import job_manifest
 from stoker.workload.manifest import verbatim
 from tests.rules.fixtures import cases

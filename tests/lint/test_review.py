@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stoker.api.dljob import DLJob
-from stoker.api.policy import BUILT_IN, EffectivePolicy, UtilizationPolicy, resolve
+from stoker.api.policy import UtilizationPolicy
 from stoker.catalogue import admission_rules
 from stoker.findings.finding import Problem
 from stoker.findings.rule import Rule
@@ -19,6 +19,8 @@ from stoker.findings.verdict import Verdict
 from stoker.findings.vocabulary import Action, Category, Confidence, Maturity, Outcome, Severity
 from stoker.lint.review import introduced, outline, review
 from stoker.lint.submission import Submission
+from stoker.policy.effective import BUILT_IN, EffectivePolicy
+from stoker.policy.resolution import resolve
 from stoker.shell.model import Shortfall
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

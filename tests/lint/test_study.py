@@ -5,9 +5,9 @@ submitted: each script gets the study's own category before it has run.
 import pytest
 
 from stoker.api.dljob import DLJob
-from stoker.api.policy import BUILT_IN
 from stoker.findings.vocabulary import Category, Outcome
 from stoker.lint.review import review
+from stoker.policy.effective import BUILT_IN
 from tests.diagnosis.recording import START
 
 EXAMPLES = [

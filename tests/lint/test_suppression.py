@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from stoker.api.dljob import DLJob
-from stoker.api.policy import BUILT_IN, EffectivePolicy, UtilizationPolicy, resolve
+from stoker.api.policy import UtilizationPolicy
 from stoker.findings.verdict import Verdict
 from stoker.lint import messages
 from stoker.lint.review import introduced, review
 from stoker.lint.suppression import MAX_FAULTS
+from stoker.policy.effective import BUILT_IN, EffectivePolicy
+from stoker.policy.resolution import resolve
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SLEEP = "python train.py\nsleep 3600"

@@ -4,10 +4,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from stoker.api.policy import EffectivePolicy, EffectiveReclaim
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Category, Confidence, JobType, ReclaimMode, ReclaimState, Severity, Source
+from stoker.policy.effective import EffectivePolicy, EffectiveReclaim
 from stoker.reclaim import UNCONSTRAINED, Candidate, Case, Constraints, Execution, NoticeReason, Plan, Record, plan
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

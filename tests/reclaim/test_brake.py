@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.api.policy import MAX_RECENT_IDLE, EffectiveBrake, UtilizationPolicyStatus
+from stoker.api.policy import MAX_RECENT_IDLE, UtilizationPolicyStatus
+from stoker.policy.effective import EffectiveBrake
 from stoker.reclaim.brake import Brake, JobActivity, after
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stoker.api.policy import BUILT_IN, EffectivePolicy, EffectiveReclaim
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import (
@@ -18,6 +17,7 @@ from stoker.findings.vocabulary import (
     Source,
     UnknownReason,
 )
+from stoker.policy.effective import BUILT_IN, EffectivePolicy, EffectiveReclaim
 from stoker.reclaim import Record, candidate, eligibility, presumed
 from stoker.telemetry.series import JobFacts, PodFacts
 from tests.reclaim.cases import plan_of

@@ -8,18 +8,11 @@ from hypothesis import strategies as st
 
 from stoker.api.dljob import ReclaimStatus
 from stoker.api.meta import LabelSelector
-from stoker.api.policy import (
-    EffectivePolicy,
-    EffectiveReclaim,
-    Exemption,
-    PolicyRevision,
-    ReclaimClass,
-    RuleSetting,
-    ScheduleWindow,
-)
+from stoker.api.policy import Exemption, ReclaimClass, RuleSetting, ScheduleWindow
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Action, Category, Confidence, JobType, ReclaimMode, ReclaimState, Source
+from stoker.policy.effective import EffectivePolicy, EffectiveReclaim, PolicyRevision
 from stoker.reclaim import (
     ACTS,
     GATES,

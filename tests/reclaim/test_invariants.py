@@ -14,11 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from stoker.api.dljob import ReclaimStatus
 from stoker.api.meta import LabelSelector
-from stoker.api.policy import EffectivePolicy, EffectiveReclaim, Exemption, PolicyRevision, ScheduleWindow
+from stoker.api.policy import Exemption, ScheduleWindow
 from stoker.diagnosis.idleness import idleness
 from stoker.findings.diagnosis import Idleness
 from stoker.findings.finding import Finding, rfc3339
 from stoker.findings.vocabulary import Category, Confidence, ReclaimMode, ReclaimState
+from stoker.policy.effective import EffectivePolicy, EffectiveReclaim, PolicyRevision
 from stoker.reclaim import (
     ACTS,
     MINIMUM_WARNING_GRACE,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stoker.api.meta import LabelSelector
-from stoker.api.policy import BUILT_IN, Exemption, PolicyRevision, ReclaimClass, RuleSetting, ScheduleWindow
+from stoker.api.policy import Exemption, ReclaimClass, RuleSetting, ScheduleWindow
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import (
@@ -21,6 +21,7 @@ from stoker.findings.vocabulary import (
     Source,
     UnknownReason,
 )
+from stoker.policy.effective import BUILT_IN, PolicyRevision
 from stoker.reclaim import Constraints, Execution, NoticeReason, Obstruction, Presence, Record, Step
 from stoker.reclaim.gates import CLOCKS_APART
 from tests.reclaim.cases import (

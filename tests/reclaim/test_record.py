@@ -3,8 +3,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stoker.api.dljob import ReclaimStatus
-from stoker.api.policy import BUILT_IN_REVISION, PolicyRevision
 from stoker.findings.vocabulary import NotificationEvent, NotificationResult, ReclaimEvent, ReclaimMode, ReclaimState
+from stoker.policy.effective import BUILT_IN_REVISION, PolicyRevision
 from stoker.reclaim import HistoryEntry, NoticeReason, NotificationRecord, Record, resumed
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

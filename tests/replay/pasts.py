@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from stoker.api.policy import EffectivePolicy, EffectiveReclaim
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Category, Confidence, ReclaimMode, Severity, Source
+from stoker.policy.effective import EffectivePolicy, EffectiveReclaim
 from stoker.reclaim import NOBODY, Presence
 from stoker.replay import Assumed, Examined, JobOutcome, SimulatedConstraints, Simulation
 from stoker.telemetry.past import DevicePast, Grid, JobOutline, JobPast, Outlines, PastPod

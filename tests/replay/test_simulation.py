@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from stoker.api.policy import EffectiveBrake, EffectivePolicy, EffectiveReclaim, ScheduleWindow
+from stoker.api.policy import ScheduleWindow
 from stoker.findings.vocabulary import JobType, ReclaimMode
+from stoker.policy.effective import EffectiveBrake, EffectivePolicy, EffectiveReclaim
 from stoker.replay import Assumed
 from stoker.telemetry.series import GpuSignal
 from tests.replay.pasts import SUSPEND, Story, at, hour_of, replayed, rests

@@ -9,9 +9,10 @@ from itertools import accumulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.api.policy import EffectivePolicy, EffectiveReclaim, ScheduleWindow
+from stoker.api.policy import ScheduleWindow
 from stoker.diagnosis.idleness import idleness
 from stoker.findings.vocabulary import ReclaimMode, ReclaimState
+from stoker.policy.effective import EffectivePolicy, EffectiveReclaim
 from stoker.reclaim import ACTS, Candidate, Case, Record, plan, resumed
 from stoker.replay.screens import Screens
 from stoker.replay.simulation import execution

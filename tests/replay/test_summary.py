@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 
 from stoker.api.meta import LabelSelector
-from stoker.api.policy import EffectivePolicy, Exemption
+from stoker.api.policy import Exemption
 from stoker.findings.vocabulary import ReclaimMode
+from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim import GATES, Reads
 from stoker.replay import Inputs, ReplaySummary, summarize
 from tests.replay.pasts import SUSPEND, Story, at, outlines, replayed, rests

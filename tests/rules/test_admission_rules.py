@@ -11,12 +11,14 @@ import pytest
 import yaml
 
 from stoker.api.dljob import DLJob
-from stoker.api.policy import BUILT_IN, EffectivePolicy, UtilizationPolicy, resolve
+from stoker.api.policy import UtilizationPolicy
 from stoker.catalogue import admission_rules
 from stoker.findings.finding import Finding
 from stoker.findings.verdict import Verdict
 from stoker.lint.kinds.registry import submissions
 from stoker.lint.review import review, review_submission
+from stoker.policy.effective import BUILT_IN, EffectivePolicy
+from stoker.policy.resolution import resolve
 from tests.rules import fixtures
 from tests.rules.fixtures import Case, cases
 

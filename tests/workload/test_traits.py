@@ -7,6 +7,7 @@ import pytest
 
 from stoker.api.dljob import DLJob
 from stoker.api.policy import ReclaimClass
+from stoker.policy.effective import EffectiveReclaim
 from stoker.workload import job_facts, job_traits
 from stoker.workload.facts import ProgramFacts
 from tests.workload.building import dljob
@@ -50,5 +51,5 @@ def test_the_gpus_model_is_what_the_pods_are_bound_to_and_before_that_what_the_j
     """A queue may choose it when it admits the job. Diagnosis and the classes of a policy have one answer."""
     assert job_traits(made, pods).gpu_product == product
     assert job_facts(made, pods, ProgramFacts(), child=None, now=NOW).gpu_product == product
-    of_h100 = ReclaimClass(name="h100", gpuProducts=[H100])
-    assert of_h100.has(job_traits(made, pods)) is (product == H100)
+    reclaim = EffectiveReclaim(classes=(ReclaimClass(name="h100", gpuProducts=[H100]),))
+    assert (reclaim.class_of(job_traits(made, pods)) is not None) is (product == H100)

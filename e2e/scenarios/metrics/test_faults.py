@@ -19,11 +19,11 @@ from e2e.scenarios.metrics.recorded import NAMESPACE, History, RecordedPrometheu
 from e2e.telemetry.proxy import application
 from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.adapters.prometheus.source import PrometheusSource
-from stoker.api.policy import BUILT_IN
 from stoker.diagnosis.idleness import idleness, screen_request
 from stoker.diagnosis.job import diagnose
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.findings.vocabulary import UnknownReason
+from stoker.policy.effective import BUILT_IN
 from stoker.telemetry.screen import MetricsUnavailable
 from stoker.telemetry.series import JobFacts, PodFacts
 

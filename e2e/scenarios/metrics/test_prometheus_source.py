@@ -13,13 +13,13 @@ from e2e.scenarios.metrics.recorded import NAMESPACE, History, RecordedPrometheu
 from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.adapters.prometheus.screen import WINDOWS
 from stoker.adapters.prometheus.source import PrometheusSource
-from stoker.api.policy import BUILT_IN
 from stoker.controller.scan import EXAMINED
 from stoker.diagnosis.idleness import idleness, screen_request
 from stoker.diagnosis.job import diagnose
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import Category, Confidence, UnknownReason
+from stoker.policy.effective import BUILT_IN
 from stoker.telemetry.screen import MetricsUnavailable, Screen
 from stoker.telemetry.series import GpuSignal, JobFacts, PodFacts, PodSignal
 from tests.controller.test_scan import World

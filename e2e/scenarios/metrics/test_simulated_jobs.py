@@ -11,11 +11,11 @@ from e2e.conftest import StartCluster
 from e2e.scenarios.harness.jobs import Jobs, ago
 from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.adapters.prometheus.source import PrometheusSource
-from stoker.api.policy import BUILT_IN
 from stoker.diagnosis.idleness import idleness, screen_request
 from stoker.diagnosis.job import diagnose
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.findings.vocabulary import Category
+from stoker.policy.effective import BUILT_IN
 from stoker.telemetry.screen import step_for
 from stoker.telemetry.series import JobFacts, PodFacts
 

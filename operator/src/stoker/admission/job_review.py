@@ -9,9 +9,9 @@ from datetime import datetime
 from stoker.adapters.workers import End, Outcome, Workers
 from stoker.admission.admission_review import ALLOWED, AdmissionRequest, Answer, Operation, outside_bounds
 from stoker.admission.judgement import judge, not_analysed
-from stoker.api.policy import EffectivePolicy
 from stoker.cluster.view import ClusterView
 from stoker.findings.verdict import Verdict
+from stoker.policy.effective import EffectivePolicy
 from stoker.shell.model import Shortfall
 
 logger = logging.getLogger(__name__)

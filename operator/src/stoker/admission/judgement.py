@@ -13,11 +13,11 @@ from stoker.admission.admission_review import ALLOWED, AdmissionRequest, Answer,
 from stoker.api import dljob
 from stoker.api.dljob import DLJob
 from stoker.api.names import API_VERSION, GROUP
-from stoker.api.policy import BUILT_IN, EffectivePolicy
 from stoker.findings.verdict import Verdict
 from stoker.findings.vocabulary import Action
 from stoker.lint import messages
 from stoker.lint.review import introduced, outline, review
+from stoker.policy.effective import BUILT_IN, EffectivePolicy
 from stoker.shell.model import Shortfall
 
 Judge = Callable[[DLJob], Verdict]

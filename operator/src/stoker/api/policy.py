@@ -1,23 +1,19 @@
-"""UtilizationPolicy: what is denied, warned of and reclaimed, for whom; and how the policies of a cluster add up."""
+"""UtilizationPolicy as users write it: what is denied, warned of and reclaimed, for whom.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, time, timedelta
-from fnmatch import fnmatchcase
-from functools import reduce
-from typing import Annotated, Any, Literal, TypeVar
+How the policies of a cluster add up is in stoker.policy.resolution, what holds then in stoker.policy.effective.
+"""
+
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from stoker.api.duration import format_duration, parse_duration
 from stoker.api.duration_range import Between
-from stoker.api.image import ImageKind, ImagePattern
-from stoker.api.meta import EVERYTHING, Boolean, Conditions, Integer, LabelSelector, ObjectMeta, Time, matches
+from stoker.api.image import ImageKind
+from stoker.api.meta import Boolean, Conditions, Integer, LabelSelector, ObjectMeta, Time
 from stoker.api.schema import PRESERVE_UNKNOWN, ApiModel, Like, Validation, validations
 from stoker.findings.vocabulary import Action, Framework, JobType, NotificationEvent, ReclaimMode
-from stoker.shell.model import Shortfall
 
 KIND = "UtilizationPolicy"
 PLURAL = "utilizationpolicies"
@@ -91,18 +87,6 @@ class Exemption(ApiModel):
             raise PydanticCustomError("selector", "an exemption needs a namespaceSelector, a jobSelector or both")
         return self
 
-    def covers(self, rule: str, job_labels: Mapping[str, str], now: datetime) -> bool:
-        """Whether a job with these labels, in a namespace that the exemption selects, is exempt from a rule at `now`.
-
-        The rule "*" asks for an exemption from everything, reclaim included.
-        """
-        names = self.rules or (ALL_RULES,)
-        return (
-            (self.until is None or now < self.until)
-            and (ALL_RULES in names or rule in names)
-            and (self.job_selector is None or matches(self.job_selector, job_labels))
-        )
-
 
 class TrustedJobTypes(ApiModel):
     """Where a job's own word about its type is taken."""
@@ -171,57 +155,6 @@ class ScheduleWindow(ApiModel):
     time_zone: TimeZone | None = None
     """Time zone of start and end, such as Europe/Berlin. Default: UTC."""
 
-    def applies_to(self, job_type: JobType) -> bool:
-        """Whether the window is for jobs of this type."""
-        return not self.job_types or job_type in self.job_types
-
-    def contains(self, now: datetime) -> bool:
-        """Whether `now`, an aware time, lies in the window; the end is exclusive."""
-        local = now.astimezone(ZoneInfo(self.time_zone or "UTC"))
-        start, end, at = time.fromisoformat(self.start), time.fromisoformat(self.end), local.time()
-        today, yesterday = self._begins_on(local), self._begins_on(local - timedelta(days=1))
-        if start < end:
-            return today and start <= at < end
-        return (today and at >= start) or (yesterday and at < end)
-
-    def next_opening(self, now: datetime) -> datetime | None:
-        """The first moment after `now` from which on the window contains the time; None if there is none for weeks.
-
-        A window opens at its start, which a day may have twice or not at all, or where the clocks are changed.
-        """
-        zone = ZoneInfo(self.time_zone or "UTC")
-        start, today = time.fromisoformat(self.start), now.astimezone(zone).date()
-        days = [today + timedelta(days=ahead) for ahead in range(-1, OPENING_SOUGHT.days)]
-        starts = [datetime.combine(day, start, zone).replace(fold=fold) for day in days for fold in (0, 1)]
-        moments = sorted(one.astimezone(UTC) for one in (*starts, *_switches(zone, now, now + OPENING_SOUGHT)))
-        return next((one for one in moments if one > now and self._opens(one)), None)
-
-    def _opens(self, moment: datetime) -> bool:
-        return self.contains(moment) and not self.contains(moment - timedelta(minutes=1))
-
-    def _begins_on(self, local: datetime) -> bool:
-        return not self.days or WEEKDAYS[local.weekday()] in self.days
-
-
-OPENING_SOUGHT = timedelta(days=16)
-"""A week holds every day; the one day that a window has may lack its time, so that the next week's counts."""
-
-
-def _switches(zone: ZoneInfo, since: datetime, until: datetime) -> Iterator[datetime]:
-    """The minutes between two times in which the zone's clocks are changed, at most one change a day."""
-    day = timedelta(days=1)
-    while since < until:
-        before, after = since.astimezone(UTC).replace(second=0, microsecond=0), since.astimezone(UTC) + day
-        if before.astimezone(zone).utcoffset() != after.astimezone(zone).utcoffset():
-            first, last = 0, 24 * 60 + 1
-            while last - first > 1:
-                middle = (first + last) // 2
-                moment = before + timedelta(minutes=middle)
-                same = moment.astimezone(zone).utcoffset() == before.astimezone(zone).utcoffset()
-                first, last = (middle, last) if same else (first, middle)
-            yield before + timedelta(minutes=last)
-        since += day
-
 
 class ReclaimClass(ApiModel):
     """Other settings for jobs of a class: those that are all of what is given here."""
@@ -265,36 +198,6 @@ class ReclaimClass(ApiModel):
         if not (self.job_types or self.priority_classes or self.job_selector is not None or self.gpu_products):
             raise PydanticCustomError("class", "a class needs jobTypes, priorityClasses, a jobSelector or gpuProducts")
         return self
-
-    def has(self, job: "JobTraits") -> bool:
-        """Whether a job belongs to the class."""
-        return (
-            (not self.job_types or job.job_type in self.job_types)
-            and (not self.priority_classes or job.priority_class in self.priority_classes)
-            and (self.job_selector is None or matches(self.job_selector, job.labels))
-            and (not self.gpu_products or job.gpu_product in self.gpu_products)
-        )
-
-    def includes(self, other: "ReclaimClass") -> bool:
-        """Whether every job of another class certainly belongs to this one, too."""
-        lists = (
-            (self.job_types, other.job_types),
-            (self.priority_classes, other.priority_classes),
-            (self.gpu_products, other.gpu_products),
-        )
-        return self.job_selector in (None, EVERYTHING, other.job_selector) and all(
-            not mine or (theirs and set(theirs) <= set(mine)) for mine, theirs in lists
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobTraits:
-    """What of a job decides about its class."""
-
-    job_type: JobType
-    priority_class: str | None = None
-    gpu_product: str | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 class Reclaim(ApiModel):
@@ -455,20 +358,6 @@ class ImageFamily(ApiModel):
     entrypoint: Annotated[tuple[Annotated[str, Field(max_length=1024)], ...], Field(max_length=32)] = ()
     """The command that the images give a container's arguments to. Default: it is not known."""
 
-    @property
-    def pattern(self) -> ImagePattern:
-        """The family as images are compared with it."""
-        return ImagePattern(
-            name=self.name,
-            kind=self.kind,
-            repositories=self.repositories,
-            tags=self.tags,
-            without_tags=self.without_tags,
-            framework=self.framework,
-            gpu_variant=self.gpu_variant,
-            entrypoint=self.entrypoint,
-        )
-
 
 class UtilizationPolicySpec(ApiModel):
     """What the policy says; what it leaves out the policy "default" says, and then the built-in defaults."""
@@ -602,324 +491,4 @@ class UtilizationPolicy(ApiModel):
         return self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffectiveThresholds:
-    """When utilization counts as low or idle; percents 0..100."""
-
-    low_percent: int = 50
-    idle_percent: int = 0
-    min_coverage_percent: int = 90
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffectiveBrake:
-    """When reclaim stops: `min_jobs` or more, with over `gpu_percent` percent of the active GPUs, turned idle."""
-
-    min_jobs: int = 5
-    gpu_percent: int = 50
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffectiveReclaim:
-    """Whether, when and how much idle jobs are reclaimed."""
-
-    mode: ReclaimMode = ReclaimMode.OBSERVE
-    idle_after: timedelta = timedelta(minutes=60)
-    startup_grace: timedelta = timedelta(minutes=30)
-    warning_grace: timedelta = timedelta(minutes=15)
-    window: timedelta = timedelta(hours=1)
-    max_jobs_per_window: int = 5
-    max_gpu_percent_per_window: int = 10
-    mass_idle_brake: EffectiveBrake = field(default_factory=EffectiveBrake)
-    cooldown_after_resume: timedelta = timedelta(hours=1)
-    max_snooze: timedelta = timedelta(hours=24)
-    on_pressure_only: bool = False
-    min_termination_grace: timedelta = timedelta(seconds=30)
-    interactive_without_volume: bool = False
-    training_without_volume: bool = False
-    schedule: tuple[ScheduleWindow, ...] = ()
-    classes: tuple[ReclaimClass, ...] = ()
-
-    def class_of(self, job: JobTraits) -> ReclaimClass | None:
-        """The first class that a job belongs to."""
-        return next((one for one in self.classes if one.has(job)), None)
-
-    def of(self, job: JobTraits) -> "EffectiveReclaim":
-        """What holds for a job: its class's settings over the policy's."""
-        found = self.class_of(job)
-        if found is None:
-            return self
-        fields = {name: getattr(found, name) for name in CLASS_SETTINGS}
-        return replace(self, **{name: _concrete(name, value) for name, value in fields.items() if value is not None})
-
-    def open_at(self, now: datetime, job_type: JobType) -> bool:
-        """Whether the schedule lets a job of this type be reclaimed now: no window is for its type, or one that is
-        contains `now`.
-        """
-        windows = [window for window in self.schedule if window.applies_to(job_type)]
-        return not windows or any(window.contains(now) for window in windows)
-
-    def opens_after(self, now: datetime, job_type: JobType) -> datetime | None:
-        """When the schedule opens next for jobs of this type, where it is closed at `now`."""
-        windows = [window for window in self.schedule if window.applies_to(job_type)]
-        return min((at for window in windows if (at := window.next_opening(now)) is not None), default=None)
-
-
-CLASS_SETTINGS = ("mode", "idle_after", "startup_grace", "warning_grace", "on_pressure_only")
-"""The fields of EffectiveReclaim that a class may set."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffectiveNotification:
-    """Who is told of reclaims; `secret_key` None: nobody."""
-
-    secret_key: str | None = None
-    namespace_keys: tuple[str, ...] = ()
-    events: tuple[NotificationEvent, ...] = tuple(NotificationEvent)
-    max_per_hour: int = 30
-    # Not validated, so that the built-in policy needs no schema of the models: `stoker lint` starts with it.
-    digest: DigestTime = field(default_factory=lambda: DigestTime.model_construct(at="08:00"))
-    templates: NotificationTemplates = field(default_factory=NotificationTemplates.model_construct)
-
-    def may_name(self, namespace: str, key: str) -> bool:
-        """Whether a namespace's annotation may name this key: no namespace's name has a dot."""
-        own = key == namespace or key.startswith(f"{namespace}.")
-        return own or any(fnmatchcase(key, pattern) for pattern in self.namespace_keys)
-
-    def key_for(self, namespace: str, annotation: str | None) -> str | None:
-        """The key of the channel for a namespace's jobs; None: nobody is told of them."""
-        return annotation if annotation and self.may_name(namespace, annotation) else self.secret_key
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffectiveAnalysis:
-    """How much time a review may take, and whether the trainers' logs may be read."""
-
-    review_budget: timedelta = timedelta(seconds=1)
-    on_not_analysed: Action = Action.WARN
-    on_over_budget: Action | None = None
-    read_logs: bool = False
-
-    def action(self, shortfall: Shortfall) -> Action:
-        """What is done with a job that was not analysed to its end, by why it was not."""
-        match shortfall:
-            case Shortfall.FAULT:
-                return Action.WARN
-            case Shortfall.OVER_BUDGET | Shortfall.TOO_LARGE:
-                return self.on_not_analysed if self.on_over_budget is None else self.on_over_budget
-            case _:
-                return self.on_not_analysed
-
-    def field(self, shortfall: Shortfall) -> str:
-        """The policy's field that says so, for messages."""
-        over = shortfall in {Shortfall.OVER_BUDGET, Shortfall.TOO_LARGE} and self.on_over_budget is not None
-        return "onOverBudget" if over else "onNotAnalysed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyRevision:
-    """A policy and the generation of its spec; the built-in defaults have no generation."""
-
-    name: str
-    generation: int | None = None
-
-    def __str__(self) -> str:
-        return self.name if self.generation is None else f"{self.name}@{self.generation}"
-
-
-BUILT_IN_REVISION = PolicyRevision(name="built-in")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffectivePolicy:
-    """What holds in one namespace, every field concrete; the field defaults are the built-in ones.
-
-    `rules` holds the settings that differ from the rules' own; `exemptions` are those whose namespaceSelector selects
-    the namespace. `suppressible` names the rules that a job's author may suppress, None all that they don't deny.
-    `trusted_job_types`: whether a self-declared Interactive or Serving is honoured in the namespace.
-    `sources` names the policies that it was made of, the base first; `revisions` are the same with the generations of
-    their specs, or the built-in defaults alone.
-    """
-
-    rules: Mapping[str, RuleSetting] = field(default_factory=dict)
-    exemptions: tuple[Exemption, ...] = ()
-    suppressible: tuple[str, ...] | None = None
-    trusted_job_types: bool = True
-    images: tuple[ImagePattern, ...] = ()
-    thresholds: EffectiveThresholds = field(default_factory=EffectiveThresholds)
-    reclaim: EffectiveReclaim = field(default_factory=EffectiveReclaim)
-    notification: EffectiveNotification = field(default_factory=EffectiveNotification)
-    analysis: EffectiveAnalysis = field(default_factory=EffectiveAnalysis)
-    sources: tuple[str, ...] = ()
-    revisions: tuple[PolicyRevision, ...] = (BUILT_IN_REVISION,)
-
-    @property
-    def revision(self) -> str:
-        """The revisions as messages name them, such as `default@3, research@7`."""
-        return ", ".join(map(str, self.revisions))
-
-    @property
-    def counts_in(self) -> str | None:
-        """The policy in whose status reclaims are counted: the winning override, else `default`; None without any."""
-        return self.sources[-1] if self.sources else None
-
-    def action(self, rule: str, own: Action) -> Action:
-        """What is done with a rule's findings; `own` is the rule's own action."""
-        setting = self.rules.get(rule)
-        return own if setting is None or setting.action is None else setting.action
-
-    def trusted(self, job_type: JobType) -> JobType:
-        """What a job says it is, where its word is taken."""
-        own_word = job_type in {JobType.SERVING, JobType.INTERACTIVE}
-        return JobType.TRAINING if own_word and not self.trusted_job_types else job_type
-
-    def reclaim_of(self, job: JobTraits) -> EffectiveReclaim:
-        """How a job is reclaimed: as its class is, by the type that it is taken for."""
-        return self.reclaim.of(self._as_trusted(job))
-
-    def class_of(self, job: JobTraits) -> ReclaimClass | None:
-        """The class that a job is reclaimed as, by the type that it is taken for."""
-        return self.reclaim.class_of(self._as_trusted(job))
-
-    def _as_trusted(self, job: JobTraits) -> JobTraits:
-        return replace(job, job_type=self.trusted(job.job_type))
-
-    def parameters(self, rule: str) -> Mapping[str, Any]:
-        """The parameters set for a rule."""
-        setting = self.rules.get(rule)
-        return {} if setting is None or setting.parameters is None else setting.parameters
-
-    def may_suppress(self, rule: str, action: Action) -> bool:
-        """Whether a job's author may suppress a finding that a rule would do `action` with."""
-        if self.suppressible is None:
-            return action is not Action.DENY
-        return ALL_RULES in self.suppressible or rule in self.suppressible
-
-    def exemption(self, rule: str, job_labels: Mapping[str, str], now: datetime) -> Exemption | None:
-        """The exemption that lets a job with these labels pass a rule at `now`; the rule "*" asks for one from
-        everything.
-        """
-        return next((one for one in self.exemptions if one.covers(rule, job_labels, now)), None)
-
-    def next_expiry(self, now: datetime) -> datetime | None:
-        """When the next of the exemptions ends after `now`."""
-        return min((one.until for one in self.exemptions if one.until is not None and one.until > now), default=None)
-
-
-BUILT_IN = EffectivePolicy()
-"""What holds where no policy says anything."""
-
-
-def rank(policy: UtilizationPolicy) -> tuple[int, str]:
-    """Sorts overrides: of those that select a namespace the first counts, by priority, of equals by name."""
-    return -(policy.spec.priority or 0), policy.name
-
-
-def winner(policies: Iterable[UtilizationPolicy], labels: Mapping[str, str]) -> UtilizationPolicy | None:
-    """The one override that counts in a namespace with these labels."""
-    selected = [one for one in policies if one.name != BASE and matches(one.spec.namespace_selector, labels)]
-    return min(selected, key=rank, default=None)
-
-
-def resolve(
-    policies: Iterable[UtilizationPolicy], namespace: str, namespace_labels: Mapping[str, str]
-) -> EffectivePolicy:
-    """What holds in a namespace: the winning override, laid over the policy `default`, laid over the built-in defaults.
-
-    The layering goes field by field, into nested objects and into the entries of `rules`; lists and selectors are
-    replaced whole.
-    """
-    labels = {NAMESPACE_LABEL: namespace, **namespace_labels}
-    policies = tuple(policies)
-    override = winner(policies, labels)
-    return combined([one for one in policies if one.name == BASE] + ([override] if override else []), labels)
-
-
-def combined(layers: Sequence[UtilizationPolicy], labels: Mapping[str, str]) -> EffectivePolicy:
-    """The policies laid one over the other, the base first, over the built-in defaults, for a namespace with these
-    labels.
-    """
-    spec = reduce(_laid_over, (one.spec for one in layers), UtilizationPolicySpec())
-    trusted = spec.trusted_job_types.namespace_selector if spec.trusted_job_types is not None else None
-    return EffectivePolicy(
-        rules=spec.rules or {},
-        exemptions=tuple(
-            one
-            for one in spec.exemptions or ()
-            if one.namespace_selector is None or matches(one.namespace_selector, labels)
-        ),
-        suppressible=spec.suppressible,
-        trusted_job_types=trusted is None or matches(trusted, labels),
-        images=tuple(one.pattern for one in spec.images or ()),
-        thresholds=EffectiveThresholds(**_set_fields(spec.thresholds)),
-        reclaim=EffectiveReclaim(**_set_fields(spec.reclaim)),
-        notification=EffectiveNotification(**_set_fields(spec.notification)),
-        analysis=EffectiveAnalysis(**_set_fields(spec.analysis)),
-        sources=tuple(one.name for one in layers),
-        revisions=tuple(PolicyRevision(name=one.name, generation=one.metadata.generation) for one in layers)
-        or (BUILT_IN_REVISION,),
-    )
-
-
-Model = TypeVar("Model", bound=BaseModel)
-
-
-def _laid_over(base: Model, over: Model) -> Model:
-    """`over` on `base`, field by field; what `over` leaves out or sets to null is taken from `base`."""
-    update: dict[str, Any] = {}
-    for name in over.model_fields_set:
-        upper, lower = getattr(over, name), getattr(base, name)
-        if upper is not None:
-            update[name] = _merged(lower, upper)
-    return base.model_copy(update=update)
-
-
-def _merged(lower: Any, upper: Any) -> Any:
-    if isinstance(upper, LabelSelector) or lower is None:
-        return upper
-    if isinstance(upper, BaseModel):
-        return _laid_over(lower, upper)
-    if isinstance(upper, dict):
-        return {**lower, **{key: _merged(lower.get(key), value) for key, value in upper.items()}}
-    return upper
-
-
-DURATION_FIELDS = frozenset(
-    {
-        "cooldown_after_resume",
-        "idle_after",
-        "max_snooze",
-        "min_termination_grace",
-        "review_budget",
-        "startup_grace",
-        "warning_grace",
-        "window",
-    }
-)
-
-
-def _set_fields(model: BaseModel | None) -> dict[str, Any]:
-    """The fields that are set, in the types of the effective policy."""
-    fields = {} if model is None else {name: getattr(model, name) for name in type(model).model_fields}
-    return {name: _concrete(name, value) for name, value in fields.items() if value is not None}
-
-
-def _concrete(name: str, value: Any) -> Any:
-    if isinstance(value, MassIdleBrake):
-        return EffectiveBrake(**_set_fields(value))
-    return parse_duration(value) if name in DURATION_FIELDS else value
-
-
-__all__ = [
-    "BASE",
-    "BUILT_IN",
-    "EffectivePolicy",
-    "UtilizationPolicy",
-    "combined",
-    "format_duration",
-    "matches",
-    "parse_duration",
-    "rank",
-    "resolve",
-    "winner",
-]
+__all__ = ["BASE", "UtilizationPolicy"]

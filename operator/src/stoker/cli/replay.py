@@ -16,9 +16,9 @@ from stoker.cli.moment import MOMENT
 from stoker.cli.prometheus_options import prometheus_options
 
 if TYPE_CHECKING:
-    from stoker.api.policy import EffectivePolicy
     from stoker.cli.documents import Renderer
     from stoker.lint.files.policies import Policies
+    from stoker.policy.effective import EffectivePolicy
     from stoker.replay import Inputs, ReplaySummary
 
 FORMATS = ("text", "json", "html")

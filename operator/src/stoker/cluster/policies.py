@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from pydantic import ValidationError
 
 from stoker.adapters.kubernetes.client import Object
-from stoker.api.policy import EffectivePolicy, UtilizationPolicy, resolve
+from stoker.api.policy import UtilizationPolicy
 from stoker.api.schema import Violation, explain
 from stoker.cluster.cache import Collection, Key
 from stoker.cluster.faults import described
 from stoker.findings.vocabulary import ReclaimMode
+from stoker.policy.effective import EffectivePolicy
+from stoker.policy.resolution import resolve
 
 logger = logging.getLogger(__name__)
 

@@ -4,10 +4,10 @@ import asyncio
 from contextlib import suppress
 
 from stoker.adapters.kubernetes.client import NAMESPACES, POLICIES, KubernetesApi, Object
-from stoker.api.policy import EffectivePolicy
 from stoker.cluster.cache import Collection, Key
 from stoker.cluster.policies import Policies
 from stoker.cluster.process import keep_listed
+from stoker.policy.effective import EffectivePolicy
 
 NAMESPACE_PATIENCE = 0.25
 """Seconds that a review waits to hear of its namespace: `kubectl apply` may create the two within milliseconds."""

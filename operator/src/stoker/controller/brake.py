@@ -13,12 +13,13 @@ from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import POLICIES, ApiError, ConflictError, KubernetesApi, Object
 from stoker.adapters.kubernetes.events import Event, EventWriter
 from stoker.api.names import RELEASE_BRAKE_ANNOTATION
-from stoker.api.policy import EffectivePolicy, EffectiveReclaim, UtilizationPolicyStatus
+from stoker.api.policy import UtilizationPolicyStatus
 from stoker.cluster.cache import Key, Store
 from stoker.cluster.faults import Faults
 from stoker.controller.audit import Audit
 from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import PolicyConditionType
+from stoker.policy.effective import EffectivePolicy, EffectiveReclaim
 from stoker.reclaim import NoticeReason, Obstruction
 from stoker.reclaim.brake import Brake, JobActivity, after
 from stoker.workload.conditions import FALSE, TRUE, Fact, written

@@ -16,13 +16,14 @@ from pydantic import ValidationError
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import NAMESPACES, POLICIES, ConflictError, KubernetesApi, Object
 from stoker.api.dljob import DLJob
-from stoker.api.policy import EffectivePolicy, JobTraits, UtilizationPolicyStatus
+from stoker.api.policy import UtilizationPolicyStatus
 from stoker.cluster.cache import Key, Store
 from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
 from stoker.controller.brake import Brakes
 from stoker.controller.capacity import Capacity, Unreadable, is_understood, requests_of
 from stoker.findings.vocabulary import ReclaimMode, ReclaimState
+from stoker.policy.effective import EffectivePolicy, JobTraits
 from stoker.reclaim import Constraints, Obstruction, Record
 from stoker.reclaim.budget import Budget, Slot, full, holds_slot, is_held_by, within
 from stoker.reclaim.order import SlotRequest, in_order, turn

@@ -18,7 +18,7 @@ from stoker.adapters.kubernetes.client import POLICIES, ApiError, ConflictError,
 from stoker.adapters.notifications import NoAddressesError
 from stoker.api.names import CHANNEL_ANNOTATION
 from stoker.api.notification import Message
-from stoker.api.policy import BASE, WEEKDAYS, DigestTime, EffectivePolicy, combined
+from stoker.api.policy import BASE, WEEKDAYS, DigestTime
 from stoker.cluster.cache import Key, Store
 from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
@@ -28,6 +28,8 @@ from stoker.controller.notifier import Post, counting
 from stoker.findings.finding import parse_time, rfc3339, single_line
 from stoker.findings.vocabulary import NotificationEvent, NotificationResult, ReclaimEvent, ReclaimState
 from stoker.findings.wording import count
+from stoker.policy.effective import EffectivePolicy
+from stoker.policy.resolution import combined
 from stoker.reclaim import NotificationRecord, Record
 from stoker.reclaim.record import EVENT_WORDS
 from stoker.workload.pods import read_time

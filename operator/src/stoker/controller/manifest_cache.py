@@ -15,12 +15,12 @@ from stoker.adapters.clock import Clock
 from stoker.adapters.workers import End, Workers
 from stoker.api.dljob import DLJob
 from stoker.api.meta import ObjectMeta
-from stoker.api.policy import BUILT_IN, EffectivePolicy
 from stoker.cluster.policies import Policies
 from stoker.cluster.workqueue import Transient
 from stoker.findings.verdict import Verdict
 from stoker.lint.kinds.pod import mapping
 from stoker.lint.review import allowance_of, failed, outline, read, review_submissions
+from stoker.policy.effective import BUILT_IN, EffectivePolicy
 from stoker.shell.model import Shortfall
 from stoker.workload import ProgramFacts, submission_facts, unread_program
 

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 
 from stoker.api.dljob import DLJob
-from stoker.api.policy import EffectivePolicy
 from stoker.controller.hysteresis import is_look_due, says_the_same, steady_record
 from stoker.controller.scan_results import NOT_RUNNING, Look, idle_fact, low_fact, not_looked_at, not_running
 from stoker.controller.status_findings import final_summary, summary
@@ -20,6 +19,7 @@ from stoker.findings.vocabulary import (
     ReclaimState,
     UnknownReason,
 )
+from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim import Record
 from stoker.telemetry.series import PodFacts
 from stoker.workload import run_to_status

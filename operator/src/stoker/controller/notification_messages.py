@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from stoker.api.dljob import DLJob
 from stoker.api.names import OWNER_LABEL, TEAM_LABEL
 from stoker.api.notification import Message, filled, template_faults
-from stoker.api.policy import EffectivePolicy
 from stoker.findings.finding import printable, rfc3339
 from stoker.findings.vocabulary import NotificationEvent, ReclaimMode, ReclaimState
+from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim import NotificationRecord, Record
 
 LATEST = timedelta(hours=24)

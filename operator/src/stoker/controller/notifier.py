@@ -18,7 +18,6 @@ from stoker.adapters.notifications import Address, NoAddressesError
 from stoker.api.dljob import MAX_NOTIFIED, DLJob
 from stoker.api.names import CHANNEL_ANNOTATION
 from stoker.api.notification import Message
-from stoker.api.policy import EffectivePolicy
 from stoker.cluster.cache import Key, Store, namespace_of
 from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
@@ -28,6 +27,7 @@ from stoker.controller.notification_messages import Occasion, notification, occa
 from stoker.controller.rate_limit import HOUR, LastHour, Sent
 from stoker.controller.status_writer import Publisher
 from stoker.findings.vocabulary import NotificationEvent, NotificationResult, Phase
+from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim import NotificationRecord, Record
 
 logger = logging.getLogger(__name__)

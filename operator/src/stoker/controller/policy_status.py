@@ -13,13 +13,14 @@ from typing import Any
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import POLICIES, ApiError, ConflictError, KubernetesApi, NotFoundError, Object
 from stoker.api.meta import matches
-from stoker.api.policy import BASE, MAX_OVERLAPS, UtilizationPolicy, combined, rank
+from stoker.api.policy import BASE, MAX_OVERLAPS, UtilizationPolicy
 from stoker.cluster.cache import Store
 from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies, Standing
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import PolicyConditionType, ReclaimMode
 from stoker.policy.checks import RemarkReason, Surroundings, review_policy
+from stoker.policy.resolution import combined, rank
 from stoker.workload.conditions import FALSE, TRUE, Fact, clamp, written
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,6 @@ from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import DLJOBS, JOBS, PODS, KubernetesApi, Object
 from stoker.api.dljob import DLJob
 from stoker.api.names import RESUME_ANNOTATION
-from stoker.api.policy import EffectivePolicy
 from stoker.cluster.policies import Policies
 from stoker.cluster.workqueue import Transient
 from stoker.controller.candidates import candidate as candidate_of
@@ -27,6 +26,7 @@ from stoker.diagnosis.idleness import idleness, screen_request
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Category, ReclaimMode, UnknownReason
+from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim import (
     ACTS,
     FACTS,

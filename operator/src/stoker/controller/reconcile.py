@@ -26,7 +26,6 @@ from stoker.adapters.kubernetes.client import (
 )
 from stoker.api.bounds import out_of_bounds
 from stoker.api.dljob import DLJob, DLJobStatus
-from stoker.api.policy import EffectivePolicy
 from stoker.api.schema import Violation, explain, readable
 from stoker.cluster.cache import Key, Store, key_of
 from stoker.cluster.faults import described
@@ -57,6 +56,7 @@ from stoker.findings.vocabulary import (
     UnknownReason,
 )
 from stoker.lint import messages
+from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim import (
     ActionEffect,
     Execution,

@@ -21,7 +21,6 @@ from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import Object
 from stoker.adapters.kubernetes.pod_logs import PodLogs
 from stoker.api.dljob import DLJob
-from stoker.api.policy import EffectivePolicy
 from stoker.catalogue import diagnosis_rules
 from stoker.cluster.cache import Key, Store
 from stoker.cluster.faults import Faults
@@ -40,6 +39,7 @@ from stoker.diagnosis.idleness import STALE_AFTER, has_worked, idleness, screen_
 from stoker.diagnosis.job import diagnose
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.findings.vocabulary import Action, JobType, Phase, ReclaimMode, ReclaimState, Source, UnknownReason
+from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim import idle_after
 from stoker.reclaim.brake import JobActivity
 from stoker.telemetry.screen import MetricsSource, MetricsUnavailable, Screen, ScreenRequest, step_for

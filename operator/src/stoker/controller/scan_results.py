@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stoker.api.policy import EffectiveThresholds
 from stoker.controller.hysteresis import Showings
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
 from stoker.findings.vocabulary import ConditionType, UnknownReason
 from stoker.findings.wording import clock
+from stoker.policy.effective import EffectiveThresholds
 from stoker.workload.conditions import FALSE, TRUE, UNKNOWN, Fact
 
 NOT_RUNNING = "NotRunning"

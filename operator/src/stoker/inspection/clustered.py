@@ -24,7 +24,7 @@ from stoker.adapters.kubernetes.client import (
 )
 from stoker.api.dljob import DLJob
 from stoker.api.names import SNOOZE_ANNOTATION
-from stoker.api.policy import BUILT_IN, EffectivePolicy, UtilizationPolicy, UtilizationPolicyStatus, resolve
+from stoker.api.policy import UtilizationPolicy, UtilizationPolicyStatus
 from stoker.controller.brake import stopped
 from stoker.inspection.workload import Workload
 from stoker.lint.kinds.job import POD
@@ -33,6 +33,8 @@ from stoker.lint.kinds.pod import listed, mapping
 from stoker.lint.kinds.registry import kind_named, submissions
 from stoker.lint.review import review, review_submissions
 from stoker.lint.submission import Submission
+from stoker.policy.effective import BUILT_IN, EffectivePolicy
+from stoker.policy.resolution import resolve
 from stoker.reclaim import Obstruction
 from stoker.telemetry.series import JobFacts
 from stoker.workload import ProgramFacts, job_facts, job_traits, program_facts, submission_facts

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from stoker.api.policy import EffectivePolicy, JobTraits
 from stoker.diagnosis.idleness import idleness, screen_request
 from stoker.diagnosis.job import diagnose
 from stoker.diagnosis.timeline import Timeline, timeline
@@ -16,6 +15,7 @@ from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.findings.vocabulary import Action, Severity, UnknownReason
 from stoker.findings.wording import clock
 from stoker.inspection.workload import Workload, as_of, began, ended
+from stoker.policy.effective import EffectivePolicy, JobTraits
 from stoker.reclaim import Candidate, Eligibility, candidate, eligibility, idle_after, presumed
 from stoker.reclaim.gates import reclaimable_cause
 from stoker.telemetry.extent import extents, lived

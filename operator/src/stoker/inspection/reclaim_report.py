@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from stoker.adapters.kubernetes.client import Object
 from stoker.api.dljob import DLJob
 from stoker.api.meta import Condition, ConditionStatus
-from stoker.api.policy import EffectivePolicy, EffectiveReclaim, PolicyRevision
 from stoker.controller.candidates import candidate, is_of
 from stoker.controller.status_findings import recorded
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.vocabulary import ConditionType, Phase, ReclaimMode, ReclaimState, UnknownReason
+from stoker.policy.effective import EffectivePolicy, EffectiveReclaim, PolicyRevision
 from stoker.reclaim import Case, Constraints, GateResult, Obstruction, Presence, Reads, Record, explain
 from stoker.workload import program_facts
 

@@ -12,7 +12,6 @@ from pydantic_core import PydanticCustomError
 
 from stoker.api.dljob import DEFAULT_GPU_RESOURCE, MAX_SCRIPT_BYTES, RESOURCE_PATTERN, DLJob
 from stoker.api.meta import Boolean, Integer, Time
-from stoker.api.policy import BUILT_IN
 from stoker.api.schema import ApiModel, Violation, explain
 from stoker.catalogue import admission_rules
 from stoker.findings.finding import Finding
@@ -20,6 +19,7 @@ from stoker.findings.vocabulary import Framework, JobType
 from stoker.inspection.workload import Workload
 from stoker.lint.files.manifests import File, Fragment, InputError, read
 from stoker.lint.review import review
+from stoker.policy.effective import BUILT_IN
 from stoker.telemetry.series import JobFacts, PodFacts
 from stoker.workload import program_facts
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from stoker.api.dljob import TRAINER
-from stoker.api.policy import BUILT_IN, EffectivePolicy
 from stoker.findings.finding import Finding
+from stoker.policy.effective import BUILT_IN, EffectivePolicy
 from stoker.telemetry.series import JobFacts, PodFacts
 
 

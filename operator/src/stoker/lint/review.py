@@ -9,7 +9,6 @@ from datetime import datetime
 from types import MappingProxyType
 
 from stoker.api.dljob import DLJob
-from stoker.api.policy import EffectivePolicy
 from stoker.catalogue import admission_rules
 from stoker.findings.finding import Finding
 from stoker.findings.rule import Rule
@@ -20,6 +19,7 @@ from stoker.lint.kinds.kind import ReadContext
 from stoker.lint.launch.plan import LaunchPlan
 from stoker.lint.submission import Submission
 from stoker.lint.suppression import Suppressions
+from stoker.policy.effective import EffectivePolicy
 from stoker.shell.model import Allowance, ShellScript, Shortfall
 
 SUBMISSION = "submission"

@@ -11,26 +11,17 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
+from stoker.api.duration import format_duration, parse_duration
 from stoker.api.meta import EVERYTHING, LabelSelector, contradiction, matches, selector_faults
 from stoker.api.notification import template_faults
-from stoker.api.policy import (
-    ALL_RULES,
-    BASE,
-    EffectivePolicy,
-    Exemption,
-    ReclaimClass,
-    RuleSetting,
-    UtilizationPolicy,
-    combined,
-    format_duration,
-    parse_duration,
-    rank,
-)
+from stoker.api.policy import ALL_RULES, BASE, Exemption, ReclaimClass, RuleSetting, UtilizationPolicy
 from stoker.api.schema import Violation
 from stoker.catalogue import diagnosis_names
 from stoker.findings.finding import rfc3339
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Action, Maturity, ReclaimMode
+from stoker.policy.effective import EffectivePolicy
+from stoker.policy.resolution import combined, rank
 
 EXPIRES_SOON = timedelta(days=7)
 SCRAPES = 2
@@ -288,7 +279,7 @@ class _Review:
                 message = f"{text!r} is less than the operator allows: {format_duration(floor)} applies"
                 yield _remark(RemarkReason.NO_EFFECT, path, message)
         for index, one in enumerate(self._classes):
-            first = next((other for other in self._classes[:index] if other.includes(one)), None)
+            first = next((other for other in self._classes[:index] if _includes(other, one)), None)
             if first is not None:
                 message = f"{first.name!r} comes first and matches all of its jobs: {one.name!r} has no effect"
                 yield _remark(RemarkReason.NO_EFFECT, f"spec.reclaim.classes[{index}]", message)
@@ -369,6 +360,18 @@ def _nearest(name: str, names: frozenset[str]) -> str | None:
 
 def _remark(reason: RemarkReason, field_path: str, message: str) -> Remark:
     return Remark(reason=reason, field_path=field_path, message=message)
+
+
+def _includes(one: ReclaimClass, other: ReclaimClass) -> bool:
+    """Whether every job of another class certainly belongs to one class, too."""
+    lists = (
+        (one.job_types, other.job_types),
+        (one.priority_classes, other.priority_classes),
+        (one.gpu_products, other.gpu_products),
+    )
+    return one.job_selector in (None, EVERYTHING, other.job_selector) and all(
+        not mine or (theirs and set(theirs) <= set(mine)) for mine, theirs in lists
+    )
 
 
 __all__ = ["PolicyReview", "Remark", "RemarkReason", "Surroundings", "review_policy"]

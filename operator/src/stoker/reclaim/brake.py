@@ -4,14 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from stoker.api.policy import (
-    MAX_RECENT_IDLE,
-    EffectiveBrake,
-    RecentIdle,
-    UtilizationPolicyStatus,
-    format_duration,
-)
+from stoker.api.duration import format_duration
+from stoker.api.policy import MAX_RECENT_IDLE, RecentIdle, UtilizationPolicyStatus
 from stoker.findings.finding import rfc3339
+from stoker.policy.effective import EffectiveBrake
 
 LETS_GO = 2
 """Reclaim goes on when what is still quiet has fallen to the share that it takes to stop, divided by this: of an outage

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from stoker.api.policy import MAX_RECENT_RECLAIMS, RecentReclaim, format_duration
+from stoker.api.duration import format_duration
+from stoker.api.policy import MAX_RECENT_RECLAIMS, RecentReclaim
 from stoker.findings.finding import rfc3339
 from stoker.reclaim.candidate import Obstruction
 

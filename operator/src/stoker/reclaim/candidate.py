@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from stoker.api.policy import JobTraits
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import JobType
+from stoker.policy.effective import JobTraits
 
 MINIMUM_WARNING_GRACE = timedelta(minutes=5)
 

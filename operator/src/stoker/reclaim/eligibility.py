@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from stoker.api.policy import EffectivePolicy
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.findings.vocabulary import UnknownReason
 from stoker.findings.wording import clock
+from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim.candidate import Candidate
 from stoker.reclaim.gates import FACTS, GATES, NOTHING_LOST, Case
 from stoker.reclaim.record import Record

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import Flag, StrEnum, auto
 
-from stoker.api.policy import EffectivePolicy, EffectiveReclaim, JobTraits, format_duration
+from stoker.api.duration import format_duration
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import Finding, rfc3339
 from stoker.findings.vocabulary import Action, Category, Confidence, JobType, ReclaimMode, ReclaimState, Source
+from stoker.policy.effective import EffectivePolicy, EffectiveReclaim, JobTraits
 from stoker.reclaim.candidate import UNCONSTRAINED, Candidate, Constraints, Execution, Obstruction
 from stoker.reclaim.record import Record
 from stoker.reclaim.resumption import resumed

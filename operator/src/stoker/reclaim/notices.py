@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from stoker.api.policy import PolicyRevision
 from stoker.findings.vocabulary import ReclaimEvent
+from stoker.policy.effective import PolicyRevision
 
 
 class NoticeReason(StrEnum):

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stoker.api.dljob import MAX_HISTORY, NotificationStatus, PolicyRevisionStatus, ReclaimHistoryEntry, ReclaimStatus
-from stoker.api.policy import PolicyRevision
 from stoker.api.schema import readable
 from stoker.findings.finding import rfc3339, single_line
 from stoker.findings.vocabulary import NotificationEvent, NotificationResult, ReclaimEvent, ReclaimMode, ReclaimState
+from stoker.policy.effective import PolicyRevision
 from stoker.reclaim.transitions import WARNABLE
 
 MAX_REASON = 512

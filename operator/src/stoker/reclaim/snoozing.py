@@ -3,10 +3,11 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from stoker.api.duration import format_duration
 from stoker.api.names import MAX_SNOOZE_REASON
-from stoker.api.policy import EffectivePolicy, format_duration
 from stoker.findings.finding import parse_time, rfc3339, single_line
 from stoker.findings.vocabulary import ReclaimEvent
+from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim.candidate import Candidate
 from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.record import Record

@@ -6,10 +6,11 @@ from datetime import timedelta
 
 import numpy as np
 
+from stoker.api.duration import format_duration
 from stoker.api.names import OWNER_LABEL, TEAM_LABEL
-from stoker.api.policy import EffectivePolicy, format_duration
 from stoker.findings.vocabulary import ReclaimMode
 from stoker.findings.wording import clock, count, minutes
+from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim.gates import NOTHING_LOST
 from stoker.replay.simulation import JobOutcome
 from stoker.report import Assumption, hours

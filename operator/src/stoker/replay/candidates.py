@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from stoker.api.duration import parse_duration
-from stoker.api.policy import EffectivePolicy
 from stoker.diagnosis.series.stages import runs
+from stoker.policy.effective import EffectivePolicy
 from stoker.telemetry.activity import IDLE_PROFILING_PERCENT
 from stoker.telemetry.past import Grid, JobOutline
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from stoker.api.policy import EffectivePolicy
+from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim import Constraints, Obstruction
 from stoker.reclaim.brake import Brake, JobActivity
 from stoker.reclaim.brake import after as braked

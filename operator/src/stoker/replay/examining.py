@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from stoker.api.policy import EffectivePolicy
 from stoker.catalogue import diagnosis_rules
 from stoker.diagnosis.job import diagnose
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Action, Category
+from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim import NOBODY, Presence
 from stoker.reclaim.cpu_presence import by_cpus
 from stoker.telemetry.screen import MIN_STEP, MetricsUnavailable, step_for

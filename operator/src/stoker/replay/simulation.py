@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from stoker.api.names import OWNER_LABEL, TEAM_LABEL
-from stoker.api.policy import EffectivePolicy, JobTraits
 from stoker.diagnosis.idleness import idleness
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.vocabulary import ReclaimMode, ReclaimState
+from stoker.policy.effective import EffectivePolicy, JobTraits
 from stoker.reclaim import (
     ACTS,
     UNCONSTRAINED,

@@ -8,8 +8,8 @@ from math import fsum
 
 import numpy as np
 
-from stoker.api.policy import EffectivePolicy
 from stoker.findings.vocabulary import ReclaimMode
+from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim.gates import ALL_IDLE
 from stoker.replay.assumptions import Inputs, assumptions
 from stoker.replay.constraints import name_of

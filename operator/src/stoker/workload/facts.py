@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 from stoker.api.dljob import DEFAULT_GPU_RESOURCE, GPU_PRODUCT_LABELS, TRAINER, DLJob
-from stoker.api.policy import JobTraits
 from stoker.findings.quantity import quantity, whole_quantity
 from stoker.findings.vocabulary import Framework
 from stoker.lint.kinds.dljob import read_dljob
@@ -17,6 +16,7 @@ from stoker.lint.kinds.kind import ReadContext
 from stoker.lint.kinds.pod import listed, mapping
 from stoker.lint.launch.model import Launch, Role
 from stoker.lint.submission import Submission
+from stoker.policy.effective import JobTraits
 from stoker.shell.model import Allowance
 from stoker.telemetry.series import Attempt, BatchSize, JobFacts, PodFacts
 from stoker.workload import pods as pod_status

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from stoker.api.policy import KIND as POLICY_KIND
-from stoker.api.policy import EffectivePolicy
 from stoker.api.schema import Violation
 from stoker.findings.finding import Finding, Location
 from stoker.findings.verdict import Verdict
@@ -22,6 +21,7 @@ from stoker.lint.kinds.kind import ManifestError, ManifestReader, WorkloadKind
 from stoker.lint.kinds.registry import readable_kind
 from stoker.lint.review import allowance_of, context_of, failed, review_submissions
 from stoker.lint.suppression import MARK
+from stoker.policy.effective import EffectivePolicy
 from stoker.shell.model import Shortfall
 
 IMAGE_MISSING = "image-missing"

@@ -6,13 +6,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from stoker.api.meta import LabelSelector
-from stoker.api.policy import BASE, BUILT_IN, NAMESPACE_LABEL, EffectivePolicy, UtilizationPolicy, resolve
+from stoker.api.policy import BASE, NAMESPACE_LABEL, UtilizationPolicy
 from stoker.api.policy import KIND as POLICY_KIND
 from stoker.api.schema import Violation
 from stoker.catalogue import admission_rules
 from stoker.lint.files.manifests import Fragment, InputError, Manifest, read
 from stoker.lint.files.schema import is_ours, metadata, object_name
 from stoker.lint.kinds.custom_resource import violations
+from stoker.policy.effective import BUILT_IN, EffectivePolicy
+from stoker.policy.resolution import resolve
 
 DEFAULT_NAMESPACE = "default"
 
