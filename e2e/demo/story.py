@@ -45,7 +45,7 @@ class Story:
         """All chapters in order."""
         self.cluster.apply(SIMULATION, HERE / "volumes.yaml")
         self.install()
-        self.door()
+        self.admission()
         self.submit()
         self.look()
         self.reclaim()
@@ -73,10 +73,10 @@ class Story:
         self.operator.start_controller(minimum_warning_grace="1m")
         narrator.run("kubectl get nodes --label-columns nvidia.com/gpu.product")
 
-    def door(self) -> None:
+    def admission(self) -> None:
         """What is refused, what is warned of, and the same answer on a laptop."""
         narrator = self.narrator
-        narrator.chapter("At the door: wrong jobs are refused, doubtful ones pass with a warning")
+        narrator.chapter("At kubectl apply: wrong jobs are refused, doubtful ones are admitted with a warning")
         refused = narrator.run("kubectl apply -f examples/wrong/launcher-too-few.yaml")
         narrator.expect(refused.code != 0 and "launcher-too-few" in refused.text, "8 GPUs with 4 processes: refused")
         narrator.expect("--nproc_per_node=8" in refused.text, "the refusal names the change")

@@ -119,9 +119,9 @@ def test_all_that_was_said_at_the_door_stands_in_the_status_with_its_lines(jobs:
     jobs.wait_phase("bert", "Running")
     status = jobs.status("bert")
     said = told(jobs, "bert")
-    assert "image-unpinned spec.image" in said, "audited, and not shown at the door"
+    assert "image-unpinned spec.image" in said, "audited, and not shown at admission"
     assert "endless-tail spec.script:5" in said
-    assert len(said) > 3, "three are shown at the door"
+    assert len(said) > 3, "three are shown at admission"
     assert status["findingsSummary"].startswith(f"{len(said)}: ")
     assert {source for one in status["findings"] for source in one["sources"]} == {"Manifest", "Script"}
 

@@ -12,15 +12,13 @@ def rules() -> None:
 
 @rules.command("list")
 def list_rules() -> None:
-    """Print every rule: its name, its id, its category, what it does by default, and what it says."""
+    """Print every rule: name, id, the stage that checks it, category, what it does by default, and summary."""
     from stoker.catalogue import admission_rules, diagnosis_rules
 
-    named = [("admission", rule) for rule in admission_rules()] + [("diagnosis", rule) for rule in diagnosis_rules()]
-    rows = [
-        (rule.name, rule.id, door, rule.category.value, rule.action.value if door == "admission" else "-", rule.summary)
-        for door, rule in named
-    ]
-    header = ("RULE", "ID", "DOOR", "CATEGORY", "ACTION", "SUMMARY")
+    staged = [("admission", rule.action.value, rule) for rule in admission_rules()]
+    staged += [("diagnosis", "-", rule) for rule in diagnosis_rules()]
+    rows = [(rule.name, rule.id, stage, rule.category.value, action, rule.summary) for stage, action, rule in staged]
+    header = ("RULE", "ID", "STAGE", "CATEGORY", "ACTION", "SUMMARY")
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     for row in (header, *rows):
         click.echo("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
