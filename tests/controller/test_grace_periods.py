@@ -67,3 +67,13 @@ def test_a_warning_that_ended_is_forgotten(clock: SetClock) -> None:
     ages.wrote("uid", Record(), WARNED)
     ages.wrote("uid", WARNED, Record())
     assert ages.age("uid", WARNED) is None
+
+
+def test_an_age_is_rounded_down(clock: SetClock) -> None:
+    """A grace that lacks less than a microsecond is not over."""
+    ages = WarningAges(clock)
+    ages.wrote("uid", Record(), WARNED)
+    clock.steady += GRACE.total_seconds() - 4e-7
+    age = ages.age("uid", WARNED)
+    assert age is not None
+    assert age < GRACE

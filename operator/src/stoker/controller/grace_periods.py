@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import floor
 
 from stoker.adapters.clock import Clock
 from stoker.reclaim import Record
@@ -34,4 +35,5 @@ class WarningAges:
         mine = self._recorded.get(uid)
         if mine is None or mine.warned_at != record.warned_at:
             return None
-        return timedelta(seconds=self._clock.monotonic() - mine.at)
+        # Rounded down, so that no grace is shorter than granted.
+        return timedelta(microseconds=floor((self._clock.monotonic() - mine.at) * 1e6))
