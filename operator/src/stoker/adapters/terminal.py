@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+import textwrap
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,9 +98,38 @@ def cut(text: str, width: int) -> str:
     return f"{text}..."
 
 
+def styled(text: str, terminal: Terminal, *, colour: str | None = None, bold: bool = False) -> str:
+    """The text in a colour or in bold, where the terminal takes colours; an empty text stays empty."""
+    return click.style(text, fg=colour, bold=bold or None) if terminal.colour and text else text
+
+
+def padded(text: str, width: int) -> str:
+    """The text, cut to so many columns, and blanks up to there."""
+    shown = cut(text, width)
+    return shown + " " * (width - columns(shown))
+
+
+def bullets(text: str, width: int) -> list[str]:
+    """The text as the item of a list, over as many lines as it needs."""
+    return textwrap.wrap(clean(text), width, initial_indent="  - ", subsequent_indent="    ")
+
+
 def bold(text: str, place: Terminal) -> str:
     """The text, cleaned, in bold where there are colours."""
-    return click.style(clean(text), bold=True) if place.colour else clean(text)
+    return styled(clean(text), place, bold=True)
 
 
-__all__ = ["EXIT_USAGE", "Terminal", "bold", "clean", "columns", "complain", "cut", "detect_terminal", "write"]
+__all__ = [
+    "EXIT_USAGE",
+    "Terminal",
+    "bold",
+    "bullets",
+    "clean",
+    "columns",
+    "complain",
+    "cut",
+    "detect_terminal",
+    "padded",
+    "styled",
+    "write",
+]

@@ -1,11 +1,10 @@
 """JSON, version 1: docs/schemas/explain-v1.json is its schema."""
 
-import json
-from datetime import datetime
 from typing import Any
 
 from stoker.api.duration import format_duration
 from stoker.findings.finding import rfc3339
+from stoker.findings.json_document import optional_time, write_json
 from stoker.inspection.reclaim_report import ReclaimReport
 from stoker.reclaim import GateResult, revisions_to_status
 
@@ -23,7 +22,7 @@ def render(one: ReclaimReport) -> str:
         "namespace": one.job.namespace,
         "name": one.job.name,
         "asOf": rfc3339(case.now),
-        "lookedAt": _time(one.looked_at),
+        "lookedAt": optional_time(one.looked_at),
         "outOfDate": one.is_out_of_date,
         "phase": None if status is None or status.phase is None else status.phase.value,
         "gpus": one.job.gpus,
@@ -31,9 +30,9 @@ def render(one: ReclaimReport) -> str:
         "reason": record.reason or None,
         "idle": {
             "state": case.idleness.state.value,
-            "since": _time(case.idle_since),
+            "since": optional_time(case.idle_since),
             "message": case.idleness.message or None,
-            "saidSince": None if one.idle is None else _time(one.idle.last_transition_time),
+            "saidSince": None if one.idle is None else optional_time(one.idle.last_transition_time),
         },
         "cause": None
         if cause is None
@@ -54,21 +53,21 @@ def render(one: ReclaimReport) -> str:
             "maxSnooze": format_duration(settings.max_snooze),
             "onPressureOnly": settings.on_pressure_only,
         },
-        "warnedAt": _time(record.warned_at),
-        "deadline": _time(record.deadline),
+        "warnedAt": optional_time(record.warned_at),
+        "deadline": optional_time(record.deadline),
         "action": None if record.action is None else record.action.value,
-        "reclaimedAt": _time(record.reclaimed_at),
-        "resumedAt": _time(record.resumed_at),
-        "snoozedUntil": _time(record.snoozed_until),
+        "reclaimedAt": optional_time(record.reclaimed_at),
+        "resumedAt": optional_time(record.resumed_at),
+        "snoozedUntil": optional_time(record.snoozed_until),
         "snoozes": record.snoozes,
         "conditions": [_condition(result) for result in one.results],
         "decisive": None if decisive is None else decisive.gate,
-        "nextDeadline": _time(one.next_deadline),
+        "nextDeadline": optional_time(one.next_deadline),
         "change": None if decisive is None else decisive.change or None,
         "history": [entry.to_status() for entry in record.history],
         "notes": list(one.notes),
     }
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return write_json(document)
 
 
 def _condition(result: GateResult) -> dict[str, Any]:
@@ -78,10 +77,6 @@ def _condition(result: GateResult) -> dict[str, Any]:
         "demand": result.demand,
         "holds": result.holds,
         "reason": result.reason or None,
-        "until": _time(result.until),
+        "until": optional_time(result.until),
         "change": result.change or None,
     }
-
-
-def _time(time: datetime | None) -> str | None:
-    return None if time is None else rfc3339(time)

@@ -3,11 +3,10 @@
 import textwrap
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import groupby
 
-import click
-
-from stoker.adapters.terminal import Terminal, clean
+from stoker.adapters.terminal import Terminal, clean, styled
 from stoker.api.duration import format_duration
 from stoker.controller.scan_results import NOT_RUNNING
 from stoker.findings.finding import rfc3339
@@ -41,7 +40,7 @@ def render(one: ReclaimReport, terminal: Terminal) -> str:
 
 class _Writer:
     def __init__(self, terminal: Terminal) -> None:
-        self._terminal = terminal
+        self._style = partial(styled, terminal=terminal)
         self._width = max(terminal.width, MIN_WIDTH)
 
     def lines(self, one: ReclaimReport) -> Iterator[str]:
@@ -72,7 +71,7 @@ class _Writer:
 
     def _result(self, result: GateResult, *, is_decisive: bool) -> Iterator[str]:
         word, colour = MARKS[result.holds]
-        mark = self._style(f"{word:<4}", fg=colour, bold=is_decisive)
+        mark = self._style(f"{word:<4}", colour=colour, bold=is_decisive)
         said = result.until is None or rfc3339(result.until) in result.reason
         until = "" if result.until is None or said else f" (until {rfc3339(result.until)})"
         why = f": {result.reason}{until}" if result.reason else ""
@@ -83,9 +82,6 @@ class _Writer:
         rows = textwrap.wrap(clean(text), width=self._width - space) or [""]
         yield (label + rows[0]).rstrip()
         yield from (" " * space + row for row in rows[1:])
-
-    def _style(self, text: str, *, fg: str | None = None, bold: bool | None = None) -> str:
-        return click.style(text, fg=fg, bold=bold) if self._terminal.colour else text
 
 
 def _facts(one: ReclaimReport) -> Iterator[tuple[str, str]]:

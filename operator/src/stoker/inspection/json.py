@@ -1,13 +1,11 @@
 """JSON, version 1, in the names of a DLJob's status: docs/schemas/diagnose-v1.json is its schema."""
 
-import json
-import math
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from stoker.findings.diagnosis import Advice, Diagnosis, GpuUse, StageSpan, Utilization
 from stoker.findings.finding import Finding, Location, Recoverable, rfc3339
+from stoker.findings.json_document import optional_time, rounded, write_json
 from stoker.inspection.look import Looked
 
 VERSION = 1
@@ -17,8 +15,7 @@ DECIMALS = 2
 
 def render(looked: Sequence[Looked]) -> str:
     """All jobs, in their order."""
-    document = {"version": VERSION, "jobs": [_job(one) for one in looked]}
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return write_json({"version": VERSION, "jobs": [_job(one) for one in looked]})
 
 
 def _job(one: Looked) -> dict[str, Any]:
@@ -31,15 +28,15 @@ def _job(one: Looked) -> dict[str, Any]:
         "kind": one.workload.owner or None,
         "jobType": one.facts.job_type.value,
         "gpus": one.facts.gpus,
-        "since": _time(one.since),
-        "until": _time(one.until),
+        "since": optional_time(one.since),
+        "until": optional_time(one.until),
         "utilization": None if used is None else _utilization(used),
         "unknown": None if diagnosis.unknown is None else diagnosis.unknown.value,
         "low": one.is_low,
         "stages": [] if used is None else [_stage(stage) for stage in used.stages],
         "findings": [_finding(finding) for finding in diagnosis.findings],
         "advice": [_advice(advice) for advice in diagnosis.advice],
-        "idle": {"since": _time(diagnosis.idle_since), "allGPUs": _all_idle(one)},
+        "idle": {"since": optional_time(diagnosis.idle_since), "allGPUs": _all_idle(one)},
         "reclaim": {"eligible": one.eligibility.eligible, "why": one.eligibility.why},
         "notes": list(one.notes),
         "error": one.error,
@@ -79,7 +76,7 @@ def _stage(span: StageSpan) -> dict[str, Any]:
     return {
         "stage": span.stage.value,
         "start": rfc3339(span.start),
-        "end": _time(span.end),
+        "end": optional_time(span.end),
         "averagePercent": _number(span.average_percent),
     }
 
@@ -99,8 +96,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "sources": [source.value for source in finding.sources],
         "gpuHoursIdle": _number(finding.gpu_hours_idle),
         "recoverable": None if finding.recoverable is None else _recoverable(finding.recoverable),
-        "since": _time(finding.since),
-        "until": _time(finding.until),
+        "since": optional_time(finding.since),
+        "until": optional_time(finding.until),
         "alternatives": [category.value for category in finding.alternatives],
     }
 
@@ -127,11 +124,7 @@ def _all_idle(one: Looked) -> bool | None:
 
 
 def _number(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else round(value, DECIMALS)
-
-
-def _time(time: datetime | None) -> str | None:
-    return None if time is None else rfc3339(time)
+    return rounded(value, DECIMALS)
 
 
 __all__ = ["VERSION", "render"]

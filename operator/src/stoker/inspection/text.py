@@ -2,10 +2,11 @@
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import click
 
-from stoker.adapters.terminal import Terminal, clean, columns
+from stoker.adapters.terminal import Terminal, clean, columns, styled
 from stoker.diagnosis.words import UNKNOWN, stage_lines
 from stoker.findings.diagnosis import Utilization
 from stoker.findings.finding import Finding, single_line
@@ -33,6 +34,7 @@ class Writer:
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
+        self._style = partial(styled, terminal=terminal)
         self._width = max(terminal.width, MIN_WIDTH)
 
     def job(self, one: Looked) -> Iterator[str]:
@@ -40,7 +42,7 @@ class Writer:
         kind = f" ({one.workload.owner})" if not one.workload.ours else ""
         yield self._style(clean(f"{one.facts.namespace}/{one.facts.name}"), bold=True) + clean(kind)
         if one.error is not None:
-            yield from self._wrapped(f"{self._style('error', fg='red', bold=True)}: ", one.error)
+            yield from self._wrapped(f"{self._style('error', colour='red', bold=True)}: ", one.error)
             return
         used = one.diagnosis.utilization if one.diagnosis is not None else None
         unknown = one.diagnosis.unknown if one.diagnosis is not None else None
@@ -54,7 +56,7 @@ class Writer:
             yield ""
             stages = used.stages if used is not None else ()
             yield from map(self._row, picture.rows(one.picture, stages, findings, self._terminal))
-            yield f"  {self._style(picture.legend(self._terminal), fg='bright_black')}"
+            yield f"  {self._style(picture.legend(self._terminal), colour='bright_black')}"
         if used is not None and used.stages:
             yield ""
             yield from (f"  {line}" for line in stage_lines(used.stages, used.as_of))
@@ -63,7 +65,9 @@ class Writer:
             yield from self._finding(number, finding)
         for advice in one.diagnosis.advice if one.diagnosis is not None else ():
             yield ""
-            yield from self._wrapped(f"{self._style(f'advice[{advice.rule}]', fg='cyan', bold=True)} ", advice.detail)
+            yield from self._wrapped(
+                f"{self._style(f'advice[{advice.rule}]', colour='cyan', bold=True)} ", advice.detail
+            )
             yield from self._said(advice.fix, advice.docs)
         yield ""
         if one.diagnosis is not None and not findings:
@@ -72,7 +76,7 @@ class Writer:
 
     def _finding(self, number: int, finding: Finding) -> Iterator[str]:
         label = f"{finding.severity.value.lower()}[{finding.rule}]"
-        head = f"[{number}] {self._style(label, fg=COLOURS[finding.severity], bold=True)} "
+        head = f"[{number}] {self._style(label, colour=COLOURS[finding.severity], bold=True)} "
         sure = f"{finding.category}, {finding.confidence.value.lower()}"
         yield from self._wrapped(head, f"{sure}: {finding.detail}")
         if finding.evidence:
@@ -87,11 +91,11 @@ class Writer:
     def _said(self, fix: str, docs: str) -> Iterator[str]:
         for text in (fix, docs):
             if text:
-                yield from self._wrapped(f"    {self._style('=', fg='blue')} ", text)
+                yield from self._wrapped(f"    {self._style('=', colour='blue')} ", text)
 
     def _row(self, row: picture.Row) -> str:
         label = f"{row.label}{' ' * (picture.MAX_LABEL - columns(row.label))}{row.figure:>{picture.FIGURE - 1}} "
-        drawn = "".join(self._style(text, fg=colour) if colour is not None else text for text, colour in row.pieces)
+        drawn = "".join(self._style(text, colour=colour) if colour is not None else text for text, colour in row.pieces)
         return f"{' ' * picture.MARGIN}{label}{drawn}".rstrip()
 
     def _wrapped(self, head: str, text: str) -> Iterator[str]:
@@ -108,9 +112,6 @@ class Writer:
         )
         for number, line in enumerate(lines):
             yield f"  {line if number else head + line[len(plain) :]}"
-
-    def _style(self, text: str, *, fg: str | None = None, bold: bool = False) -> str:
-        return click.style(text, fg=fg, bold=bold or None) if self._terminal.colour else text
 
 
 def _headline(one: Looked, used: Utilization | None) -> str:

@@ -1,8 +1,8 @@
 """JSON, version 1: docs/schemas/lint-v1.json is its schema."""
 
-import json
 from typing import Any
 
+from stoker.findings.json_document import write_json
 from stoker.lint.files.results import Entry, Report, Results, Skipped
 from stoker.lint.formats import Terminal
 
@@ -12,13 +12,13 @@ VERSION = 1
 
 def render(results: Results, terminal: Terminal) -> str:
     """All of the run; documents that are nothing to judge are listed under `skipped`."""
-    document = {
+    document: dict[str, Any] = {
         "version": VERSION,
         "files": [_file(report) for report in results.reports],
         "skipped": [_skipped(one) for one in results.skipped],
         "errors": [{"path": error.path, "line": error.line, "message": error.message} for error in results.errors],
     }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return write_json(document)
 
 
 def _file(report: Report) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """SARIF 2.1.0, for code scanning: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from urllib.parse import quote
 from stoker import __version__
 from stoker.catalogue import admission_rules
 from stoker.catalogue.pages import page
+from stoker.findings.json_document import write_json
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Action, Severity
 from stoker.lint.files.manifests import STDIN_NAME, InputError, Region
@@ -48,7 +48,7 @@ def render(results: Results, terminal: Terminal) -> str:
         "results": [_result(report, entry, indices[entry.rule]) for report, entry in found],
     }
     document = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return write_json(document)
 
 
 def _rule(rule: Rule[Any]) -> dict[str, Any]:

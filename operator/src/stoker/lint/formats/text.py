@@ -2,10 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
-import click
-
-from stoker.adapters.terminal import clean, columns
+from stoker.adapters.terminal import clean, columns, styled
 from stoker.api.dljob import KIND
 from stoker.findings.vocabulary import Outcome
 from stoker.lint.files.results import Entry, Level, Report, Results
@@ -33,7 +32,7 @@ class Painter:
     """Draws findings on a terminal of some width, with or without colours."""
 
     def __init__(self, terminal: Terminal) -> None:
-        self._colour = terminal.colour
+        self._style = partial(styled, terminal=terminal)
         self._width = max(terminal.width, MIN_WIDTH)
 
     def report(self, report: Report) -> Iterator[str]:
@@ -54,15 +53,15 @@ class Painter:
     def _entry(self, report: Report, entry: Entry) -> str:
         region = entry.region
         place = self._style(clean(f"{report.manifest.path}:{region.line}:{region.column}:"), bold=True)
-        label = self._style(f"{entry.level}[{entry.rule}]", fg=COLOURS[entry.level], bold=True)
+        label = self._style(f"{entry.level}[{entry.rule}]", colour=COLOURS[entry.level], bold=True)
         lines = [f"{place} {label} {clean(entry.detail)}"]
         margin = " " * len(str(region.line))
-        bar, equals = (self._style(sign, fg="blue") for sign in "|=")
+        bar, equals = (self._style(sign, colour="blue") for sign in "|=")
         shown = self._source(report, entry)
         if shown is not None:
             text, marker = shown
             lines.append(f"{region.line} {bar} {text}".rstrip())
-            lines.append(f"{margin} {bar} {marker[0]}{self._style(marker[1], fg=COLOURS[entry.level], bold=True)}")
+            lines.append(f"{margin} {bar} {marker[0]}{self._style(marker[1], colour=COLOURS[entry.level], bold=True)}")
         lines += [f"{margin} {equals} {clean(said)}" for said in (entry.fix, entry.docs) if said]
         return "\n".join(lines) + "\n\n"
 
@@ -79,9 +78,6 @@ class Painter:
         if not text.strip():
             return None
         return _clipped(text, start, max(end, start + 1), self._width - len(str(region.line)) - 3)
-
-    def _style(self, text: str, *, fg: str | None = None, bold: bool = False) -> str:
-        return click.style(text, fg=fg, bold=bold) if self._colour else text
 
 
 def _clipped(text: str, start: int, end: int, width: int) -> tuple[str, tuple[str, str]]:

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-import orjson
-
 from stoker.findings.finding import rfc3339
+from stoker.findings.json_document import optional_time, write_json
 from stoker.reclaim import GATES
 from stoker.replay import Figures, JobOutcome, ReplaySummary
 from stoker.report.formats.json import assumptions, figure
@@ -17,7 +16,7 @@ DEMANDS = {gate.name: gate.demand for gate in GATES}
 
 def render(summary: ReplaySummary, generated_at: datetime) -> str:
     """The document, with a line break at its end."""
-    return orjson.dumps(document(summary, generated_at), option=orjson.OPT_INDENT_2).decode() + "\n"
+    return write_json(document(summary, generated_at))
 
 
 def document(summary: ReplaySummary, generated_at: datetime) -> dict[str, Any]:
@@ -62,7 +61,7 @@ def document(summary: ReplaySummary, generated_at: datetime) -> dict[str, Any]:
                 "warnedAt": rfc3339(one.warned_at),
                 "reclaimedAt": rfc3339(one.at),
                 "gpuHoursGivenBack": figure(one.given_back),
-                "returnedAt": rfc3339(one.returned_at) if one.returned_at is not None else None,
+                "returnedAt": optional_time(one.returned_at),
                 "returnedAfterSeconds": (
                     round((one.returned_at - one.at).total_seconds()) if one.returned_at is not None else None
                 ),
@@ -124,7 +123,7 @@ def _warnings(outcome: JobOutcome) -> list[dict[str, Any]]:
             "deadline": rfc3339(one.deadline),
             "rule": one.rule,
             "endedBy": one.outcome or None,
-            "endedAt": rfc3339(one.ended_at) if one.ended_at is not None else None,
+            "endedAt": optional_time(one.ended_at),
         }
         for one in outcome.warnings
     ]

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from textwrap import wrap
 
-from stoker.adapters.terminal import Terminal, bold, clean, columns, cut
+from stoker.adapters.terminal import Terminal, bold, bullets, clean, padded
 from stoker.findings.wording import clock, count
 from stoker.reclaim import GATES
 from stoker.replay import Figures, ReplaySummary
@@ -61,12 +61,12 @@ def _lines(summary: ReplaySummary, place: Terminal) -> Iterator[str]:
     yield ""
     yield bold("Assumed", place)
     for one in summary.assumed:
-        yield from wrap(clean(one.text), width, initial_indent="  - ", subsequent_indent="    ")
+        yield from bullets(one.text, width)
     yield ""
     yield bold("Assumed of the conditions of a reclaim", place)
     for gate in GATES:
         if gate.replay:
-            yield from wrap(f"{gate.name}: {gate.replay}", width, initial_indent="  - ", subsequent_indent="    ")
+            yield from bullets(f"{gate.name}: {gate.replay}", width)
 
 
 def _regrets(summary: ReplaySummary, place: Terminal) -> Iterator[str]:
@@ -106,9 +106,8 @@ def _groups(title: str, groups: Mapping[str, Figures], nobody: str, place: Termi
     yield ""
     yield bold(f"{title:<26}{'given back':>12}{'reclaims':>10}{'regrets':>9}{'warnings':>10}{'saved':>7}", place)
     for name, one in list(groups.items())[:TOP]:
-        shown = cut(clean(name or nobody), 24)
         yield (
-            f"  {shown}{' ' * (24 - columns(shown))}{hours(one.given_back):>12}{one.reclaims:>10}{one.regrets:>9}"
+            f"  {padded(clean(name or nobody), 24)}{hours(one.given_back):>12}{one.reclaims:>10}{one.regrets:>9}"
             f"{one.warnings:>10}{one.saved:>7}"
         )
     if len(groups) > TOP:

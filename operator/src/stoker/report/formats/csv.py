@@ -42,7 +42,7 @@ def render(statement: Statement) -> str:
     return text.getvalue()
 
 
-def _rows(statement: Statement, job: Account) -> Iterator[tuple[str | float, ...]]:
+def _rows(statement: Statement, job: Account) -> Iterator[tuple[str | float | None, ...]]:
     one = job.identity
     gpus = one.gpus or ""
     who = (one.namespace, one.name, one.uid or "", one.job_type, one.owner, one.team, one.product, gpus)

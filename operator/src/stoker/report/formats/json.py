@@ -4,9 +4,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-import orjson
-
 from stoker.findings.finding import rfc3339
+from stoker.findings.json_document import rounded, write_json
 from stoker.report import Account, Assumption, Balance, Dimension, Row, Statement
 from stoker.telemetry.usage import Period
 
@@ -21,7 +20,7 @@ GROUPS = {
 
 def render(statement: Statement, generated_at: datetime) -> str:
     """The document, with a line break at its end."""
-    return orjson.dumps(document(statement, generated_at), option=orjson.OPT_INDENT_2).decode() + "\n"
+    return write_json(document(statement, generated_at))
 
 
 def document(statement: Statement, generated_at: datetime) -> dict[str, Any]:
@@ -41,7 +40,7 @@ def document(statement: Statement, generated_at: datetime) -> dict[str, Any]:
                 "rules": list(line.rules),
                 "jobs": line.jobs,
                 "gpuHoursIdle": figure(line.lost),
-                "gpuHoursIdleBefore": figure(line.before) if line.before is not None else None,
+                "gpuHoursIdleBefore": figure(line.before),
             }
             for line in statement.causes
         ],
@@ -55,17 +54,14 @@ def document(statement: Statement, generated_at: datetime) -> dict[str, Any]:
     }
 
 
-def figure(value: float) -> float:
-    """GPU-hours and percentages to three decimals."""
-    return round(value, 3)
+def figure(value: float | None) -> float | None:
+    """GPU-hours and percentages to three decimals; null where they are not known."""
+    return rounded(value, 3)
 
 
 def assumptions(assumed: Iterable[Assumption]) -> list[dict[str, Any]]:
     """What had to be assumed, as it is published."""
-    return [
-        {"key": one.key, "text": one.text, "gpuHours": figure(one.gpu_hours) if one.gpu_hours is not None else None}
-        for one in assumed
-    ]
+    return [{"key": one.key, "text": one.text, "gpuHours": figure(one.gpu_hours)} for one in assumed]
 
 
 def _period(period: Period) -> dict[str, str]:

@@ -3,9 +3,7 @@
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-import click
-
-from stoker.adapters.terminal import Terminal, bold, clean, cut
+from stoker.adapters.terminal import Terminal, bold, bullets, clean, cut, styled
 from stoker.report import Balance, Dimension, Row, Statement, hours
 from stoker.report.formats import words
 
@@ -46,7 +44,7 @@ def _lines(statement: Statement, place: Terminal) -> Iterator[str]:
         yield ""
         yield bold("Assumed", place)
         for one in statement.assumed:
-            yield from wrap(clean(one.text), width, initial_indent="  - ", subsequent_indent="    ")
+            yield from bullets(one.text, width)
 
 
 def _causes(statement: Statement, place: Terminal) -> Iterator[str]:
@@ -105,14 +103,10 @@ def _bar(balance: Balance, place: Terminal, length: int) -> str:
     ]
     starts = (0, *ends[:-1])
     pieces = (
-        _painted(signs[name] * (end - start), COLOURS[name], place)
+        styled(signs[name] * (end - start), place, colour=COLOURS[name])
         for name, start, end in zip(signs, starts, ends, strict=True)
     )
     return "".join(pieces)
-
-
-def _painted(text: str, colour: str, place: Terminal) -> str:
-    return click.style(text, fg=colour) if place.colour and text else text
 
 
 __all__ = ["render"]
