@@ -13,7 +13,7 @@ from stoker.api.bounds import MAX_SPEC_BYTES
 from stoker.api.policy import UtilizationPolicy, UtilizationPolicySpec
 from stoker.api.schema import structural_schema
 from stoker.catalogue import all_rules
-from stoker.policy.checks import Surroundings
+from stoker.policy.checks import ClusterSettings
 from tests.api.arbitrary import ODD, Arbitrary
 
 SCHEMA = structural_schema(UtilizationPolicySpec)
@@ -39,7 +39,7 @@ async def review(spec: Any, name: str = "other", beside: tuple[UtilizationPolicy
         dry_run=False,
     )
     reviewer = PolicyReviewer(
-        beside, NAMESPACES, all_rules(), Surroundings(scrape_interval=timedelta(seconds=30)), lambda: NOW
+        beside, NAMESPACES, all_rules(), ClusterSettings(scrape_interval=timedelta(seconds=30)), lambda: NOW
     )
     start = time.thread_time()
     answer = await reviewer(request)

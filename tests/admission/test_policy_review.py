@@ -9,7 +9,7 @@ from stoker.api.policy import UtilizationPolicy
 from stoker.catalogue import diagnosis_rules
 from stoker.findings.rule import Parameter, Rule
 from stoker.findings.vocabulary import Category, Maturity, Severity
-from stoker.policy.checks import Surroundings
+from stoker.policy.checks import ClusterSettings
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -72,14 +72,14 @@ NAMESPACES = [
     {"metadata": {"name": tier, "labels": {"tier": tier, "kubernetes.io/metadata.name": tier}}}
     for tier in ("dev", "prod")
 ]
-EVERY_MINUTE = Surroundings(scrape_interval=timedelta(minutes=1), minimum_warning_grace=timedelta(minutes=5))
+EVERY_MINUTE = ClusterSettings(scrape_interval=timedelta(minutes=1), minimum_warning_grace=timedelta(minutes=5))
 
 
 async def review(
     new: dict[str, Any],
     old: dict[str, Any] | None = None,
     *others: dict[str, Any],
-    surroundings: Surroundings = EVERY_MINUTE,
+    surroundings: ClusterSettings = EVERY_MINUTE,
 ) -> Answer:
     known = [UtilizationPolicy.model_validate(other) for other in others]
     reviewer = PolicyReviewer(known, NAMESPACES, RULES, surroundings, lambda: NOW)
@@ -250,7 +250,7 @@ async def test_a_threshold_may_contradict_the_one_of_the_policy_default() -> Non
 
 
 async def test_an_idle_time_that_holds_less_than_two_scrapes_is_denied() -> None:
-    rarely = Surroundings(scrape_interval=timedelta(minutes=6))
+    rarely = ClusterSettings(scrape_interval=timedelta(minutes=6))
     answer = await review(policy(reclaim={"idleAfter": "10m"}), surroundings=rarely)
     assert answer.message == (
         "spec.reclaim.idleAfter: '10m': must be at least 12m, since the GPU metrics are scraped every 6m"

@@ -12,7 +12,7 @@ import pytest
 
 from stoker.admission.admission_review import AdmissionRequest, Answer, Operation
 from stoker.admission.server import ServerSettings
-from stoker.lint.messages import Cause
+from stoker.lint.messages import StatusCause
 from tests.admission.conftest import allow, serving
 from tests.admission.malformed_reviews import OBJECT, Malformed, malformed_reviews, review
 from tests.certificates.authority import Authority
@@ -56,7 +56,7 @@ async def test_a_denial_is_a_422_with_its_causes_beside_the_message(
     settings: ServerSettings, client: aiohttp.ClientSession
 ) -> None:
     async def reviewer(_: AdmissionRequest) -> Answer:
-        cause = Cause(field="spec.script", message="line 1: wrong", reason="FieldValueInvalid")
+        cause = StatusCause(field="spec.script", message="line 1: wrong", reason="FieldValueInvalid")
         return Answer(allowed=False, message="spec.script: line 1: wrong", causes=(cause,))
 
     async with serving(settings, reviewer) as server:

@@ -10,7 +10,7 @@ from stoker.catalogue import all_rules
 from stoker.cluster.cache import Store
 from stoker.cluster.policies import Policies
 from stoker.controller.policy_status import PolicyReporter, Territory, territories
-from stoker.policy.checks import Surroundings
+from stoker.policy.checks import ClusterSettings
 from tests.controller.cluster import FakeApi, HeldClock
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -22,7 +22,7 @@ class World:
     def __init__(self) -> None:
         self.api, self.store, self.clock = FakeApi(), Store(), HeldClock(NOW)
         self.policies = Policies(self.store.policies, self.store.namespaces)
-        self.reporter = PolicyReporter(self.api, self.store, self.policies, all_rules(), Surroundings(), self.clock)
+        self.reporter = PolicyReporter(self.api, self.store, self.policies, all_rules(), ClusterSettings(), self.clock)
 
     def namespace(self, name: str, version: int = 1, **labels: str) -> None:
         labels["kubernetes.io/metadata.name"] = name

@@ -18,7 +18,7 @@ from stoker.catalogue import all_rules
 from stoker.cluster.cache import Collection
 from stoker.cluster.policies import Policies
 from stoker.findings.vocabulary import Action
-from stoker.policy.checks import PolicyReview, RemarkReason, Surroundings, review_policy
+from stoker.policy.checks import ClusterSettings, PolicyReview, RemarkReason, review_policy
 from stoker.policy.effective import BUILT_IN
 from stoker.policy.resolution import resolve
 
@@ -66,7 +66,7 @@ def test_the_layers_add_up_as_the_text_says() -> None:
 def test_every_part_is_valid_and_draws_no_remark(block: str) -> None:
     document: dict[str, Any] = {"metadata": {"name": "default"}, "spec": yaml.safe_load(block)}
     assert violations(UtilizationPolicy, document) == []
-    review = review_policy(UtilizationPolicy.model_validate(document), [], all_rules(), Surroundings(), NOW)
+    review = review_policy(UtilizationPolicy.model_validate(document), [], all_rules(), ClusterSettings(), NOW)
     assert review == PolicyReview()
 
 

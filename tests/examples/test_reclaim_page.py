@@ -13,7 +13,7 @@ from stoker.api.policy import UtilizationPolicy
 from stoker.catalogue import admission_rules
 from stoker.cli import stoker
 from stoker.findings.vocabulary import JobType, ReclaimMode
-from stoker.policy.checks import Surroundings, review_policy
+from stoker.policy.checks import ClusterSettings, review_policy
 from stoker.policy.effective import BUILT_IN, EffectiveReclaim, JobTraits
 from stoker.policy.resolution import resolve
 from tests.reclaim.cases import NOW
@@ -24,7 +24,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reclaim.md").read_text()
 def test_the_policy_of_the_page_is_taken_without_a_remark_and_does_what_the_page_says() -> None:
     (text,) = re.findall(r"```yaml\n# reclaim\n(.*?)```", PAGE, re.DOTALL)
     policy = UtilizationPolicy.model_validate(yaml.safe_load(text))
-    review = review_policy(policy, [], admission_rules(), Surroundings(), NOW)
+    review = review_policy(policy, [], admission_rules(), ClusterSettings(), NOW)
     assert (review.contradictions, review.remarks) == ((), ())
     effective = resolve([policy], "nlp", {"stoker.dev/tier": "research"})
     assert effective.reclaim.mode is ReclaimMode.SUSPEND

@@ -7,7 +7,7 @@ import pytest
 from stoker.findings.finding import Change, Finding, Location, TextEdit
 from stoker.findings.verdict import Verdict
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source
-from stoker.lint.messages import MAX_WARNING_LENGTH, Cause, denial, not_analysed, warning_line, warnings
+from stoker.lint.messages import MAX_WARNING_LENGTH, StatusCause, denial, not_analysed, warning_line, warnings
 from stoker.shell.model import Shortfall
 
 
@@ -43,7 +43,7 @@ FEW = finding(
 def test_a_refusal_has_the_place_the_numbers_the_line_and_the_change() -> None:
     refused = denial("bert", Verdict(denied=(FEW,)))
     assert refused.causes == (
-        Cause(
+        StatusCause(
             reason="FieldValueInvalid",
             field="spec.script",
             message='line 3: "--nproc_per_node=4" starts 4 processes on 8 GPUs (launcher-too-few).\n'

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from stoker.api.policy import UtilizationPolicy
 from stoker.lint.files.judgement import Judge
 from stoker.lint.files.manifests import parse
-from stoker.lint.files.policies import Policies
+from stoker.lint.files.policies import PolicyFiles
 from stoker.lint.files.results import Entry, Report
 from stoker.lint.files.selection import select
-from stoker.lint.fixes.fixing import Fixer
+from stoker.lint.fixes.fixer import Fixer
 from tests.rules import fixtures
 from tests.rules.fixtures import Case, cases, find
 
@@ -33,7 +33,7 @@ def judge(rule: str) -> Judge:
     text = fixtures.policy("admission", rule)
     policies = () if text is None else (UtilizationPolicy.model_validate(yaml.safe_load(text)),)
     now = datetime(2026, 11, 21, 12, tzinfo=UTC)
-    return Judge(policies=Policies(policies=policies), selection=select((), ()), now=now)
+    return Judge(policies=PolicyFiles(policies=policies), selection=select((), ()), now=now)
 
 
 @cache

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from stoker.api.bounds import MAX_DEPTH, out_of_bounds
 from stoker.api.schema import Violation, explain
 from stoker.findings.verdict import Verdict
-from stoker.lint.messages import Cause
+from stoker.lint.messages import StatusCause
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
@@ -126,7 +126,7 @@ class Answer:
 
     allowed: bool
     message: str = ""
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[StatusCause, ...] = ()
     warnings: tuple[str, ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
     verdict: Verdict | None = field(default=None, compare=False, repr=False)
@@ -199,7 +199,7 @@ def refused(wrong: Iterable[Violation]) -> Answer:
     return Answer(allowed=False, message=message, causes=causes)
 
 
-def _cause(violation: Violation) -> Cause:
+def _cause(violation: Violation) -> StatusCause:
     """A rule about several fields stands at none of them; its message then begins with the path of one."""
     field_path, message = violation.field_path, violation.message
     if not field_path:
@@ -207,7 +207,7 @@ def _cause(violation: Violation) -> Cause:
         field_path, message = (named["path"], named["rest"]) if named else ("spec", message)
     reason: Literal["FieldValueRequired", "FieldValueInvalid"]
     reason = "FieldValueRequired" if message == "required" else "FieldValueInvalid"
-    return Cause(reason=reason, field=field_path, message=message)
+    return StatusCause(reason=reason, field=field_path, message=message)
 
 
 def refuse_unread(start: bytes | bytearray, message: str, *, code: int, reason: str) -> bytes | None:

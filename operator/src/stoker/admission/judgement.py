@@ -60,7 +60,7 @@ def not_analysed(answer: Answer, policy: EffectivePolicy, request: AdmissionRequ
     match action:
         case Action.DENY:
             why = f"{message}. The policy's {policy.analysis.field(shortfall)} is Deny."
-            cause = messages.Cause(reason="FieldValueInvalid", field="spec", message=why)
+            cause = messages.StatusCause(reason="FieldValueInvalid", field="spec", message=why)
             said = "; ".join(filter(None, (answer.message, f"{cause.field}: {cause.message}")))
             return replace(answer, allowed=False, message=said, causes=(*answer.causes, cause))
         case Action.WARN:

@@ -19,7 +19,7 @@ from stoker.admission.admission_review import (
 from stoker.api.policy import UtilizationPolicy
 from stoker.findings.rule import Rule
 from stoker.lint.messages import warning_line
-from stoker.policy.checks import PolicyReview, RemarkReason, Surroundings, review_policy
+from stoker.policy.checks import ClusterSettings, PolicyReview, RemarkReason, review_policy
 
 MAX_WARNINGS = 8
 """A policy is written by few and seldom, so more is said than of a job; the rest is in the policy's status."""
@@ -37,7 +37,7 @@ class PolicyReviewer:
         policies: Iterable[UtilizationPolicy],
         namespaces: Iterable[Object],
         rules: Collection[Rule[Any]],
-        surroundings: Surroundings,
+        surroundings: ClusterSettings,
         now: Callable[[], datetime],
     ) -> None:
         """Know the `policies` and `namespaces` of the cluster, whatever they are when asked."""

@@ -30,7 +30,7 @@ from stoker.api.names import GROUP
 from stoker.catalogue import all_rules
 from stoker.cluster.process import until_one_ends, watch_only, watches
 from stoker.cluster.view import ClusterView
-from stoker.policy.checks import Surroundings
+from stoker.policy.checks import ClusterSettings
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class AdmissionSettings:
     """
 
     server: ServerSettings
-    surroundings: Surroundings = field(default_factory=Surroundings)
+    surroundings: ClusterSettings = field(default_factory=ClusterSettings)
     notes_sessions: bool = False
     health_port: int = 8081
     metrics: MetricsSettings = field(default_factory=MetricsSettings)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stoker.lint.files.judgement import Judge
     from stoker.lint.files.manifests import File, Fragment, InputError
     from stoker.lint.files.results import Results
-    from stoker.lint.fixes.fixing import Fixer
+    from stoker.lint.fixes.fixer import Fixer
 
 EXIT_FINDINGS = 1
 GC_THRESHOLD = 100_000
@@ -158,7 +158,7 @@ def _rare_collections() -> Iterator[None]:
 
 
 def _fixer(judge: "Judge", *, unsafe: bool) -> "Fixer":
-    from stoker.lint.fixes.fixing import Fixer
+    from stoker.lint.fixes.fixer import Fixer
 
     return Fixer(judge=judge, unsafe=unsafe)
 

@@ -17,7 +17,7 @@ from stoker.cli.prometheus_options import prometheus_options
 
 if TYPE_CHECKING:
     from stoker.cli.documents import Renderer
-    from stoker.lint.files.policies import Policies
+    from stoker.lint.files.policies import PolicyFiles
     from stoker.policy.effective import EffectivePolicy
     from stoker.replay import Inputs, ReplaySummary
 
@@ -161,7 +161,7 @@ def _renderers(summary: "ReplaySummary", now: datetime) -> "Mapping[str, Rendere
 
 async def _state(
     access: PrometheusAccess,
-    policies: "Policies",
+    policies: "PolicyFiles",
     start: datetime,
     end: datetime,
     namespaces: Sequence[str],
@@ -217,7 +217,7 @@ async def _state(
     return summarize(outlines, in_force, outcomes, constraints.brakes, inputs, namespaces=namespaces)
 
 
-def _in_force(policies: "Policies", namespaces: Mapping[str, str], inputs: "Inputs") -> "dict[str, EffectivePolicy]":
+def _in_force(policies: "PolicyFiles", namespaces: Mapping[str, str], inputs: "Inputs") -> "dict[str, EffectivePolicy]":
     """The policy of each job, by the job's key."""
     resolved: dict[str, EffectivePolicy] = {}
     for namespace in set(namespaces.values()):
@@ -230,7 +230,7 @@ def _in_force(policies: "Policies", namespaces: Mapping[str, str], inputs: "Inpu
     return {key: resolved[namespace] for key, namespace in namespaces.items()}
 
 
-def _everywhere(policies: "Policies") -> Iterator[str]:
+def _everywhere(policies: "PolicyFiles") -> Iterator[str]:
     """That a policy alone is replayed where it would not be in force."""
     if len(policies.policies) == 1:
         (policy,) = policies.policies

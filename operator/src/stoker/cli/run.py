@@ -271,7 +271,7 @@ def admission(
     from stoker.adapters.kubernetes.client import CredentialsError
     from stoker.admission.process import AdmissionSettings, ServerSettings
     from stoker.admission.process import run as run_admission
-    from stoker.policy.checks import Surroundings
+    from stoker.policy.checks import ClusterSettings
 
     if note_sessions and client_ca_file is None and not trust_network:
         raise click.UsageError(
@@ -289,7 +289,7 @@ def admission(
             client_ca=client_ca_file,
             client_names=frozenset(client_names),
         ),
-        surroundings=Surroundings(scrape_interval=scrape_interval, minimum_warning_grace=minimum_warning_grace),
+        surroundings=ClusterSettings(scrape_interval=scrape_interval, minimum_warning_grace=minimum_warning_grace),
         notes_sessions=note_sessions,
         review_workers=review_workers,
         health_port=health_port,

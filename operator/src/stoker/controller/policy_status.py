@@ -19,7 +19,7 @@ from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies, Standing
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import PolicyConditionType, ReclaimMode
-from stoker.policy.checks import RemarkReason, Surroundings, review_policy
+from stoker.policy.checks import ClusterSettings, RemarkReason, review_policy
 from stoker.policy.resolution import combined, rank
 from stoker.workload.conditions import FALSE, TRUE, Fact, clamp, written
 
@@ -147,7 +147,7 @@ class PolicyReporter:
         store: Store,
         policies: Policies,
         rules: Collection[Rule[Any]],
-        surroundings: Surroundings,
+        surroundings: ClusterSettings,
         clock: Clock,
         faults: Faults | None = None,
     ) -> None:

@@ -47,7 +47,7 @@ from stoker.controller.reconcile import Reconciler
 from stoker.controller.scan import Scanner
 from stoker.controller.scan_results import Looks
 from stoker.controller.status_writer import Publisher
-from stoker.policy.checks import Surroundings
+from stoker.policy.checks import ClusterSettings
 
 logger = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ async def serve(settings: ControllerSettings) -> None:
             faults=faults,
             logs=PodLogs(kubernetes, clock),
         )
-        surroundings = Surroundings(
+        surroundings = ClusterSettings(
             scrape_interval=settings.scrape_interval, minimum_warning_grace=settings.minimum_warning_grace
         )
         reporter = PolicyReporter(api, store, policies, all_rules(), surroundings, clock, faults)

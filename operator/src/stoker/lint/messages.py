@@ -6,7 +6,7 @@ from typing import Literal
 
 from stoker.findings.finding import Finding, printable, single_line
 from stoker.findings.verdict import Verdict
-from stoker.lint.fixes.editing import as_changed
+from stoker.lint.fixes.propose import as_changed
 from stoker.shell.model import MAX_TEXT, Shortfall
 
 MAX_WARNINGS = 3
@@ -20,7 +20,7 @@ Reason = Literal["FieldValueInvalid", "FieldValueRequired"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
+class StatusCause:
     """One entry of a Status' `details.causes`; the API's names."""
 
     reason: Reason
@@ -33,7 +33,7 @@ class Denial:
     """A refusal: `message` for clients that show nothing else, `causes` for those that do (kubectl)."""
 
     message: str
-    causes: tuple[Cause, ...]
+    causes: tuple[StatusCause, ...]
 
 
 def denial(name: str, verdict: Verdict, *, kind: str = "DLJob") -> Denial:
@@ -54,7 +54,7 @@ def warnings(verdict: Verdict) -> list[str]:
     return [*lines, f"and {more} more (stoker lint shows them)"] if more else lines
 
 
-def _cause(finding: Finding, verdict: Verdict) -> Cause:
+def _cause(finding: Finding, verdict: Verdict) -> StatusCause:
     location = finding.location
     where = f"line {location.line}: " if location is not None and location.line is not None else ""
     lines = [f"{where}{single_line(finding.detail).rstrip('.')} ({finding.rule})."]
@@ -64,7 +64,7 @@ def _cause(finding: Finding, verdict: Verdict) -> Cause:
         lines += [] if changed is None else [f"    {changed}"]
     lines.append(f"  {single_line(finding.fix)}")
     lines += [f"  {fault.location}: {fault.detail}" for fault in verdict.suppression_faults if fault.finding == finding]
-    return Cause(
+    return StatusCause(
         reason="FieldValueRequired" if finding.rule == "image-missing" else "FieldValueInvalid",
         field=location.field_path if location is not None else "spec",
         message=printable("\n".join(lines)),
@@ -122,7 +122,7 @@ def _cut(line: str) -> str:
 __all__ = [
     "MAX_WARNINGS",
     "MAX_WARNING_LENGTH",
-    "Cause",
+    "StatusCause",
     "Denial",
     "denial",
     "not_analysed",

@@ -8,8 +8,8 @@ from functools import reduce
 from stoker.findings.finding import Location
 from stoker.findings.vocabulary import Confidence, Framework, JobType
 from stoker.lint.kinds.gpu_resource import WHOLE_GPU_RESOURCES
-from stoker.lint.kinds.image_reference import ImageFamily, ImageReference
-from stoker.lint.kinds.pod import Pod
+from stoker.lint.kinds.image_reference import ImageFacts, ImageReference
+from stoker.lint.kinds.pod import PodSettings
 from stoker.lint.launch.plan import Count, Launch, LaunchPlan
 from stoker.shell.model import Invocation, ShellScript, Span, Word
 
@@ -26,7 +26,7 @@ class Image:
     text: str
     reference: ImageReference | None = None
     error: str | None = None
-    family: ImageFamily
+    family: ImageFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class Submission:
     entry_known: bool = True
     plan: LaunchPlan | None = None
     max_restarts: int = 0
-    pod: Pod = field(default_factory=Pod)
+    pod: PodSettings = field(default_factory=PodSettings)
     paths: Paths = field(default_factory=Paths)
 
     @property

@@ -72,7 +72,7 @@ class PolicyReview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ClusterSettings:
     """What the operator was installed with, as far as policies must fit it: how often Prometheus scrapes the GPUs, and
     the least time between a warning and the reclaim.
     """
@@ -85,7 +85,7 @@ def review_policy(
     policy: UtilizationPolicy,
     beside: Iterable[UtilizationPolicy],
     rules: Iterable[Rule[Any]],
-    surroundings: Surroundings,
+    surroundings: ClusterSettings,
     now: datetime,
     namespaces: Iterable[Mapping[str, str]] | None = None,
 ) -> PolicyReview:
@@ -112,7 +112,7 @@ class _Review:
         policy: UtilizationPolicy,
         others: Collection[UtilizationPolicy],
         rules: dict[str, Rule[Any]],
-        surroundings: Surroundings,
+        surroundings: ClusterSettings,
         now: datetime,
     ) -> None:
         self._spec = policy.spec
@@ -374,4 +374,4 @@ def _includes(one: ReclaimClass, other: ReclaimClass) -> bool:
     )
 
 
-__all__ = ["PolicyReview", "Remark", "RemarkReason", "Surroundings", "review_policy"]
+__all__ = ["PolicyReview", "Remark", "RemarkReason", "ClusterSettings", "review_policy"]

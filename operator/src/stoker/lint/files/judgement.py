@@ -13,9 +13,9 @@ from stoker.findings.finding import Finding, Location
 from stoker.findings.verdict import Verdict
 from stoker.findings.vocabulary import Action, Severity, Source
 from stoker.lint.files.manifests import Manifest, Region
-from stoker.lint.files.policies import Policies
+from stoker.lint.files.objects import is_ours, metadata, object_name
+from stoker.lint.files.policies import PolicyFiles
 from stoker.lint.files.results import SCHEMA_RULE, SUPPRESSION_RULE, Entry, Report, Skipped
-from stoker.lint.files.schema import is_ours, metadata, object_name
 from stoker.lint.files.selection import Selection
 from stoker.lint.kinds.kind import ManifestError, ManifestReader, WorkloadKind
 from stoker.lint.kinds.registry import readable_kind
@@ -40,7 +40,7 @@ class Judge:
     `namespace`: that of manifests which name none. `config_maps`: those of the input, which jobs take programs from.
     """
 
-    policies: Policies
+    policies: PolicyFiles
     selection: Selection
     now: datetime
     namespace: str = ""

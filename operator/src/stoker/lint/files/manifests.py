@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from stoker.lint.files.yaml_tree import Parser, TooDeepError, YamlNode, field_parts, yaml_nodes
+from stoker.lint.files.yaml_tree import NestingError, Parser, YamlNode, field_parts, yaml_nodes
 
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 STDIN = "-"
@@ -259,7 +259,7 @@ def parse(text: str, path: str) -> list[Manifest]:
                 )
         finally:
             loader.dispose()
-    except TooDeepError as error:
+    except NestingError as error:
         raise InputError(path, str(error), line=error.line) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark

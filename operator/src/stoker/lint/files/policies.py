@@ -11,7 +11,7 @@ from stoker.api.policy import KIND as POLICY_KIND
 from stoker.api.schema import Violation
 from stoker.catalogue import admission_rules
 from stoker.lint.files.manifests import Fragment, InputError, Manifest, read
-from stoker.lint.files.schema import is_ours, metadata, object_name
+from stoker.lint.files.objects import is_ours, metadata, object_name
 from stoker.lint.kinds.custom_resource import violations
 from stoker.policy.effective import BUILT_IN, EffectivePolicy
 from stoker.policy.resolution import resolve
@@ -20,7 +20,7 @@ DEFAULT_NAMESPACE = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policies:
+class PolicyFiles:
     """UtilizationPolicies, and the labels of the namespaces that came with them.
 
     One policy alone is in force everywhere, whatever it selects: it was asked for. Of several, each namespace has the
@@ -70,13 +70,13 @@ class Policies:
         return (policy.model_copy(update={"metadata": policy.metadata.model_copy(update={"name": BASE})}),)
 
 
-def load(paths: Iterable[str], now: datetime) -> Policies:
+def load(paths: Iterable[str], now: datetime) -> PolicyFiles:
     """The policies of some files; without files there are none. Raises InputError for what can't be read, files without
     a policy, or a policy that the cluster would refuse.
     """
     paths = list(paths)
     if not paths:
-        return Policies()
+        return PolicyFiles()
     policies: dict[str, UtilizationPolicy] = {}
     sources: dict[str, Manifest] = {}
     labels: dict[str, Mapping[str, str]] = {}
@@ -93,16 +93,16 @@ def load(paths: Iterable[str], now: datetime) -> Policies:
                 labels[object_name(manifest)] = _texts(metadata(manifest).get("labels"))
     if not policies:
         raise InputError(", ".join(paths), "contains no UtilizationPolicy")
-    from stoker.policy.checks import Surroundings, review_policy  # noqa: PLC0415 - `stoker lint` alone needs none of it
+    from stoker.policy.checks import ClusterSettings, review_policy  # noqa: PLC0415 - `stoker lint` alone needs none of it
 
-    unknown_cluster = Surroundings(scrape_interval=timedelta(0), minimum_warning_grace=timedelta(0))
+    unknown_cluster = ClusterSettings(scrape_interval=timedelta(0), minimum_warning_grace=timedelta(0))
     remarks: list[str] = []
     for name, policy in policies.items():
         review = review_policy(policy, policies.values(), admission_rules(), unknown_cluster, now)
         if review.contradictions:
             raise _refusal(sources[name], review.contradictions)
         remarks += [f"{sources[name].path}: {remark}" for remark in review.remarks]
-    return Policies(policies=tuple(policies.values()), remarks=tuple(remarks), labels=labels)
+    return PolicyFiles(policies=tuple(policies.values()), remarks=tuple(remarks), labels=labels)
 
 
 def _keys(selector: LabelSelector) -> set[str]:
@@ -125,4 +125,4 @@ def _texts(value: Any) -> dict[str, str]:
     return {str(key): str(text) for key, text in value.items()} if isinstance(value, dict) else {}
 
 
-__all__ = ["Policies", "load"]
+__all__ = ["PolicyFiles", "load"]

@@ -27,7 +27,7 @@ class Mark(Protocol):
     column: int
 
 
-class TooDeepError(Exception):
+class NestingError(Exception):
     """A text that is nested too deep; `line` is 1-based."""
 
     def __init__(self, line: int) -> None:
@@ -93,7 +93,7 @@ class YamlNode:
 
 
 def yaml_nodes(text: str) -> list[YamlNode]:
-    """The documents of a text. Raises yaml.YAMLError for what is no YAML, TooDeepError for what is nested too deep."""
+    """The documents of a text. Raises yaml.YAMLError for what is no YAML, NestingError for what is nested too deep."""
     roots: list[YamlNode] = []
     open_: list[YamlNode] = []
     keys: list[YamlNode | None] = []
@@ -119,7 +119,7 @@ def yaml_nodes(text: str) -> list[YamlNode]:
                 open_.append(node)
                 keys.append(None)
                 if len(open_) > MAX_DEPTH:
-                    raise TooDeepError(node.first.line + 1)
+                    raise NestingError(node.first.line + 1)
     return roots
 
 
@@ -175,4 +175,4 @@ def field_parts(field_path: str) -> list[str | int]:
     return parts
 
 
-__all__ = ["MAX_DEPTH", "Parser", "TooDeepError", "YamlNode", "field_parts", "split", "yaml_nodes"]
+__all__ = ["MAX_DEPTH", "Parser", "NestingError", "YamlNode", "field_parts", "split", "yaml_nodes"]

@@ -1,4 +1,7 @@
-"""Edits inside a YAML scalar: which characters of the file a character of its value is, for each style."""
+"""Turns edits of a YAML scalar's value into edits of the file, for each style that a scalar is written in.
+
+Used by lint.fixes.apply.
+"""
 
 import json
 import re

@@ -13,7 +13,7 @@ from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Action, Severity
 from stoker.lint.files.manifests import STDIN_NAME, InputError, Region
 from stoker.lint.files.results import SCHEMA_RULE, SUPPRESSION_RULE, Entry, Level, Report, Results, Skipped
-from stoker.lint.fixes.edits import NotApplicableError, apply
+from stoker.lint.fixes.apply import NotApplicableError, apply
 from stoker.lint.formats import Terminal
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

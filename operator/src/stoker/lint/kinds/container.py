@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stoker.findings.vocabulary import Framework
-from stoker.lint.kinds.image_reference import Families, ImageFamily, ImageKind, ImageReferenceError, classify, parse
+from stoker.lint.kinds.image_reference import Families, ImageFacts, ImageKind, ImageReferenceError, classify, parse
 from stoker.lint.launch.plan import LaunchPlan, plan
 from stoker.lint.submission import Image
 from stoker.shell.model import Allowance, ShellScript
@@ -32,8 +32,8 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a container runs. gpus_per_node: its GPUs; countable: whether they are whole devices, or slices of them.
+class RuntimeContext:
+    """What a container runs in. gpus_per_node: its GPUs; countable: whether they are whole devices, or slices of them.
 
     environment: its variables. files: those whose content is known, by path, as seen from where it starts. allowance:
     what reading it may cost.
@@ -47,20 +47,24 @@ class Place:
     allowance: Allowance
 
 
-def run_script(text: str, field: str, place: Place) -> Run:
+def run_script(text: str, field: str, runtime: RuntimeContext) -> Run:
     """What runs of a script that a field holds."""
     script = read_script(
         text,
-        environment=place.environment,
-        gpus_per_node=place.gpus_per_node if place.countable else None,
-        files=_readable(place.files, [text]),
-        allowance=place.allowance,
+        environment=runtime.environment,
+        gpus_per_node=runtime.gpus_per_node if runtime.countable else None,
+        files=_readable(runtime.files, [text]),
+        allowance=runtime.allowance,
     )
-    return Run(script=script, script_field=field, plan=_plan(script, place))
+    return Run(script=script, script_field=field, plan=_plan(script, runtime))
 
 
 def run_command(
-    command: Sequence[Argument], args: Sequence[Argument], place: Place, *, entrypoint: Sequence[Argument] = ()
+    command: Sequence[Argument],
+    args: Sequence[Argument],
+    runtime: RuntimeContext,
+    *,
+    entrypoint: Sequence[Argument] = (),
 ) -> Run:
     """What runs of a container's command and args, which the kubelet expands.
 
@@ -68,31 +72,31 @@ def run_command(
     """
     words = (*(command or (entrypoint if args else ())), *args)
     paths = [path for path, _ in words]
-    texts = expand_kubernetes([text for _, text in words], place.environment)
+    texts = expand_kubernetes([text for _, text in words], runtime.environment)
     argv = tuple(zip(paths, texts, strict=True))
     # Arguments alone go to an entry point that nobody has seen; most images' one runs them as they stand.
     if not argv or (not command and texts[0].startswith("-")):
         return Run(argv=argv, entry_known=bool(command))
     script = read_argv(
         texts,
-        environment=place.environment,
-        gpus_per_node=place.gpus_per_node if place.countable else None,
-        files=_readable(place.files, texts),
-        allowance=place.allowance,
+        environment=runtime.environment,
+        gpus_per_node=runtime.gpus_per_node if runtime.countable else None,
+        files=_readable(runtime.files, texts),
+        allowance=runtime.allowance,
     )
     return Run(
         script=script,
         script_field=next((path for path, text in argv if text == script.source), ""),
         argv=argv,
         entry_known=bool(command),
-        plan=_plan(script, place),
+        plan=_plan(script, runtime),
     )
 
 
-def _plan(script: ShellScript, place: Place) -> LaunchPlan:
+def _plan(script: ShellScript, runtime: RuntimeContext) -> LaunchPlan:
     # The script's commands carry their environment: what it unsets must not come back.
-    files = _readable(place.files, [script.source])
-    return plan(script, nodes=place.nodes, gpus_per_node=place.gpus_per_node, files=files)
+    files = _readable(runtime.files, [script.source])
+    return plan(script, nodes=runtime.nodes, gpus_per_node=runtime.gpus_per_node, files=files)
 
 
 def _readable(files: Mapping[str, str], texts: Iterable[str]) -> Mapping[str, str]:
@@ -136,11 +140,11 @@ def _expanded(value: str, variables: Mapping[str, str | None]) -> str | None:
 def read_image(text: str, families: Families) -> Image:
     """The image of a container; `families` are an administrator's, tried before the built-in ones."""
     if not text.strip():
-        return Image(text=text, error="is empty", family=ImageFamily(kind=ImageKind.UNKNOWN))
+        return Image(text=text, error="is empty", family=ImageFacts(kind=ImageKind.UNKNOWN))
     try:
         reference = parse(text)
     except ImageReferenceError as error:
-        return Image(text=text, error=str(error), family=ImageFamily(kind=ImageKind.UNKNOWN))
+        return Image(text=text, error=str(error), family=ImageFacts(kind=ImageKind.UNKNOWN))
     return Image(text=text, reference=reference, family=classify(reference, families))
 
 
@@ -156,7 +160,7 @@ def framework_of(image: Image) -> Framework | None:
 
 __all__ = [
     "Argument",
-    "Place",
+    "RuntimeContext",
     "Run",
     "Variable",
     "entrypoint_of",

@@ -14,7 +14,7 @@ from stoker.api.schema import MAX_VALUE, Violation, explain
 from stoker.findings.quantity import quantity
 from stoker.lint.kinds import pod_set
 from stoker.lint.kinds.container import (
-    Place,
+    RuntimeContext,
     Variable,
     entrypoint_of,
     framework_of,
@@ -26,7 +26,7 @@ from stoker.lint.kinds.container import (
 from stoker.lint.kinds.custom_resource import violations
 from stoker.lint.kinds.gpu_resource import WHOLE_GPU_RESOURCES, GpuRequest
 from stoker.lint.kinds.kind import ManifestError, ManifestReader, ReadContext, WorkloadKind
-from stoker.lint.kinds.pod import SHARED_MEMORY, Pod, config_files, listed, mapping, read_pod
+from stoker.lint.kinds.pod import SHARED_MEMORY, PodSettings, config_files, listed, mapping, read_pod
 from stoker.lint.submission import Paths, Submission
 
 WORKSPACE = "/workspace"
@@ -57,7 +57,7 @@ def read_dljob(job: DLJob, context: ReadContext | None = None) -> Submission:
     pod = _pod(job, trainer)
     environment, fields = read_variables((*_variables(job), *_template_variables(trainer)), _provided(job))
     directory = trainer.get("workingDir") or (WORKSPACE if spec.sources is not None else None)
-    place = Place(
+    runtime = RuntimeContext(
         nodes=spec.nodes,
         gpus_per_node=spec.gpus_per_node,
         countable=spec.gpu_resource in WHOLE_GPU_RESOURCES,
@@ -67,12 +67,12 @@ def read_dljob(job: DLJob, context: ReadContext | None = None) -> Submission:
     )
     image = read_image(spec.image, context.families)
     if spec.script is not None:
-        run = run_script(spec.script, Paths().script, place)
+        run = run_script(spec.script, Paths().script, runtime)
     else:
         run = run_command(
             [(f"spec.command[{index}]", text) for index, text in enumerate(spec.command or ())],
             [(f"spec.args[{index}]", text) for index, text in enumerate(spec.args or ())],
-            place,
+            runtime,
             entrypoint=entrypoint_of(image, Paths().image),
         )
     return Submission(
@@ -151,7 +151,7 @@ def _trainer(template: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return next((container for container in containers if container.get("name") == TRAINER), {})
 
 
-def _pod(job: DLJob, trainer: Mapping[str, Any]) -> Pod:
+def _pod(job: DLJob, trainer: Mapping[str, Any]) -> PodSettings:
     volumes, mounts = dict(PROVIDED_VOLUMES), dict(PROVIDED_MOUNTS)
     if job.spec.sources is not None:
         volumes["sources"] = {"configMap": {"name": job.spec.sources.config_map}}

@@ -42,7 +42,7 @@ class ImageReference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageFamily:
+class ImageFacts:
     """What is known of an image. name: "PyTorch", "Apache Spark", ...; gpu_variant: the reference to use instead.
 
     framework: PyTorch, TensorFlow, JAX or Other, None where it isn't one. entrypoint: the command that the image gives
@@ -182,30 +182,30 @@ _HUB_MIRRORS = (
 )
 
 
-def classify(reference: ImageReference, families: Families = ()) -> ImageFamily:
+def classify(reference: ImageReference, families: Families = ()) -> ImageFacts:
     """The family, UNKNOWN when none is known. families: an administrator's, tried before those of the word list."""
     return _first(reference, families) or _known(reference)
 
 
 @lru_cache(maxsize=4096)
-def _known(reference: ImageReference) -> ImageFamily:
+def _known(reference: ImageReference) -> ImageFacts:
     """By the word list; jobs share their images."""
-    return _first(reference, known_families()) or ImageFamily(kind=ImageKind.UNKNOWN)
+    return _first(reference, known_families()) or ImageFacts(kind=ImageKind.UNKNOWN)
 
 
-def _first(reference: ImageReference, families: Families) -> ImageFamily | None:
+def _first(reference: ImageReference, families: Families) -> ImageFacts | None:
     tag = reference.tag if reference.tag is not None else ("" if reference.digest is not None else "latest")
     for family in families:
         if not any(_names(reference, pattern) for pattern in family.repositories):
             continue
         # A digest alone doesn't say which build it is.
         if (family.tags or family.without_tags) and not tag:
-            return ImageFamily(kind=ImageKind.UNKNOWN, name=family.name)
+            return ImageFacts(kind=ImageKind.UNKNOWN, name=family.name)
         if family.tags and not any(_matches(pattern, tag) for pattern in family.tags):
             continue
         if any(_matches(pattern, tag) for pattern in family.without_tags):
             continue
-        return ImageFamily(
+        return ImageFacts(
             kind=family.kind,
             name=family.name,
             framework=family.framework,
@@ -237,4 +237,4 @@ def _matches(pattern: str, text: str) -> bool:
     return matches_glob(pattern, text) is True
 
 
-__all__ = ["Families", "ImageFamily", "ImageKind", "ImageReference", "ImageReferenceError", "classify", "parse"]
+__all__ = ["Families", "ImageFacts", "ImageKind", "ImageReference", "ImageReferenceError", "classify", "parse"]

@@ -87,7 +87,7 @@ class SharedMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pod:
+class PodSettings:
     """What a pod template says beside the command.
 
     sidecars: names of the containers beside this one. mounts: its volumes. cpu_limit: its cores, None without a limit;
@@ -120,7 +120,7 @@ def read_pod(
     container_at: str,
     volumes: Mapping[str, Mapping[str, Any]] | None = None,
     mounts: Mapping[str, str] | None = None,
-) -> Pod:
+) -> PodSettings:
     """Read a pod's spec, whatever its shape: what can't be read is passed over.
 
     at, container_at: the field paths of the spec and of the container. volumes (by name) and mounts (a volume's name
@@ -149,7 +149,7 @@ def read_pod(
         if path == SHARED_MEMORY:
             size = quantity(mapping(volume.get("emptyDir")).get("sizeLimit"))
             shared = SharedMemory(kind=kind, size=size, field_path=volume_place)
-    return Pod(
+    return PodSettings(
         sidecars=tuple(
             str(other.get("name"))
             for other in listed(spec.get("containers"))
@@ -214,7 +214,7 @@ __all__ = [
     "RUNTIME_SHARED_MEMORY",
     "SHARED_MEMORY",
     "Mount",
-    "Pod",
+    "PodSettings",
     "SharedMemory",
     "VolumeKind",
     "config_files",

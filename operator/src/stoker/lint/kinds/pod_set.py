@@ -7,7 +7,7 @@ from typing import Any
 from stoker.findings.vocabulary import Framework, JobType
 from stoker.lint.kinds.container import (
     Argument,
-    Place,
+    RuntimeContext,
     Variable,
     entrypoint_of,
     framework_of,
@@ -86,12 +86,12 @@ def _read(
     *,
     initial: bool = False,
 ) -> Submission:
-    """One container; `name` is its place in the pod's spec, `request` what the pod holds while it runs."""
+    """One container; `name` is its index in the pod's spec, `request` what the pod holds while it runs."""
     at = f"{pods.at}.{name}"
     pod = read_pod(pods.spec, container, at=pods.at, container_at=at)
     environment, fields = read_variables((*_variables(container, at), *pods.variables), {"HOSTNAME": None})
     directory = container.get("workingDir")
-    place = Place(
+    runtime = RuntimeContext(
         nodes=pods.nodes,
         gpus_per_node=request.count,
         countable=request.resource in WHOLE_GPU_RESOURCES,
@@ -103,7 +103,7 @@ def _read(
     run = run_command(
         _words(container, at, "command"),
         _words(container, at, "args"),
-        place,
+        runtime,
         entrypoint=entrypoint_of(image, f"{at}.image"),
     )
     return Submission(

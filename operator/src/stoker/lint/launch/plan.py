@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from stoker.lint.launch.launchers.counts import Setting
+from stoker.lint.launch.launchers.counts import LaunchContext
 from stoker.lint.launch.model import (
     Command,
     Count,
@@ -28,8 +28,8 @@ def plan(
     files: what the container finds beside those that the script itself writes, by path.
     What variables a command sees stands in its invocation: give `read_script` the container's environment.
     """
-    setting = Setting(nodes=nodes, gpus_per_node=gpus_per_node, files=files)
-    commands = _waiting(script, [classify(invocation, setting) for invocation in script.invocations])
+    context = LaunchContext(nodes=nodes, gpus_per_node=gpus_per_node, files=files)
+    commands = _waiting(script, [classify(invocation, context) for invocation in script.invocations])
     return LaunchPlan(script=script, nodes=nodes, gpus_per_node=gpus_per_node, commands=tuple(commands))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stoker.lint.launch.launchers import programs, wrapping
-from stoker.lint.launch.launchers.counts import Reader, Setting
+from stoker.lint.launch.launchers.counts import LaunchContext, LaunchReader
 from stoker.lint.launch.launchers.table import ANY_NUMBER, launchers
 from stoker.lint.launch.launchers.torch_elastic import torchrun
 from stoker.lint.launch.model import Command, Launch, Launcher, Role
@@ -43,21 +43,21 @@ _SLEEPS_ON = re.compile(
 """A program that does nothing but sleep, without end."""
 
 
-def classify(invocation: Invocation, setting: Setting) -> Command:
+def classify(invocation: Invocation, context: LaunchContext) -> Command:
     """The role of one command."""
     name = invocation.name
     if name is None:
         return Command(invocation=invocation, role=Role.OPAQUE)
     arguments = invocation.argv[1:]
     if re.fullmatch(r"(python|pypy)[\d.]*|python3-dbg", name):
-        return _python(invocation, arguments, setting)
+        return _python(invocation, arguments, context)
     verb = arguments[0].text or "" if arguments else ""
     if reader := launchers().subcommands.get((name, verb)):
-        return _launch(invocation, reader, arguments[1:], setting)
+        return _launch(invocation, reader, arguments[1:], context)
     if reader := launchers().commands.get(name):
-        return _launch(invocation, reader, arguments, setting)
+        return _launch(invocation, reader, arguments, context)
     if name in _BY_VERB:
-        return _by_verb(invocation, name, arguments, setting)
+        return _by_verb(invocation, name, arguments, context)
     if name == "env" and any(word.prefix.startswith("-S") for word in arguments):
         return with_role(invocation, Role.OPAQUE, name)
     role = tools().subcommands.get((name, verb))
@@ -102,13 +102,13 @@ def _launched(invocation: Invocation, launch: Launch, tool: str) -> Command:
     return Command(invocation=invocation, role=Role.LAUNCH, tool=tool, launch=launch)
 
 
-def _launch(invocation: Invocation, reader: Reader, arguments: Sequence[Word], setting: Setting) -> Command:
+def _launch(invocation: Invocation, reader: LaunchReader, arguments: Sequence[Word], context: LaunchContext) -> Command:
     if arguments and all(word.text in ("--help", "-h", "--version", "-V", "--check-build") for word in arguments):
         return Command(invocation=invocation, role=Role.TRIVIAL, tool=invocation.name or "")
-    return _launched(invocation, reader(invocation, arguments, setting), invocation.name or "")
+    return _launched(invocation, reader(invocation, arguments, context), invocation.name or "")
 
 
-def _python(invocation: Invocation, arguments: Sequence[Word], setting: Setting) -> Command:
+def _python(invocation: Invocation, arguments: Sequence[Word], context: LaunchContext) -> Command:
     form, words = programs.python_program(arguments)
     if form == "version":
         return Command(invocation=invocation, role=Role.TRIVIAL, tool="python")
@@ -133,7 +133,7 @@ def _python(invocation: Invocation, arguments: Sequence[Word], setting: Setting)
         name = (head.text or "").rsplit("/", 1)[-1]
         # `python yolo` may run a folder of that name: no launcher is meant by it.
         if launchers().commands.get(name, ANY_NUMBER) is not ANY_NUMBER or name == "accelerate":
-            return classify_as(invocation, words, setting)
+            return classify_as(invocation, words, context)
         if name == "setup.py":
             return Command(invocation=invocation, role=Role.INSTALL, tool="setup.py", packages=(head,))
         if name in ("pip", "pip3"):
@@ -143,9 +143,9 @@ def _python(invocation: Invocation, arguments: Sequence[Word], setting: Setting)
         return _maybe(invocation, programs.python(invocation, (head,), words[1:]))
     module = head.text or ""
     if (command := tools().module_commands.get(module)) is not None:
-        return classify_as(invocation, (Word.known(command, head.span), *words[1:]), setting)
+        return classify_as(invocation, (Word.known(command, head.span), *words[1:]), context)
     if (reader := launchers().modules.get(module)) is not None:
-        return _launched(invocation, reader(invocation, words[1:], setting), module)
+        return _launched(invocation, reader(invocation, words[1:], context), module)
     role = tools().modules.get(module)
     if role is Role.INTERACTIVE:
         return _interactive(invocation, module, words[1:])
@@ -168,14 +168,14 @@ def _maybe(invocation: Invocation, launch: Launch) -> Command:
     return _launched(invocation, launch, "python")
 
 
-def classify_as(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Command:
+def classify_as(invocation: Invocation, words: Sequence[Word], context: LaunchContext) -> Command:
     """`python -m accelerate launch`, `python $(which torchrun)`: as the command that the words are."""
     inner = Invocation(
         argv=tuple(words),
         span=invocation.span,
         environment=invocation.environment,
     )
-    command = classify(inner, setting)
+    command = classify(inner, context)
     launch = command.launch
     if launch is not None:
         launch = replace(launch, invocation=invocation)
@@ -223,20 +223,20 @@ def _debugpy(invocation: Invocation, words: Sequence[Word]) -> Command:
     return _launched(invocation, programs.python(invocation, (rest[0],), tuple(rest[1:])), "python")
 
 
-def _by_verb(invocation: Invocation, name: str, words: Sequence[Word], setting: Setting) -> Command:
+def _by_verb(invocation: Invocation, name: str, words: Sequence[Word], context: LaunchContext) -> Command:
     """Tools whose first word decides, and that start nothing by the other ones."""
     verb = words[0].text if words else None
     rest = words[1:]
     match name, verb:
         case "tune", "run":
             told = any(word.prefix.startswith(("--nproc", "--nnodes")) for word in rest)
-            return _launch(invocation, torchrun if told else ANY_NUMBER, rest, setting)
+            return _launch(invocation, torchrun if told else ANY_NUMBER, rest, context)
         case "tune", "download":
             return Command(invocation=invocation, role=Role.DOWNLOAD, tool=name, urls=tuple(rest[:1]))
         case "ray", "status" | "stop" | "list" | "--version":
             return with_role(invocation, Role.TRIVIAL, name)
         case "ray", str():
-            return _launch(invocation, programs.unknown_counts(Launcher.RAY), words, setting)
+            return _launch(invocation, programs.unknown_counts(Launcher.RAY), words, context)
         case "accelerate" | "vllm", str():
             return with_role(invocation, Role.TRIVIAL, name)
         case _:

@@ -33,9 +33,9 @@ from collections.abc import Iterator
 from stoker.findings.finding import Change, Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Maturity, Severity, Source
-from stoker.lint.fixes.editing import after_word, in_script
+from stoker.lint.fixes.propose import after_word, in_script
 from stoker.lint.launch.plan import Launch, Launcher
-from stoker.lint.launch.reading import counted
+from stoker.lint.launch.queries import counted
 from stoker.lint.submission import Submission
 from stoker.shell.model import Word
 

@@ -40,9 +40,9 @@ from collections.abc import Iterator
 from stoker.findings.finding import Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Action, Category, Confidence, Severity, Source
-from stoker.lint.fixes.editing import Cut, after_word, in_script, renumbered
+from stoker.lint.fixes.propose import Cut, after_word, in_script, renumbered
 from stoker.lint.launch.plan import CountSource, Launch
-from stoker.lint.launch.reading import (
+from stoker.lint.launch.queries import (
     drives_several_devices,
     is_alone,
     origin_line,

@@ -39,7 +39,7 @@ from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Maturity, Severity, Source
 from stoker.lint.kinds.pod import Mount, VolumeKind
 from stoker.lint.launch.plan import Command, Role
-from stoker.lint.launch.reading import Timeline
+from stoker.lint.launch.queries import CommandOrder
 from stoker.lint.submission import Submission
 from stoker.shell.model import Word
 from stoker.shell.words import has_short_option
@@ -74,7 +74,7 @@ def check(submission: Submission) -> Iterator[Problem]:
     plan = submission.plan
     if plan is None or submission.gpus < 1:
         return
-    timeline = Timeline(plan)
+    order = CommandOrder(plan)
     copies = [
         (ENVIRONMENT.search(source.text or "") is not None, command, source)
         for command in plan.of(Role.COPY, Role.DOWNLOAD)
@@ -82,7 +82,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         if _holds_up(command) and _comes_from_afar(source.text or "", submission)
     ]
     copies.sort(key=lambda one: not one[0])
-    found = next((one for one in copies[:EXAMINED] if submission.initial or timeline.followed(one[1])), None)
+    found = next((one for one in copies[:EXAMINED] if submission.initial or order.followed(one[1])), None)
     if found is None:
         return
     environment, command, source = found

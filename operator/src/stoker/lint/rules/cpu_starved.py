@@ -35,9 +35,9 @@ from collections.abc import Iterator
 from stoker.findings.finding import Problem
 from stoker.findings.rule import Parameter, Rule
 from stoker.findings.vocabulary import Category, Confidence, Maturity, Severity, Source
-from stoker.lint.fixes.editing import in_script, within_word
+from stoker.lint.fixes.propose import in_script, within_word
 from stoker.lint.launch.plan import Count, Launch, LaunchPlan
-from stoker.lint.launch.reading import counted, loader_workers, side_by_side, with_number
+from stoker.lint.launch.queries import counted, loader_workers, side_by_side, with_number
 from stoker.lint.submission import Submission
 
 

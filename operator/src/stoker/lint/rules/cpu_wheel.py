@@ -40,11 +40,11 @@ from collections.abc import Iterator
 from stoker.findings.finding import Change, Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Maturity, Severity, Source
-from stoker.lint.fixes.editing import in_script, within_word, without_setting, without_word, without_words
+from stoker.lint.fixes.propose import in_script, within_word, without_setting, without_word, without_words
 from stoker.lint.kinds.image_reference import ImageKind
 from stoker.lint.launch.packages import CpuBuild, Package, cpu_build, known_packages, packages, upgrades
 from stoker.lint.launch.plan import Command, Role
-from stoker.lint.launch.reading import PER_DEVICE_LAUNCHERS, counted
+from stoker.lint.launch.queries import PER_DEVICE_LAUNCHERS, counted
 from stoker.lint.submission import Submission
 
 ELSEWHERE = frozenset({"--target", "-t", "--prefix", "--root", "-p", "-n", "--name", "--dry-run", "--python"})

@@ -43,9 +43,9 @@ from itertools import pairwise, zip_longest
 from stoker.findings.finding import Change, Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, JobType, Maturity, Severity, Source
-from stoker.lint.fixes.editing import in_script, without_variable, without_word, without_words
+from stoker.lint.fixes.propose import in_script, without_variable, without_word, without_words
 from stoker.lint.launch.plan import Launch, Launcher
-from stoker.lint.launch.reading import plain, texts
+from stoker.lint.launch.queries import plain, texts
 from stoker.lint.submission import Submission
 from stoker.shell.model import Word
 

@@ -41,9 +41,9 @@ from stoker.findings.finding import Problem
 from stoker.findings.quantity import small_number
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Framework, Severity, Source
-from stoker.lint.fixes.editing import without_variable
+from stoker.lint.fixes.propose import without_variable
 from stoker.lint.launch.plan import Launch, Launcher, LaunchPlan
-from stoker.lint.launch.reading import PER_DEVICE_LAUNCHERS, counted, devices_from, reads_devices, selecting
+from stoker.lint.launch.queries import PER_DEVICE_LAUNCHERS, counted, devices_from, reads_devices, selecting
 from stoker.lint.submission import Submission
 
 JAX_VARIABLES = ("JAX_PLATFORMS", "JAX_PLATFORM_NAME")

@@ -36,9 +36,9 @@ from itertools import takewhile
 from stoker.findings.finding import Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source
-from stoker.lint.fixes.editing import renumbered, together, without_variable
+from stoker.lint.fixes.propose import renumbered, together, without_variable
 from stoker.lint.launch.plan import Command, CountSource, Launch, Launcher, Role
-from stoker.lint.launch.reading import (
+from stoker.lint.launch.queries import (
     COUNTING_LAUNCHERS,
     counted,
     devices_from,

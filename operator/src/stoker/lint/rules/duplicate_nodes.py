@@ -42,9 +42,9 @@ from collections.abc import Iterator
 from stoker.findings.finding import Change, Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Framework, JobType, Severity, Source
-from stoker.lint.fixes.editing import in_script, without_word
+from stoker.lint.fixes.propose import in_script, without_word
 from stoker.lint.launch.plan import Launch, Launcher
-from stoker.lint.launch.reading import is_alone, quoted, side_by_side, texts
+from stoker.lint.launch.queries import is_alone, quoted, side_by_side, texts
 from stoker.lint.submission import Submission
 
 BY_VARIABLES = {

@@ -37,9 +37,9 @@ from collections.abc import Iterator
 from stoker.findings.finding import Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, JobType, Severity, Source
-from stoker.lint.fixes.editing import Cut, after_word, in_script, without_command, without_statement
+from stoker.lint.fixes.propose import Cut, after_word, in_script, without_command, without_statement
 from stoker.lint.launch.plan import Command, Launcher, LaunchPlan, Role
-from stoker.lint.launch.reading import SERVERS, Timeline, counted
+from stoker.lint.launch.queries import SERVERS, CommandOrder, counted
 from stoker.lint.submission import Submission
 
 LOOP = re.compile(
@@ -73,7 +73,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         return
     if any(launch.launcher in SERVERS or launch.launcher is Launcher.RAY for launch in plan.launches):
         return
-    timeline = Timeline(plan)
+    order = CommandOrder(plan)
     for tail in plan.of(Role.ENDLESS)[:EXAMINED]:
         invocation = tail.invocation
         if (
@@ -84,16 +84,16 @@ def check(submission: Submission) -> Iterator[Problem]:
             or (invocation.piped and not invocation.after_failure)
         ):
             continue
-        before = timeline.before(tail)
-        if not before or (timeline.followed(tail) and not invocation.branches and not invocation.after_failure):
+        before = order.before(tail)
+        if not before or (order.followed(tail) and not invocation.branches and not invocation.after_failure):
             continue
         launched = any(one.launch is not None for one in before)
         if not launched and (submission.nodes > 1 or any(one.invocation.background for one in before)):
             continue  # an unknown service may be the job's work
         line, _, more = " ".join(str(word) for word in invocation.argv).partition("\n")
         line = f"{line} ..." if more else line
-        beside = [] if invocation.after_failure else timeline.beside(tail)
-        can_wait = invocation.after_failure or timeline.can_wait(tail)
+        beside = [] if invocation.after_failure else order.beside(tail)
+        can_wait = invocation.after_failure or order.can_wait(tail)
         program = before[-1].invocation.name or "the program"
         when = "after a failure" if invocation.after_failure else "after the last program"
         where = f"beside {beside[-1].invocation.name or 'the program'} in the background" if beside else when
@@ -104,17 +104,17 @@ def check(submission: Submission) -> Iterator[Problem]:
         yield Problem(
             detail=f"{what} {where} never ends: the job keeps {counted(submission.gpus, 'GPU')} until it is deleted.",
             evidence=f"It goes on when {program} has ended." if beside else f"It follows {program}.",
-            fix=_fix(tail, beside, timeline) if can_wait else FOREGROUND,
+            fix=_fix(tail, beside, order) if can_wait else FOREGROUND,
             confidence=Confidence.CERTAIN if certain else Confidence.LIKELY,
             location=submission.locate(invocation, invocation.argv),
             sources=(Source.SCRIPT,),
             change=in_script(submission, [_cut(submission, tail, before)], safe=certain) if can_wait else None,
         )
         return
-    yield from _awaited_file(submission, plan, timeline)
+    yield from _awaited_file(submission, plan, order)
 
 
-def _awaited_file(submission: Submission, plan: LaunchPlan, timeline: Timeline) -> Iterator[Problem]:
+def _awaited_file(submission: Submission, plan: LaunchPlan, order: CommandOrder) -> Iterator[Problem]:
     """A loop at the end of the script that waits for a file which no program in the background may write."""
     for loop in FILE_LOOP.finditer(plan.script.source):
         for sleep in plan.of(Role.SLEEP)[-EXAMINED:]:
@@ -122,7 +122,7 @@ def _awaited_file(submission: Submission, plan: LaunchPlan, timeline: Timeline) 
             if invocation.span is None or invocation.background or invocation.captured or invocation.rank_dependent:
                 continue
             inside = loop.start("body") <= plan.script.offsets(invocation.span)[0] < loop.end("body")
-            before, later = timeline.before(sleep), plan.commands[timeline.position(sleep) + 1 :]
+            before, later = order.before(sleep), plan.commands[order.position(sleep) + 1 :]
             if (
                 not inside
                 or submission.nodes > 1
@@ -143,13 +143,13 @@ def _awaited_file(submission: Submission, plan: LaunchPlan, timeline: Timeline) 
             return
 
 
-def _fix(tail: Command, beside: list[Command], timeline: Timeline) -> str:
+def _fix(tail: Command, beside: list[Command], order: CommandOrder) -> str:
     name, words = tail.invocation.name, [word.text for word in tail.invocation.argv]
     if not beside:
         return "Remove it: the job ends, and gives its GPUs back, when its last command ends."
     if name == "wait":
         program = beside[-1].invocation.name or "the program"
-        if len(beside) == 1 and timeline.last_started(tail) is beside[0]:
+        if len(beside) == 1 and order.last_started(tail) is beside[0]:
             return f"Wait for {program} alone: wait $!."
         return f"Wait for {program} alone: put PROGRAM=$! after its &, and wait $PROGRAM here."
     if name == "tail" and len(beside) == 1 and "/dev/null" not in words:

@@ -56,7 +56,7 @@ from stoker.lint.launch.packages import (
     upgrades,
 )
 from stoker.lint.launch.plan import Command, LaunchPlan, Role
-from stoker.lint.launch.reading import Timeline
+from stoker.lint.launch.queries import CommandOrder
 from stoker.lint.submission import Submission
 from stoker.shell.model import Word
 
@@ -181,8 +181,8 @@ def _from_source(package: Package) -> bool:
 
 
 def _next(plan: LaunchPlan, command: Command) -> str:
-    timeline = Timeline(plan)
-    later = (one for one in timeline.work if timeline.position(one) > timeline.position(command))
+    order = CommandOrder(plan)
+    later = (one for one in order.work if order.position(one) > order.position(command))
     launch = next((one.launch for one in later if one.launch is not None), None)
     return "the job's program" if launch is None else str(launch.launcher)
 

@@ -29,10 +29,10 @@ from collections.abc import Iterator
 from stoker.findings.finding import Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Severity
-from stoker.lint.fixes.editing import in_field
+from stoker.lint.fixes.propose import in_field
 from stoker.lint.kinds.image_reference import ImageKind
 from stoker.lint.launch.plan import Role
-from stoker.lint.launch.reading import counted
+from stoker.lint.launch.queries import counted
 from stoker.lint.submission import Submission
 
 

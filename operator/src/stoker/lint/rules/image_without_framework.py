@@ -32,7 +32,7 @@ from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, JobType, Severity
 from stoker.lint.kinds.image_reference import ImageKind
 from stoker.lint.launch.plan import Launcher, Role
-from stoker.lint.launch.reading import counted
+from stoker.lint.launch.queries import counted
 from stoker.lint.submission import Submission
 
 

@@ -35,7 +35,7 @@ from stoker.findings.finding import Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, JobType, Severity, Source
 from stoker.lint.launch.plan import Command, LaunchPlan, Role
-from stoker.lint.launch.reading import Timeline, counted, last, working
+from stoker.lint.launch.queries import CommandOrder, counted, last, working
 from stoker.lint.submission import Submission
 
 NOTEBOOKS = re.compile(r"(?:^|/)jupyter/[a-z0-9-]+-notebook$")
@@ -96,8 +96,8 @@ def _entry(plan: LaunchPlan) -> Command | None:
     work = working(plan)
     interactive = last(command for command in plan.of(Role.INTERACTIVE) if not command.invocation.captured)
     if interactive is not None:
-        timeline = Timeline(plan)
-        later = any(timeline.position(command) > timeline.position(interactive) for command in work)
+        order = CommandOrder(plan)
+        later = any(order.position(command) > order.position(interactive) for command in work)
         if not later and not (interactive.invocation.background and work):
             return interactive
         return None

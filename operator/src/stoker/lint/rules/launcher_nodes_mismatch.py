@@ -41,9 +41,9 @@ from itertools import pairwise
 from stoker.findings.finding import Change, Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Action, Category, Confidence, Severity, Source
-from stoker.lint.fixes.editing import in_script, renumbered, together, within_word
+from stoker.lint.fixes.propose import in_script, renumbered, together, within_word
 from stoker.lint.launch.plan import CountSource, Launch, Launcher
-from stoker.lint.launch.reading import (
+from stoker.lint.launch.queries import (
     RANKS,
     counted,
     is_alone,

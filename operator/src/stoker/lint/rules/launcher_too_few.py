@@ -58,9 +58,9 @@ from collections.abc import Iterator
 from stoker.findings.finding import Change, Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Action, Category, Confidence, Severity, Source
-from stoker.lint.fixes.editing import in_script, renumbered, together, within_word, without_variable
+from stoker.lint.fixes.propose import in_script, renumbered, together, within_word, without_variable
 from stoker.lint.launch.plan import Count, CountSource, Launch, Launcher, LaunchPlan
-from stoker.lint.launch.reading import (
+from stoker.lint.launch.queries import (
     COUNTING_LAUNCHERS,
     PER_DEVICE_LAUNCHERS,
     counted,

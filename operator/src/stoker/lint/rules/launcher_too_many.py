@@ -43,9 +43,9 @@ from collections.abc import Iterator
 from stoker.findings.finding import Change, Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Action, Category, Confidence, Severity, Source
-from stoker.lint.fixes.editing import renumbered, together, without_variable
+from stoker.lint.fixes.propose import renumbered, together, without_variable
 from stoker.lint.launch.plan import Count, Launch, Launcher, LaunchPlan
-from stoker.lint.launch.reading import (
+from stoker.lint.launch.queries import (
     COUNTING_LAUNCHERS,
     PER_DEVICE_LAUNCHERS,
     counted,

@@ -39,9 +39,9 @@ from stoker.findings.finding import Problem
 from stoker.findings.quantity import small_number
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Maturity, Severity, Source
-from stoker.lint.fixes.editing import in_script, within_word
+from stoker.lint.fixes.propose import in_script, within_word
 from stoker.lint.launch.plan import Launch, Launcher
-from stoker.lint.launch.reading import counted, side_by_side, texts
+from stoker.lint.launch.queries import counted, side_by_side, texts
 from stoker.lint.submission import Submission
 from stoker.shell.model import Word
 

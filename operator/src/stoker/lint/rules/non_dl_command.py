@@ -40,7 +40,7 @@ from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Action, Category, Confidence, Severity, Source
 from stoker.lint.kinds.image_reference import ImageKind
 from stoker.lint.launch.plan import Command, Role
-from stoker.lint.launch.reading import counted, working
+from stoker.lint.launch.queries import counted, working
 from stoker.lint.submission import Submission
 
 RUN_ANYTHING = frozenset({"dask", "dask-ssh", "dask-worker"})

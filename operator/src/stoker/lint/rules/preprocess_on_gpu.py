@@ -43,7 +43,7 @@ from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, JobType, Severity, Source
 from stoker.lint.kinds.image_reference import ImageKind
 from stoker.lint.launch.plan import Command, Launch, Launcher, LaunchPlan, Role
-from stoker.lint.launch.reading import Timeline, counted, working
+from stoker.lint.launch.queries import CommandOrder, counted, working
 from stoker.lint.submission import Submission
 from stoker.shell.model import Word
 
@@ -93,20 +93,20 @@ def check(submission: Submission) -> Iterator[Problem]:
     plan = submission.plan
     if plan is None or submission.gpus < 1 or submission.job_type is JobType.INTERACTIVE:
         return
-    timeline = Timeline(plan)
+    order = CommandOrder(plan)
     steps = [command for command in plan.of(Role.LAUNCH, Role.OTHER, Role.OPAQUE, Role.NON_DL) if _prepares(command)]
     trainings = _trainings(plan, steps)
     if not trainings and not submission.initial:
         yield from _alone(submission, plan, steps)
         return
     for step in steps[:EXAMINED]:
-        parallel = _is_parallel(plan, timeline, step)
-        if not _holds_up(step, parallel=parallel) or any(one.invocation.background for one in timeline.before(step)):
+        parallel = _is_parallel(plan, order, step)
+        if not _holds_up(step, parallel=parallel) or any(one.invocation.background for one in order.before(step)):
             continue
-        following = plan.commands[timeline.position(step) + 1 :]
+        following = plan.commands[order.position(step) + 1 :]
         if step.invocation.piped and any(one.launch and one.invocation.reads_pipe for one in following[:1]):
             continue  # what it prepares is worked on at once
-        training = next((one for one in trainings if _follows(timeline, one, step)), None)
+        training = next((one for one in trainings if _follows(order, one, step)), None)
         if training is None and not submission.initial:
             continue
         before = "the pod's containers start" if training is None else f"{_name(training)} starts"
@@ -162,9 +162,9 @@ def _prepares(command: Command) -> bool:
     return PREPARES.search(str(_words(command)[0]).rpartition("/")[2]) is not None
 
 
-def _is_parallel(plan: LaunchPlan, timeline: Timeline, step: Command) -> bool:
+def _is_parallel(plan: LaunchPlan, order: CommandOrder, step: Command) -> bool:
     """Whether a pipeline that itself is waited for runs the command several times at once: `find | xargs -P 16`."""
-    at = timeline.position(step)
+    at = order.position(step)
     feeding = plan.commands[at - 1].invocation if at and step.invocation.reads_pipe else None
     return feeding is not None and feeding.piped and not feeding.background
 
@@ -194,8 +194,8 @@ def _trainings(plan: LaunchPlan, steps: list[Command]) -> list[Command]:
     ]
 
 
-def _follows(timeline: Timeline, later: Command, step: Command) -> bool:
-    return timeline.position(later) > timeline.position(step) and not later.invocation.excludes(step.invocation)
+def _follows(order: CommandOrder, later: Command, step: Command) -> bool:
+    return order.position(later) > order.position(step) and not later.invocation.excludes(step.invocation)
 
 
 def _program(launch: Launch) -> str:

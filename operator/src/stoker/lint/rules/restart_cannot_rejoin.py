@@ -32,9 +32,9 @@ from collections.abc import Iterator
 from stoker.findings.finding import Location, Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source
-from stoker.lint.fixes.editing import in_field
+from stoker.lint.fixes.propose import in_field
 from stoker.lint.launch.plan import Launch, Launcher
-from stoker.lint.launch.reading import counted, unread_options
+from stoker.lint.launch.queries import counted, unread_options
 from stoker.lint.submission import Submission
 
 FIXED = frozenset({Launcher.TORCHRUN, Launcher.TORCH_DISTRIBUTED_LAUNCH, Launcher.ACCELERATE})

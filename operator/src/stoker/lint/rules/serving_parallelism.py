@@ -38,7 +38,7 @@ from stoker.findings.finding import Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source
 from stoker.lint.launch.plan import Launch, Launcher
-from stoker.lint.launch.reading import is_alone, plain, side_by_side, texts
+from stoker.lint.launch.queries import is_alone, plain, side_by_side, texts
 from stoker.lint.submission import Submission
 
 TENSOR, DATA = (

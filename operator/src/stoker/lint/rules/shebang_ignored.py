@@ -32,7 +32,7 @@ from collections.abc import Iterator
 from stoker.findings.finding import Location, Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Severity, Source
-from stoker.lint.fixes.editing import in_script
+from stoker.lint.fixes.propose import in_script
 from stoker.lint.submission import Submission
 
 SHELLS = frozenset({"bash", "sh", "dash", "ash", "ksh", "zsh"})

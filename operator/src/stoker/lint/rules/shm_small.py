@@ -34,10 +34,10 @@ from collections.abc import Iterator
 from stoker.findings.finding import Change, Location, Problem
 from stoker.findings.rule import Parameter, Rule
 from stoker.findings.vocabulary import Category, Confidence, Framework, Maturity, Severity, Source
-from stoker.lint.fixes.editing import in_field, together
+from stoker.lint.fixes.propose import in_field, together
 from stoker.lint.kinds.pod import SHARED_MEMORY, VolumeKind
 from stoker.lint.launch.plan import Launch
-from stoker.lint.launch.reading import loader_workers, texts
+from stoker.lint.launch.queries import loader_workers, texts
 from stoker.lint.submission import Submission
 
 MIB = 2**20

@@ -36,7 +36,7 @@ from stoker.findings.finding import Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source
 from stoker.lint.launch.plan import Launch, Launcher
-from stoker.lint.launch.reading import unread_options
+from stoker.lint.launch.queries import unread_options
 from stoker.lint.submission import Submission
 
 BY_SSH = frozenset({Launcher.MPIRUN, Launcher.HOROVODRUN, Launcher.DEEPSPEED})

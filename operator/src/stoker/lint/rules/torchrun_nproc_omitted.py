@@ -30,9 +30,9 @@ from collections.abc import Iterator
 from stoker.findings.finding import Change, Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source
-from stoker.lint.fixes.editing import after_word, in_script
+from stoker.lint.fixes.propose import after_word, in_script
 from stoker.lint.launch.plan import CountSource, Launch, Launcher
-from stoker.lint.launch.reading import counted, side_by_side, texts
+from stoker.lint.launch.queries import counted, side_by_side, texts
 from stoker.lint.submission import Submission
 
 MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})

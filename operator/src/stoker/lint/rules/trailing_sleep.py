@@ -40,9 +40,9 @@ from collections.abc import Iterator
 from stoker.findings.finding import Problem
 from stoker.findings.rule import Parameter, Rule
 from stoker.findings.vocabulary import Category, Confidence, JobType, Severity, Source
-from stoker.lint.fixes.editing import in_script, without_command
+from stoker.lint.fixes.propose import in_script, without_command
 from stoker.lint.launch.plan import Command, Launcher, LaunchPlan, Role
-from stoker.lint.launch.reading import COUNTING_LAUNCHERS, SERVERS, Timeline, counted, duration
+from stoker.lint.launch.queries import COUNTING_LAUNCHERS, SERVERS, CommandOrder, counted, duration
 from stoker.lint.submission import Submission
 
 LIMIT_SECONDS = 3600.0
@@ -63,24 +63,24 @@ def check(submission: Submission, *, minimum_seconds: float) -> Iterator[Problem
     plan = submission.plan
     if plan is None or submission.gpus < 1:
         return
-    timeline = Timeline(plan)
+    order = CommandOrder(plan)
     sleeps = plan.of(Role.SLEEP)[-EXAMINED:]
     for number, sleep in enumerate(sleeps, 1):
         seconds, repeated = sleep.seconds, sleep.invocation.in_loop
         if repeated:
             seconds = _total(plan, sleep)
             again = any(one.invocation.span == sleep.invocation.span for one in sleeps[number:])
-            if again or any(work.invocation.in_loop for work in timeline.before(sleep)):
+            if again or any(work.invocation.in_loop for work in order.before(sleep)):
                 continue
         if seconds is None or not minimum_seconds <= seconds < math.inf or not _holds_the_shell(sleep):
             continue
-        if timeline.followed(sleep):
+        if order.followed(sleep):
             continue
-        if beside := timeline.beside(sleep):
-            if seconds >= LIMIT_SECONDS and _is_training(submission, plan, timeline, sleep, beside):
-                yield _time_limit(submission, sleep, seconds, beside, waits=timeline.can_wait(sleep))
+        if beside := order.beside(sleep):
+            if seconds >= LIMIT_SECONDS and _is_training(submission, plan, order, sleep, beside):
+                yield _time_limit(submission, sleep, seconds, beside, waits=order.can_wait(sleep))
             continue
-        before = timeline.before(sleep)
+        before = order.before(sleep)
         if not before or (before[-1].launch is not None and before[-1].launch.launcher is Launcher.RAY):
             continue  # what Ray was given goes on by itself
         work, hours = before[-1], seconds * submission.gpus / 3600
@@ -127,14 +127,14 @@ def _holds_the_shell(command: Command) -> bool:
 
 
 def _is_training(
-    submission: Submission, plan: LaunchPlan, timeline: Timeline, sleep: Command, beside: list[Command]
+    submission: Submission, plan: LaunchPlan, order: CommandOrder, sleep: Command, beside: list[Command]
 ) -> bool:
     """Whether all that runs in the background is known to end, and nobody stops it after the sleep."""
     if submission.job_type in {JobType.SERVING, JobType.INTERACTIVE}:
         return False
     if any(launch.launcher in SERVERS or launch.launcher is Launcher.RAY for launch in plan.launches):
         return False
-    later = plan.commands[timeline.position(sleep) + 1 :]
+    later = plan.commands[order.position(sleep) + 1 :]
     stopped = any((command.invocation.name or "") in {"kill", "pkill", "killall"} for command in later)
     return not stopped and all(one.launch is not None and one.launch.launcher in ENDING for one in beside)
 

@@ -9,7 +9,7 @@ import yaml
 from stoker.lint.launch.launchers.counts import (
     ONE,
     UNKNOWN,
-    Setting,
+    LaunchContext,
     devices_of,
     finished,
     granted,
@@ -54,13 +54,13 @@ _ACCELERATE = Grammar(
 )
 
 
-def accelerate(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
+def accelerate(invocation: Invocation, words: Sequence[Word], context: LaunchContext) -> Launch:
     """`accelerate launch`: `--num_processes` is the total over all machines; without it, the visible GPUs."""
     options = read(words, _ACCELERATE, stop=("module",))
     devices = visible_devices(invocation)
     file_option = options.last("config_file")
     configuration = file_option.value if file_option is not None else _default_configuration(invocation)
-    settings = _configuration(setting.file(invocation, configuration))
+    settings = _configuration(context.file(invocation, configuration))
     unseen = configuration is not None and settings is None
     file_words = file_option.words if file_option is not None else ()
 
@@ -83,12 +83,12 @@ def accelerate(invocation: Invocation, words: Sequence[Word], setting: Setting) 
     identifiers = options.last("gpu_ids")
     if identifiers is not None and identifiers.value is not None and identifiers.value.text != "all":
         devices = devices_of(identifiers.value)
-        chosen = replace(granted(devices, setting), source=CountSource.OPTION, words=identifiers.words)
+        chosen = replace(granted(devices, context), source=CountSource.OPTION, words=identifiers.words)
     kind = _distributed_type(settings)
     if options.has("cpu") or kind == "NO":
         total = total or ONE
     elif total is None:
-        total = chosen or granted(devices, setting)
+        total = chosen or granted(devices, context)
     address = options.last("main_process_ip")
     program, arguments = program_of(with_module(options))
     # The launcher sets --multi_gpu itself for more than one process, unless a config file says otherwise.
@@ -102,7 +102,7 @@ def accelerate(invocation: Invocation, words: Sequence[Word], setting: Setting) 
         launcher=Launcher.ACCELERATE,
         invocation=invocation,
         # A file that nobody sees says nothing of other nodes where the job has one.
-        processes_per_node=shared(total, ONE if unseen and setting.nodes == 1 else nodes),
+        processes_per_node=shared(total, ONE if unseen and context.nodes == 1 else nodes),
         nodes=nodes,
         total=total,
         explicit=explicit,

@@ -35,8 +35,11 @@ _LOCAL = re.compile(r"^(localhost|127\.0\.0\.1|0\.0\.0\.0|::1|\[::1\])(:\d*)?$")
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """The job around a command. files: what the container finds beside the files that the script writes, by path."""
+class LaunchContext:
+    """What a launcher can learn of its job.
+
+    files: what the container finds beside the files that the script writes, by path.
+    """
 
     nodes: int
     gpus_per_node: int
@@ -49,7 +52,7 @@ class Setting:
         return invocation.files.get(word.text, self.files.get(word.text))
 
 
-Reader = Callable[[Invocation, Sequence[Word], Setting], Launch]
+LaunchReader = Callable[[Invocation, Sequence[Word], LaunchContext], Launch]
 
 
 def visible_devices(invocation: Invocation) -> Devices | None:
@@ -69,13 +72,13 @@ def devices_of(word: Word) -> Devices:
     return Devices(word=word, indices=found.indices, identifiers=found.identifiers)
 
 
-def granted(devices: Devices | None, setting: Setting) -> Count:
+def granted(devices: Devices | None, context: LaunchContext) -> Count:
     """As many processes as there are visible GPUs: CUDA ends the list at the first device that is not there."""
     if devices is None:
-        return Count(possible=frozenset({setting.gpus_per_node}), source=CountSource.DEVICES)
+        return Count(possible=frozenset({context.gpus_per_node}), source=CountSource.DEVICES)
     count = devices.count
     if count is not None and devices.indices is not None and not devices.identifiers:
-        count = sum(1 for _ in takewhile(lambda index: index < setting.gpus_per_node, devices.indices))
+        count = sum(1 for _ in takewhile(lambda index: index < context.gpus_per_node, devices.indices))
     if count is None:
         return Count(possible=None, source=CountSource.DEVICES, words=(devices.word,))
     return Count(possible=frozenset({count}), source=CountSource.DEVICES, words=(devices.word,))

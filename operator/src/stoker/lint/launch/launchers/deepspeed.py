@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from stoker.lint.launch.launchers.counts import (
     ONE,
     UNKNOWN,
-    Setting,
+    LaunchContext,
     finished,
     granted,
     is_remote,
@@ -35,7 +35,7 @@ _DEEPSPEED = Grammar(
 )
 
 
-def deepspeed(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
+def deepspeed(invocation: Invocation, words: Sequence[Word], context: LaunchContext) -> Launch:
     """deepspeed: all visible GPUs of this node unless told otherwise; other nodes only by a host file."""
     options = read(words, _DEEPSPEED, stop=("module",))
     devices = visible_devices(invocation)
@@ -43,8 +43,8 @@ def deepspeed(invocation: Invocation, words: Sequence[Word], setting: Setting) -
     include, exclude = options.last("include"), options.last("exclude")
     number = options.last("num_gpus", "num_accelerators")
     node_option = options.last("num_nodes")
-    hosts = hosts_told(None, hostfile, invocation, setting)
-    if hosts is None and (default := setting.file(invocation, Word.known(DEFAULT_HOSTFILE))) is not None:
+    hosts = hosts_told(None, hostfile, invocation, context)
+    if hosts is None and (default := context.file(invocation, Word.known(DEFAULT_HOSTFILE))) is not None:
         hosts = hosts_in(default, ())
     nodes = ONE if hosts is None else hosts.nodes()
     if node_option is not None and node_option.value is not None:
@@ -53,7 +53,7 @@ def deepspeed(invocation: Invocation, words: Sequence[Word], setting: Setting) -
         per_node = UNKNOWN
     elif number is not None and number.value is not None:
         unlimited = number.value.text == "-1"
-        per_node = granted(None, setting) if unlimited else count_of(number.value, number.words, CountSource.OPTION)
+        per_node = granted(None, context) if unlimited else count_of(number.value, number.words, CountSource.OPTION)
     elif include is not None and include.value is not None:
         selected = _selection(include.value)
         per_node = Count(possible=selected[0], source=CountSource.OPTION, words=include.words)
@@ -61,12 +61,12 @@ def deepspeed(invocation: Invocation, words: Sequence[Word], setting: Setting) -
             nodes = Count(possible=selected[1], source=CountSource.OPTION, words=include.words)
     elif exclude is not None and exclude.value is not None:
         excluded, _ = _selection(exclude.value)
-        left = frozenset(setting.gpus_per_node - each for each in excluded) if excluded is not None else None
+        left = frozenset(context.gpus_per_node - each for each in excluded) if excluded is not None else None
         per_node = Count(possible=left, source=CountSource.OPTION, words=exclude.words)
     elif hosts is not None:
         per_node = hosts.per_node()
     else:
-        per_node = granted(devices, setting)
+        per_node = granted(devices, context)
     address = options.last("master_addr")
     program, arguments = program_of(with_module(options))
     launch = Launch(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stoker.lint.launch.launchers.counts import Setting
+from stoker.lint.launch.launchers.counts import LaunchContext
 from stoker.lint.launch.model import Count, CountSource
 from stoker.lint.launch.options import Option
 from stoker.shell.model import Invocation, Word
@@ -47,7 +47,9 @@ def hosts_in(text: str | None, words: tuple[Word, ...]) -> Hosts:
     return Hosts(slots, words)
 
 
-def hosts_told(listed: Option | None, file: Option | None, invocation: Invocation, setting: Setting) -> Hosts | None:
+def hosts_told(
+    listed: Option | None, file: Option | None, invocation: Invocation, context: LaunchContext
+) -> Hosts | None:
     """The hosts of `-H a:4,b:4` or else of a host file; None where neither is given."""
     if listed is not None and listed.value is not None:
         slots: dict[str, int | None] = {}
@@ -57,7 +59,7 @@ def hosts_told(listed: Option | None, file: Option | None, invocation: Invocatio
                 taken, before = _number(number), slots.get(name, 0)
                 slots[name] = None if taken is None or before is None else before + taken
         return Hosts(slots, listed.words)
-    return None if file is None else hosts_in(setting.file(invocation, file.value), file.words)
+    return None if file is None else hosts_in(context.file(invocation, file.value), file.words)
 
 
 def _number(text: str) -> int | None:

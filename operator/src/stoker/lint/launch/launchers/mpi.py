@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from stoker.lint.launch.launchers.counts import (
     ONE,
     UNKNOWN,
-    Setting,
+    LaunchContext,
     finished,
     program_of,
     shared,
@@ -75,7 +75,7 @@ _SRUN = Grammar(
 )  # fmt: skip
 
 
-def mpirun(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
+def mpirun(invocation: Invocation, words: Sequence[Word], context: LaunchContext) -> Launch:
     """mpirun, mpiexec, orterun: `-np` is the total; none of it means all slots."""
     options = read(words, _MPIRUN)
     several_parts = any(word.text == ":" for word in words)
@@ -95,7 +95,7 @@ def mpirun(invocation: Invocation, words: Sequence[Word], setting: Setting) -> L
     if options.has("pernode"):
         per_node = ONE
     listed, file = options.last("host", "hosts"), options.last("hostfile", "machinefile", "default_hostfile")
-    hosts = hosts_told(listed, file, invocation, setting)
+    hosts = hosts_told(listed, file, invocation, context)
     nodes = ONE if hosts is None else hosts.nodes()
     if several_parts or options.doubtful("np"):
         total = per_node = None
@@ -127,11 +127,11 @@ def mpirun(invocation: Invocation, words: Sequence[Word], setting: Setting) -> L
     return finished(launch, one_device=False)
 
 
-def horovodrun(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
+def horovodrun(invocation: Invocation, words: Sequence[Word], context: LaunchContext) -> Launch:
     """horovodrun: `-np` is the total; without hosts all processes run here."""
     options = read(words, _HOROVODRUN)
     number = options.last("num_proc")
-    hosts = hosts_told(options.last("hosts"), options.last("hostfile", "host_discovery_script"), invocation, setting)
+    hosts = hosts_told(options.last("hosts"), options.last("hostfile", "host_discovery_script"), invocation, context)
     nodes = ONE if hosts is None else hosts.nodes()
     total = UNKNOWN
     elastic = options.has("min_num_proc", "max_num_proc", "min_np", "max_np", "host_discovery_script")
@@ -155,9 +155,9 @@ def horovodrun(invocation: Invocation, words: Sequence[Word], setting: Setting) 
     return finished(launch, one_device=True)
 
 
-def srun(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
+def srun(invocation: Invocation, words: Sequence[Word], context: LaunchContext) -> Launch:
     """srun: `-n` is the total, `--ntasks-per-node` per node; what is left out comes from Slurm's allocation."""
-    del setting
+    del context
     options = read(words, _SRUN)
 
     def count(name: str) -> Count:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from stoker.lint.launch.launchers.counts import (
     ONE,
     UNKNOWN,
-    Setting,
+    LaunchContext,
     devices_of,
     environment_count,
     finished,
@@ -43,10 +43,10 @@ _FABRIC = Grammar(
 )
 
 
-def composer(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
+def composer(invocation: Invocation, words: Sequence[Word], context: LaunchContext) -> Launch:
     """MosaicML's composer: one process for each GPU unless `-n` says otherwise."""
     options = read(words, _COMPOSER, stop=("module_mode",))
-    launch = _local(invocation, options, "nproc", Launcher.COMPOSER, setting, "LOCAL_WORLD_SIZE")
+    launch = _local(invocation, options, "nproc", Launcher.COMPOSER, context, "LOCAL_WORLD_SIZE")
     world = options.last("world_size")
     if world is not None and world.value is not None:
         total = count_of(world.value, world.words, CountSource.OPTION)
@@ -57,16 +57,16 @@ def composer(invocation: Invocation, words: Sequence[Word], setting: Setting) ->
     return replace(launch, total=total, nodes=shared(total, launch.processes_per_node))
 
 
-def fabric(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
+def fabric(invocation: Invocation, words: Sequence[Word], context: LaunchContext) -> Launch:
     """`fabric run`, `lightning run model`: one process for each of `--devices`, of which the default is one."""
     options = read(words[1:] if words and words[0].text == "model" else words, _FABRIC)
     device = options.last("devices")
     if device is None and not options.doubtful("devices"):
-        launch = replace(_local(invocation, options, "devices", Launcher.LIGHTNING, setting), explicit=False)
+        launch = replace(_local(invocation, options, "devices", Launcher.LIGHTNING, context), explicit=False)
         return replace(launch, processes_per_node=ONE, total=ONE)
     if device is not None and device.value is not None and device.value.text in ("auto", "-1"):
         options.found.remove(device)
-    launch = _local(invocation, options, "devices", Launcher.LIGHTNING, setting)
+    launch = _local(invocation, options, "devices", Launcher.LIGHTNING, context)
     nodes = options.last("num_nodes")
     if nodes is None or nodes.value is None:
         return launch
@@ -74,11 +74,11 @@ def fabric(invocation: Invocation, words: Sequence[Word], setting: Setting) -> L
     return replace(launch, nodes=told, total=times(launch.processes_per_node, told))
 
 
-def paddle(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
+def paddle(invocation: Invocation, words: Sequence[Word], context: LaunchContext) -> Launch:
     """`python -m paddle.distributed.launch`: one process for each GPU, or each of `--gpus`."""
     options = read(words, _PADDLE)
     chosen = options.last("devices", "gpus")
-    launch = _local(invocation, options, "nproc_per_node", Launcher.PADDLE, setting)
+    launch = _local(invocation, options, "nproc_per_node", Launcher.PADDLE, context)
     nodes = options.last("nnodes")
     if chosen is not None and chosen.value is not None and not options.has("nproc_per_node"):
         count = devices_of(chosen.value).count
@@ -94,7 +94,7 @@ def paddle(invocation: Invocation, words: Sequence[Word], setting: Setting) -> L
 
 
 def _local(
-    invocation: Invocation, options: Options, name: str, launcher: Launcher, setting: Setting, variable: str = ""
+    invocation: Invocation, options: Options, name: str, launcher: Launcher, context: LaunchContext, variable: str = ""
 ) -> Launch:
     """One process for each visible GPU unless an option, or else a variable, says otherwise."""
     devices = visible_devices(invocation)
@@ -105,7 +105,7 @@ def _local(
         per_node = count_of(option.value, option.words, CountSource.OPTION)
     else:
         told = environment_count(invocation, variable) if variable else None
-        per_node = told or granted(devices, setting)
+        per_node = told or granted(devices, context)
     program, arguments = program_of(options.rest)
     launch = Launch(
         launcher=launcher,

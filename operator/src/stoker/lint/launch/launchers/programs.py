@@ -3,17 +3,17 @@
 import re
 from collections.abc import Sequence
 
-from stoker.lint.launch.launchers.counts import ONE, UNKNOWN, Reader, Setting, parallelism, visible_devices
+from stoker.lint.launch.launchers.counts import ONE, UNKNOWN, LaunchContext, LaunchReader, parallelism, visible_devices
 from stoker.lint.launch.model import Launch, Launcher
 from stoker.lint.launch.options import tail
 from stoker.shell.model import Invocation, Word
 
 
-def unknown_counts(launcher: Launcher) -> Reader:
+def unknown_counts(launcher: Launcher) -> LaunchReader:
     """A program that decides by itself how many devices it uses."""
 
-    def reader(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
-        del setting
+    def reader(invocation: Invocation, words: Sequence[Word], context: LaunchContext) -> Launch:
+        del context
         return Launch(
             launcher=launcher,
             invocation=invocation,

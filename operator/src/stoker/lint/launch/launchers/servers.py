@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from stoker.lint.launch.launchers.counts import (
     ONE,
     UNKNOWN,
-    Reader,
-    Setting,
+    LaunchContext,
+    LaunchReader,
     counts_named,
     environment_count,
     granted,
@@ -29,14 +29,14 @@ _SERVERS = {
 _OF_NODES = {"nnodes": "nodes", "data_parallel_size_local": "local", "dpl": "local"}
 
 
-def server(launcher: Launcher) -> Reader:
+def server(launcher: Launcher) -> LaunchReader:
     """vLLM, SGLang, LMDeploy, TGI: a server over tensor x pipeline x data parallel GPUs of all nodes that it knows of.
 
     vLLM's prefill context parallel size multiplies them, too. A local data parallel size counts on each node. SGLang's
     data parallel attention shares the tensor parallel GPUs; how LMDeploy's sizes go together is left open.
     """
 
-    def reader(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
+    def reader(invocation: Invocation, words: Sequence[Word], context: LaunchContext) -> Launch:
         sizes, of_nodes = parallelism(words), counts_named(words, _OF_NODES)
         devices = visible_devices(invocation)
         texts = {word.text for word in words}
@@ -49,7 +49,7 @@ def server(launcher: Launcher) -> Reader:
         total, nodes = product([sizes[kind] for kind in kinds]), of_nodes.get("nodes", ONE)
         if launcher is Launcher.TGI and "tensor" not in sizes:
             whole = " --sharded false" in " ".join(["", *(word.text or "" for word in words)]).replace("=", " ")
-            total = ONE if whole else granted(devices, setting)
+            total = ONE if whole else granted(devices, context)
         unseen = any(word.many and not (word.names and word.names <= RANKS) for word in words) or any(
             (text or "").startswith("--config") for text in texts
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from stoker.lint.launch.launchers import accelerate, deepspeed, mpi, one_node, torch_elastic, wrapping
-from stoker.lint.launch.launchers.counts import Reader
+from stoker.lint.launch.launchers.counts import LaunchReader
 from stoker.lint.launch.launchers.programs import unknown_counts
 from stoker.lint.launch.launchers.servers import server
 from stoker.lint.launch.model import Launcher
@@ -17,7 +17,7 @@ from stoker.lint.word_lists.loader import WordList, word_lists
 ANY_NUMBER = unknown_counts(Launcher.OTHER)
 """Reads programs that decide by themselves how many GPUs they use."""
 
-READERS: Mapping[str, Reader] = {
+READERS: Mapping[str, LaunchReader] = {
     "accelerate": accelerate.accelerate,
     "any-number-of-gpus": ANY_NUMBER,
     "composer": one_node.composer,
@@ -52,9 +52,9 @@ class Launchers:
     `python -m`, by the module.
     """
 
-    commands: Mapping[str, Reader]
-    subcommands: Mapping[tuple[str, str], Reader]
-    modules: Mapping[str, Reader]
+    commands: Mapping[str, LaunchReader]
+    subcommands: Mapping[tuple[str, str], LaunchReader]
+    modules: Mapping[str, LaunchReader]
 
 
 @cache
@@ -65,9 +65,9 @@ def launchers() -> Launchers:
 
 def launchers_of(lists: Iterable[WordList]) -> Launchers:
     """The launchers of some word lists; of a name that is there twice the later entry counts."""
-    commands: dict[str, Reader] = {}
-    subcommands: dict[tuple[str, str], Reader] = {}
-    modules: dict[str, Reader] = {}
+    commands: dict[str, LaunchReader] = {}
+    subcommands: dict[tuple[str, str], LaunchReader] = {}
+    modules: dict[str, LaunchReader] = {}
     for entry in (entry for one in lists for entry in one.get("launchers", ())):
         reader = READERS[entry["reader"]]
         commands |= dict.fromkeys(entry.get("commands", ()), reader)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from stoker.lint.launch.launchers.counts import (
     ONE,
     UNKNOWN,
-    Setting,
+    LaunchContext,
     environment_count,
     finished,
     granted,
@@ -35,12 +35,12 @@ _OPTIONS = Grammar(
 )
 
 
-def per_node_meaning(setting: Setting, devices: Devices | None) -> Interpretation:
+def per_node_meaning(context: LaunchContext, devices: Devices | None) -> Interpretation:
     """What a number of processes says: "4", or "gpu" and "auto" for the visible devices."""
 
     def meaning(text: str) -> frozenset[int] | None:
         if text in ("auto", "gpu"):
-            return granted(devices, setting).possible
+            return granted(devices, context).possible
         return integer(text)
 
     return meaning
@@ -73,23 +73,23 @@ def _torch_count(
     return environment_count(invocation, f"PET_{name.upper()}", meaning) or ONE
 
 
-def torchrun(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
+def torchrun(invocation: Invocation, words: Sequence[Word], context: LaunchContext) -> Launch:
     """torchrun, `python -m torch.distributed.run` and `.launch`, torchtune's `tune run`.
 
     Defaults are one process on one node; every option is also read from `PET_<NAME>`.
     """
-    return _torch(invocation, words, setting, Launcher.TORCHRUN)
+    return _torch(invocation, words, context, Launcher.TORCHRUN)
 
 
-def torch_launch(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
+def torch_launch(invocation: Invocation, words: Sequence[Word], context: LaunchContext) -> Launch:
     """`python -m torch.distributed.launch`: the same options."""
-    return _torch(invocation, words, setting, Launcher.TORCH_DISTRIBUTED_LAUNCH)
+    return _torch(invocation, words, context, Launcher.TORCH_DISTRIBUTED_LAUNCH)
 
 
-def _torch(invocation: Invocation, words: Sequence[Word], setting: Setting, launcher: Launcher) -> Launch:
+def _torch(invocation: Invocation, words: Sequence[Word], context: LaunchContext, launcher: Launcher) -> Launch:
     options = read(words, _OPTIONS, stop=("module",))
     devices = visible_devices(invocation)
-    per_node = _torch_count(options, "nproc_per_node", invocation, per_node_meaning(setting, devices))
+    per_node = _torch_count(options, "nproc_per_node", invocation, per_node_meaning(context, devices))
     standalone = options.has("standalone") or is_set(invocation.environment.get("PET_STANDALONE"))
     nodes = ONE if standalone else _torch_count(options, "nnodes", invocation, node_range)
     addresses = [

@@ -7,7 +7,7 @@ from itertools import pairwise
 from stoker.lint.launch.launchers.counts import (
     ONE,
     UNKNOWN,
-    Setting,
+    LaunchContext,
     environment_count,
     finished,
     granted,
@@ -23,14 +23,14 @@ from stoker.shell.model import Invocation, Word
 PER_NODE, NODES = "NPROC_PER_NODE", "NNODES"
 
 
-def llama_factory(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
+def llama_factory(invocation: Invocation, words: Sequence[Word], context: LaunchContext) -> Launch:
     """`llamafactory-cli train`: torchrun where there are several GPUs, one process for each unless NPROC_PER_NODE says.
 
     Its nodes come from NNODES alone: without it each pod trains for itself.
     """
     if not words or words[0].text != "train" or is_set(invocation.environment.get("USE_RAY")):
-        return unknown_counts(Launcher.OTHER)(invocation, words, setting)
-    per_node = environment_count(invocation, PER_NODE) or granted(visible_devices(invocation), setting)
+        return unknown_counts(Launcher.OTHER)(invocation, words, context)
+    per_node = environment_count(invocation, PER_NODE) or granted(visible_devices(invocation), context)
     nodes = environment_count(invocation, NODES) or ONE
     return _launch(Launcher.LLAMA_FACTORY, invocation, words, per_node, nodes)
 
@@ -38,7 +38,7 @@ def llama_factory(invocation: Invocation, words: Sequence[Word], setting: Settin
 SWIFT_TRAINS = frozenset({"sft", "pt", "rlhf", "dpo", "orpo", "simpo", "kto", "cpo"})
 
 
-def swift(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
+def swift(invocation: Invocation, words: Sequence[Word], context: LaunchContext) -> Launch:
     """`swift sft`: torchrun where NPROC_PER_NODE or NNODES is set, else one process that may drive all GPUs.
 
     What these two don't say, torchrun takes from `PET_*` or its defaults. With fewer processes than GPUs each of them
@@ -47,22 +47,22 @@ def swift(invocation: Invocation, words: Sequence[Word], setting: Setting) -> La
     trains = bool(words) and words[0].text in SWIFT_TRAINS
     per_node, nodes = environment_count(invocation, PER_NODE), environment_count(invocation, NODES)
     if not trains or (per_node is None and nodes is None):
-        return unknown_counts(Launcher.OTHER)(invocation, words, setting)
-    meaning = per_node_meaning(setting, visible_devices(invocation))
+        return unknown_counts(Launcher.OTHER)(invocation, words, context)
+    meaning = per_node_meaning(context, visible_devices(invocation))
     per_node = per_node or environment_count(invocation, f"PET_{PER_NODE}", meaning) or ONE
     nodes = nodes or environment_count(invocation, f"PET_{NODES}") or ONE
     return replace(_launch(Launcher.SWIFT, invocation, words, per_node, nodes), one_device_per_process=False)
 
 
-def xtuner(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
+def xtuner(invocation: Invocation, words: Sequence[Word], context: LaunchContext) -> Launch:
     """`xtuner train`: torchrun with NPROC_PER_NODE and NNODES, one process where neither is set."""
     per_node, nodes = environment_count(invocation, PER_NODE), environment_count(invocation, NODES)
     if not words or words[0].text != "train" or (per_node is None and nodes is None):
-        return unknown_counts(Launcher.OTHER)(invocation, words, setting)
+        return unknown_counts(Launcher.OTHER)(invocation, words, context)
     return _launch(Launcher.XTUNER, invocation, words, per_node or ONE, nodes or ONE)
 
 
-def mim(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
+def mim(invocation: Invocation, words: Sequence[Word], context: LaunchContext) -> Launch:
     """`mim train PACKAGE CONFIG --launcher pytorch --gpus 8`: torch.distributed.launch with so many processes."""
     launcher, count = "", ONE
     for word, following in pairwise([*words, Word.known("")]):
@@ -75,11 +75,11 @@ def mim(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Laun
             written = (word,) if equals else (word, following)
             count = Count(possible=possible, source=CountSource.OPTION, words=written)
     if launcher != "pytorch" or any(word.many for word in words):
-        return unknown_counts(Launcher.OTHER)(invocation, words, setting)
+        return unknown_counts(Launcher.OTHER)(invocation, words, context)
     return _launch(Launcher.TORCH_DISTRIBUTED_LAUNCH, invocation, words, count, ONE)
 
 
-def torchx(invocation: Invocation, words: Sequence[Word], setting: Setting) -> Launch:
+def torchx(invocation: Invocation, words: Sequence[Word], context: LaunchContext) -> Launch:
     """`torchx run -s local_cwd dist.ddp -j 1xPROCESSES` starts them here; other schedulers start them elsewhere."""
     texts = [word.text or "" for word in words]
     pairs = dict(pairwise(texts))
@@ -88,7 +88,7 @@ def torchx(invocation: Invocation, words: Sequence[Word], setting: Setting) -> L
     nodes, times_sign, per_node = shape.partition("x")
     known = nodes == "1" and times_sign and per_node.isdecimal() and len(shape) < 8
     if not scheduler.startswith("local") or "dist.ddp" not in texts or not known:
-        return unknown_counts(Launcher.OTHER)(invocation, words, setting)
+        return unknown_counts(Launcher.OTHER)(invocation, words, context)
     index = texts.index("-j")
     written = tuple(words[index : index + 2])
     count = Count(possible=frozenset({int(per_node)}), source=CountSource.OPTION, words=written)

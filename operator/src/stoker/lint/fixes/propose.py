@@ -1,4 +1,4 @@
-"""Changes of scripts and manifests, computed from where words were written: what rules offer as fixes.
+"""Proposes fixes: changes of scripts and manifests, computed from where words were written. Rules call these functions.
 
 A script's text is edited only where it holds, character by character, what the interpreter has read there; words that
 came about in another way (escapes, arithmetic, joined pieces) are left to their author.
@@ -11,7 +11,7 @@ from typing import Any
 
 from stoker.findings.finding import Change, FieldEdit, TextEdit
 from stoker.lint.launch.plan import Count, Launch
-from stoker.lint.launch.reading import ends_in_number
+from stoker.lint.launch.queries import ends_in_number
 from stoker.lint.submission import Submission
 from stoker.shell.model import Invocation, ShellScript, Span, Word
 

@@ -312,7 +312,7 @@ def last(commands: Iterable[Command]) -> Command | None:
     return next(reversed(list(commands)), None)
 
 
-class Timeline:
+class CommandOrder:
     """The order of a plan's commands, and of its working ones around any of them."""
 
     def __init__(self, plan: LaunchPlan) -> None:
@@ -389,7 +389,7 @@ __all__ = [
     "RANKS",
     "SERVERS",
     "SEVERAL_DEVICES",
-    "Timeline",
+    "CommandOrder",
     "WORKING_ROLES",
     "counted",
     "devices_from",

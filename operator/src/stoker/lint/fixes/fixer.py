@@ -1,4 +1,6 @@
-"""Fixes manifests: makes the changes that findings carry, one after the other, and takes back what did harm."""
+"""Fixes files for `stoker lint --fix` and `--diff`: applies the changes that findings carry, one after the other,
+judges the result, and takes back what did harm.
+"""
 
 import difflib
 import os
@@ -15,8 +17,8 @@ from stoker.lint.files.judgement import Judge
 from stoker.lint.files.manifests import STDIN_NAME, InputError, Manifest, parse
 from stoker.lint.files.results import Entry, Report
 from stoker.lint.files.yaml_tree import split
-from stoker.lint.fixes.editing import shell_texts
-from stoker.lint.fixes.edits import NotApplicableError, apply
+from stoker.lint.fixes.apply import NotApplicableError, apply
+from stoker.lint.fixes.propose import shell_texts
 from stoker.shell.script import read_script
 
 MAX_CHANGES = 100

@@ -1,4 +1,7 @@
-"""Applies a rule's change to a YAML or JSON text by surgery: everything else stays as it is, byte for byte."""
+"""Applies one proposed change to the text of a YAML or JSON file: everything else stays as it is, byte for byte.
+
+Used by lint.fixes.fixer.
+"""
 
 import copy
 import json

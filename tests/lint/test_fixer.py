@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from stoker.cli import stoker
 from stoker.lint.files.manifests import InputError
-from stoker.lint.fixes.fixing import Rewritten, replace
+from stoker.lint.fixes.fixer import Rewritten, replace
 
 HEAD = """\
 # The team's job.

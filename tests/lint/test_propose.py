@@ -4,7 +4,7 @@ import pytest
 
 from stoker.api.dljob import DLJob
 from stoker.findings.finding import Change, FieldEdit, TextEdit
-from stoker.lint.fixes.editing import (
+from stoker.lint.fixes.propose import (
     Cut,
     after_word,
     as_changed,
@@ -17,7 +17,7 @@ from stoker.lint.fixes.editing import (
 )
 from stoker.lint.kinds.dljob import read_dljob
 from stoker.lint.launch.model import Launch
-from stoker.lint.launch.reading import given_count
+from stoker.lint.launch.queries import given_count
 from stoker.lint.submission import Submission
 
 SLEEP = "sleep 60"

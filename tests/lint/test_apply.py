@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from stoker.findings.finding import Change, FieldEdit, TextEdit
 from stoker.lint.files.manifests import parse
-from stoker.lint.fixes.edits import NotApplicableError, apply
+from stoker.lint.fixes.apply import NotApplicableError, apply
 
 
 def edited(text: str, *edits: TextEdit | FieldEdit, document: int = 0) -> str:
