@@ -365,7 +365,7 @@ def test_the_policy_file_decides_what_is_denied(tmp_path: Path) -> None:
         ),
         (
             "apiVersion: stoker.dev/v1alpha1\nkind: UtilizationPolicy\nmetadata: {name: research}\nspec: {}\n",
-            "policy.yaml:1: spec.namespaceSelector: ",
+            "policy.yaml:4: spec.namespaceSelector: ",
         ),
     ],
     ids=["none", "unknown", "about-several-fields"],

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from stoker.api.bounds import MAX_DEPTH, out_of_bounds
 from stoker.api.schema import Violation, explain
+from stoker.api.structural import FaultKind
 from stoker.findings.verdict import Verdict
 from stoker.lint.messages import StatusCause
 
@@ -30,8 +31,6 @@ MAX_ANNOTATION_BYTES = 1024
 # The API server writes the fields of the review in the order of its Go type: the uid comes first, long before the
 # objects.
 _LEADING_UID = re.compile(rb'"request"\s*:\s*\{\s*"uid"\s*:\s*"([0-9A-Za-z-]{1,64})"')
-
-_LEADING_PATH = re.compile(r"(?P<path>(?:spec|metadata)[^\s:]*): (?P<rest>.+)", re.DOTALL)
 
 
 class Operation(StrEnum):
@@ -200,14 +199,9 @@ def refused(wrong: Iterable[Violation]) -> Answer:
 
 
 def _cause(violation: Violation) -> StatusCause:
-    """A rule about several fields stands at none of them; its message then begins with the path of one."""
-    field_path, message = violation.field_path, violation.message
-    if not field_path:
-        named = _LEADING_PATH.fullmatch(message)
-        field_path, message = (named["path"], named["rest"]) if named else ("spec", message)
     reason: Literal["FieldValueRequired", "FieldValueInvalid"]
-    reason = "FieldValueRequired" if message == "required" else "FieldValueInvalid"
-    return StatusCause(reason=reason, field=field_path, message=message)
+    reason = "FieldValueRequired" if violation.kind is FaultKind.REQUIRED else "FieldValueInvalid"
+    return StatusCause(reason=reason, field=violation.field_path or "spec", message=violation.message)
 
 
 def refuse_unread(start: bytes | bytearray, message: str, *, code: int, reason: str) -> bytes | None:

@@ -30,6 +30,7 @@ from stoker.api.structural import (
     A_QUANTITY,
     QUANTITY_PATTERN,
     Fault,
+    FaultKind,
     depth,
     faults,
     is_quantity,
@@ -274,7 +275,9 @@ def _pod_template(value: object) -> dict[str, Any]:
     wrong = [
         InitErrorDetails(
             type=PydanticCustomError(
-                "missing" if fault.message == "required" else "pod_template", "{message}", {"message": fault.message}
+                "missing" if fault.kind is FaultKind.REQUIRED else "pod_template",
+                "{message}",
+                {"message": fault.message},
             ),
             loc=fault.path,
             input=fault.value,

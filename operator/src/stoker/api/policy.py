@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from stoker.api.duration_range import Between
 from stoker.api.image import ImageKind
 from stoker.api.meta import Boolean, Conditions, Integer, LabelSelector, ObjectMeta, Time
-from stoker.api.schema import PRESERVE_UNKNOWN, ApiModel, Like, Validation, validations
+from stoker.api.schema import FIELD_OF_RULE, PRESERVE_UNKNOWN, ApiModel, Like, Validation, validations
 from stoker.findings.vocabulary import Action, Framework, JobType, NotificationEvent, ReclaimMode
 
 KIND = "UtilizationPolicy"
@@ -26,6 +26,8 @@ NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 MAX_OVERLAPS = 64
 MAX_RECENT_RECLAIMS = 1000
 MAX_RECENT_IDLE = 1000
+
+SELECTOR = ("spec", "namespaceSelector")
 
 Int32 = Field(json_schema_extra={"format": "int32"})
 Percent = Annotated[Integer, Field(ge=0, le=100), Int32]
@@ -482,11 +484,13 @@ class UtilizationPolicy(ApiModel):
     def _base_or_override(self) -> "UtilizationPolicy":
         if self.name == BASE and self.spec.namespace_selector is not None:
             raise PydanticCustomError(
-                "base", "spec.namespaceSelector: remove it: the policy default applies to all namespaces"
+                "base", "remove it: the policy default applies to all namespaces", {FIELD_OF_RULE: SELECTOR}
             )
         if self.name not in {BASE, ""} and self.spec.namespace_selector is None:
             raise PydanticCustomError(
-                "override", "spec.namespaceSelector: required in every policy but default; {} selects all namespaces"
+                "override",
+                "required in every policy but default; {all} selects all namespaces",
+                {"all": "{}", FIELD_OF_RULE: SELECTOR},
             )
         return self
 

@@ -16,7 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 from pydantic_core.core_schema import no_info_after_validator_function
 
-from stoker.api.structural import Fault, Path, unknown
+from stoker.api.structural import Fault, FaultKind, Path, unknown
 
 if TYPE_CHECKING:
     from pydantic_core.core_schema import ModelSchema
@@ -38,6 +38,12 @@ WITHOUT_VALUE = {
     "string_too_short": "must not be empty",
     "too_short": "must not be empty",
 }
+KINDS = {"missing": FaultKind.REQUIRED, UNKNOWN_FIELD: FaultKind.UNKNOWN_FIELD}
+"""By pydantic's type of an error."""
+FIELD_OF_RULE = "field_of_rule"
+"""In the context of a PydanticCustomError that a rule about several fields raises: the path of the field to change,
+below the model that has the rule.
+"""
 A_TIME = "must be a time with its zone, such as 2026-11-21T18:00:00Z"
 OWN_WORDS = {
     **WITHOUT_VALUE,
@@ -95,6 +101,7 @@ class Violation:
 
     field_path: str
     message: str
+    kind: FaultKind = FaultKind.INVALID
 
     def __str__(self) -> str:
         return f"{self.field_path}: {self.message}" if self.field_path else self.message
@@ -109,7 +116,7 @@ def violations(model: type[ApiModel], document: Mapping[str, Any]) -> list[Viola
         locations = [detail["loc"] for detail in error.errors() if detail["type"] == UNKNOWN_FIELD]
         named = {_field_path(at): _unknown_field(model, at) for at in locations}
         found = [
-            replace(one, message=named[one.field_path]) if one.message == WITHOUT_VALUE[UNKNOWN_FIELD] else one
+            replace(one, message=named[one.field_path]) if one.kind is FaultKind.UNKNOWN_FIELD else one
             for one in explain(error)
         ]
     return found + [explained(fault) for fault in model.unknown_in_open_fields(document)]
@@ -184,7 +191,9 @@ def explain(error: ValidationError) -> list[Violation]:
     for detail in error.errors(include_url=False):
         message = OWN_WORDS.get(detail["type"], detail["msg"])
         given = None if detail["type"] in WITHOUT_VALUE else detail["input"]
-        found[explained(Fault(path=detail["loc"], message=message, value=given))] = None
+        kind = KINDS.get(detail["type"], FaultKind.INVALID)
+        path = (*detail["loc"], *detail.get("ctx", {}).get(FIELD_OF_RULE, ()))
+        found[explained(Fault(path=path, message=message, value=given, kind=kind))] = None
     return list(found)
 
 
@@ -193,7 +202,7 @@ def explained(fault: Fault) -> Violation:
     message, given = fault.message, fault.value
     if isinstance(given, str | int | float) and len(value := _written(given)) <= MAX_VALUE:
         message = message if value in message else f"{value}: {message[:1].lower()}{message[1:]}"
-    return Violation(field_path=_field_path(fault.path), message=message)
+    return Violation(field_path=_field_path(fault.path), message=message, kind=fault.kind)
 
 
 def _written(value: str | int | float) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
@@ -29,6 +30,15 @@ A_QUANTITY = "must be a quantity such as 8, 500m or 64Gi"
 A_TEXT = "must be a text, in quotes where it looks like a number"
 
 
+class FaultKind(StrEnum):
+    """In what way a value breaks its schema."""
+
+    INVALID = "Invalid"
+    REQUIRED = "Required"
+    """A required field is missing."""
+    UNKNOWN_FIELD = "UnknownField"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """Where a value breaks its schema: the path from the value's root, what is allowed, and what stands there (None
@@ -38,6 +48,7 @@ class Fault:
     path: Path
     message: str
     value: Any = None
+    kind: FaultKind = FaultKind.INVALID
 
 
 def is_quantity(value: object) -> bool:
@@ -77,7 +88,7 @@ def unknown_fields(schema: Schema, value: Any, path: Path = ()) -> Iterator[Faul
             if child is not None:
                 yield from unknown_fields(child, inner, (*path, name))
             elif properties:
-                yield Fault(path=(*path, name), message=unknown(name, properties))
+                yield Fault(path=(*path, name), message=unknown(name, properties), kind=FaultKind.UNKNOWN_FIELD)
     elif isinstance(value, list) and "items" in schema:
         for index, item in enumerate(value):
             yield from unknown_fields(schema["items"], item, (*path, index))
@@ -140,7 +151,7 @@ def _object_faults(schema: Schema, value: Any, path: Path) -> Iterator[Fault]:
     rest = schema.get("additionalProperties") or None
     for name in schema.get("required", ()):
         if value.get(name) is None:
-            yield Fault(path=(*path, name), message="required")
+            yield Fault(path=(*path, name), message="required", kind=FaultKind.REQUIRED)
     for name, inner in value.items():
         child = properties.get(name, rest)
         if child is not None:

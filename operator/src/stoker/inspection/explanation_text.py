@@ -72,8 +72,7 @@ class _Writer:
     def _result(self, result: GateResult, *, is_decisive: bool) -> Iterator[str]:
         word, colour = MARKS[result.holds]
         mark = self._style(f"{word:<4}", colour=colour, bold=is_decisive)
-        said = result.until is None or rfc3339(result.until) in result.reason
-        until = "" if result.until is None or said else f" (until {rfc3339(result.until)})"
+        until = "" if result.until is None or result.reason_names_until else f" (until {rfc3339(result.until)})"
         why = f": {result.reason}{until}" if result.reason else ""
         yield from self._wrapped(f"    {mark}", f"{result.demand}{why}", indent=8)
 

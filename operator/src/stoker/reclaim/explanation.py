@@ -21,6 +21,7 @@ class GateResult:
     holds: bool | None
     reason: str = ""
     until: datetime | None = None
+    reason_names_until: bool = False
     change: str = ""
     reads: Reads = Reads.JOB
 
@@ -60,6 +61,7 @@ def explain(case: Case) -> Explanation:
                 holds=False,
                 reason=hold.reason,
                 until=hold.until,
+                reason_names_until=hold.reason_names_until,
                 change=hold.change,
                 reads=gate.reads,
             )

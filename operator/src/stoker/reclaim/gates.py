@@ -155,6 +155,8 @@ class GateHold:
     trigger: Trigger
     reason: str
     until: datetime | None = None
+    reason_names_until: bool = False
+    """The reason says until when, so that text need not say it again."""
     change: str = ""
     observes: bool = False
     """Everything else would hold: the job is reported as one that would be reclaimed."""
@@ -390,6 +392,7 @@ def _not_snoozed(case: Case) -> GateHold | None:
         trigger=Trigger.SNOOZED,
         reason=f"snoozed by its owner until {rfc3339(until)}{why}",
         until=until,
+        reason_names_until=True,
         change="stoker snooze --cancel, or remove the annotation stoker.dev/snooze-until",
     )
 
@@ -524,7 +527,7 @@ def _cooled_down(case: Case) -> GateHold | None:
         return None
     until = later(resumed, cooldown)
     reason = f"idle; not warned before {rfc3339(until)} because it was resumed (cooldownAfterResume)"
-    return GateHold(trigger=Trigger.RESTS, reason=reason, until=until)
+    return GateHold(trigger=Trigger.RESTS, reason=reason, until=until, reason_names_until=True)
 
 
 @_gate("not-stalled", GateGroup.NEED, "no hang found", held_back="hanging, which is only reported")
@@ -675,6 +678,7 @@ def _grace_over(case: Case) -> GateHold | None:
         trigger=Trigger.HELD,
         reason=announced(deadline, case.settings.mode),
         until=deadline,
+        reason_names_until=True,
         change="use its GPUs, run stoker snooze, or let the job end",
     )
 
@@ -692,7 +696,8 @@ def _schedule_open(case: Case) -> GateHold | None:
         return None
     opens = case.settings.opens_after(case.now, case.job_type)
     when = f"opens at {rfc3339(opens)}" if opens is not None else "is closed"
-    return GateHold(trigger=Trigger.HELD, reason=f"idle and warned; the policy's schedule {when}", until=opens)
+    reason = f"idle and warned; the policy's schedule {when}"
+    return GateHold(trigger=Trigger.HELD, reason=reason, until=opens, reason_names_until=True)
 
 
 @_gate(
@@ -835,7 +840,9 @@ def _obstructed(by: Obstruction | None, trigger: Trigger) -> GateHold | None:
     if by is None:
         return None
     until = f" (until {rfc3339(by.until)})" if by.until is not None else ""
-    return GateHold(trigger=trigger, reason=f"idle; {by.reason}{until}", until=by.until, change=by.change)
+    return GateHold(
+        trigger=trigger, reason=f"idle; {by.reason}{until}", until=by.until, reason_names_until=True, change=by.change
+    )
 
 
 def announced(deadline: datetime, mode: ReclaimMode) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from stoker.api.bounds import out_of_bounds
 from stoker.api.schema import ApiModel, Violation
 from stoker.api.schema import violations as model_violations
+from stoker.api.structural import FaultKind
 
 
 def violations(model: type[ApiModel], document: Mapping[str, Any], others: Iterable[Violation] = ()) -> list[Violation]:
@@ -19,13 +20,15 @@ def violations(model: type[ApiModel], document: Mapping[str, Any], others: Itera
     found = [
         one
         for one in model_violations(model, document)
-        if not (
-            one.field_path.startswith(("metadata.", "metadata[", "status")) and one.message.startswith("unknown field")
-        )
+        if not (one.kind is FaultKind.UNKNOWN_FIELD and one.field_path.startswith(("metadata.", "metadata[", "status")))
     ]
     if too_much := out_of_bounds(document):
         return too_much
-    missing = [Violation(field_path=key, message="required") for key in ("apiVersion", "kind") if key not in document]
+    missing = [
+        Violation(field_path=key, message="required", kind=FaultKind.REQUIRED)
+        for key in ("apiVersion", "kind")
+        if key not in document
+    ]
     return [*missing, *others, *found]
 
 

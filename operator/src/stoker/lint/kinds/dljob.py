@@ -11,6 +11,7 @@ from stoker.api.dljob import KIND, MAX_NAME_LENGTH, NAME_PATTERN, PLURAL, TRAINE
 from stoker.api.environment import injected
 from stoker.api.names import GROUP, VERSION
 from stoker.api.schema import MAX_VALUE, Violation, explain
+from stoker.api.structural import FaultKind
 from stoker.findings.quantity import quantity
 from stoker.lint.kinds import pod_set
 from stoker.lint.kinds.container import (
@@ -198,7 +199,9 @@ def _name_violations(document: Mapping[str, Any]) -> list[Violation]:
         return []
     name = own.get("name")
     if not name:
-        return [] if own.get("generateName") else [Violation(field_path=path, message="required")]
+        return (
+            [] if own.get("generateName") else [Violation(field_path=path, message="required", kind=FaultKind.REQUIRED)]
+        )
     if not isinstance(name, str):
         return []
     if len(name) > MAX_NAME_LENGTH:
