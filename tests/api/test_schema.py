@@ -1,6 +1,7 @@
 """The schemas are structural, complete and affordable: what the API server demands, and what users read."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Annotated, Any
 
 import pytest
@@ -24,6 +25,7 @@ from stoker.api.schema import (
 FORBIDDEN = {"$ref", "$defs", "anyOf", "oneOf", "allOf", "const", "prefixItems", "uniqueItems", "title", "definitions"}
 
 
+@cache
 def root(plural: str) -> dict[str, Any]:
     schema: dict[str, Any] = definitions()[plural]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return schema

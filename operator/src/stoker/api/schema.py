@@ -7,6 +7,7 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -303,14 +304,21 @@ def attribute_docstrings(model: type[BaseModel]) -> Mapping[str, str]:
     """
     texts: dict[str, str] = {}
     for cls in reversed(model.__mro__):
-        if not issubclass(cls, ApiModel):
-            continue
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
-        assert isinstance(definition, ast.ClassDef)
-        for statement, following in pairwise(definition.body):
-            match statement, following:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                    texts[name] = inspect.cleandoc(text)
+        if issubclass(cls, ApiModel):
+            texts |= _own_docstrings(cls)
+    return texts
+
+
+@cache
+def _own_docstrings(cls: type[ApiModel]) -> Mapping[str, str]:
+    """The texts of the fields that the class itself defines; kept, since `inspect` parses the module for each class."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    assert isinstance(definition, ast.ClassDef)
+    texts: dict[str, str] = {}
+    for statement, following in pairwise(definition.body):
+        match statement, following:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                texts[name] = inspect.cleandoc(text)
     return texts
 
 
