@@ -133,6 +133,7 @@ def _of(file: Path) -> tuple[Case, ...]:
     texts = _SEPARATOR.split(file.read_text())
     found = tuple(Case(file, name, text) for text in texts if (name := _name(text)) is not None)
     names = [case.name for case in found]
+    assert all(name.startswith(("bad_", "good_")) for name in names), f"{file}: bad_ or good_ begins a name: {names}"
     assert len(names) == len(set(names)), f"{file}: two cases have the same name: {sorted(names)}"
     return found
 
