@@ -62,7 +62,7 @@ copy.
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Read the verdicts on the job's drops and on its level."""
+    """Report drops of the GPUs' work, or a low level of it, that saving explains."""
     found = loss(exam, Category.MODEL_CHECKPOINTING)
     if found is None:
         return
@@ -81,7 +81,9 @@ def _fix(stalls: Interruption) -> str:
 
 
 def _recoverable(exam: Examination, stalls: Interruption) -> Recoverable:
-    """At most the stalls; at least what is left of them when the state must still leave the GPU."""
+    """The GPU time that the change returns: at most all stalls; at least those minus the copy of the state to the
+    host.
+    """
     hours = stalled_hours(exam, stalls)
     least = 0.0
     if stalls.carried is not None:

@@ -98,7 +98,7 @@ IN_STEP = 0.5
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Look for pods that work alike, and not together."""
+    """Report pods that do the same work but do not work together."""
     facts = exam.facts
     if facts.job_type is not JobType.TRAINING or facts.nodes < 2 or not exam.covered or not exam.whole_gpus:
         return
@@ -155,7 +155,7 @@ def _alike(pods: dict[str, FloatArray], working: dict[str, BoolArray]) -> bool:
 
 
 def _ahead(exam: Examination, working: dict[str, BoolArray]) -> str | None:
-    """One pod works before another has used its GPUs."""
+    """The evidence that one pod worked before another had used its GPUs; None without."""
     first = dict.fromkeys(working, len(exam.series.times))
     for device in exam.devices:
         if device.pod.name in first and device.busy.any():
@@ -169,7 +169,9 @@ def _ahead(exam: Examination, working: dict[str, BoolArray]) -> str | None:
 
 
 def _out_of_step(exam: Examination, pods: dict[str, FloatArray]) -> str | None:
-    """The pods' drops come at times of their own. By use alone that can't be told: who waits spins."""
+    """The evidence that the pods' drops come at different times; None without. Utilization alone cannot show it,
+    because a waiting rank polls.
+    """
     if not all(any(device.signal(signal) is not None for signal in WORK_SIGNALS) for device in exam.present):
         return None
     common = exam.training & np.all([np.isfinite(values) for values in pods.values()], axis=0)
@@ -185,7 +187,9 @@ def _out_of_step(exam: Examination, pods: dict[str, FloatArray]) -> str | None:
 
 
 def _saves_alone(exam: Examination) -> str | None:
-    """Each pod saves a model, and at times of its own: ranks of a common training save together, or one for all."""
+    """The evidence that each pod saves a model at different times; None without. Ranks of a common training save at
+    the same time, or one of them saves for all.
+    """
     for flow in (sent(exam), flows(exam, PodSignal.DISK_WRITE)):
         saves: list[list[int]] = []
         sizes: list[float] = []
@@ -208,7 +212,7 @@ def _saves_alone(exam: Examination) -> str | None:
 
 
 def _alone(saves: list[list[int]], steps: int) -> float:
-    """The share of the saves of each pod that no save of another one begins near, over all pairs of pods."""
+    """The share of saves that no save of the other pod begins near, over all pairs of pods."""
     near = np.zeros(steps, dtype=np.int64)
     for one in saves:
         beside = np.add.outer(one, np.arange(-NEAR_STEPS, NEAR_STEPS + 1))
@@ -218,7 +222,9 @@ def _alone(saves: list[list[int]], steps: int) -> float:
 
 
 def _apart(events: list[BoolArray], within: BoolArray) -> bool:
-    """The pods' events meet not much more often than by chance; of frequent ones that can't be told."""
+    """Whether the pods' events coincide hardly more often than by chance. False for frequent events, which coincide
+    anyway.
+    """
     own = np.array(events)
     near = own | np.roll(own, 1, axis=1) | np.roll(own, -1, axis=1)
     chance = near[:, within].mean(axis=1)

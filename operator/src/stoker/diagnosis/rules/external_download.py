@@ -45,7 +45,7 @@ LEAST_SECONDS = 600.0
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Look for starts in which the pods download for long."""
+    """Report starts in which the pods download for long."""
     for startup in startups(exam):
         if startup.seconds(Doing.DOWNLOADING, exam.step) >= LEAST_SECONDS:
             yield start_claim(

@@ -43,7 +43,7 @@ FRAMEWORKS = (Framework.PYTORCH, Framework.TENSORFLOW, Framework.JAX)
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Look for a life without any use of a GPU, in a job that was made for GPUs."""
+    """Report a job for GPUs that has never used one."""
     unused = never_used(exam)
     framework = exam.facts.framework if exam.facts.framework in FRAMEWORKS else None
     if unused is None or not (framework or unused.context):

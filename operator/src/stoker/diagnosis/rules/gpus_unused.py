@@ -41,7 +41,7 @@ from stoker.findings.wording import count, gpu_hours, interval, percent
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Split the GPUs into those that work and those that never did."""
+    """Report the GPUs that never worked, beside those that do."""
     split = idle_devices(exam)
     if split is None or len(split.working) < 2:
         return

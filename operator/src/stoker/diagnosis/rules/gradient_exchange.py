@@ -47,7 +47,7 @@ from stoker.findings.vocabulary import Category, Severity
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Read the verdicts on the job's level and on its drops."""
+    """Report a low level of the GPUs' work, or drops of it, that an exchange between GPUs explains."""
     found = loss(exam, Category.DATA_EXCHANGE)
     if found is None:
         return

@@ -64,7 +64,7 @@ LEAST_SECONDS = 900.0
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Look for room in memory beside GPUs that compute little."""
+    """Advise a larger batch where memory is free and the GPUs compute little."""
     if exam.facts.job_type is not JobType.TRAINING or exam.facts.framework in (Framework.TENSORFLOW, Framework.JAX):
         return
     mask = exam.training & ~interrupted(exam)
@@ -88,7 +88,9 @@ def check(exam: Examination) -> Iterator[Claim]:
 
 
 def _named(exam: Examination) -> bool:
-    """A finding speaks of the job's level already, or something may hold the GPUs up that a batch doesn't change."""
+    """Whether a finding explains the job's level already, or something may delay the GPUs that a batch does not
+    change.
+    """
     level = input_wait(exam)
     if level is None:
         return False
@@ -96,7 +98,7 @@ def _named(exam: Examination) -> bool:
 
 
 def _idle_units(exam: Examination, mask: BoolArray) -> str | None:
-    """What the GPUs' units do, in words, where it is little; None where it isn't."""
+    """The figures of the GPUs' units, as text, if these do little; otherwise None."""
     use = percent(float(np.nanmean(exam.use[:, mask])))
     tensor, dram = exam.device_mean(GpuSignal.TENSOR, mask), exam.device_mean(GpuSignal.DRAM, mask)
     if tensor is None and dram is None:

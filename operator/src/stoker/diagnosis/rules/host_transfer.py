@@ -49,7 +49,7 @@ SLOWEST, FASTEST = 1.02, 1.15
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Read the verdict on the job's level."""
+    """Report a low level of the GPUs' work that copies from host memory explain."""
     found = loss(exam, Category.INEFFICIENT_HOST_GPU_TRANSFER)
     if found is None:
         return

@@ -48,7 +48,7 @@ UNEXPLAINED = (Category.MODEL_CHECKPOINTING, Category.DATA_PREPROCESSING, Catego
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Name what is left open."""
+    """Report the causes that the series leave open, as one finding with candidates."""
     found = undecided(exam)
     if found is None:
         return

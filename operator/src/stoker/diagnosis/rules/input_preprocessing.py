@@ -44,7 +44,7 @@ from stoker.findings.vocabulary import Category, Confidence, Severity
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Read the verdicts on the job's level and on its drops."""
+    """Report a low level of the GPUs' work, or drops of it, that busy CPUs explain."""
     found = loss(exam, Category.DATA_PREPROCESSING)
     if found is None:
         return
@@ -55,7 +55,7 @@ def check(exam: Examination) -> Iterator[Claim]:
 
 
 def _more(exam: Examination, found: Loss) -> str:
-    """What the loader lacks: CPUs that it has used up, or workers to use those that it has."""
+    """What the data loader lacks: CPUs, if it has used all of them, or workers."""
     limits = {pod.cpu_limit for pod in exam.facts.pods}
     limit = limits.pop() if len(limits) == 1 else None
     if found.drops is None and found.confidence is Confidence.POSSIBLE:

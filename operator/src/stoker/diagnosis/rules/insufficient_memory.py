@@ -52,7 +52,7 @@ the first sample on.
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Read the verdict on the job's level."""
+    """Report a low level of the GPUs' work while their memory is full."""
     found = loss(exam, Category.INSUFFICIENT_GPU_MEMORY)
     if found is None or found.level is None or found.level.peak is None:
         return
@@ -73,7 +73,7 @@ def check(exam: Examination) -> Iterator[Claim]:
 
 
 def _reserved(device: Device) -> bool:
-    """From the first step on which it holds more than half, it holds nearly all."""
+    """Whether the memory was reserved as a whole: as soon as it is more than half full, it is nearly full."""
     held = device.memory[np.isfinite(device.memory)]
     held = held[held > held.max(initial=0.0) / 2]
     return bool(len(held) and held.min() >= RESERVED_PERCENT and held.max() - held.min() <= RESERVED_SWING)

@@ -62,7 +62,7 @@ LEAST_LIFE_SECONDS = 1800.0
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Look for very low use with a person's irregularity, or with an interactive entry."""
+    """Report very low and irregular use, or low use by an interactive program."""
     if exam.facts.job_type is JobType.SERVING or exam.life_seconds < LEAST_LIFE_SECONDS or not exam.covered:
         return
     declared = exam.facts.interactive_entry or exam.facts.job_type is JobType.INTERACTIVE
@@ -98,7 +98,7 @@ def check(exam: Examination) -> Iterator[Claim]:
 
 
 def _may_transfer(exam: Examination) -> bool:
-    """Whether something may have been sent or written lately that no series shows, while no GPU worked."""
+    """Whether the job may have sent or written something lately, without a GPU at work, that no series shows."""
     last = np.flatnonzero(exam.life)[-1] + 1
     worked = np.flatnonzero(exam.any_busy)
     settled = int(worked[-1]) + 1 + int(SETTLING_SECONDS / exam.step) if len(worked) else 0

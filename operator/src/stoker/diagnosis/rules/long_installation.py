@@ -45,7 +45,7 @@ LEAST_SECONDS = 600.0
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Look for starts in which the pods install for long."""
+    """Report starts in which the pods install for long."""
     for startup in startups(exam):
         if startup.seconds(Doing.INSTALLING, exam.step) >= LEAST_SECONDS:
             yield start_claim(exam, startup, Doing.INSTALLING, "while libraries are installed", ())

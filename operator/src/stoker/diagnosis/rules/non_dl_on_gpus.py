@@ -42,7 +42,7 @@ from stoker.findings.vocabulary import Category, Confidence, Framework, Severity
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Look for a life without any use of a GPU, in a job that no GPU framework is known of."""
+    """Report a job without a known GPU framework that has never used a GPU."""
     unused = never_used(exam)
     if unused is None or unused.context or exam.facts.framework not in (None, Framework.OTHER):
         return

@@ -44,7 +44,7 @@ from stoker.findings.vocabulary import Category, Severity
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Read the verdicts on the job's level and on its drops."""
+    """Report a low level of the GPUs' work, or drops of it, that reads over the network explain."""
     found = loss(exam, Category.REMOTE_DATA_READ)
     if found is not None:
         yield found.claim()

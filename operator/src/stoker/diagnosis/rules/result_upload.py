@@ -43,7 +43,7 @@ from stoker.findings.vocabulary import Category, Severity
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Read the verdicts on the job's drops and on its level."""
+    """Report drops of the GPUs' work, or a low level of it, that uploads explain."""
     found = loss(exam, Category.INTERMEDIATE_RESULT_UPLOAD)
     if found is None:
         return

@@ -39,7 +39,7 @@ from stoker.findings.wording import count, gpu_hours, interval, percent
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Split the GPUs into the one that works and those that never did."""
+    """Report a job in which one GPU works and all others never did."""
     split = idle_devices(exam)
     if split is None or len(split.working) != 1:
         return

@@ -52,7 +52,7 @@ SLOWEST, FASTEST = 1.79, 1.96
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Read the verdict on the job's level."""
+    """Report a steady low level of the GPUs' work while half of their memory is free."""
     found = loss(exam, Category.IMPROPER_BATCH_SIZE)
     if found is None or found.level is None or found.level.peak is None:
         return

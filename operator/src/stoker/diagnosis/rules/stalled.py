@@ -98,7 +98,7 @@ GAP_SECONDS = 120.0
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Look for stretches in which GPUs spin without computing and nothing else goes on."""
+    """Report stretches in which GPUs poll without computing and nothing else happens in the pods."""
     if not exam.whole_gpus or not exam.every_gpu_seen:
         return
     spinning = np.array([_spinning(device) for device in exam.devices])
@@ -113,7 +113,7 @@ def check(exam: Examination) -> Iterator[Claim]:
 
 
 def _stretches(mask: BoolArray, gap: int) -> list[tuple[int, int]]:
-    """The stretches in which the mask holds, across short breaks."""
+    """The stretches in which the mask is true; a short gap does not end one."""
     joined: list[tuple[int, int]] = []
     for first, last in runs(mask):
         if joined and first - joined[-1][1] <= gap:
@@ -124,7 +124,7 @@ def _stretches(mask: BoolArray, gap: int) -> list[tuple[int, int]]:
 
 
 def _spinning(device: Device) -> BoolArray:
-    """The steps in which the GPU is fully used, and every signal that can tell says that it computes nothing."""
+    """The steps in which the GPU is fully used while every known signal says that it computes nothing."""
     quiet = np.nan_to_num(device.use) >= SPINNING_PERCENT
     told = np.zeros(len(quiet), dtype=np.bool_)
     unfed = np.ones(len(quiet), dtype=np.bool_)
@@ -165,7 +165,7 @@ def _at_its_best(values: FloatArray) -> float:
 
 
 def _power_bound(device: Device) -> float | None:
-    """The most that a polling GPU draws; None where nothing is known to compare with."""
+    """The most watts that this GPU draws while it polls; None if there is nothing to compare with."""
     power, rest = _known(device, GpuSignal.POWER), device.series.context_idle_watts
     if power is None:
         return None
@@ -174,13 +174,13 @@ def _power_bound(device: Device) -> float | None:
     worked = (POLLING_SHARE_ALONE if alone else POLLING_SHARE) * _at_its_best(power)
     if polling is not None:
         return polling if alone else max(polling, worked)
-    # Of a job that has spun for its whole life its own best is no work.
+    # A job that has polled for its whole life has no level of work to compare with.
     full = power[np.isfinite(power) & (np.nan_to_num(device.use) >= SPINNING_PERCENT)]
     return worked if len(full) and worked > float(full.min()) else None
 
 
 def _at_work(exam: Examination, mask: BoolArray) -> bool:
-    """Some pod does what the others may be waiting for; unknown is no."""
+    """Whether some pod does work that the others may wait for; False where that is unknown."""
     for signal in (PodSignal.NET_TX, PodSignal.NET_RX, PodSignal.DISK_READ, PodSignal.DISK_WRITE):
         level = exam.pod_peak(signal, mask)
         if level is not None and level >= TRAFFIC_BYTES:
@@ -227,7 +227,7 @@ def _claim(exam: Examination, first: int, last: int, spinning: BoolArray) -> Cla
 
 
 def _odd(exam: Examination, mask: BoolArray) -> str:
-    """The rank that differs from the others, in words; nothing where none does, or too many do."""
+    """The rank that differs from the others, as text; empty if none does, or too many do."""
     use = [
         float(np.nanmean(device.use[mask])) if np.isfinite(device.use[mask]).any() else 100.0 for device in exam.devices
     ]
@@ -244,7 +244,7 @@ def _odd(exam: Examination, mask: BoolArray) -> str:
 
 
 def _levels(exam: Examination, mask: BoolArray) -> str:
-    """What was seen at rest: `tensor 0 %, memory 0.3 %, 128 W`."""
+    """The figures of the idle units, such as `tensor 0 %, memory 0.3 %, 128 W`."""
     tensor, dram = exam.device_mean(GpuSignal.TENSOR, mask), exam.device_mean(GpuSignal.DRAM, mask)
     power = exam.device_mean(GpuSignal.POWER, mask)
     parts = (

@@ -47,7 +47,7 @@ LEAST_SECONDS = 600.0
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Look for starts in which the pods prepare data for long."""
+    """Report starts in which the pods prepare data for long."""
     if never_used(exam):
         return
     for startup in startups(exam):

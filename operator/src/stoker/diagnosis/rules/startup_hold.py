@@ -84,7 +84,7 @@ class Hold:
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Measure how long pods hold GPUs until their own container, and those of their peers, run."""
+    """Report pods that hold GPUs for long before their own container, and those of their peers, run."""
     pods = [pod for pod in exam.facts.pods if not pod.terminating]
     held = [hold for pod in pods if (hold := _bound(pod, exam.now)) is not None]
     peers = _for_peers(exam, pods)
@@ -129,7 +129,7 @@ def _first_start(pod: PodFacts) -> datetime | None:
 
 
 def _bound(pod: PodFacts, now: datetime) -> Hold | None:
-    """From being bound to the first start of its container."""
+    """The time from binding to the first start of the container."""
     started = _first_start(pod)
     if pod.scheduled_at is None or (started is None and pod.finished_at is not None):
         return None
@@ -137,7 +137,7 @@ def _bound(pod: PodFacts, now: datetime) -> Hold | None:
 
 
 def _for_peers(exam: Examination, pods: list[PodFacts]) -> list[Hold]:
-    """From the start of each pod to that of the job's last one, while none has ended, of those that do wait."""
+    """The time from the start of each waiting pod to the start of the last pod of the job, while none has ended."""
     starts = [_first_start(pod) for pod in pods]
     known = [start for start in starts if start is not None]
     if not known or any(pod.finished_at is not None for pod in pods):
@@ -149,7 +149,7 @@ def _for_peers(exam: Examination, pods: list[PodFacts]) -> list[Hold]:
 
 
 def _works(exam: Examination, hold: Hold) -> bool:
-    """The pod uses a GPU meanwhile."""
+    """Whether the pod uses a GPU in this time."""
     mask = _within(exam, hold)
     return any((device.busy & mask).any() for device in exam.devices if device.pod.name == hold.pod.name)
 

@@ -56,7 +56,7 @@ RECEIVING_BYTES = 100e3
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Look for long starts that no single doing explains."""
+    """Report long starts that no single activity explains."""
     if never_used(exam):
         return
     for startup in startups(exam):
@@ -71,7 +71,9 @@ def _undecided(startup: Startup, step: float) -> bool:
 
 
 def _candidates(exam: Examination, startup: Startup) -> list[Category]:
-    """What it may be, the most likely first: what took longest, then what the means of the whole start speak for."""
+    """The possible causes, the most likely first: the longest activity, then what the means of the whole start
+    suggest.
+    """
     step = exam.step
     received = exam.pod_peak(PodSignal.NET_RX, exam.steps(startup.first, startup.last))
     offline = received is not None and received < RECEIVING_BYTES

@@ -93,7 +93,7 @@ ODD_SHARE = 0.25
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Hold each GPU against the median of the others."""
+    """Compare each GPU with the median of the others, and report the one that is slower or delayed."""
     devices = exam.present
     mask = exam.training & ~interrupted(exam)
     if exam.facts.job_type is not JobType.TRAINING or len(devices) < max(exam.facts.gpus, 2) or not exam.whole_gpus:
@@ -119,7 +119,9 @@ def check(exam: Examination) -> Iterator[Claim]:
 
 
 def _throttled(exam: Examination, mask: BoolArray, devices: tuple[Device, ...]) -> tuple[list[int], float, str] | None:
-    """The GPUs whose clock is low while they work, the share of their time that the others wait, and the figures."""
+    """The GPUs whose clock is low while they work, the share of their time that the others wait, and the figures as
+    text.
+    """
     rows = _rows(GpuSignal.SM_CLOCK, mask, devices)
     if rows is None:
         return None
@@ -135,7 +137,7 @@ def _throttled(exam: Examination, mask: BoolArray, devices: tuple[Device, ...]) 
 
 
 def _never_waits(mask: BoolArray, devices: tuple[Device, ...]) -> tuple[list[int], float, str] | None:
-    """The GPU that does more than the others by the first signal that tells, likewise."""
+    """The GPU that does more work than the others, by the first signal that decides; returns what _throttled does."""
     if len(devices) <= LEAST_PEERS:
         return None
     use = np.nan_to_num([device.use[mask] for device in devices])
@@ -147,7 +149,7 @@ def _never_waits(mask: BoolArray, devices: tuple[Device, ...]) -> tuple[list[int
         rows = _rows(signal, mask, devices)
         if rows is None or (unit == "%" and float(np.nanmedian(rows)) < LEAST_PERCENT):
             continue
-        # Of GPUs that aren't used nobody waits for another one.
+        # GPUs that are not used do not wait for one another.
         ratios = _against_others(np.where((use >= WORKING_PERCENT).all(axis=0), rows, np.nan))
         more = [row for row, ratio in enumerate(ratios) if _mostly(ratio > least, ratio)]
         means = np.nanmean(rows, axis=1)
@@ -160,7 +162,7 @@ def _never_waits(mask: BoolArray, devices: tuple[Device, ...]) -> tuple[list[int
 
 
 def _held_up(mask: BoolArray, devices: tuple[Device, ...]) -> tuple[list[int], float, str] | None:
-    """The GPU that is used less than the others for the same work, likewise."""
+    """The GPU that is used less than the others for the same work; returns what _throttled does."""
     if len(devices) <= LEAST_PEERS:
         return None
     use = np.array([device.use[mask] for device in devices])
@@ -184,7 +186,7 @@ def _held_up(mask: BoolArray, devices: tuple[Device, ...]) -> tuple[list[int], f
 
 
 def _rows(signal: GpuSignal, mask: BoolArray, devices: tuple[Device, ...]) -> FloatArray | None:
-    """One row a device over the steps of the mask; None unless each has samples in most of them."""
+    """One row a device, one column a step of the mask; None unless each device has samples in most of them."""
     rows = [values[mask] for device in devices if (values := device.signal(signal)) is not None]
     if len(rows) < len(devices) or any(np.isfinite(row).mean() < MOST_OF_THE_TIME for row in rows):
         return None
@@ -192,13 +194,15 @@ def _rows(signal: GpuSignal, mask: BoolArray, devices: tuple[Device, ...]) -> Fl
 
 
 def _against_others(rows: FloatArray) -> FloatArray:
-    """Each value against the median of the others in the same step; NaN where one of them isn't known."""
+    """Each value divided by the median of the other devices in the same step; NaN where one of them is unknown."""
     complete = np.isfinite(rows).all(axis=0)
     known, others = rows[:, complete], len(rows) - 1
     ordered, rank = np.sort(known, axis=0), np.argsort(np.argsort(known, axis=0), axis=0)
 
     def without_own(place: int) -> FloatArray:
-        """What stands at that place of the order of the others: one further where the own value came before."""
+        """The value at a place of the sorted row without the own value: one place further if the own value came
+        before.
+        """
         return np.asarray(np.where(rank > place, ordered[place], ordered[place + 1]), dtype=np.float64)
 
     medians = (without_own((others - 1) // 2) + without_own(others // 2)) / 2

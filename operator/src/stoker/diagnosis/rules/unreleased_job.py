@@ -82,7 +82,7 @@ Chosen because uploads are shorter.
 
 
 def check(exam: Examination) -> Iterator[Claim]:
-    """Look for a tail behind enough work, in which GPUs, CPUs and network are at rest."""
+    """Report an idle time after enough work in which GPUs, CPUs and network do nothing."""
     if exam.facts.job_type not in (JobType.TRAINING, JobType.EVALUATION) or looks_interactive(exam):
         return
     worked = np.flatnonzero(exam.any_busy & exam.attempts[-1]) if exam.attempts else np.empty(0, dtype=np.int64)
@@ -134,8 +134,8 @@ def check(exam: Examination) -> Iterator[Claim]:
 
 
 def _rest(exam: Examination, first: int, settled: int, last: int) -> int:
-    """Where the pods come to rest after the last work, which ends at `first`: behind the last step from `settled` on in
-    which any is active.
+    """The step at which the pods become idle after the last work, which ends at `first`: the one after the last step
+    from `settled` on in which any pod is active.
     """
     active = np.zeros(len(exam.series.times), dtype=np.bool_)
     hosts = {pod.name for pod in exam.pods if pod.host_network}
@@ -151,15 +151,15 @@ def _rest(exam: Examination, first: int, settled: int, last: int) -> int:
 
 
 def _longest_pause(exam: Examination) -> float:
-    """Seconds of the longest stretch without work between two with work, of the job's earlier attempts as well: a job
-    that was taken for ended, and worked again once it was brought back, may pause as long again.
+    """Seconds of the longest stretch without work between two with work, in the job's earlier attempts as well: a job
+    that was suspended as ended, and worked again after it was resumed, may pause as long again.
     """
     worked = (np.flatnonzero(exam.any_busy & attempt) for attempt in exam.attempts)
     return max(float(np.diff(steps).max(initial=1) - 1) * exam.step for steps in worked)
 
 
 def _traffic(exam: Examination, quiet: BoolArray) -> bool:
-    """Whether some pod sends, receives or writes; signals without samples say nothing."""
+    """Whether some pod sends, receives or writes. Signals without samples do not count."""
     levels = (exam.pod_peak(signal, quiet) for signal in TRAFFIC)
     return any(level is not None and level >= QUIET_BYTES for level in levels)
 

@@ -43,7 +43,7 @@ OVERRULING = frozenset({"--use_megatron_lm", "--use_deepspeed", "--use_fsdp", "-
 
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report the first launch that its configuration makes a single process."""
+    """Report the first launch that its configuration file reduces to a single process."""
     plan = submission.plan
     if plan is None or submission.gpus_per_node < 2 or not submission.counts_devices:
         return

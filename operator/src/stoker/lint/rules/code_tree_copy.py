@@ -108,7 +108,7 @@ def _holds_up(command: Command) -> bool:
 
 
 def _comes_from_afar(path: str, submission: Submission) -> bool:
-    """Whether it is an environment on what is, or is named like, a share, or code on what is one."""
+    """Whether the path is an environment on a share, or where shares are usually mounted, or code on a share."""
     if ENVIRONMENT.search(path):
         return _is_shared(path, submission) or (_mount(path, submission) is None and SHARE.match(path) is not None)
     return CODE.search(path) is not None and _is_shared(path, submission)

@@ -42,7 +42,7 @@ from stoker.lint.submission import Submission
 
 
 def check(submission: Submission, *, workers_per_cpu: float) -> Iterator[Problem]:
-    """Report the launch with the most workers, when these are too many; of several side by side their sum."""
+    """Report the launch with the most workers if there are too many; launches side by side count together."""
     plan, limit = submission.plan, submission.pod.cpu_limit
     if plan is None or submission.gpus_per_node < 1 or not limit:
         return

@@ -70,7 +70,7 @@ ADVICE = frozenset({"JAX", "ONNX Runtime"})
 
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report the first CPU build that the job's own framework gets."""
+    """Report the first CPU build of the framework that the job uses."""
     plan = submission.plan
     if plan is None or submission.gpus < 1 or any(_makes_environment(command) for command in plan.commands):
         return
@@ -114,7 +114,7 @@ def check(submission: Submission) -> Iterator[Problem]:
 
 
 def _change(submission: Submission, command: Command, build: CpuBuild, *, safe: bool) -> Change | None:
-    """The command with the build for GPUs; None for JAX's, which is too heavy to install at every start."""
+    """The command with the GPU build; None for JAX, whose GPU build is too large to install at every start."""
     if build.framework == "JAX":
         return None
     word = build.package.word

@@ -141,7 +141,7 @@ def _problem(submission: Submission, launch: Launch, name: str, words: tuple[Wor
 
 
 def _change(submission: Submission, name: str, words: tuple[Word, ...]) -> Change | None:
-    """The job without the switch; a variable is taken from all launches."""
+    """The job without the switch. A variable is removed for all launches."""
     if len(words) > 1 or name not in VARIABLES:
         cut = without_words(submission, words) if len(words) > 1 else without_word(submission, words[0])
         return in_script(submission, [cut], safe=True)

@@ -54,7 +54,7 @@ SELECTED = re.compile(r"(?:^|=)(?:localhost|127\.0\.0\.1):([\d, ]+)$")
 
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report the variable when it hides all GPUs from all launches, and devices that a launcher shall use in vain."""
+    """Report the variable if it hides all GPUs from all launches, and devices of a launcher that do not exist."""
     plan = submission.plan
     if plan is None or submission.gpus_per_node < 1 or not submission.counts_devices or not plan.readable:
         return
@@ -87,7 +87,7 @@ def check(submission: Submission) -> Iterator[Problem]:
 
 
 def _jax_on_cpus(submission: Submission, launches: list[Launch]) -> Iterator[Problem]:
-    """JAX is told to use CPUs, by every launch of a job that is known to use it."""
+    """Report the variable that makes every launch of a JAX job use CPUs."""
     if Framework.JAX not in {submission.framework, submission.image.family.framework} or not launches:
         return
     for name in JAX_VARIABLES:

@@ -52,7 +52,7 @@ from stoker.lint.submission import Submission
 
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report the variable when all launches together see only some of the GPUs."""
+    """Report the variable if all launches together see only some of the GPUs."""
     gpus, plan = submission.gpus_per_node, submission.plan
     if plan is None or gpus < 2 or not submission.counts_devices or not plan.readable:
         return
@@ -104,19 +104,19 @@ def _visible(launch: Launch, gpus: int) -> set[int] | None:
 
 
 def _is_numbered(launches: list[Launch], seen: int) -> bool:
-    """Whether swift is told to start one process for each GPU in sight: of more GPUs each would take several."""
+    """Whether swift is given one process for each visible GPU: with more GPUs each process would use several."""
     return (
         len(launches) == 1 and launches[0].launcher is Launcher.SWIFT and launches[0].processes_per_node.value == seen
     )
 
 
 def _may_use_any(command: Command) -> bool:
-    """Whether a command that is no launch may use GPUs: a program that nobody knows; a line of Python rarely trains."""
+    """Whether a command that is no launch may use GPUs: an unknown program may, a line of Python rarely trains."""
     return command.role is Role.OTHER and command.tool != "python"
 
 
 def _is_told(launch: Launch) -> bool:
-    """Whether a launcher is told how many processes to start, which other rules judge."""
+    """Whether a launcher is given its number of processes, which other rules check."""
     return launch.launcher in COUNTING_LAUNCHERS and given_count(launch).source in {
         CountSource.OPTION,
         CountSource.ENVIRONMENT,

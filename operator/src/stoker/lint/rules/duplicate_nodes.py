@@ -77,7 +77,7 @@ CONNECTS = re.compile(
 
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report the first launch that trains on each node alone, for certain or as far as anybody can see."""
+    """Report the first launch that trains on each node on its own, for certain or as far as the script shows."""
     plan = submission.plan
     if plan is None or submission.nodes < 2 or submission.gpus_per_node < 1 or side_by_side(plan):
         return
@@ -125,7 +125,7 @@ def _detail(submission: Submission, launch: Launch) -> str:
 
 
 def _waits_alone(launch: Launch) -> bool:
-    """Whether torchrun is still told of several nodes: --standalone only sets the rendezvous."""
+    """Whether torchrun still has several nodes: --standalone only sets the rendezvous."""
     nodes = launch.invocation.environment.get("PET_NNODES")
     return launch.standalone and not _given_nodes(launch) and nodes is not None and nodes.text not in {None, "1"}
 
@@ -135,7 +135,7 @@ def _given_nodes(launch: Launch) -> bool:
 
 
 def _unconnected(submission: Submission, launch: Launch) -> bool:
-    """Whether plain python starts a training, and nobody wrote a word that has to do with several nodes."""
+    """Whether plain python starts a training, and neither script nor manifest mentions several nodes."""
     script = submission.script
     written = [*submission.environment_fields, script.source if script is not None else ""]
     written += [text for _, text in submission.argv]
@@ -151,7 +151,7 @@ def _unconnected(submission: Submission, launch: Launch) -> bool:
 
 
 def _alone(launch: Launch) -> bool:
-    """Whether the launch knows of one node only, and nothing says that its pods have different work."""
+    """Whether the launch has one node only, and nothing says that the pods do different work."""
     words = (*launch.program, *launch.arguments)
     return (
         launch.launcher in SINGLE_NODE
@@ -167,7 +167,7 @@ def _alone(launch: Launch) -> bool:
 
 
 def _change(submission: Submission, launch: Launch) -> Change | None:
-    """A torchrun without what tells it of one node, where the injected variables tell it of all; else None."""
+    """The torchrun command without its option for one node, if the injected variables describe all nodes; else None."""
     environment = launch.invocation.environment
     if launch.launcher is not Launcher.TORCHRUN or launch.rendezvous or "PET_RDZV_ENDPOINT" in environment:
         return None
@@ -201,7 +201,7 @@ def _fix(submission: Submission, launch: Launch) -> str:
 
 
 def _group(submission: Submission) -> str:
-    """How torchrun learns of the other nodes: by itself from its environment, else by options."""
+    """How torchrun finds the other nodes: by its environment, or else by options."""
     if submission.injects_group:
         return ", which reads PET_NNODES and PET_NPROC_PER_NODE as Stoker sets them"
     return (

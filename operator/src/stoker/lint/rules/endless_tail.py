@@ -158,12 +158,12 @@ def _fix(tail: Command, beside: list[Command], order: CommandOrder) -> str:
 
 
 def _cut(submission: Submission, tail: Command, before: list[Command]) -> Cut | None:
-    """The script with the tail bound to the work in the background; without the tail where there is none."""
+    """The script whose tail ends with the work in the background; without the tail if there is no such work."""
     script = submission.script
     assert script is not None
     background = [one for one in script.invocations if one.background]
     if any(one.name != "tee" and one not in [work.invocation for work in before] for one in background):
-        return None  # to wait for a service would be endless as well
+        return None  # waiting for a service has no end either
     one = len(background) == 1
     instead = ("wait $!" if one else "wait") if background else ""
     if not tail.invocation.loop_endless:

@@ -82,7 +82,7 @@ def check(submission: Submission, *, light_packages: tuple[str, ...]) -> Iterato
             later = ((one, installs_from(one, folder)) for one in installs[position + 1 :])
             build, place = next(((one, word) for one, word in later if word is not None), (None, None))
             if build is None or place is None:
-                continue  # to clone alone is a matter of seconds
+                continue  # a clone alone takes seconds
             steps.append(command)
             command, words = build, (place,)
         found.append((command, words, why))
@@ -106,7 +106,7 @@ def check(submission: Submission, *, light_packages: tuple[str, ...]) -> Iterato
 
 
 def _framework_onto_base(submission: Submission, installs: list[Command]) -> bool:
-    """Whether the script brings a framework onto a base without one, which is another rule's finding."""
+    """Whether the script installs a framework on a base image without one, which image-installs-framework reports."""
     frameworks = known_packages().frameworks.keys() | known_packages().needs_pytorch
     return submission.image.family.kind in {ImageKind.GENERIC, ImageKind.CUDA} and any(
         package.name in frameworks for command in installs for package in packages(command)

@@ -59,7 +59,7 @@ def check(submission: Submission) -> Iterator[Problem]:
 
 
 def _pinned(image: str | None) -> bool:
-    """Whether an image is named with a tag that stays what it is."""
+    """Whether the image has a tag that is not moved to other images."""
     tag = "" if image is None else image.rsplit("/", 1)[-1].partition(":")[2]
     return tag != "" and "latest" not in tag
 

@@ -32,7 +32,7 @@ from stoker.lint.submission import Submission
 
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report a text that is no reference."""
+    """Report a text that is not a valid image reference."""
     image = submission.image
     if image.text.strip() and image.reference is None:
         yield Problem(

@@ -31,7 +31,7 @@ from stoker.lint.submission import Submission
 
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report a reference that floats."""
+    """Report an image without tag or digest, or with the tag latest."""
     image = submission.image
     if image.reference is None or not image.reference.floating or submission.gpus < 1:
         return

@@ -37,7 +37,7 @@ from stoker.lint.submission import Submission
 
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report a known image of another trade."""
+    """Report a known image that is made for other work."""
     family, plan = submission.image.family, submission.plan
     if family.kind is not ImageKind.NON_DL or submission.gpus < 1 or submission.job_type is JobType.INTERACTIVE:
         return

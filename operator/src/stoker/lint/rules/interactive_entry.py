@@ -48,7 +48,7 @@ sleeps for less.
 
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report the command that waits for a user."""
+    """Report the command that waits for a person."""
     plan = submission.plan
     if submission.gpus < 1 or submission.job_type is JobType.INTERACTIVE:
         return
@@ -92,7 +92,7 @@ def _notebook_image(submission: Submission) -> Iterator[Problem]:
 
 
 def _entry(plan: LaunchPlan) -> Command | None:
-    """The interactive or waiting command that the job ends with; None where it does something else, or may."""
+    """The interactive or waiting command that the job ends with; None if the job does other work, or may."""
     work = working(plan)
     interactive = last(command for command in plan.of(Role.INTERACTIVE) if not command.invocation.captured)
     if interactive is not None:

@@ -69,7 +69,7 @@ MEETINGS = ("__rdzv_id", "__rdzv_endpoint", "__master_addr", "__main_process_ip"
 
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report each launch whose possible numbers of nodes leave out the job's."""
+    """Report each launch whose possible numbers of nodes do not include the job's."""
     plan = submission.plan
     if plan is None or submission.gpus_per_node < 1 or not submission.nodes_known:
         return
@@ -108,7 +108,7 @@ def check(submission: Submission) -> Iterator[Problem]:
 
 
 def _same_rank(submission: Submission, launch: Launch) -> Iterator[Problem]:
-    """Report a rank that is written out, where every pod is told the same one of several."""
+    """Report a fixed rank, if every pod is given the same one of several."""
     told = launch.nodes.value
     if (
         launch.launcher not in {Launcher.TORCHRUN, Launcher.TORCH_DISTRIBUTED_LAUNCH, Launcher.ACCELERATE}
@@ -154,14 +154,14 @@ def _option(launch: Launch, names: tuple[str, ...]) -> tuple[Word, ...]:
 
 
 def _is_static(launch: Launch) -> bool:
-    """Whether nodes have the ranks that they are told: other rendezvous give them out."""
+    """Whether nodes keep the ranks that they are given: other kinds of rendezvous assign them."""
     backend, word = _option(launch, ("__rdzv_backend",)), launch.invocation.environment.get("PET_RDZV_BACKEND")
     text = backend[-1].text if backend else word.text if word is not None else "static"
     return text is not None and text.rpartition("=")[2] == "static"
 
 
 def _forms_groups(launch: Launch) -> bool:
-    """Whether nodes meet where their rank says, so that a launch need not be of all nodes."""
+    """Whether the rank decides which nodes meet, so that a launch need not include all nodes."""
     return any(_of_rank(launch, (name,)) for name in MEETINGS)
 
 
@@ -179,13 +179,13 @@ def _computes_rank(submission: Submission, launch: Launch) -> bool:
 
 
 def _written(submission: Submission, word: Word) -> str:
-    """A word as it stands in the script, "" where it doesn't."""
+    """A word as it stands in the script; "" if it does not stand there."""
     script = submission.script
     return "" if script is None or word.span is None else script.source[slice(*script.offsets(word.span))]
 
 
 def _change(submission: Submission, launch: Launch) -> Change | None:
-    """The job's nodes, and with them the total of processes where one is given that was right for the others."""
+    """The job's number of nodes, and the total of processes if that was right for the other number."""
     change, total = renumbered(submission, launch, launch.nodes, submission.nodes), launch.total
     given = total.source is not CountSource.DERIVED and total.words
     if not given or total.value != (launch.nodes.value or 0) * submission.gpus_per_node:

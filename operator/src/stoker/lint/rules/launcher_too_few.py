@@ -98,7 +98,7 @@ SMALLER = re.compile(
 
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report the launch with the most processes, when even that one leaves GPUs without a process."""
+    """Report the launch with the most processes if even that one leaves GPUs without a process."""
     gpus, plan = submission.gpus_per_node, submission.plan
     if plan is not None and gpus > 0:
         yield from (_failing(submission, plan, launch) for launch in plan.launches if _is_no_number(launch))
@@ -112,7 +112,7 @@ def check(submission: Submission) -> Iterator[Problem]:
 
 
 def _wasting(launches: list[Launch], submission: Submission) -> Iterator[Launch]:
-    """The launch with the most processes where that one leaves GPUs, and those that start its work once more."""
+    """The launch with the most processes if it leaves GPUs, and the launches that start its work again."""
     most = max(launches, key=lambda one: one.processes_per_node.maximum or 0, default=None)
     wasteful = [launch for launch in launches if _leaves_gpus(launch, submission)]
     if most is None:
@@ -162,7 +162,7 @@ def _problem(submission: Submission, plan: LaunchPlan, launch: Launch) -> Proble
 
 
 def _is_no_number(launch: Launch) -> bool:
-    """Whether torchrun is given what it fails with."""
+    """Whether torchrun is given a value with which it fails."""
     word = launch.processes_per_node.words[-1] if launch.processes_per_node.words else None
     return (
         launch.launcher in {Launcher.TORCHRUN, Launcher.TORCH_DISTRIBUTED_LAUNCH}
@@ -207,7 +207,7 @@ def _counts(launch: Launch) -> bool:
 
 
 def _is_number(launch: Launch, given: Count) -> bool:
-    """Whether the user gave a number of processes, and not GPUs or hosts by name."""
+    """Whether the user gave a number of processes, and did not name GPUs or hosts."""
     named = launch.launcher is Launcher.DEEPSPEED and not plain(given.text).startswith("__num_")
     return not selecting(given) and not named
 
@@ -251,7 +251,7 @@ def _fix(submission: Submission, launch: Launch, given: Count, processes: int) -
 
 
 def _change(submission: Submission, launch: Launch, given: Count) -> Change | None:
-    """As many processes as there are GPUs, and all GPUs in sight of them."""
+    """As many processes as there are GPUs, with all GPUs visible to them."""
     slots = launch.slots.value
     if not _is_number(launch, given) or (slots is not None and slots < submission.gpus_per_node):
         return None

@@ -72,7 +72,7 @@ LARGEST_NODE = 16
 
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report each launch whose smallest possible count is above the devices that it sees."""
+    """Report each launch whose smallest possible count is above the number of devices that it sees."""
     plan = submission.plan
     if plan is None or submission.gpus_per_node < 1 or not submission.counts_devices or _multi_process_service(plan):
         return
@@ -127,12 +127,12 @@ def check(submission: Submission) -> Iterator[Problem]:
 
 
 def _may_have_peers(submission: Submission) -> bool:
-    """Whether the processes that are counted in all may be shared with other pods."""
+    """Whether other pods may take some of the processes of the total."""
     return submission.nodes > 1 or not submission.nodes_known
 
 
 def _exceeds_slots(launch: Launch, submission: Submission) -> bool:
-    """Whether hosts are given that don't take all processes, and the launcher refuses to start more on them."""
+    """Whether the given hosts accept fewer processes, and the launcher refuses to start more on them."""
     total, slots = launch.total.value, launch.slots
     words = " ".join(word.text or "" for word in launch.invocation.argv).lower()
     return (
@@ -197,7 +197,7 @@ def _fix(submission: Submission, given: Count, processes: int, devices: int, sha
 
 
 def _change(submission: Submission, launch: Launch, given: Count, number: int) -> Change | None:
-    """As many processes as there are GPUs, and all GPUs in sight of them."""
+    """As many processes as there are GPUs, with all GPUs visible to them."""
     if submission.leaders and given is launch.total:
         return None
     change = renumbered(submission, launch, given, number)

@@ -90,7 +90,7 @@ def _devices(submission: Submission, launches: list[Launch]) -> Iterator[Problem
             detail=f"{told} trains on {used} of the {gpus} GPUs{each}.",
             evidence=f"Lightning uses no others; {field} is {submission.gpus_per_node}.",
             fix=f"{change}, or set {field}: {used}.",
-            confidence=Confidence.LIKELY,  # the program may be another's trainer
+            confidence=Confidence.LIKELY,  # the Trainer may be that of another library
             location=submission.locate(launch.invocation, words),
             sources=(Source.SCRIPT, Source.MANIFEST),
             change=in_script(submission, [within_word(submission, words[-1], value, str(gpus))], safe=False)

@@ -65,7 +65,7 @@ LANGUAGES = frozenset({"Rscript", "R", "octave", "sas", "stata", "stata-mp"})
 
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report the job when all that it does is of another trade."""
+    """Report the job if all that it does is other work."""
     plan = submission.plan
     if plan is None or submission.gpus < 1 or not plan.readable:
         return
@@ -81,7 +81,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         return
     hidden = next((place for command in foreign if (place := _unseen(command, submission))), "")
     certain = (
-        not for_gpus  # somebody chose an image for GPUs
+        not for_gpus  # the image is made for GPUs
         and not hidden
         and all(command.invocation.certain and command.tool not in RUN_ANYTHING for command in foreign)
     )
@@ -100,7 +100,7 @@ def check(submission: Submission) -> Iterator[Problem]:
 
 
 def _may_use_gpus(command: Command) -> bool:
-    """Whether the command has a word about GPUs, or words that can't be read."""
+    """Whether the command mentions GPUs, or has words that cannot be read."""
     invocation = command.invocation
     if any(word.text is None for word in invocation.argv):
         return True
@@ -111,7 +111,7 @@ def _may_use_gpus(command: Command) -> bool:
 
 
 def _unseen(command: Command, submission: Submission) -> str:
-    """What may bring GPUs to the command without a word in sight; "" where nothing does."""
+    """What may give the command GPUs without being in sight; "" if nothing does."""
     if command.tool in LANGUAGES and submission.image.family.kind is not ImageKind.NON_DL:
         return "its program"
     if command.tool not in SPARK:

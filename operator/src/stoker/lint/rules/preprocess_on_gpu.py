@@ -105,7 +105,7 @@ def check(submission: Submission) -> Iterator[Problem]:
             continue
         following = plan.commands[order.position(step) + 1 :]
         if step.invocation.piped and any(one.launch and one.invocation.reads_pipe for one in following[:1]):
-            continue  # what it prepares is worked on at once
+            continue  # its output is used at once
         training = next((one for one in trainings if _follows(order, one, step)), None)
         if training is None and not submission.initial:
             continue
@@ -125,12 +125,12 @@ def check(submission: Submission) -> Iterator[Problem]:
 
 
 def _alone(submission: Submission, plan: LaunchPlan, steps: list[Command]) -> Iterator[Problem]:
-    """Report the first step of a job that only prepares data, in an image that can't do more."""
+    """Report the first step of a job that only prepares data, in an image that holds nothing else."""
     known = {id(step) for step in steps}
     if (
         not steps
         or not plan.readable
-        or any(step.role is Role.NON_DL for step in steps)  # what non-dl-command tells
+        or any(step.role is Role.NON_DL for step in steps)  # non-dl-command reports it
         or any(id(command) not in known for command in working(plan))
         or plan.of(Role.INSTALL, Role.INTERACTIVE)
         or submission.image.family.kind not in WITHOUT_FRAMEWORK

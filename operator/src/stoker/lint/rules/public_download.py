@@ -202,7 +202,7 @@ def _is_object_store(host: str) -> bool:
 
 
 def _hub(command: Command) -> tuple[None, str] | None:
-    """The site behind a tool that has one of its own, or a public bucket."""
+    """The site of a tool that downloads from one site only, or a public bucket."""
     if command.tool in {"aws", "s5cmd"} and "--no-sign-request" in {word.text for word in command.invocation.argv}:
         return None, "a public bucket"
     if command.tool not in HUB_TOOLS or command.tool == "git-lfs":
@@ -226,7 +226,7 @@ def _hub(command: Command) -> tuple[None, str] | None:
 
 
 def _kept(command: Command, submission: Submission) -> bool:
-    """Whether the download goes to a volume that outlives the pod, where it is done once, or may."""
+    """Whether the download goes, or may go, to a volume that outlives the pod, so that it is done once."""
     if not submission.pod.kept:
         return False
     environment = command.invocation.environment

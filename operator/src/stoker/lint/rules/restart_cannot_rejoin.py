@@ -42,7 +42,7 @@ FIXED = frozenset({Launcher.TORCHRUN, Launcher.TORCH_DISTRIBUTED_LAUNCH, Launche
 
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report restarts of the nodes of a fixed group."""
+    """Report restarts in a job whose group of nodes is fixed."""
     plan, restarts = submission.plan, submission.max_restarts
     if plan is None or submission.nodes < 2 or restarts < 1 or submission.gpus_per_node < 1 or not plan.readable:
         return

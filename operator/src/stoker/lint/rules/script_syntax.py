@@ -34,7 +34,7 @@ from stoker.lint.submission import Submission
 
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report the fault, one to a script: what follows it is read otherwise than it was meant."""
+    """Report the first syntax error of the script: after it, the text no longer means what its author meant."""
     script = submission.script
     if script is None or not submission.script_field or submission.gpus < 1:
         return

@@ -64,7 +64,7 @@ PART_OF_MORE = (
 
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report the only server of the job when its sizes leave GPUs."""
+    """Report the only server of the job if its sizes leave GPUs unused."""
     plan = submission.plan
     if plan is None or submission.gpus_per_node < 2 or not submission.counts_devices or side_by_side(plan):
         return
@@ -98,7 +98,7 @@ def check(submission: Submission) -> Iterator[Problem]:
 
 
 def _too_large(submission: Submission, launch: Launch, needed: int, gpus: int) -> Problem:
-    """A server whose sizes multiply to more than there is, and which does not start."""
+    """Report a server whose sizes multiply to more than the GPUs that there are: it does not start."""
     words = [word for count in launch.parallelism.values() for word in count.words]
     field = submission.paths.gpus_per_node
     return Problem(
@@ -121,7 +121,7 @@ def _visible(launch: Launch, submission: Submission) -> int | None:
 
 
 def _is_whole_server(launch: Launch, submission: Submission) -> bool:
-    """Whether the launch is a server of its own that runs on the GPUs of every pod."""
+    """Whether the launch is a complete server that uses the GPUs of every pod."""
     words = texts(launch)
     told = launch.nodes.possible
     return not (
@@ -138,12 +138,12 @@ def _is_whole_server(launch: Launch, submission: Submission) -> bool:
 
 
 def _over_ray(launch: Launch) -> bool:
-    """Whether the server runs on GPUs that Ray has, whichever pods they are in."""
+    """Whether the server uses GPUs of Ray, in whichever pods these are."""
     return any(word == "ray" or word.endswith("=ray") for word in texts(launch))
 
 
 def _unsized(launch: Launch) -> str:
-    """Why a server that is told no sizes is one of one GPU: the default of TGI alone is all of them."""
+    """Why a server without sizes uses one GPU; TGI alone uses all of them by default."""
     if launch.launcher is Launcher.TGI:
         return "It is told not to shard the model"
     return "It is told no parallel sizes, and its default is 1"

@@ -44,7 +44,7 @@ LOGIN = frozenset({"-l", "--login"})
 
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report a first line that means something else than "run me by a shell"."""
+    """Report a first line that asks for more than a shell."""
     script = submission.script
     if script is None or submission.script_field != submission.paths.script or not script.source.startswith("#!"):
         return

@@ -72,7 +72,7 @@ def check(submission: Submission) -> Iterator[Problem]:
 
 
 def _fix(submission: Submission, launch: Launch) -> str:
-    """Another way to the other nodes: torchrun starts DeepSpeed's programs as they are, but not those of MPI."""
+    """Another way to reach the other nodes: torchrun starts programs of DeepSpeed unchanged, but not those of MPI."""
     if launch.launcher is Launcher.DEEPSPEED:
         reads = " (it reads PET_NNODES and PET_NPROC_PER_NODE, which Stoker sets)" if submission.injects_group else ""
         return f"Start the program with torchrun{reads}: it needs no ssh and runs DeepSpeed's programs unchanged."

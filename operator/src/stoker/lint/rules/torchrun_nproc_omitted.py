@@ -42,7 +42,7 @@ SEVERAL_DEVICES = ("device_map", "device-map", "parallel", "pipeline")
 
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report torchrun at its default of one process."""
+    """Report torchrun with its default of one process."""
     plan = submission.plan
     if plan is None or submission.gpus_per_node < 2 or not submission.counts_devices or side_by_side(plan):
         return
@@ -70,7 +70,7 @@ def check(submission: Submission) -> Iterator[Problem]:
 
 
 def _change(submission: Submission, launch: Launch) -> Change | None:
-    """One more option behind the launcher's name, or behind the module's (`python -m torch.distributed.run`)."""
+    """One more option after the launcher's name, or the module's (`python -m torch.distributed.run`)."""
     old = launch.launcher is Launcher.TORCH_DISTRIBUTED_LAUNCH
     option = f"--nproc_per_node={submission.gpus_per_node}" if old else "--nproc-per-node=gpu"
     words = launch.invocation.argv

@@ -82,7 +82,7 @@ def check(submission: Submission, *, minimum_seconds: float) -> Iterator[Problem
             continue
         before = order.before(sleep)
         if not before or (before[-1].launch is not None and before[-1].launch.launcher is Launcher.RAY):
-            continue  # what Ray was given goes on by itself
+            continue  # jobs of Ray continue on their own
         work, hours = before[-1], seconds * submission.gpus / 3600
         gpus = f"{submission.gpus} GPUs" if submission.gpus > 1 else "1 GPU"
         when = "after a failure" if sleep.invocation.after_failure else "after the last program"
