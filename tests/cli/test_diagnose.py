@@ -17,7 +17,7 @@ from stoker.cli import stoker
 from stoker.diagnosis.job import diagnose
 from stoker.diagnosis.words import UNKNOWN
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source, Stage, UnknownReason
-from stoker.inspection.look import Looker, Period
+from stoker.inspection.look import Looker, ReadPeriod
 from stoker.inspection.workload import Workload
 from stoker.telemetry.grid import Trace, job_series
 from stoker.telemetry.screen import GpuWindow, MetricsUnavailable, Screen, ScreenRequest
@@ -214,7 +214,7 @@ async def test_the_gpus_of_an_object_that_is_no_dljob_are_left_alone(tape: Tape)
     facts = JobFacts(
         namespace="nlp", name="left", uid="left", nodes=1, gpus_per_node=2, pods=(pod,), has_persistent_volume=True
     )
-    looker = Looker(source=tape, period=Period(now=END))
+    looker = Looker(source=tape, period=ReadPeriod(now=END))
     ours, theirs = await looker.look_at([Workload(facts=facts), Workload(facts=facts, owner="JobSet")])
     assert (ours.eligibility.eligible, theirs.eligibility.eligible) == (True, False)
     assert theirs.eligibility.why.startswith("the controller never reclaims it, because no DLJob owns it")

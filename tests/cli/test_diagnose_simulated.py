@@ -14,7 +14,7 @@ from stoker.adapters.terminal import Terminal
 from stoker.findings.vocabulary import UnknownReason
 from stoker.inspection import json as as_json
 from stoker.inspection import text as as_text
-from stoker.inspection.look import Looker, Period
+from stoker.inspection.look import Looker, ReadPeriod
 from stoker.inspection.picture import MAX_COLUMNS, MIN_COLUMNS, room
 from stoker.inspection.workload import Workload
 from stoker.telemetry.screen import MetricsUnavailable, Screen, ScreenRequest
@@ -45,7 +45,7 @@ async def test_every_answer_is_as_published(case: str, tier: Tier) -> None:
     job = simulate(case, SEED)
     facts, series, now = record(job, tier)
     for screen in TERMINALS:
-        looker = Looker(source=Recorded(series), period=Period(now=now), columns=room(screen))
+        looker = Looker(source=Recorded(series), period=ReadPeriod(now=now), columns=room(screen))
         (looked,) = await looker.look_at([Workload(facts=facts, static_findings=tuple(job.static_findings))])
         assert looked.error is None
         shown = as_text.render([looked], screen).splitlines()

@@ -13,7 +13,7 @@ from stoker.api.dljob import DLJob
 from stoker.api.policy import UtilizationPolicy
 from stoker.api.schema import violations
 from stoker.findings.verdict import Verdict
-from stoker.findings.vocabulary import Action, Outcome, ReclaimMode
+from stoker.findings.vocabulary import Action, ReclaimMode, ReviewOutcome
 from stoker.lint.review import review
 from stoker.policy.effective import BUILT_IN
 from stoker.policy.resolution import resolve
@@ -53,13 +53,13 @@ def test_the_right_examples_pass_without_a_word(path: Path) -> None:
     assert [finding.detail for finding in judged(path).findings] == []
 
 
-WRONG: dict[str, tuple[Outcome, set[str]]] = {
-    "image-reference": (Outcome.DENY, {"image-invalid"}),
-    "latest-and-install": (Outcome.WARN, {"image-unpinned", "heavy-install"}),
-    "launcher-too-few": (Outcome.DENY, {"launcher-too-few"}),
-    "mpirun-too-few": (Outcome.WARN, {"launcher-too-few"}),
-    "spark-on-gpus": (Outcome.DENY, {"non-dl-command", "image-without-framework"}),
-    "trailing-sleep": (Outcome.WARN, {"trailing-sleep"}),
+WRONG: dict[str, tuple[ReviewOutcome, set[str]]] = {
+    "image-reference": (ReviewOutcome.DENY, {"image-invalid"}),
+    "latest-and-install": (ReviewOutcome.WARN, {"image-unpinned", "heavy-install"}),
+    "launcher-too-few": (ReviewOutcome.DENY, {"launcher-too-few"}),
+    "mpirun-too-few": (ReviewOutcome.WARN, {"launcher-too-few"}),
+    "spark-on-gpus": (ReviewOutcome.DENY, {"non-dl-command", "image-without-framework"}),
+    "trailing-sleep": (ReviewOutcome.WARN, {"trailing-sleep"}),
 }
 
 
@@ -70,7 +70,7 @@ def test_the_wrong_examples_get_what_their_comments_announce(path: Path) -> None
     assert verdict.outcome is outcome
     assert {finding.rule for finding in verdict.denied + verdict.warned} == rules
     first_line = path.read_text().splitlines()[0]
-    assert first_line.startswith("# Refused" if outcome is Outcome.DENY else "# Admitted with")
+    assert first_line.startswith("# Refused" if outcome is ReviewOutcome.DENY else "# Admitted with")
 
 
 @pytest.mark.parametrize("path", named(RIGHT))

@@ -16,7 +16,7 @@ from stoker.catalogue import admission_rules
 from stoker.findings.finding import Problem
 from stoker.findings.rule import Rule
 from stoker.findings.verdict import Verdict
-from stoker.findings.vocabulary import Action, Category, Confidence, Maturity, Outcome, Severity
+from stoker.findings.vocabulary import Action, Category, Confidence, Maturity, ReviewOutcome, Severity
 from stoker.lint.review import introduced, outline, review
 from stoker.lint.submission import Submission
 from stoker.policy.effective import BUILT_IN, EffectivePolicy
@@ -76,7 +76,7 @@ def names(verdict: Verdict) -> dict[str, list[str]]:
 
 
 def test_a_job_without_findings_is_allowed() -> None:
-    assert judge().outcome is Outcome.ALLOW
+    assert judge().outcome is ReviewOutcome.ALLOW
 
 
 def test_by_default_only_what_is_certain_is_denied() -> None:
@@ -110,7 +110,7 @@ def test_a_policy_lowers_a_denial(action: str, expected: dict[str, list[str]]) -
 
 
 def test_what_is_audited_only_is_allowed() -> None:
-    assert judge(rule("f"), by=policy(rules={"f": {"action": "Audit"}})).outcome is Outcome.ALLOW
+    assert judge(rule("f"), by=policy(rules={"f": {"action": "Audit"}})).outcome is ReviewOutcome.ALLOW
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_job_that_cannot_be_read_is_allowed_and_the_fault_is_ours(monkeypatch:
 
     monkeypatch.setattr(sys.modules["stoker.lint.review"], "read_job", unreadable)
     verdict = judge(rule("f", action=Action.DENY))
-    assert verdict.outcome is Outcome.ALLOW
+    assert verdict.outcome is ReviewOutcome.ALLOW
     assert verdict.unfinished == ("submission",)
 
 
@@ -290,7 +290,7 @@ def test_a_job_type_counts_only_where_the_policy_trusts_it() -> None:
     untrusting = policy(trustedJobTypes={"namespaceSelector": {"matchLabels": {"jobs": "trusted"}}})
     notebook = job(script="jupyter lab", jobType="Interactive")
     assert "job-type-untrusted" in {f.rule for f in review(notebook, untrusting, now=NOW).warned}
-    assert review(notebook, BUILT_IN, now=NOW).outcome is Outcome.ALLOW
+    assert review(notebook, BUILT_IN, now=NOW).outcome is ReviewOutcome.ALLOW
 
 
 def test_an_update_is_denied_only_for_what_it_introduces() -> None:
@@ -303,14 +303,14 @@ def test_an_update_is_denied_only_for_what_it_introduces() -> None:
 def test_an_update_that_only_meets_a_stricter_policy_is_let_pass() -> None:
     """The old object is reviewed under the policy of now, too."""
     strict = policy(rules={"f": {"action": "Deny"}})
-    assert introduced(judge(rule("f"), by=strict), judge(rule("f"), by=strict)).outcome is Outcome.WARN
+    assert introduced(judge(rule("f"), by=strict), judge(rule("f"), by=strict)).outcome is ReviewOutcome.WARN
 
 
 def test_where_the_old_object_could_not_be_judged_nothing_counts_as_introduced() -> None:
     new = judge(rule("a", action=Action.DENY))
-    assert introduced(Verdict(unfinished=("a",)), new).outcome is Outcome.WARN
-    assert introduced(Verdict(unfinished=("submission",)), new).outcome is Outcome.WARN
-    assert introduced(Verdict(unfinished=("b",)), new).outcome is Outcome.DENY
+    assert introduced(Verdict(unfinished=("a",)), new).outcome is ReviewOutcome.WARN
+    assert introduced(Verdict(unfinished=("submission",)), new).outcome is ReviewOutcome.WARN
+    assert introduced(Verdict(unfinished=("b",)), new).outcome is ReviewOutcome.DENY
 
 
 @pytest.mark.parametrize("script", ["torchrun --nproc_per_node=4 t.py", LONG.read_text()], ids=["refused", "long"])

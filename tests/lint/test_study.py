@@ -5,7 +5,7 @@ submitted: each script gets the study's own category before it has run.
 import pytest
 
 from stoker.api.dljob import DLJob
-from stoker.findings.vocabulary import Category, Outcome
+from stoker.findings.vocabulary import Category, ReviewOutcome
 from stoker.lint.review import review
 from stoker.policy.effective import BUILT_IN
 from tests.diagnosis.recording import START
@@ -64,4 +64,4 @@ def test_figure_6_is_allowed_for_whether_the_program_uses_both_devices_only_its_
         "script": "CUDA_VISIBLE_DEVICES=0,1 python -u train.py",
     }
     job = DLJob.model_validate({"metadata": {"name": "bert", "namespace": "nlp"}, "spec": spec})
-    assert review(job, BUILT_IN, now=START).outcome is Outcome.ALLOW
+    assert review(job, BUILT_IN, now=START).outcome is ReviewOutcome.ALLOW

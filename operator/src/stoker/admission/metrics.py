@@ -15,7 +15,7 @@ from stoker.admission.admission_review import AdmissionRequest, Answer
 from stoker.admission.server import Reviewer
 from stoker.cluster.policies import Policies
 from stoker.findings.verdict import Verdict
-from stoker.findings.vocabulary import Action, Outcome
+from stoker.findings.vocabulary import Action, ReviewOutcome
 from stoker.shell.model import Shortfall
 
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
@@ -135,7 +135,7 @@ class _PolicyCollector(Collector):
         )
 
 
-def _outcome(answer: Answer) -> Outcome:
+def _outcome(answer: Answer) -> ReviewOutcome:
     if not answer.allowed:
-        return Outcome.DENY
-    return Outcome.WARN if answer.warnings else Outcome.ALLOW
+        return ReviewOutcome.DENY
+    return ReviewOutcome.WARN if answer.warnings else ReviewOutcome.ALLOW

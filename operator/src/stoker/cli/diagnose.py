@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from stoker.inspection.clustered import Wanted
-    from stoker.inspection.look import LogSource, Looked, Looker, Period
+    from stoker.inspection.look import LogSource, Looked, Looker, ReadPeriod
     from stoker.inspection.workload import Workload
 
     MakeLooker = Callable[[], AbstractAsyncContextManager[Looker]]
@@ -100,7 +100,7 @@ def diagnose(
     """
     import asyncio
 
-    from stoker.inspection.look import Period
+    from stoker.inspection.look import ReadPeriod
 
     if name and job and name != job:
         raise click.UsageError("JOB and --job name different jobs: give one of them.")
@@ -113,7 +113,7 @@ def diagnose(
         raise click.UsageError("--jobs reads no cluster: combine it with JOB, --namespace and --logs-file only.")
     if jobs_file is None and logs_files:
         raise click.UsageError("--logs-file needs --jobs. For jobs in a cluster use --logs.")
-    period = Period(start=start, end=end, now=datetime.now(UTC))
+    period = ReadPeriod(start=start, end=end, now=datetime.now(UTC))
     if start is not None and start >= period.at:
         raise click.UsageError(
             "--from must be earlier than --to." if end is not None else "--from must be in the past."
@@ -137,7 +137,7 @@ def diagnose(
 
 
 def _recorded(
-    context: click.Context, path: str, namespace: str | None, job: str | None, period: "Period"
+    context: click.Context, path: str, namespace: str | None, job: str | None, period: "ReadPeriod"
 ) -> "list[Workload]":
     """The file's jobs; ends the command where it is not right."""
     from stoker.inspection.recorded import read_jobs
@@ -225,7 +225,7 @@ def _nothing(wanted: "Wanted") -> str:
 
 @asynccontextmanager
 async def _looker(
-    access: PrometheusAccess, period: "Period", place: Terminal | None, *, past: bool
+    access: PrometheusAccess, period: "ReadPeriod", place: Terminal | None, *, past: bool
 ) -> "AsyncIterator[Looker]":
     """What looks at jobs. In the past clocks need not agree."""
     from stoker.adapters.prometheus.source import MAX_SKEW, PrometheusSource

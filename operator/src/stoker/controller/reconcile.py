@@ -48,10 +48,10 @@ from stoker.findings.verdict import Verdict
 from stoker.findings.vocabulary import (
     Action,
     ConditionType,
-    Outcome,
     Phase,
     ReclaimMode,
     ReclaimState,
+    ReviewOutcome,
     Source,
     UnknownReason,
 )
@@ -340,7 +340,7 @@ class Reconciler:
             return await self._without_child(this)
         if child is None and not job.spec.suspend:
             this = replace(this, known=merged(before, verdict.findings, this.now))
-            if verdict.outcome is Outcome.DENY:
+            if verdict.outcome is ReviewOutcome.DENY:
                 await self._refuse(this, verdict.denied)
                 return AT_ONCE
             this = replace(this, obstacle=self._not_analysed(job, verdict))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from stoker.findings.finding import Change, Finding, Location
-from stoker.findings.vocabulary import Outcome
+from stoker.findings.vocabulary import ReviewOutcome
 from stoker.shell.model import Shortfall
 
 
@@ -50,11 +50,11 @@ class Verdict:
     failures: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ReviewOutcome:
         """Deny if anything is denied, warn if anything is warned of, else allow."""
         if self.denied:
-            return Outcome.DENY
-        return Outcome.WARN if self.warned else Outcome.ALLOW
+            return ReviewOutcome.DENY
+        return ReviewOutcome.WARN if self.warned else ReviewOutcome.ALLOW
 
     @property
     def not_analysed(self) -> Shortfall | None:

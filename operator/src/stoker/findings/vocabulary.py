@@ -58,7 +58,7 @@ class Action(StrEnum):
     """The rule is not run."""
 
 
-class Outcome(StrEnum):
+class ReviewOutcome(StrEnum):
     """The answer to a submission."""
 
     ALLOW = "allow"

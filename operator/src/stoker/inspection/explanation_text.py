@@ -35,10 +35,10 @@ MARKS = {True: ("[x]", "green"), False: ("[ ]", "yellow"), None: ("[?]", "bright
 
 def render(one: ReclaimReport, terminal: Terminal) -> str:
     """The whole result."""
-    return "\n".join(_Writer(terminal).lines(one)) + "\n"
+    return "\n".join(_ExplanationWriter(terminal).lines(one)) + "\n"
 
 
-class _Writer:
+class _ExplanationWriter:
     def __init__(self, terminal: Terminal) -> None:
         self._style = partial(styled, terminal=terminal)
         self._width = max(terminal.width, MIN_WIDTH)

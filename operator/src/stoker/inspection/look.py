@@ -38,7 +38,7 @@ UNSEEN = Diagnosis(utilization=None, unknown=UnknownReason.NO_SAMPLES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Period:
+class ReadPeriod:
     """What is looked at of each job's life: from `start` (None: its own), up to `end` (None: now)."""
 
     start: datetime | None = None
@@ -93,7 +93,7 @@ class Looker:
     """
 
     source: MetricsSource
-    period: Period
+    period: ReadPeriod
     logs: LogSource | None = None
     columns: int | None = None
     _failures: int = field(default=0, init=False)
@@ -307,4 +307,4 @@ def _off(policy: EffectivePolicy) -> frozenset[str]:
     return frozenset(name for name, setting in policy.rules.items() if setting.action is Action.OFF)
 
 
-__all__ = ["CONCURRENCY", "NOT_LOOKED_AT", "Looked", "Looker", "Period", "traits"]
+__all__ = ["CONCURRENCY", "NOT_LOOKED_AT", "Looked", "Looker", "ReadPeriod", "traits"]

@@ -46,7 +46,7 @@ def room(terminal: Terminal) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class PictureRow:
     """One line: a label, a figure, and the picture in pieces of text with a colour each (None: the terminal's own)."""
 
     label: str = ""
@@ -56,23 +56,23 @@ class Row:
 
 def rows(
     timeline: Timeline, stages: Sequence[StageSpan], findings: Sequence[Finding], terminal: Terminal
-) -> Iterator[Row]:
+) -> Iterator[PictureRow]:
     """The lines of the picture, from the ruler down."""
     marks = BLOCKS if terminal.unicode else ASCII
     day = f"{timeline.start.astimezone(UTC):%Y-%m-%d} UTC"
-    yield Row(label=day, pieces=((_ruler(timeline, marks), "bright_black"),))
+    yield PictureRow(label=day, pieces=((_ruler(timeline, marks), "bright_black"),))
     if stages:
-        yield Row(label="stages", pieces=((_stages(timeline, stages, marks), "blue"),))
+        yield PictureRow(label="stages", pieces=((_stages(timeline, stages, marks), "blue"),))
     several = len({strip.pod for strip in timeline.strips}) > 1
     for strip in _chosen(timeline.strips):
-        yield Row(
+        yield PictureRow(
             label=_name(strip, several=several), figure=_figure(strip.average_percent), pieces=_strip(strip, marks)
         )
     if rest := _rest(timeline.strips):
-        yield Row(pieces=((rest, None),))
+        yield PictureRow(pieces=((rest, None),))
     for number, finding in enumerate(findings, start=1):
         if finding.since is not None:
-            yield Row(label=f"[{number}]", pieces=((_interval(timeline, finding, marks), "yellow"),))
+            yield PictureRow(label=f"[{number}]", pieces=((_interval(timeline, finding, marks), "yellow"),))
 
 
 def legend(terminal: Terminal) -> str:
@@ -175,4 +175,4 @@ def _interval(timeline: Timeline, finding: Finding, marks: Marks) -> str:
     return line if finding.until is not None else line[:-1] + marks.open_end
 
 
-__all__ = ["Row", "legend", "room", "rows"]
+__all__ = ["PictureRow", "legend", "room", "rows"]

@@ -93,7 +93,7 @@ class Writer:
             if text:
                 yield from self._wrapped(f"    {self._style('=', colour='blue')} ", text)
 
-    def _row(self, row: picture.Row) -> str:
+    def _row(self, row: picture.PictureRow) -> str:
         label = f"{row.label}{' ' * (picture.MAX_LABEL - columns(row.label))}{row.figure:>{picture.FIGURE - 1}} "
         drawn = "".join(self._style(text, colour=colour) if colour is not None else text for text, colour in row.pieces)
         return f"{' ' * picture.MARGIN}{label}{drawn}".rstrip()

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from stoker.diagnosis.series.stages import Span, evaluations, runs, split, stages, without_start
+from stoker.diagnosis.series.stages import StageSteps, evaluations, runs, split, stages, without_start
 from stoker.findings.diagnosis import DiagnosisThresholds
 from stoker.findings.finding import Problem
 from stoker.findings.vocabulary import Stage
@@ -380,11 +380,11 @@ class Examination:
     # ---------------------------------------------------------------------------------------------------- stages
 
     @cached_property
-    def stages(self) -> tuple[Span, ...]:
+    def stages(self) -> tuple[StageSteps, ...]:
         """The stages of the job's life in order, as far as the series prove them; each attempt has its own."""
         return tuple(part for span in self._spans for part in split(span, self.evaluating))
 
-    def stage(self, stage: Stage) -> Span | None:
+    def stage(self, stage: Stage) -> StageSteps | None:
         """The first span of that stage, if the job has it."""
         return next((span for span in self.stages if span.stage is stage), None)
 
@@ -408,10 +408,10 @@ class Examination:
         return self.active & ~self.evaluating
 
     @cached_property
-    def _spans(self) -> list[Span]:
+    def _spans(self) -> list[StageSteps]:
         """The stages before training and evaluation are told apart."""
         allocated = np.asarray(self._rows(device.allocated for device in self.devices).any(axis=0), dtype=np.bool_)
-        found: list[Span] = []
+        found: list[StageSteps] = []
         for attempt in self.attempts:
             spans = stages(attempt, allocated, self.any_busy, self._preparing, self.step)
             found += without_start(spans) if self.began_before and attempt[0] else spans

@@ -29,7 +29,7 @@ EVALUATION_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class StageSteps:
     """Steps `first` up to, not including, `last` of the grid."""
 
     stage: Stage
@@ -40,7 +40,9 @@ class Span:
         return self.last - self.first
 
 
-def stages(life: BoolArray, allocated: BoolArray, busy: BoolArray, preparing: BoolArray, step: float) -> list[Span]:
+def stages(
+    life: BoolArray, allocated: BoolArray, busy: BoolArray, preparing: BoolArray, step: float
+) -> list[StageSteps]:
     """Split one attempt of a job into Initialization, Preprocessing, Active and Tail.
 
     Arrays of one element a step over the whole grid: `life` the attempt's containers ran, `allocated` any GPU's memory
@@ -55,7 +57,7 @@ def stages(life: BoolArray, allocated: BoolArray, busy: BoolArray, preparing: Bo
     first, last = int(alive[0]), int(alive[-1]) + 1
     working = np.flatnonzero(busy & life)
     if not len(working):
-        return [Span(Stage.INITIALIZATION, first, last)]
+        return [StageSteps(Stage.INITIALIZATION, first, last)]
     work = int(working[0])
     resting = np.flatnonzero(~preparing[first:work])
     prepared = first + int(resting[-1]) + 1 if len(resting) else first
@@ -65,21 +67,21 @@ def stages(life: BoolArray, allocated: BoolArray, busy: BoolArray, preparing: Bo
     if (last - end) * step < TAIL_MINIMUM_SECONDS:
         end = last
     spans = (
-        Span(Stage.INITIALIZATION, first, prepared),
-        Span(Stage.PREPROCESSING, prepared, work),
-        Span(Stage.ACTIVE, work, end),
-        Span(Stage.TAIL, end, last),
+        StageSteps(Stage.INITIALIZATION, first, prepared),
+        StageSteps(Stage.PREPROCESSING, prepared, work),
+        StageSteps(Stage.ACTIVE, work, end),
+        StageSteps(Stage.TAIL, end, last),
     )
     return [span for span in spans if len(span)]
 
 
-def without_start(spans: Sequence[Span]) -> list[Span]:
+def without_start(spans: Sequence[StageSteps]) -> list[StageSteps]:
     """The stages of an attempt that began before the grid: what lies before the first work in sight is no start."""
     begun = [
         replace(span, stage=Stage.ACTIVE) if span.stage in {Stage.INITIALIZATION, Stage.PREPROCESSING} else span
         for span in spans
     ]
-    joined: list[Span] = []
+    joined: list[StageSteps] = []
     for span in begun:
         if joined and joined[-1].stage is span.stage is Stage.ACTIVE:
             joined[-1] = replace(joined[-1], last=span.last)
@@ -121,13 +123,13 @@ def runs(mask: BoolArray) -> list[tuple[int, int]]:
     return [(int(edges[i]), int(edges[i + 1])) for i in range(0, len(edges), 2)]
 
 
-def split(span: Span, evaluating: BoolArray) -> Sequence[Span]:
+def split(span: StageSteps, evaluating: BoolArray) -> Sequence[StageSteps]:
     """An active span cut into training and evaluation; as it is where nothing of it is evaluation."""
     if span.stage is not Stage.ACTIVE or not evaluating[span.first : span.last].any():
         return (span,)
     edges = np.flatnonzero(np.diff(evaluating[span.first : span.last].astype(np.int8))) + 1 + span.first
     return tuple(
-        Span(Stage.EVALUATION if evaluating[first] else Stage.TRAINING, first, last)
+        StageSteps(Stage.EVALUATION if evaluating[first] else Stage.TRAINING, first, last)
         for first, last in pairwise((span.first, *map(int, edges), span.last))
     )
 

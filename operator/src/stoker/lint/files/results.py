@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from stoker.findings.finding import Change
-from stoker.findings.vocabulary import Action, Category, Confidence, Outcome, Severity, Source
+from stoker.findings.vocabulary import Action, Category, Confidence, ReviewOutcome, Severity, Source
 from stoker.lint.files.manifests import InputError, Manifest, Region
 from stoker.lint.messages import not_analysed
 from stoker.shell.model import Shortfall
@@ -85,7 +85,7 @@ class Report:
     unfinished: Sequence[str] = ()
     shortfall: Shortfall | None = None
     on_unfinished: Action = Action.WARN
-    in_cluster: Outcome | None = None
+    in_cluster: ReviewOutcome | None = None
 
     @property
     def not_analysed(self) -> str | None:
@@ -97,14 +97,14 @@ class Report:
         return f"not analysed completely: {not_analysed(shortfall)}{parts}."
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ReviewOutcome:
         """The verdict on all that is in sight, the schema included; what could not be judged is no clean bill."""
         taken = {entry.action for entry in self.entries if entry.rule != SUPPRESSION_RULE}
         if self.unfinished:
             taken.add(self.on_unfinished)
         if Action.DENY in taken:
-            return Outcome.DENY
-        return Outcome.WARN if Action.WARN in taken else Outcome.ALLOW
+            return ReviewOutcome.DENY
+        return ReviewOutcome.WARN if Action.WARN in taken else ReviewOutcome.ALLOW
 
     def fails_on(self, level: str) -> bool:
         """Whether there is something of the level `deny`, `warn` or `advice`, or worse."""

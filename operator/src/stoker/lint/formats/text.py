@@ -6,7 +6,7 @@ from functools import partial
 
 from stoker.adapters.terminal import clean, columns, styled
 from stoker.api.dljob import KIND
-from stoker.findings.vocabulary import Outcome
+from stoker.findings.vocabulary import ReviewOutcome
 from stoker.lint.files.results import Entry, Level, Report, Results
 from stoker.lint.formats import Terminal
 
@@ -118,7 +118,7 @@ def _cells(text: str) -> Iterator[str]:
 
 def _summary(results: Results) -> str:
     reports, skipped = results.reports, len(results.skipped)
-    words = ((Outcome.DENY, "denied"), (Outcome.WARN, "with warnings"), (Outcome.ALLOW, "clean"))
+    words = ((ReviewOutcome.DENY, "denied"), (ReviewOutcome.WARN, "with warnings"), (ReviewOutcome.ALLOW, "clean"))
     outcomes = Counter(report.outcome for report in reports)
     counts = [f"{outcomes[outcome]} {word}" for outcome, word in words if outcomes[outcome]]
     kinds = {report.manifest.kind for report in reports} or {KIND}
