@@ -163,7 +163,7 @@ class EnvVar(ApiModel):
     value: Annotated[str, Field(max_length=131_071)] | None = None
     """The value; $(OTHER) is replaced by the kubelet. Default: empty."""
     value_from: EnvVarSource | None = None
-    """Where the value is read from when the pod starts; excludes value."""
+    """Source of the value, read when the pod starts; cannot be combined with value."""
 
 
 class ResourceRequirements(ApiModel):
@@ -172,7 +172,7 @@ class ResourceRequirements(ApiModel):
     limits: Annotated[dict[str, Quantity], Field(default_factory=dict, max_length=64)]
     """The most that the container may use, such as {cpu: 64, memory: 512Gi}."""
     requests: Annotated[dict[str, Quantity], Field(default_factory=dict, max_length=64)]
-    """What the scheduler sets aside for the container. Default: the limits."""
+    """What the scheduler reserves for the container. Default: the limits."""
 
 
 class Sources(ApiModel):
@@ -184,7 +184,7 @@ class Sources(ApiModel):
 
 
 class JobReclaim(ApiModel):
-    """What the job itself asks of reclaim; it counts only within the UtilizationPolicy's bounds."""
+    """What the job requests about reclaim, within the limits of the UtilizationPolicy."""
 
     idle_after: Annotated[str, Between("10m", "24h")] | None = None
     """How long all GPUs must be idle before the job counts as idle, from 10m to 24h. Default: the policy's idleAfter.
@@ -428,17 +428,17 @@ class DLJobSpec(ApiModel):
         ]
         | None
     ) = None
-    """Start-up shell script, at most 65,536 bytes, run in every pod by bash (sh where the image has no bash). Excludes
-    command and args.
+    """Start-up shell script, at most 65,536 bytes, run in every pod by bash (sh where the image has no bash). Cannot be
+    combined with command and args.
     """
     command: (
         Annotated[tuple[Annotated[str, Field(max_length=131_071)], ...], Field(min_length=1, max_length=256)] | None
     ) = None
-    """Command of the trainer in place of the image's entry point; excludes script."""
+    """Command of the trainer in place of the image's entry point; cannot be combined with script."""
     args: Annotated[tuple[Annotated[str, Field(max_length=131_071)], ...], Field(max_length=1024)] | None = None
-    """Arguments of the command, or of the image's entry point; excludes script."""
+    """Arguments of the command, or of the image's entry point; cannot be combined with script."""
     env: Annotated[tuple[EnvVar, ...], Field(max_length=256)] = ()
-    """Environment variables of the trainer, beside the injected STOKER_*, PET_* and MASTER_*."""
+    """Environment variables of the trainer, in addition to STOKER_*, PET_* and MASTER_*."""
     resources: ResourceRequirements | None = None
     """CPU, memory and other resources of the trainer. GPUs are added from gpusPerNode."""
     sources: Sources | None = None
@@ -446,7 +446,7 @@ class DLJobSpec(ApiModel):
     framework: Framework | None = None
     """The deep-learning framework. Inferred when absent."""
     job_type: JobType | None = None
-    """What kind of job it is; absent means Training. Interactive and Serving count only where the UtilizationPolicy
+    """Type of the job; absent means Training. Interactive and Serving are honoured only where the UtilizationPolicy
     trusts them.
     """
     max_restarts: Annotated[Integer, Field(ge=0, le=100, json_schema_extra={"format": "int32"})] | None = None
@@ -454,22 +454,24 @@ class DLJobSpec(ApiModel):
     restarted rank can't rejoin the others). Pods lost to disruptions are replaced anyway.
     """
     success_policy: SuccessPolicy = SuccessPolicy.ALL
-    """When the job has succeeded: All its pods have, or its Leader (rank 0) has, ending the others. Default: All."""
+    """When the job counts as succeeded: when All its pods have succeeded, or when its Leader (rank 0) has, which ends
+    the others. Default: All.
+    """
     pod_template: Annotated[dict[str, Any], PodTemplateSchema()] | None = None
     """A partial PodTemplateSpec, merged by name onto the operator's: tolerations, volumes, sidecars, security context.
     Refused in it: the trainer's image, command, args and GPUs, variables named STOKER_*, PET_* or MASTER_*,
     restartPolicy, hostname, subdomain and the labels of job completion.
     """
     suspend: Boolean | None = None
-    """Whether the job's pods are taken away and its GPUs given back until this is false again. The script then starts
-    anew.
+    """Whether the job is suspended: its pods are terminated and its GPUs freed until this is false again. The script
+    then starts from the beginning.
     """
     reclaim: JobReclaim | None = None
-    """What the job itself asks of reclaim; it counts only within the UtilizationPolicy's bounds."""
+    """What the job requests about reclaim, within the limits of the UtilizationPolicy."""
     active_deadline_seconds: Annotated[Integer, Field(ge=1, json_schema_extra={"format": "int64"})] | None = None
     """Seconds that the job may run before it fails; the clock starts again on resume. Default: no limit."""
     ttl_seconds_after_finished: Annotated[Integer, Field(ge=0, json_schema_extra={"format": "int32"})] | None = None
-    """Seconds after which a finished DLJob is deleted, with all it made. Default: never."""
+    """Seconds after which a finished DLJob is deleted, with everything that it created. Default: never."""
 
     @field_validator("script")
     @classmethod
@@ -598,17 +600,17 @@ class FindingStatus(ApiModel):
     rule: str
     """The rule that reported it."""
     severity: Severity
-    """Error contradicts itself or must fail, Warning costs GPU time, Advice may help."""
+    """Error: the job contradicts itself or must fail. Warning: it costs GPU time. Advice: a change may help."""
     confidence: Confidence
     """Certain, Likely or Possible."""
     location: LocationStatus | None = None
-    """Where the cause stands in the manifest."""
+    """Position of the cause in the manifest."""
     detail: str
     """What is wrong, with the numbers."""
     evidence: str | None = None
     """Where and when it was seen."""
     fix: str | None = None
-    """The change that removes it."""
+    """The change that removes the cause."""
     docs: str | None = None
     """The rule's page."""
     sources: tuple[Source, ...] = ()
@@ -620,13 +622,13 @@ class FindingStatus(ApiModel):
     until: Time | None = None
     """When it ceased to hold; absent while it holds."""
     absent_since: Time | None = None
-    """Since when examinations of the metrics have not shown it, though not for long enough to close it."""
+    """Since when examinations have not shown it; it closes after some time."""
     alternatives: tuple[Category, ...] = ()
     """Other causes that the same evidence fits."""
 
 
 class AdviceStatus(ApiModel):
-    """Something that may help, though nothing is wrong; never counted, never acted upon."""
+    """A possible improvement although nothing is wrong; never counted, and without any consequence."""
 
     rule: str
     """What reported it."""
@@ -642,20 +644,20 @@ class PolicyRevisionStatus(ApiModel):
     """A UtilizationPolicy and the generation of its spec."""
 
     name: str
-    """Name of the policy; built-in where no policy says anything."""
+    """Name of the policy; built-in if there is none."""
     generation: int | None = Field(default=None, json_schema_extra={"format": "int64"})
     """Generation of its spec."""
 
 
 class ReclaimHistoryEntry(ApiModel):
-    """An event on the way to being reclaimed."""
+    """An event in the job's reclaim history."""
 
     time: Time
     """When it happened."""
     event: ReclaimEvent
     """ReclaimWarning, ReclaimCancelled, Reclaimed, Resumed, Snoozed, SnoozeWithdrawn or PolicyChanged."""
     reason: str | None = None
-    """What it rested on, in one sentence."""
+    """The grounds, in one sentence."""
     policy: str | None = None
     """The policy that decided."""
     generation: int | None = Field(default=None, json_schema_extra={"format": "int64"})
@@ -670,16 +672,17 @@ class NotificationStatus(ApiModel):
     event_time: Time
     """When that happened."""
     result: NotificationResult
-    """Sent, Failed, Digest (it is part of the next digest) or Nobody (no address is for this job)."""
+    """Sent, Failed, Digest (it is part of the next digest) or Nobody (no address is configured for this job)."""
     time: Time
     """When that was known."""
 
 
 class ReclaimStatus(ApiModel):
-    """Where the job stands on the way to being reclaimed."""
+    """The reclaim state of the job, and why."""
 
     state: ReclaimState | None = None
-    """Active, Idle, Warned, Reclaiming, Reclaimed, Snoozed, Exempt, or Unknown when nothing can be said about its GPUs.
+    """Active, Idle, Warned, Reclaiming, Reclaimed, Snoozed, Exempt, or Unknown when the state of its GPUs can't be
+    determined.
     """
     reason: str | None = None
     """Why it is in this state, in one sentence."""
@@ -706,11 +709,11 @@ class ReclaimStatus(ApiModel):
     resumed_at: Time | None = None
     """When it was resumed last."""
     snoozed_until: Time | None = None
-    """Until when its owner has put reclaim off, within the policy's bound."""
+    """Until when its owner has snoozed it, within the policy's maxSnooze."""
     snoozes: Annotated[int | None, Field(json_schema_extra={"format": "int32"})] = None
-    """How often its owner has put reclaim off."""
+    """How often its owner has snoozed it."""
     policies: Annotated[tuple[PolicyRevisionStatus, ...], Field(max_length=MAX_POLICIES)] = ()
-    """The policies that the state was decided under, the base first; the last one counts."""
+    """The policies that the state was decided under, the base first; the last one applies."""
     notified: Annotated[tuple[NotificationStatus, ...], Field(max_length=MAX_NOTIFIED)] = ()
     """The last four notifications, the latest last."""
     history: Annotated[tuple[ReclaimHistoryEntry, ...], Field(max_length=MAX_HISTORY)] = ()
@@ -736,7 +739,7 @@ class NodeStatus(ApiModel):
     """The GPUs of one pod on its node."""
 
     pod: str
-    """The pod, as its job calls it: job and rank."""
+    """Name of the pod: job and rank."""
     node: str | None = None
     """The node that it runs on."""
     average_percent: Percent | None = Field(default=None, json_schema_extra={"format": "int32"})
@@ -746,7 +749,7 @@ class NodeStatus(ApiModel):
 
 
 class PodRunStatus(ApiModel):
-    """From when to when one of the job's pods has held its GPUs."""
+    """The interval in which one of the job's pods held its GPUs."""
 
     name: str
     """Name of the pod."""
@@ -781,7 +784,7 @@ class UtilizationStatus(ApiModel):
     gpu_hours: str | None = None
     """GPU-hours that the job has held, such as "64.0"."""
     gpu_hours_idle: str | None = None
-    """GPU-hours of these that were idle, such as "44.2"."""
+    """The part of them that was idle, such as "44.2"."""
     as_of: Time | None = None
     """When this was computed."""
     stages: Annotated[tuple[StageStatus, ...], Field(max_length=MAX_STAGES)] = ()
@@ -791,16 +794,16 @@ class UtilizationStatus(ApiModel):
 
 
 class DLJobStatus(ApiModel):
-    """What the operator has seen and done. Written by the operator only."""
+    """The observed state, written by the operator. Written by the operator only."""
 
     phase: Phase | None = None
     """Pending, Queued, Starting, Running, Suspended, Reclaimed, Succeeded or Failed; the last two are final."""
     observed_generation: int | None = Field(default=None, json_schema_extra={"format": "int64"})
     """Generation of the spec that this status was computed from."""
     observed_suspend: bool | None = None
-    """spec.suspend when it was last looked at; tells a change apart from a restart of the operator."""
+    """spec.suspend at the last reconcile; distinguishes a change from a restart of the operator."""
     ready: str | None = None
-    """Pods that are ready, of all, such as 2/2: a column for people."""
+    """Ready pods of all pods, such as 2/2, for kubectl's columns."""
     ready_pods: int | None = Field(default=None, json_schema_extra={"format": "int32"})
     """Pods that are ready."""
     gpus: int | None = Field(default=None, json_schema_extra={"format": "int32"})
@@ -814,20 +817,20 @@ class DLJobStatus(ApiModel):
     completion_time: Time | None = None
     """When it succeeded or failed."""
     conditions: Conditions = ()
-    """PodsReady (or why not), Suspended, LowUtilization, Idle, ReclaimPending, NameConflict,
-    CreatedWithWarnings (what the API server warned of when it took the Job), Complete, Failed.
+    """PodsReady (or why not), Suspended, LowUtilization, Idle, ReclaimPending, NameConflict, CreatedWithWarnings
+    (warnings of the API server about the Job), Complete, Failed.
     """
     findings_summary: str | None = None
     """Number of open findings and the most costly one, such as "2: ImproperBatchSize +1"."""
     findings: Annotated[tuple[FindingStatus, ...], Field(max_length=MAX_FINDINGS)] = ()
-    """What keeps the GPUs from being busy, the most idle GPU-hours first, at most 32; closed ones have an end."""
+    """Causes of low utilization, the most idle GPU-hours first, at most 32; closed ones have an end."""
     advice: Annotated[tuple[AdviceStatus, ...], Field(max_length=MAX_ADVICE)] = ()
-    """What may help though nothing is wrong, at most 4."""
+    """Possible improvements although nothing is wrong, at most 4."""
     reclaim: ReclaimStatus | None = None
-    """Where the job stands on the way to being reclaimed."""
+    """The reclaim state of the job, and why."""
     looked_at: Time | None = None
-    """When the controller last looked at the job, as of the last write. While the controller runs, that is at most 15
-    minutes ago of a job that holds GPUs: where it is older, what stands here may be out of date.
+    """When the controller last scanned the job, as of the last write. For a job with GPUs it is at most 15 minutes old
+    while the controller runs; if it is older, this status may be out of date.
     """
     idle_since: Time | None = None
     """When all its GPUs became idle, while it holds them: the same as reclaim.idleSince."""
@@ -836,7 +839,7 @@ class DLJobStatus(ApiModel):
     chart's sessionWebhook is on.
     """
     utilization: UtilizationStatus | None = None
-    """How busy the job's GPUs are."""
+    """Utilization of the job's GPUs."""
     pods: Annotated[tuple[PodRunStatus, ...], Field(max_length=MAX_PODS)] = ()
     """The runs of the job's pods, the oldest first, at most the last 1024: which node's GPUs each has held, from when
     to when. What an earlier run used belongs to the job's utilization, also when its pod is deleted.
@@ -859,9 +862,9 @@ class DLJob(ApiModel):
     kind: Literal["DLJob"] = "DLJob"
     metadata: ObjectMeta
     spec: DLJobSpec
-    """What to run, on which GPUs."""
+    """The desired state: what to run, on which GPUs."""
     status: DLJobStatus | None = None
-    """What the operator has seen and done."""
+    """The observed state, written by the operator."""
 
     @field_validator("status", mode="wrap")
     @classmethod

@@ -78,7 +78,7 @@ class Condition(ApiModel):
     reason: str
     """Why the condition has this status, in one CamelCase word."""
     message: str = ""
-    """The same for people, in one sentence."""
+    """The reason in one sentence, for people."""
 
 
 Conditions = Annotated[tuple[Condition, ...], Field(json_schema_extra={LIST_TYPE: "map", LIST_MAP_KEYS: ["type"]})]

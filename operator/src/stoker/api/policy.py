@@ -48,20 +48,20 @@ WrittenAction = Annotated[Action, BeforeValidator(_no_yaml_boolean)]
 
 
 class RuleSetting(ApiModel):
-    """What a policy says about one rule."""
+    """Settings of one rule."""
 
     action: WrittenAction | None = None
     """What is done with the rule's findings at admission: Deny, Warn, Audit (recorded in status and metrics only) or
-    "Off", in quotes, since YAML takes a bare Off for false. Deny set here takes effect for findings that are Certain or
-    Likely, a rule's own Deny only for those that are Certain; what is only Possible is warned of. Default: the rule's
-    own action.
+    "Off", in quotes, because YAML reads a bare Off as false. Deny set here takes effect for findings that are Certain
+    or Likely, a rule's own Deny only for those that are Certain; what is only Possible is warned about. Default: the
+    rule's own action.
     """
     parameters: Annotated[dict[str, Any], Field(json_schema_extra={PRESERVE_UNKNOWN: True})] | None = None
     """The rule's parameters, as its page lists them. Default: none."""
 
 
 class Exemption(ApiModel):
-    """Lets some jobs pass some rules."""
+    """Exempts some jobs from some rules."""
 
     model_config = ConfigDict(
         json_schema_extra=validations(
@@ -81,7 +81,7 @@ class Exemption(ApiModel):
     until: Time | None = None
     """When the exemption ends. Default: never."""
     reason: Annotated[str, Field(min_length=1, max_length=256)]
-    """Why, for those who read the policy later."""
+    """The reason, for later readers of the policy."""
 
     @model_validator(mode="after")
     def _selects(self) -> "Exemption":
@@ -94,29 +94,29 @@ class TrustedJobTypes(ApiModel):
     """Where a job's own word about its type is taken."""
 
     namespace_selector: LabelSelector | None = None
-    """Labels of the namespaces in which jobType Interactive or Serving is honoured; elsewhere it draws a warning and
-    counts as Training. Default: {}, all namespaces.
+    """Labels of the namespaces in which jobType Interactive or Serving is honoured; elsewhere it causes a warning and
+    is treated as Training. Default: {}, all namespaces.
     """
 
 
 class Thresholds(ApiModel):
-    """When utilization counts as low or idle, and how much must be known to say so."""
+    """When utilization counts as low or idle, and which coverage by samples that requires."""
 
     low_percent: Percent | None = None
-    """At most this mean utilization over the job's life is low, from 0 to 100. Default: 50."""
+    """A mean utilization over the job's life of at most this percentage is low, from 0 to 100. Default: 50."""
     idle_percent: Annotated[Integer, Field(ge=0, le=10), Int32] | None = None
-    """A GPU whose utilization never exceeds this is idle, from 0 to 10. Default: 0."""
+    """A GPU whose utilization never exceeds this percentage is idle, from 0 to 10. Default: 0."""
     min_coverage_percent: Annotated[Integer, Field(ge=50, le=100), Int32] | None = None
-    """Share of the expected samples that there must be to call a job idle, from 50 to 100. Default: 90."""
+    """Minimum share of the expected samples, in percent, for a job to count as idle, from 50 to 100. Default: 90."""
 
 
 class MassIdleBrake(ApiModel):
     """When so much turns idle at once that the metrics are more likely wrong than the jobs."""
 
     min_jobs: Annotated[Integer, Field(ge=2, le=10_000), Int32] | None = None
-    """At least so many jobs, from 2 to 10000. Default: 5."""
+    """Minimum number of jobs, from 2 to 10000. Default: 5."""
     gpu_percent: Annotated[Integer, Field(ge=1, le=100), Int32] | None = None
-    """With more than this share of the GPUs that were active before, from 1 to 100. Default: 50."""
+    """Minimum share of the GPUs that were active before, in percent, exclusive, from 1 to 100. Default: 50."""
 
 
 Weekday = Literal["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
@@ -142,8 +142,8 @@ TimeZone = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_ex
 
 
 class ScheduleWindow(ApiModel):
-    """A daily time in which jobs may be reclaimed, as the clocks of its time zone show it: where these are changed, a
-    time that is shown twice counts twice, and one that is left out does not come.
+    """A daily window in which jobs may be reclaimed, in local time of its time zone. When clocks change, a time that
+    occurs twice opens the window twice, and a skipped time does not occur.
     """
 
     job_types: Annotated[tuple[JobType, ...], Field(max_length=4)] = ()
@@ -159,7 +159,7 @@ class ScheduleWindow(ApiModel):
 
 
 class ReclaimClass(ApiModel):
-    """Other settings for jobs of a class: those that are all of what is given here."""
+    """Other settings for the jobs of a class: those that match everything given here."""
 
     model_config = ConfigDict(
         json_schema_extra=validations(
@@ -172,7 +172,7 @@ class ReclaimClass(ApiModel):
     )
 
     name: Annotated[str, Field(min_length=1, max_length=63)]
-    """What the class is called in messages."""
+    """Name of the class in messages."""
     job_types: Annotated[tuple[JobType, ...], Field(max_length=4)] = ()
     """The job types in it. Default: all."""
     priority_classes: Annotated[tuple[Name, ...], Field(max_length=32)] = ()
@@ -206,66 +206,70 @@ class Reclaim(ApiModel):
     """Whether, when and how much idle jobs are reclaimed."""
 
     mode: ReclaimMode | None = None
-    """Observe only reports; Suspend takes the pods of an idle job away and can be undone; Delete deletes its Job and
-    keeps the DLJob as the record. Default: Observe.
+    """Observe only reports. Suspend suspends an idle job and can be undone. Delete deletes its Job and keeps the DLJob
+    as the record. Default: Observe.
     """
     idle_after: Annotated[str, Between("10m", "168h")] | None = None
-    """How long all GPUs of a job must be idle, from 10m to 168h; a job may ask for another time within 10m to 24h.
-    Default: 60m.
+    """How long all GPUs of a job must be idle, from 10m to 168h; a job may set its own time from 10m to 24h. Default:
+    60m.
     """
     startup_grace: Annotated[str, Between("0s", "24h")] | None = None
-    """How long after its last container started a job is left alone, from 0s to 24h. Default: 30m."""
+    """How long after the start of its last container a job cannot count as idle, from 0s to 24h. Default: 30m."""
     warning_grace: Annotated[str, Between("1m", "24h")] | None = None
-    """How long after the recorded warning a job is reclaimed at the earliest, from 1m to 24h; the controller's own
-    --minimum-warning-grace (5m) is the floor. Default: 15m."""
+    """Time between the recorded warning and the reclaim, from 1m to 24h, at least the controller's
+    --minimum-warning-grace (5m). Default: 15m.
+    """
     window: Annotated[str, Between("10m", "24h")] | None = None
-    """The time over which the bounds and the brake count, from 10m to 24h. Default: 1h."""
+    """The period over which the limits and the brake count, from 10m to 24h. Default: 1h."""
     max_jobs_per_window: Annotated[Integer, Field(ge=1, le=500), Int32] | None = None
     """The most jobs reclaimed within the window, from 1 to 500. Default: 5."""
     max_gpu_percent_per_window: Annotated[Integer, Field(ge=1, le=100), Int32] | None = Field(
         default=None, alias="maxGPUPercentPerWindow"
     )
-    """The largest share of the cluster's GPUs reclaimed within the window, from 1 to 100; one job always may be.
-    Default: 10.
+    """The largest share of the cluster's GPUs reclaimed within the window, in percent, from 1 to 100; one job may
+    always be reclaimed. Default: 10.
     """
     mass_idle_brake: MassIdleBrake | None = None
-    """When reclaim stops because so much turns idle at once within the window. It goes on when the GPUs work again, or
-    when the annotation stoker.dev/release-brake of this policy gets a new value.
+    """When the mass-idle brake stops reclaims: so many jobs and GPUs turn idle within the window. Reclaims resume when
+    the GPUs work again, or when the annotation stoker.dev/release-brake of this policy gets a new value.
     """
     cooldown_after_resume: Annotated[str, Between("0s", "168h")] | None = None
-    """How long after a resume a job is left alone, from 0s to 168h. Default: 1h."""
+    """How long after a resume a job is not warned, from 0s to 168h. Default: 1h."""
     max_snooze: Annotated[str, Between("0s", "720h")] | None = None
-    """How far the annotation stoker.dev/snooze-until may put reclaim off, from 0s to 720h. Default: 24h."""
+    """How long a job may be snoozed at a time by the annotation stoker.dev/snooze-until, from 0s to 720h. Default: 24h.
+    """
     on_pressure_only: Boolean | None = None
-    """Whether a job is reclaimed only while a pending pod asks for the same GPUs and would then fit. Default: false."""
+    """Whether a job is reclaimed only while a pending pod requests the same GPUs and would fit on the freed ones.
+    Default: false.
+    """
     min_termination_grace: Annotated[str, Between("0s", "1h")] | None = None
-    """A job whose pods get less time than this between SIGTERM and SIGKILL is only observed: it could not save a
+    """Minimum termination grace period of a job's pods: a job with less is only observed, because it could not save a
     checkpoint. From 0s to 1h. Default: 30s.
     """
     interactive_without_volume: Boolean | None = None
-    """Whether an interactive job without a persistent volume is reclaimed, though what was made in it is then lost.
-    Default: false, it is only observed.
+    """Whether interactive jobs without a persistent volume are reclaimed; their unsaved work is then lost. Default:
+    false, they are only observed.
     """
     training_without_volume: Boolean | None = None
-    """Whether any other job is reclaimed whose trainer writes to no volume that outlives its pods, though results that
-    are only in its containers are then lost. Set it where results go to an object store while the job trains. Default:
-    false, it is only observed.
+    """Whether other jobs are reclaimed if their trainer writes to no volume that outlives its pods; results that are
+    only in its containers are then lost. Set it where results go to an object store while the job trains. Default:
+    false, they are only observed.
     """
     schedule: Annotated[tuple[ScheduleWindow, ...], Field(max_length=32)] | None = None
     """Windows outside which the job types they name are not reclaimed. Default: none, so that reclaim may happen at any
     time.
     """
     classes: Annotated[tuple[ReclaimClass, ...], Field(max_length=32)] | None = None
-    """Other settings for some jobs; the first class that a job belongs to counts. Default: none."""
+    """Other settings for some jobs; the first class that a job belongs to applies. Default: none."""
 
 
 class DigestTime(ApiModel):
     """When the digest is sent."""
 
     days: Annotated[tuple[Weekday, ...], Field(max_length=7)] = ()
-    """On which days: Mon, Tue, Wed, Thu, Fri, Sat, Sun. Default: all."""
+    """Days: Mon, Tue, Wed, Thu, Fri, Sat, Sun. Default: all."""
     at: TimeOfDay
-    """At what time, such as 08:00."""
+    """Time of day, such as 08:00."""
     time_zone: TimeZone | None = None
     """Time zone of `at`, such as Europe/Berlin. Default: UTC."""
 
@@ -297,55 +301,55 @@ class Notification(ApiModel):
     """The key of the operator's notification Secret (the chart's notification.secretName) that holds the channels'
     addresses, one a line, in Apprise's form (https://github.com/caronc/apprise/wiki); {owner}, {team} and {namespace}
     stand for the job's. A namespace's annotation stoker.dev/notification-channel names another key for its jobs.
-    Default: nobody is told.
+    Default: no notifications.
     """
     namespace_keys: Annotated[tuple[Pattern, ...], Field(max_length=64)] | None = None
     """Patterns of the keys, beside its own name and those that begin with its name and a dot, that a namespace's
     annotation may name: whoever may annotate a namespace sends to these. Default: none.
     """
     events: Annotated[tuple[NotificationEvent, ...], Field(max_length=3)] | None = None
-    """What is told: Warned, Reclaimed, Digest. Default: all."""
+    """Events that are notified: Warned, Reclaimed, Digest. Default: all."""
     max_per_hour: Annotated[Integer, Field(ge=1, le=1000), Int32] | None = None
     """The most messages an hour under the policy, from 1 to 1000; what exceeds it is in the next digest. The first
     warnings of each namespace within the hour, a tenth of this number, are sent beyond it. Default: 30.
     """
     digest: DigestTime | None = None
-    """When the digest is sent. Default: 08:00 UTC every day on which there is something to tell."""
+    """When the digest is sent. Default: 08:00 UTC on each day with something to report."""
     templates: NotificationTemplates | None = None
-    """Other words than the default ones."""
+    """Templates in place of the default texts."""
 
 
 class Analysis(ApiModel):
-    """How much time a review may take, and what may be read beside the metrics."""
+    """Limits of a review, and what may be read in addition to metrics."""
 
     review_budget: Annotated[str, Between("1s", "2s")] | None = None
     """How much processor time a review may take for one job, reading its scripts included, from 1s to 2s. Default: 1s.
     """
     on_not_analysed: WrittenAction | None = None
-    """What is done with a job that could not be analysed, or not to its end: Deny, Warn, Audit or "Off". A fault of
-    Stoker's own never denies. Default: Warn.
+    """Action for a job that could not be analysed completely: Deny, Warn, Audit or "Off". An internal error in Stoker
+    never denies. Default: Warn.
     """
     on_over_budget: WrittenAction | None = None
-    """The same of a job that exceeds what a review may take, as a script does that is padded with loops: the
-    reviewBudget, the memory, the number of steps, the length of all scripts together. With Deny here and Warn in
-    onNotAnalysed nobody gets round the rules by padding, and nobody is refused because Stoker was busy. Default: as
-    onNotAnalysed.
+    """Action for a job that exceeds the limits of a review: reviewBudget, memory, number of steps, or length of all
+    scripts together, for example with a script that is padded with loops. With Deny here and Warn in onNotAnalysed,
+    padding cannot bypass the rules, and no job is refused because Stoker was busy. Default: as onNotAnalysed.
     """
     read_logs: Boolean | None = None
-    """Whether the controller may read the logs of the jobs' trainers, for lines that tell what a program does: that it
-    installs, downloads, trains, evaluates, saves, uploads, or waits for a collective that timed out. It needs the
-    chart's controller.readLogs as well. Default: false.
+    """Whether the controller may read the logs of the jobs' trainers, for lines that show what a program does: install,
+    download, train, evaluate, save, upload, or wait for a collective that timed out. It also needs the chart's
+    controller.readLogs. Default: false.
     """
 
 
 class ImageFamily(ApiModel):
-    """What is known of some container images."""
+    """Facts about some container images."""
 
     name: Annotated[str, Field(min_length=1, max_length=63)]
-    """What the images are called in messages."""
+    """Name of the images in messages."""
     kind: ImageKind
     """What they hold: framework (a GPU build of a deep-learning framework), cuda (no framework), cpu-only (a CPU build
-    of a framework), generic (anything may be installed on top), non-dl, serving, or unknown (nothing is said of them).
+    of a framework), generic (anything may be installed on top), non-dl, serving, or unknown (rules about images ignore
+    them).
     """
     repositories: Annotated[tuple[Pattern, ...], Field(min_length=1, max_length=64)]
     """Patterns of registry/repository, such as registry.example.com/ml/*; without a registry, Docker Hub's."""
@@ -358,40 +362,40 @@ class ImageFamily(ApiModel):
     gpu_variant: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
     """What to use instead of a cpu-only image; {tag} stands for its tag. Default: nothing is recommended."""
     entrypoint: Annotated[tuple[Annotated[str, Field(max_length=1024)], ...], Field(max_length=32)] = ()
-    """The command that the images give a container's arguments to. Default: it is not known."""
+    """The images' entry point. Default: unknown."""
 
 
 class UtilizationPolicySpec(ApiModel):
-    """What the policy says; what it leaves out the policy "default" says, and then the built-in defaults."""
+    """The settings of the policy; absent ones are taken from the policy "default", then from the built-in defaults."""
 
     priority: Annotated[Integer, Field(ge=-1_000_000, le=1_000_000), Int32] | None = None
-    """Among the policies that select a namespace the one with the highest priority counts, alone; of equals the one
-    whose name comes first. Default: 0.
+    """Of the policies that select a namespace only the one with the highest priority applies; with equal priorities,
+    the one whose name is first in the alphabet. Default: 0.
     """
     namespace_selector: LabelSelector | None = None
     """Labels of the namespaces that the policy is for; {} stands for all. Absent in the policy "default", required in
     all others.
     """
     rules: Annotated[dict[str, RuleSetting], Field(max_length=128)] | None = None
-    """What is done about each rule, by the rule's name. Default: each rule's own action."""
+    """Action and parameters of rules, by the rule's name. Default: each rule's own action."""
     exemptions: Annotated[tuple[Exemption, ...], Field(max_length=64)] | None = None
-    """Jobs that some rules let pass. Default: none."""
+    """Jobs that are exempt from some rules. Default: none."""
     suppressible: Annotated[tuple[RuleName, ...], Field(max_length=128)] | None = None
     """Names of the rules that a job's author may suppress by a comment in the script or an annotation; "*" stands for
     all, those that deny too, and [] for none. Default: everything that is not denied.
     """
     trusted_job_types: TrustedJobTypes | None = None
-    """Where a job's own word about its type is taken. Default: everywhere."""
+    """Namespaces in which a declared job type is trusted. Default: everywhere."""
     images: Annotated[tuple[ImageFamily, ...], Field(max_length=128)] | None = None
     """Families of container images, tried in this order before the built-in ones. Default: none."""
     thresholds: Thresholds | None = None
-    """When utilization counts as low or idle, and how much must be known to say so."""
+    """When utilization counts as low or idle, and which coverage by samples that requires."""
     reclaim: Reclaim | None = None
     """Whether, when and how much idle jobs are reclaimed."""
     notification: Notification | None = None
-    """Who is told of reclaims."""
+    """Notifications about reclaims."""
     analysis: Analysis | None = None
-    """How much time a review may take, and what may be read beside the metrics."""
+    """Limits of a review, and what may be read in addition to metrics."""
 
 
 class RecentReclaim(ApiModel):
@@ -406,7 +410,7 @@ class RecentReclaim(ApiModel):
     gpus: Annotated[Integer, Int32]
     """GPUs that it held."""
     resource: str | None = None
-    """What its GPUs are called, such as nvidia.com/gpu."""
+    """The resource name of its GPUs, such as nvidia.com/gpu."""
 
 
 class RecentIdle(ApiModel):
@@ -417,11 +421,11 @@ class RecentIdle(ApiModel):
     job: str
     """Namespace and name of the DLJob."""
     time: Time
-    """When it was first seen to rest."""
+    """When it was first seen idle."""
     gpus: Annotated[Integer, Int32]
     """GPUs that it holds."""
     released: bool | None = None
-    """Whether the brake was released since: it counts as idle then, and no longer as a sign of an outage."""
+    """Whether the brake was released since then: the job then counts as idle and not as a sign of an outage."""
 
 
 class BrakeStatus(ApiModel):
@@ -434,30 +438,30 @@ class BrakeStatus(ApiModel):
 
 
 class UtilizationPolicyStatus(ApiModel):
-    """What the operator has found out about the policy and done under it. Written by the operator only."""
+    """The observed state, written by the operator. Written by the operator only."""
 
     observed_generation: int | None = Field(default=None, json_schema_extra={"format": "int64"})
     """Generation of the spec that this status was computed from."""
     conditions: Conditions = ()
-    """Ready: whether the policy is in force anywhere, and if not, why; NeedsAttention: what in it does not do what it
-    looks like; ReclaimStopped: whether the brake is on, and why.
+    """Ready: whether the policy is in force anywhere, and if not, why. NeedsAttention: settings without the effect that
+    they seem to have. ReclaimStopped: whether the brake is on, and why.
     """
     reclaim_mode: ReclaimMode | None = None
     """What is done with idle jobs under the policy: its own mode, that of the policy "default", or the built-in one. A
     class may have another.
     """
     overlaps: Annotated[tuple[str, ...], Field(max_length=MAX_OVERLAPS)] = ()
-    """Namespaces that other policies select as well, and which policy counts there."""
+    """Namespaces that other policies also select, and which policy applies there."""
     recent_reclaims: Annotated[tuple[RecentReclaim, ...], Field(max_length=MAX_RECENT_RECLAIMS)] = ()
-    """What was reclaimed within the window; the bounds are counted from here, so that no restart resets them."""
+    """Reclaims within the window; the limits are counted from here, so that no restart resets them."""
     recent_idle: Annotated[tuple[RecentIdle, ...], Field(max_length=MAX_RECENT_IDLE)] = ()
-    """What was seen to turn idle, until it works again or is gone; the brake counts what turned idle within the window,
-    and while it is on what made it stop.
+    """Jobs that turned idle, until they work again or are gone. The brake counts those that turned idle within the
+    window and, while it is on, those that triggered it.
     """
     brake: BrakeStatus | None = None
-    """Why nothing is reclaimed under the policy; absent while reclaim may go on."""
+    """The state of the mass-idle brake; absent while it is off."""
     metrics_doubted_until: Time | None = None
-    """When the brake let go last because the GPUs worked again: what metrics showed before proves no rest."""
+    """When the brake was last released because the GPUs worked again: earlier metrics do not prove idleness."""
     handled_release: str | None = None
     """The last value of the annotation stoker.dev/release-brake that was acted upon."""
     last_digest: Time | None = None
@@ -465,15 +469,17 @@ class UtilizationPolicyStatus(ApiModel):
 
 
 class UtilizationPolicy(ApiModel):
-    """What is denied, warned of and reclaimed, for whom. The policy "default" is the base; others select namespaces."""
+    """What is denied, warned about and reclaimed, and for which namespaces. The policy "default" is the base; others
+    select namespaces.
+    """
 
     api_version: Literal["stoker.dev/v1alpha1"] = "stoker.dev/v1alpha1"
     kind: Literal["UtilizationPolicy"] = "UtilizationPolicy"
     metadata: ObjectMeta
     spec: UtilizationPolicySpec = Field(default_factory=UtilizationPolicySpec)
-    """What the policy says; what it leaves out the policy "default" says, and then the built-in defaults."""
+    """The settings of the policy; absent ones are taken from the policy "default", then from the built-in defaults."""
     status: UtilizationPolicyStatus | None = None
-    """What the operator has found out about the policy and done under it."""
+    """The observed state, written by the operator."""
 
     @property
     def name(self) -> str:

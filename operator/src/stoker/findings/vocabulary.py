@@ -32,7 +32,9 @@ class Category(StrEnum):
 
 
 class Severity(StrEnum):
-    """How bad a finding is: Error contradicts itself or must fail, Warning costs GPU time, Advice may help."""
+    """How bad a finding is: Error: the job contradicts itself or must fail. Warning: it costs GPU time. Advice: a
+    change may help.
+    """
 
     ERROR = "Error"
     WARNING = "Warning"
