@@ -101,7 +101,7 @@ RULE = Rule(
     name="checkpoint-stall",
     category=Category.MODEL_CHECKPOINTING,
     severity=Severity.WARNING,
-    summary="The GPUs stand still while checkpoints are saved.",
+    summary="The GPUs wait while checkpoints are saved.",
     fix="Save to a local disk and copy in a background thread, save asynchronously, or save less often.",
     check=check,
 )

@@ -240,7 +240,7 @@ RULE = Rule(
     name="duplicate-training",
     category=Category.DUPLICATE_TRAINING,
     severity=Severity.WARNING,
-    summary="Several pods train the same model, each for itself.",
+    summary="Several pods train the same model, each on its own.",
     fix="Start the launcher with the number of nodes and a common rendezvous, or run one pod.",
     check=check,
 )

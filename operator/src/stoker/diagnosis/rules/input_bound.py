@@ -66,7 +66,7 @@ RULE = Rule(
     name="input-bound",
     category=Category.INEFFICIENT_HOST_GPU_TRANSFER,
     severity=Severity.WARNING,
-    summary="The GPUs wait during training, and the series leave open for what.",
+    summary="The GPUs wait during training, and the series do not show for what.",
     fix="Time the loader alone, and profile some steps (torch.profiler): that decides among the candidates.",
     check=check,
 )

@@ -84,7 +84,7 @@ RULE = Rule(
     name="insufficient-memory",
     category=Category.INSUFFICIENT_GPU_MEMORY,
     severity=Severity.WARNING,
-    summary="Training fills the GPUs' memory at half of their use or less.",
+    summary="Training fills the GPUs' memory, but uses at most half of the GPUs.",
     fix="Make room (mixed precision, activation checkpointing, ZeRO/FSDP) or take larger GPUs; then raise the batch.",
     check=check,
 )

@@ -111,7 +111,7 @@ RULE = Rule(
     name="interactive-job",
     category=Category.INTERACTIVE_JOB,
     severity=Severity.WARNING,
-    summary="The GPUs are held for interactive work that hardly uses them.",
+    summary="The GPUs are held for a person who hardly uses them.",
     fix="Use the interactive class (preemptible, stops when idle), or submit the finished script as a job.",
     check=check,
 )

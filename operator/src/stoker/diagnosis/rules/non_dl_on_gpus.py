@@ -63,7 +63,7 @@ RULE = Rule(
     name="non-dl-on-gpus",
     category=Category.NON_DL_JOB,
     severity=Severity.WARNING,
-    summary="The job computes on CPUs and has never touched its GPUs.",
+    summary="The job computes on CPUs and has never used its GPUs.",
     fix="Submit it without GPUs, or check that its libraries are built for GPUs.",
     check=check,
 )

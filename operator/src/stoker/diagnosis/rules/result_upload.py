@@ -63,7 +63,7 @@ RULE = Rule(
     name="result-upload",
     category=Category.INTERMEDIATE_RESULT_UPLOAD,
     severity=Severity.WARNING,
-    summary="The GPUs stand still while intermediate results are uploaded.",
+    summary="The GPUs wait while intermediate results are uploaded.",
     fix="Upload results in a background thread or process, many at a time.",
     check=check,
 )

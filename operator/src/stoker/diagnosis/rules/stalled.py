@@ -260,7 +260,7 @@ RULE = Rule(
     name="stalled",
     category=Category.STALLED,
     severity=Severity.WARNING,
-    summary="The GPUs spin at full use and compute nothing: a collective operation that never ends.",
+    summary="The GPUs are fully used but compute nothing: a collective operation does not end.",
     fix="Take the stacks of the odd rank (py-spy dump), restart from the last checkpoint, give collectives a timeout.",
     check=check,
 )

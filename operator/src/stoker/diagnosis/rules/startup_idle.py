@@ -114,7 +114,7 @@ RULE = Rule(
     name="startup-idle",
     category=Category.LONG_LIBRARY_INSTALLATION,
     severity=Severity.WARNING,
-    summary="The GPUs wait a quarter of an hour or more at the start, for no single reason that can be seen.",
+    summary="The GPUs wait a quarter of an hour or more at the start, for several reasons together.",
     fix="Look into the log of the first minutes: libraries belong into the image, downloads into a job without GPUs.",
     check=check,
 )

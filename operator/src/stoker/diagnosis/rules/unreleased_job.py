@@ -169,7 +169,7 @@ RULE = Rule(
     name="unreleased-job",
     category=Category.UNRELEASED_JOB,
     severity=Severity.WARNING,
-    summary="All GPUs are idle since the work ended, and the job does not end.",
+    summary="All GPUs have been idle since the work ended, and the job does not end.",
     fix="Let the job end with its last command: remove the sleep or the wait after it; wait for an upload itself.",
     check=check,
 )

@@ -215,7 +215,7 @@ RULE: Rule[Submission] = Rule(
     name="duplicate-nodes",
     category=Category.DUPLICATE_TRAINING,
     severity=Severity.WARNING,
-    summary="Each node trains the same model for itself.",
+    summary="Each node trains the same model on its own.",
     fix="Leave the number of nodes to the injected variables: torchrun train.py.",
     check=check,
 )

@@ -186,7 +186,7 @@ RULE: Rule[Submission] = Rule(
     name="endless-tail",
     category=Category.UNRELEASED_JOB,
     severity=Severity.WARNING,
-    summary="A command without end follows the work.",
+    summary="A command that never ends follows the work.",
     fix="Remove it, or wait for the program: train.sh & wait $!; a log is followed with tail --pid=$! -f.",
     check=check,
 )

@@ -116,7 +116,7 @@ RULE: Rule[Submission] = Rule(
     name="interactive-entry",
     category=Category.INTERACTIVE_JOB,
     severity=Severity.WARNING,
-    summary="The job waits for somebody to use it.",
+    summary="The job waits for a person to use it.",
     fix="Submit the script that is to run, or declare spec.jobType: Interactive where interactive jobs are allowed.",
     check=check,
 )

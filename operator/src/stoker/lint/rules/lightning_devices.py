@@ -196,7 +196,7 @@ RULE: Rule[Submission] = Rule(
     name="lightning-devices",
     category=Category.API_MISUSE,
     severity=Severity.WARNING,
-    summary="Lightning is told to use fewer GPUs or nodes than there are.",
+    summary="Lightning is configured for fewer GPUs or nodes than the job has.",
     fix="Leave the number to Lightning (devices=auto), or request fewer GPUs.",
     check=check,
     maturity=Maturity.PREVIEW,

@@ -71,7 +71,7 @@ RULE: Rule[Submission] = Rule(
     name="restart-cannot-rejoin",
     category=Category.STALLED,
     severity=Severity.WARNING,
-    summary="Pods are restarted alone although their group is fixed.",
+    summary="A restarted pod cannot rejoin the others: their group is fixed.",
     fix="Leave spec.maxRestarts out, or make the rendezvous elastic: torchrun --rdzv_backend=c10d"
     " --rdzv_endpoint=$MASTER_ADDR:$MASTER_PORT.",
     check=check,

@@ -92,7 +92,7 @@ RULE: Rule[Submission] = Rule(
     name="shebang-ignored",
     category=Category.API_MISUSE,
     severity=Severity.WARNING,
-    summary="The script's #! line has no effect.",
+    summary="The #! line of the script has no effect.",
     fix="Write what it asks for as a command.",
     check=check,
 )

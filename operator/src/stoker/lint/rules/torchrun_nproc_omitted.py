@@ -83,7 +83,7 @@ RULE: Rule[Submission] = Rule(
     name="torchrun-nproc-omitted",
     category=Category.GPU_OVERSUBSCRIPTION,
     severity=Severity.WARNING,
-    summary="torchrun starts its default of one process on several GPUs.",
+    summary="torchrun starts one process, its default, on several GPUs.",
     fix="Add --nproc-per-node=gpu.",
     check=check,
 )
