@@ -176,7 +176,7 @@ def test_what_stands_in_a_status_that_nobody_renews_is_not_taken_for_the_present
         cluster.objects[DLJOBS, "team", "bert"]["status"]["lookedAt"] = ago(25)
         answer = document()
         assert answer["outOfDate"] is True
-        assert answer["decisive"] == ("look-fresh" if idle is IDLE else "metrics-known")
+        assert answer["decisive"] == ("scan-fresh" if idle is IDLE else "metrics-known")
         shown = " ".join(run().stdout.split())
         assert "no controller has scanned it since; what is shown may be out of date" in shown
 

@@ -42,7 +42,7 @@ class World:
         self.clock.time += timedelta(seconds=30)
         effective = EffectivePolicy(sources=("default", policy) if policy != "default" else ("default",))
         seen = [*((one, True) for one in works), *((one, False) for one in rests)]
-        await self.brakes.look(
+        await self.brakes.scanned(
             (effective, JobActivity(job_uid=uid, job=f"team/{uid}", gpus=8, works=state)) for uid, state in seen
         )
 
@@ -185,7 +185,7 @@ async def test_the_policys_own_numbers_count() -> None:
     policy = EffectivePolicy(sources=("default",), reclaim=EffectiveReclaim(window=timedelta(minutes=10)))
     for number in range(len(JOBS)):
         world.clock.time += timedelta(minutes=3)
-        await world.brakes.look(
+        await world.brakes.scanned(
             (policy, JobActivity(job_uid=uid, job=uid, gpus=8, works=place > number)) for place, uid in enumerate(JOBS)
         )
     assert world.brakes.obstruction("default") is None, "never five within ten minutes"

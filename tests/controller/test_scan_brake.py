@@ -17,7 +17,7 @@ class Witness:
         self._world = world
         world.scanner._brakes = self  # type: ignore[assignment]  # it has the one method that is called
 
-    async def look(self, seen: Iterable[tuple[EffectivePolicy, JobActivity]]) -> None:
+    async def scanned(self, seen: Iterable[tuple[EffectivePolicy, JobActivity]]) -> None:
         assert not len(self._world.queue), "the brake is told before anything can be concluded"
         self.looks.append({activity.job.partition("/")[2]: activity for _, activity in seen})
 

@@ -216,7 +216,7 @@ def test_of_a_job_that_works_it_is_not_asked_for_how_long_it_rests_nor_what_come
     said = results(replace(DUE, idleness=BUSY, record=Record()))
     assert [gate for gate, holds in said.items() if holds is False] == ["all-idle", "warned"]
     assert [gate for gate, holds in said.items() if holds is None] == [
-        "look-fresh",
+        "scan-fresh",
         "same-pods",
         "start-known",
         "idle-long-enough",

@@ -31,8 +31,8 @@ EXEMPTION = Exemption(job_selector=LabelSelector(match_labels={}), reason="a cam
 LOOKS: dict[Trigger, Case] = {
     Trigger.KEPT: replace(LOOKED_AT, execution=replace(CONFIRMED, is_sampled=False)),
     Trigger.UNKNOWN: replace(LOOKED_AT, idleness=UNKNOWN),
-    Trigger.WORKS: replace(LOOKED_AT, idleness=BUSY),
-    Trigger.RESTS: replace(LOOKED_AT, job=replace(CANDIDATE, findings=())),
+    Trigger.ACTIVE: replace(LOOKED_AT, idleness=BUSY),
+    Trigger.IDLE: replace(LOOKED_AT, job=replace(CANDIDATE, findings=())),
     Trigger.EXEMPT: replace(LOOKED_AT, policy=replace(SUSPENDS, exemptions=(EXEMPTION,))),
     Trigger.SNOOZED: replace(LOOKED_AT, job=replace(CANDIDATE, snooze="2026-11-21T13:00:00Z")),
     Trigger.WARN: replace(LOOKED_AT, job=replace(CANDIDATE, job_uid="another")),

@@ -1,4 +1,4 @@
-"""Keeps the mass-idle brake of every policy: fed by each look at the metrics, remembered in the policy's status."""
+"""Keeps the mass-idle brake of every policy: fed by each scan of the metrics, stored in the policy's status."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ from stoker.workload.conditions import FALSE, TRUE, Fact, written
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 3
-"""Writes of one policy's status that may meet another's before the next look tries again."""
+"""Conflicting writes of one policy's status before the next scan tries again."""
 NO_SETTINGS = EffectiveReclaim()
 """Of a policy under which no job holds a GPU: it has nothing to count."""
 
@@ -71,9 +71,9 @@ class Brakes:
             brake = _read(raw, self._clock.now()) if raw is not None else None
         return brake
 
-    async def look(self, seen: Iterable[tuple[EffectivePolicy, JobActivity]]) -> None:
-        """Take one look at all jobs that hold GPUs, each with the policy that it is under. Raises nothing for what
-        can't be written: the next look tries again.
+    async def scanned(self, seen: Iterable[tuple[EffectivePolicy, JobActivity]]) -> None:
+        """Take in one scan of all jobs that hold GPUs, each with its policy. Raises nothing where a status can't be
+        written: the next scan tries again.
         """
         now = self._clock.now()
         activities: defaultdict[str, list[JobActivity]] = defaultdict(list)
@@ -99,7 +99,7 @@ class Brakes:
     async def _look(
         self, name: str, raw: Object, seen: Sequence[JobActivity], held: EffectiveReclaim, now: datetime
     ) -> None:
-        """Take one look at the jobs of one policy."""
+        """Take in one scan of the jobs of one policy."""
         before = self._brakes.get(name) or _read(raw, now)
         release = (raw["metadata"].get("annotations") or {}).get(RELEASE_BRAKE_ANNOTATION)
         # Ten thousand jobs take a while, which would hold up the watches.

@@ -1,5 +1,5 @@
-"""What the rest of the cluster says to a reclaim: the policy's bounds and whose turn it is, the brake, and who waits
-for GPUs.
+"""What the rest of the cluster holds against a reclaim: the policy's bounds and the order of the jobs, the brake, and
+whether pending pods wait for the GPUs.
 """
 
 import asyncio
@@ -53,14 +53,14 @@ what runs on a node is one request.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warned:
-    """A warned job, or one that is being reclaimed, with what its status says of that."""
+    """A job that is warned or being reclaimed, with its record."""
 
     job: DLJob
     record: Record
 
     @property
     def stands(self) -> tuple[object, ...]:
-        """What of it decides about its turn."""
+        """The fields that decide about its place in the order."""
         record = self.record
         return self.job.uid, record.state, record.idle_since, record.warned_at, record.deadline
 
@@ -108,7 +108,7 @@ class ClusterConstraints:
         self._capacity = Capacity(api, clock)
         self._warned: dict[Key, Warned] = {}
         self._due_lately: tuple[datetime, list[Due]] | None = None
-        """What `_due` said last, and when: of hundreds that are due each asks for all others."""
+        """The last result of `_due`, and its time: each of hundreds of due jobs asks for all others."""
         self._kept_free: dict[str, tuple[float, float]] = {}
         """Of each warned job that a slot was kept for: since when and until when at least, by the steady clock."""
         self._passed: set[str] = set()

@@ -26,7 +26,7 @@ from stoker.workload.notebooks import Notebook, literal_token, named
 logger = logging.getLogger(__name__)
 
 FRESH = 5.0
-"""Seconds for which an answer serves when something hangs on it: the look before a reclaim follows at once."""
+"""Seconds for which a result is used for a warning or a reclaim: the fresh check before an action follows at once."""
 KEPT = 300.0
 """Seconds for which it serves where nothing does: a job that is only observed, or whose warning runs."""
 FORGOTTEN = 2 * KEPT
@@ -57,7 +57,7 @@ class PresenceQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedPresence:
-    """What a close look has said, and when by the steady clock."""
+    """The result of a check, and its time by the monotonic clock."""
 
     presence: Presence
     pods: frozenset[str]
@@ -131,10 +131,10 @@ class PresenceChecker:
             del self._cached[known]
         self._cached[uid] = answer
 
-    # --------------------------------------------------------------------------------------------------------- looks
+    # -------------------------------------------------------------------------------------------------------- checks
 
     async def _check_in_turn(self, job: DLJob, pods: Sequence[Object], query: PresenceQuery) -> Presence:
-        """Look, where there is a place for it soon; else say again what was said, unless something hangs on it."""
+        """Check if one of CHECKED_TOGETHER is free soon; else use the last result, unless an action needs a new one."""
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._checks.acquire()

@@ -57,15 +57,15 @@ METRICS_TIMEOUT = 20.0
 
 
 class PresenceReader(Protocol):
-    """Finds out whether somebody works in a job."""
+    """Finds out whether a person works in a job."""
 
     async def of(self, job: DLJob, pods: Sequence[Object], query: PresenceQuery | None = None) -> Presence:
-        """Look now, and where that costs something only `query`; what can't be read is unknown. Raises nothing."""
+        """Without `query` what the status says, else all that can be read; what can't be is unknown. Raises nothing."""
         ...
 
 
 class ConstraintsReader(Protocol):
-    """What the rest of the cluster says to a reclaim."""
+    """Reads what the rest of the cluster holds against a reclaim, and takes slots of the policy's budget."""
 
     async def of(self, job: DLJob, pods: Sequence[Object], policy: EffectivePolicy, record: Record) -> Constraints:
         """Whether something speaks against taking this job's GPUs, as far as it matters: not all of it is read for a
@@ -118,7 +118,7 @@ class Reclaimer:
         *,
         unsuspendable: str | None = None,
     ) -> Plan:
-        """The plan for a job whose Job is not over, by what the watches and scans have told. `idle` None: no scan has
+        """The plan for a job whose Job is not over, by what watches and scans have found. `idle` None: no scan has
         sampled it yet. `unsuspendable`: why its Job can't be suspended, if that was found out before.
         """
         candidate = candidate_of(job, child, pods, findings, self._manifests.program(job))
@@ -227,8 +227,8 @@ class Reclaimer:
         record: Record,
         execution: Execution,
     ) -> tuple[Case, Plan]:
-        """Plan by what the cluster says beyond the job, which is asked only of jobs that are idle; and by who works in
-        it, where that costs anything, only of those that nothing else speaks for.
+        """Plan; the cluster's constraints are read only for idle jobs, and presence is checked only where every
+        condition about the job itself holds, since both cost requests.
         """
         execution = replace(execution, warning_age=self._ages.age(job.uid, record))
         case = Case(

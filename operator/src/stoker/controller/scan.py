@@ -408,7 +408,7 @@ class Scanner:
             if not subject.is_final and not subject.is_being_reclaimed
         ]
         shown = await self._each("brake", counted, lambda one: self._shown(*one, now))
-        await self._brakes.look([activity for _, activity in shown if activity is not None])
+        await self._brakes.scanned([activity for _, activity in shown if activity is not None])
 
     def _shown(self, subject: Subject, seen: Seen, now: datetime) -> tuple[EffectivePolicy, JobActivity] | None:
         """What the brake of the job's policy sees of it; None for what serves."""

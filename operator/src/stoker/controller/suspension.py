@@ -36,7 +36,7 @@ ABSENT_FOR = 600.0
 
 
 class NotSuspendableError(Exception):
-    """A Job's pods can't be taken away and given back; the text says why, in words that follow a colon."""
+    """A Job can't be suspended and resumed; the text says why, as a clause that follows a colon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,14 +21,14 @@ WAITS = frozenset({"WaitingForPods", "NotRunning"})
 """Reasons of the condition Idle of a job whose GPUs are not asked to work."""
 HOLDS_GPUS = frozenset({Phase.STARTING, Phase.RUNNING})
 OUT_OF_DATE = timedelta(minutes=20)
-"""A controller that runs writes more often than this when it has looked at a job that holds GPUs."""
+"""A running controller writes lookedAt of a job that holds GPUs more often than this."""
 NO_JOB: Object = {"metadata": {"uid": ""}, "spec": {}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReclaimReport:
-    """All that there is to say. `record` is the controller's last word, `results` are what the conditions say now;
-    `idle` is the condition that they rest on.
+    """What `stoker explain` reports of a job. `record` is what the controller last wrote, `results` are those of the
+    gates now, `idle` is the condition Idle that they are based on.
     """
 
     job: DLJob
@@ -41,12 +41,12 @@ class ReclaimReport:
 
     @property
     def looked_at(self) -> datetime | None:
-        """When the controller last looked at its GPUs, as far as it has written that; None where it holds none."""
+        """When the controller last scanned its GPUs, as far as it has written that; None where it holds none."""
         return looked_at(self.job)
 
     @property
     def is_out_of_date(self) -> bool:
-        """Whether no controller seems to look any more."""
+        """Whether no controller seems to scan any more."""
         at = self.looked_at
         return at is not None and self.case.now - at >= OUT_OF_DATE
 

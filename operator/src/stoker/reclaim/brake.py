@@ -9,9 +9,9 @@ from stoker.api.policy import MAX_RECENT_IDLE, RecentIdle, UtilizationPolicyStat
 from stoker.findings.finding import rfc3339
 from stoker.policy.effective import EffectiveBrake
 
-LETS_GO = 2
-"""Reclaim goes on when what is still quiet has fallen to the share that it takes to stop, divided by this: of an outage
-that is half over nobody knows that it is over.
+RELEASE_DIVISOR = 2
+"""Hysteresis: the brake is released when the share of idle GPUs has fallen to the share that applied it, divided by
+this. Chosen because just below that share the outage may be over for some jobs only.
 """
 
 
@@ -75,8 +75,8 @@ class Brake:
     message: str = ""
     handled_release: str | None = None
     doubted_until: datetime | None = None
-    """When it let go last though nobody had said that the jobs were idle indeed. An outage that wrote zeros stays in
-    the window after its end: who worked in it and rests since seems to have rested since it began.
+    """When it was last released by itself, without an administrator. Zeros of an outage stay in the window after its
+    end: a job that worked in the outage and is idle since seems to have been idle since it began.
     """
     known: Mapping[str, LastKnown] = field(default_factory=dict)
 
@@ -117,10 +117,10 @@ def after(
     release: str | None,
     now: datetime,
 ) -> Brake:
-    """The brake after one look at all jobs of the policy that hold GPUs; one that is missing is gone, whether it was
+    """The brake after one scan of all jobs of the policy that hold GPUs; one that is missing is gone, whether it was
     suspended, reclaimed or has ended. `release` is the policy's annotation.
 
-    What is not known of a job changes nothing: who worked before and rests after has turned idle.
+    A job of which nothing is known changes nothing: one that worked before that and is idle after it has turned idle.
     """
     seen = {one.job_uid: one for one in activities}
     turned_idle = _turned_idle(brake, seen, now)
@@ -139,7 +139,7 @@ def after(
         stops = len(counted) >= settings.min_jobs and quiet * 100 > bound
     else:
         # Their number counts no more: that some are gone does not make the metrics of the others right.
-        stops = quiet * 100 > bound / LETS_GO
+        stops = quiet * 100 > bound / RELEASE_DIVISOR
     message = brake.message
     if stops and since is None:
         since = now
@@ -162,7 +162,7 @@ def after(
 
 
 def _turned_idle(brake: Brake, seen: Mapping[str, JobActivity], now: datetime) -> tuple[TurnedIdle, ...]:
-    """Those that still rest or of which nothing is known, and those that have turned idle, the oldest first."""
+    """Those that are still idle or of which nothing is known, and those that have turned idle, the oldest first."""
     kept = [one for one in brake.turned_idle if one.job_uid in seen and not seen[one.job_uid].works]
     at_rest = {one.job_uid for one in kept}
     for uid, one in seen.items():

@@ -1,4 +1,4 @@
-"""What a decision is made from, beside the metrics and the policy."""
+"""What a plan is made from beside the metrics, the policy and the record: the job, the cluster and the process."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,12 +29,12 @@ NOBODY = Presence()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """What must be known of a running job.
+    """What must be known of a running job; controller/candidates.py and eligibility.candidate make it.
 
     `job_uid` and `pod_uids` are its Job and all its pods, `last_start` the latest start of a trainer. `snooze` is the
     annotation's text. `termination_grace` is the shortest time that its pods get between SIGTERM and SIGKILL.
-    `unsuspendable` says why its pods can't be taken away so that they can be given back. `untouchable` says why nothing
-    may be done to it now, whatever the numbers say (something is being deleted, is ending, is not ours).
+    `unsuspendable` says why its Job can't be suspended and resumed. `untouchable` says why nothing may be done to it
+    now whatever its metrics are (it is being deleted, has ended, or is suspended).
     """
 
     job_type: JobType
@@ -56,7 +56,7 @@ class Candidate:
     has_persistent_volume: bool = False
     """The container that computes writes to a volume that outlives its pods."""
     serves: bool = False
-    """Its program is a server of models, whatever type it says it is."""
+    """Its program is a model server, whatever its spec.jobType."""
     offers: str | None = None
     """What its container declares that only a server needs, such as a port."""
     termination_grace: timedelta | None = None
@@ -110,11 +110,11 @@ class Obstruction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraints:
-    """What the rest of the cluster says to a reclaim, each None while it has no objection.
+    """What the rest of the cluster holds against a reclaim; each is None where there is nothing.
 
     `brake`: too much turned idle at once. `pressure`: nobody waits for these GPUs, asked only where the policy reclaims
-    on pressure. `bounds`: enough was reclaimed lately, or others come first. `doubted_until`: what the metrics showed
-    before proves no rest.
+    on pressure. `bounds`: enough was reclaimed lately, or others come first. `doubted_until`: idleness
+    counts from then on only.
     """
 
     minimum_warning_grace: timedelta = MINIMUM_WARNING_GRACE

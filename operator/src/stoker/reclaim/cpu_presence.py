@@ -8,13 +8,13 @@ from stoker.reclaim.candidate import NOBODY, Presence
 from stoker.telemetry.series import JobSeries
 
 GRID = timedelta(minutes=5)
-"""What happens now is told as of the last five minutes: a status that tells each second would be written each time."""
+"""Times of activity are rounded down to five minutes: a status with seconds would be written at every scan."""
 
 
 def by_cpus(series: JobSeries, pods: Iterable[str], *, window: timedelta, now: datetime) -> Presence:
     """Whether the CPUs of these pods did more than wait within the window that the series is of. That there are no
-    series of them is no trace either way: that the GPUs rest is shown by their own, and a cluster without cAdvisor's
-    metrics would else never get a GPU back.
+    series of them is no trace either way: that the GPUs are idle is shown by their own, and a cluster without
+    cAdvisor's metrics would else never get a GPU back.
     """
     seconds = cpus_worked_at(series)
     if seconds is not None:

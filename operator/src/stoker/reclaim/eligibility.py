@@ -1,4 +1,6 @@
-"""Whether a job could be reclaimed, and why (not), for those who only look."""
+"""Whether a job could be reclaimed and why, by its objects and metrics alone: for `stoker diagnose` and `stoker
+report`.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -59,9 +61,9 @@ def eligibility(job: Candidate, idleness: Idleness, policy: EffectivePolicy, now
         )
     if hold.trigger is Trigger.UNKNOWN:
         return Eligibility(eligible=False, why=f"not known to be idle: {idleness.message or idleness.reason}")
-    if hold.trigger is Trigger.RESTS and hold.until is not None and case.idle_since is not None:
+    if hold.trigger is Trigger.IDLE and hold.until is not None and case.idle_since is not None:
         return Eligibility(eligible=False, why=f"idle since {clock(case.idle_since)}; {hold.reason}")
-    seen = hold.trigger is Trigger.WORKS and job.untouchable is None and idleness.message
+    seen = hold.trigger is Trigger.ACTIVE and job.untouchable is None and idleness.message
     return Eligibility(eligible=False, why=f"{hold.reason} ({idleness.message})" if seen else hold.reason)
 
 

@@ -23,19 +23,19 @@ from stoker.reclaim.steps import Step
 from stoker.reclaim.transitions import Trigger
 
 RECLAIMABLE = (Category.UNRELEASED_JOB, Category.INTERACTIVE_JOB)
-"""Causes in which nobody waits for the GPUs' work; every other is only reported."""
+"""Categories for which idle GPUs are reclaimed, as nobody waits for their work. All others are only reported."""
 SURE = frozenset({Confidence.CERTAIN, Confidence.LIKELY})
 OWN_IDLE_AFTER = (timedelta(minutes=10), timedelta(hours=24))
-"""The bounds of a job's own idleAfter."""
-LOOK_HOLDS = timedelta(minutes=5)
-"""How long after a look at the metrics its answer still says something of now."""
+"""Shortest and longest idleAfter that a job may ask for. Chosen because a pause below ten minutes is ordinary work."""
+SCAN_HOLDS = timedelta(minutes=5)
+"""How long a scan's result describes the present. Chosen because ten scans (30 s apart) may fail within it."""
 CLOCK_TOLERANCE = timedelta(minutes=1)
 """How far the stamps of others (Prometheus, kubelets, the API server) may lie beside our clock: nothing that bears a
 stamp this close to the warning came certainly before it.
 """
 EXAMINED_WITHIN = timedelta(minutes=5)
-"""How old the examination may be that a reclaim rests on. After a restart the status says what was found before, and
-nobody has examined the job since; and what its CPUs do is seen by examinations alone. Chosen because a job at rest is
+"""How old the examination may be on which a reclaim is based. After a restart the status says what was found before,
+and nobody has examined the job since; and only examinations see what its CPUs do. Chosen because an idle job is
 examined every five minutes.
 """
 CLOCKS_APART = timedelta(seconds=150)
@@ -68,12 +68,12 @@ class Case:
 
     @property
     def job_type(self) -> JobType:
-        """What the job says it is, where its word is taken."""
+        """Its spec.jobType where the policy trusts that, else Training."""
         return self.policy.trusted(self.job.job_type)
 
     @property
     def is_interactive(self) -> bool:
-        """A person works in it: it says so, or it was found to be so."""
+        """Whether a person works in it: by its type, or by the finding InteractiveJob."""
         found = any(one.category is Category.INTERACTIVE_JOB and one.is_open for one in self.job.findings)
         return found or self.job_type is JobType.INTERACTIVE
 
@@ -89,15 +89,15 @@ class Case:
 
     @property
     def idle_since(self) -> datetime | None:
-        """Since when all its GPUs rest, as far as metrics can be trusted; None where they don't, or where that is not
-        known of these containers.
+        """Since when all its GPUs are idle, as far as metrics can be trusted; None where they aren't, or where that is
+        not known of these containers.
         """
-        looked, start = self.idleness, self.job.last_start
-        if looked.state is not IdlenessState.IDLE or looked.pod_uids != self.job.pod_uids:
+        scanned, start = self.idleness, self.job.last_start
+        if scanned.state is not IdlenessState.IDLE or scanned.pod_uids != self.job.pod_uids:
             return None
-        if looked.since is None or start is None:
+        if scanned.since is None or start is None:
             return None
-        return max(looked.since, start, self.constraints.doubted_until or start)
+        return max(scanned.since, start, self.constraints.doubted_until or start)
 
     @property
     def warning_stands(self) -> bool:
@@ -201,7 +201,7 @@ def _always(_: Case) -> bool:
     return True
 
 
-def _rests(case: Case) -> bool:
+def _is_idle(case: Case) -> bool:
     return case.idleness.state is IdlenessState.IDLE
 
 
@@ -213,7 +213,7 @@ def _runs(case: Case) -> bool:
     return case.idleness.state in {IdlenessState.IDLE, IdlenessState.ACTIVE}
 
 
-def _rests_since(case: Case) -> bool:
+def _is_idle_since(case: Case) -> bool:
     return case.idle_since is not None
 
 
@@ -320,7 +320,7 @@ def _intent_settled(case: Case) -> GateHold | None:
 def _touchable(case: Case) -> GateHold | None:
     if case.job.untouchable is None:
         return None
-    return GateHold(trigger=Trigger.WORKS, reason=case.job.untouchable)
+    return GateHold(trigger=Trigger.ACTIVE, reason=case.job.untouchable)
 
 
 @_gate(
@@ -333,7 +333,7 @@ def _touchable(case: Case) -> GateHold | None:
 def _sampled(case: Case) -> GateHold | None:
     if case.execution.is_sampled:
         return None
-    # After a restart that holds for every job for a while: to tell of it would be two writes to each.
+    # After a restart this holds for every job for a while: a reason in the status would be two writes to each.
     return GateHold(trigger=Trigger.KEPT, reason="the controller has not sampled its GPUs since it started")
 
 
@@ -420,7 +420,7 @@ def _pods_ready(case: Case) -> GateHold | None:
         return None
     reason = "it waits for its pods"
     return GateHold(
-        trigger=Trigger.WORKS, reason=f"{reason}: {case.idleness.message}" if case.idleness.message else reason
+        trigger=Trigger.ACTIVE, reason=f"{reason}: {case.idleness.message}" if case.idleness.message else reason
     )
 
 
@@ -435,40 +435,40 @@ def _all_idle(case: Case) -> GateHold | None:
     if case.idleness.state is not IdlenessState.ACTIVE:
         return None
     start = case.job.last_start
-    # Which GPU worked, and when, changes with every look, and idleAfter with the policy: a reason that changes is a
+    # Which GPU worked, and when, changes with every scan, and idleAfter with the policy: a reason that changes is a
     # write of the status.
     reason = "a GPU was used within idleAfter"
     if start is not None and case.now < later(start, case.idle_after):
         reason = f"started at {rfc3339(start)}; it counts as idle after idleAfter at the earliest"
-    return GateHold(trigger=Trigger.WORKS, reason=reason)
+    return GateHold(trigger=Trigger.ACTIVE, reason=reason)
 
 
 @_gate(
-    "look-fresh",
+    "scan-fresh",
     GateGroup.IDLE,
     "metrics scanned within the last five minutes",
-    asked=_rests,
+    asked=_is_idle,
     held_back="no recent scan",
 )
-def _look_fresh(case: Case) -> GateHold | None:
-    # A look from the future was stamped by a clock that has been set back since.
+def _scan_fresh(case: Case) -> GateHold | None:
+    # A scan from the future was stamped by a clock that has been set back since.
     age = case.now - case.idleness.observed_at
-    if not _rests(case) or -CLOCK_TOLERANCE <= age <= LOOK_HOLDS:
+    if not _is_idle(case) or -CLOCK_TOLERANCE <= age <= SCAN_HOLDS:
         return None
     reason = f"the last scan of its metrics was at {rfc3339(case.idleness.observed_at)}"
     return GateHold(trigger=Trigger.UNKNOWN, reason=reason)
 
 
-@_gate("same-pods", GateGroup.IDLE, "metrics of its current pods", asked=_rests)
+@_gate("same-pods", GateGroup.IDLE, "metrics of its current pods", asked=_is_idle)
 def _same_pods(case: Case) -> GateHold | None:
-    if not _rests(case) or (case.idleness.pod_uids == case.job.pod_uids and case.job.pod_uids):
+    if not _is_idle(case) or (case.idleness.pod_uids == case.job.pod_uids and case.job.pod_uids):
         return None
-    return GateHold(trigger=Trigger.WORKS, reason="its pods have changed since the last scan of its metrics")
+    return GateHold(trigger=Trigger.ACTIVE, reason="its pods have changed since the last scan of its metrics")
 
 
-@_gate("start-known", GateGroup.IDLE, "start time of its containers known", asked=_rests, held_back="start unknown")
+@_gate("start-known", GateGroup.IDLE, "start time of its containers known", asked=_is_idle, held_back="start unknown")
 def _start_known(case: Case) -> GateHold | None:
-    if not _rests(case) or (case.job.last_start is not None and case.idleness.since is not None):
+    if not _is_idle(case) or (case.job.last_start is not None and case.idleness.since is not None):
         return None
     return GateHold(trigger=Trigger.UNKNOWN, reason="the start time of its containers is unknown")
 
@@ -477,7 +477,7 @@ def _start_known(case: Case) -> GateHold | None:
     "idle-long-enough",
     GateGroup.LENGTH,
     "idle for idleAfter, counted after its start-up grace",
-    asked=_rests_since,
+    asked=_is_idle_since,
     reads=Reads.POLICY,
     replay="No job is assumed to have set its own idleAfter.",
     held_back="within the start-up grace",
@@ -492,14 +492,14 @@ def _idle_long_enough(case: Case) -> GateHold | None:
         return None
     # Since when it is idle stands in idleSince, which moves while its beginning is searched for.
     reason = f"it must be idle for {format_duration(case.idle_after)} (idleAfter)"
-    return GateHold(trigger=Trigger.RESTS, reason=reason, until=until)
+    return GateHold(trigger=Trigger.IDLE, reason=reason, until=until)
 
 
 @_gate(
     "unattended",
     GateGroup.LENGTH,
     "unattended",
-    asked=_rests_since,
+    asked=_is_idle_since,
     reads=Reads.CLUSTER,
     replay="No user is assumed to have worked in a job, except where its CPUs show it: sessions were not recorded.",
     held_back="in use by somebody, as their CPUs show",
@@ -515,7 +515,7 @@ def _unattended(case: Case) -> GateHold | None:
         return None
     until = later(presence.last_seen, case.idle_after)
     reason = f"somebody works in it: {presence.how} at {rfc3339(presence.last_seen)}"
-    return GateHold(trigger=Trigger.WORKS, reason=reason, until=until)
+    return GateHold(trigger=Trigger.ACTIVE, reason=reason, until=until)
 
 
 @_gate(
@@ -527,7 +527,7 @@ def _cooled_down(case: Case) -> GateHold | None:
         return None
     until = later(resumed, cooldown)
     reason = f"idle; not warned before {rfc3339(until)} because it was resumed (cooldownAfterResume)"
-    return GateHold(trigger=Trigger.RESTS, reason=reason, until=until, reason_names_until=True)
+    return GateHold(trigger=Trigger.IDLE, reason=reason, until=until, reason_names_until=True)
 
 
 @_gate("not-stalled", GateGroup.NEED, "no hang found", held_back="hanging, which is only reported")
@@ -536,7 +536,7 @@ def _not_stalled(case: Case) -> GateHold | None:
     if stalled is None:
         return None
     return GateHold(
-        trigger=Trigger.RESTS, reason="it hangs: hanging jobs are reported and never reclaimed", change=stalled.fix
+        trigger=Trigger.IDLE, reason="it hangs: hanging jobs are reported and never reclaimed", change=stalled.fix
     )
 
 
@@ -552,8 +552,8 @@ def _cause(case: Case) -> GateHold | None:
         return None
     doubts = (_doubt(one, case.job, case.policy, case.now) for one in _suspects(case.job))
     why = next((doubt for doubt in doubts if doubt is not None), None)
-    why = why or GateHold(trigger=Trigger.RESTS, reason="it has no open finding UnreleasedJob or InteractiveJob")
-    return replace(why, reason=f"idle, but only reported: {why.reason}") if _rests(case) else why
+    why = why or GateHold(trigger=Trigger.IDLE, reason="it has no open finding UnreleasedJob or InteractiveJob")
+    return replace(why, reason=f"idle, but only reported: {why.reason}") if _is_idle(case) else why
 
 
 # ----------------------------------------------------------------------------------------- may something be done to it?
@@ -637,7 +637,7 @@ def _suspendable(case: Case) -> GateHold | None:
 
 
 def _observed(case: Case, reason: str, change: str) -> GateHold:
-    return GateHold(trigger=Trigger.RESTS, reason=reason, change=change, observes=True)
+    return GateHold(trigger=Trigger.IDLE, reason=reason, change=change, observes=True)
 
 
 # ---------------------------------------------------------------------------------------------- is it warned, and due?
@@ -652,8 +652,8 @@ def _observed(case: Case, reason: str, change: str) -> GateHold:
     held_back="the mass-idle brake was on",
 )
 def _brake_off(case: Case) -> GateHold | None:
-    # A look at metrics that may be wrong neither warns anybody nor acts; a warning that stands is not taken back.
-    return _obstructed(case.constraints.brake, Trigger.HELD if case.warning_stands else Trigger.RESTS)
+    # A scan of metrics that may be wrong neither warns anybody nor acts; a warning that stands is not taken back.
+    return _obstructed(case.constraints.brake, Trigger.HELD if case.warning_stands else Trigger.IDLE)
 
 
 @_gate("warned", GateGroup.WARNING, "owner warned")
@@ -846,7 +846,7 @@ def _obstructed(by: Obstruction | None, trigger: Trigger) -> GateHold | None:
 
 
 def announced(deadline: datetime, mode: ReclaimMode) -> str:
-    """What a warned job is told while its grace lasts."""
+    """The reason in the status of a job whose warning's grace lasts."""
     does = "deleted for good" if mode is ReclaimMode.DELETE else "reclaimed"
     return f"idle; will be {does} at {rfc3339(deadline)} unless its GPUs are used again"
 
@@ -885,19 +885,19 @@ def _suspects(job: Candidate) -> Iterator[Finding]:
 
 def _doubt(finding: Finding, job: Candidate, policy: EffectivePolicy, now: datetime) -> GateHold | None:
     """Why a finding is no reason to take the GPUs. The metrics must show it: that the manifest promises an end without
-    release says nothing of a job that still works on its CPUs.
+    release does not mean that a job no longer works on its CPUs.
     """
     if policy.action(finding.rule, Action.WARN) is Action.OFF:
-        return GateHold(trigger=Trigger.RESTS, reason=f"the policy turns {finding.rule} off")
+        return GateHold(trigger=Trigger.IDLE, reason=f"the policy turns {finding.rule} off")
     exemption = policy.exemption(finding.rule, job.labels, now)
     if exemption is not None:
         reason = f"exempt by policy from {finding.rule}: {exemption.reason}"
-        return GateHold(trigger=Trigger.RESTS, reason=reason, until=exemption.until)
+        return GateHold(trigger=Trigger.IDLE, reason=reason, until=exemption.until)
     if finding.confidence not in SURE:
-        return GateHold(trigger=Trigger.RESTS, reason=f"the finding {finding.category} is only possible")
+        return GateHold(trigger=Trigger.IDLE, reason=f"the finding {finding.category} is only possible")
     if Source.METRICS not in finding.sources:
         return GateHold(
-            trigger=Trigger.RESTS, reason=f"the finding {finding.category} rests on the manifest alone, not on metrics"
+            trigger=Trigger.IDLE, reason=f"the finding {finding.category} rests on the manifest alone, not on metrics"
         )
     return None
 

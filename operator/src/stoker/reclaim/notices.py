@@ -28,8 +28,8 @@ class NoticeReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Something to tell the job's owner by an event, after the record is written. `episode` tells one occasion from the
-    next; `numbers` are what it rested on, for the audit log; `policies` decided, none where the owner did.
+    """An event for the job's owner, sent after the record is written. `episode` distinguishes one occasion from the
+    next; `numbers` are what it was based on, for the audit log; `policies` decided, none where the owner did.
     """
 
     reason: NoticeReason

@@ -1,4 +1,4 @@
-"""Whose turn it is where slots are scarce: who holds the most idle GPU-hours goes first."""
+"""The order of reclaims where the bounds allow few: the job with the most idle GPU-hours goes first."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,9 @@ from stoker.reclaim.budget import Budget, Slot, full
 from stoker.reclaim.candidate import Obstruction
 
 TOGETHER = timedelta(minutes=1)
-"""Jobs whose deadlines lie so close together are due together: which of them is looked at first is chance."""
+"""Jobs whose deadlines lie so close together are due together. Chosen because two scans may fall between them: which of
+them is planned first is chance.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,13 +19,13 @@ from stoker.reclaim.steps import CONFIRMED, Step
 from stoker.reclaim.transitions import Trigger, after
 
 CONCERNED = frozenset({ReclaimState.IDLE, ReclaimState.WARNED, ReclaimState.RECLAIMING})
-"""States in which the policy's numbers matter to the job: of the others its status says nothing of the policy, or every
-change of one would be a write to every job.
+"""States in which the status names the policies. In the others it does not, or every change of a policy would be a
+write to every job.
 """
 
 
-TOLD = frozenset({ReclaimState.IDLE, ReclaimState.UNKNOWN})
-"""States that a job which would be reclaimed is in once that is told: not knowing for a while is no news."""
+NOTIFIED = frozenset({ReclaimState.IDLE, ReclaimState.UNKNOWN})
+"""States of a job whose owner was notified that it would be reclaimed. Unknown is one: it may pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ def plan(case: Case) -> Plan:
 
 
 def with_snooze(case: Case) -> tuple[Case, tuple[Notice, ...]]:
-    """The case with its owner's word in the record, and without the marks of a warning that is none."""
+    """The case with the owner's snooze in the record, and without the fields of a warning that is not in force."""
     record, notices = snoozed(case.job, case.policy, case.record, case.now)
     if not record.has_warning and (record.warned_at is not None or record.deadline is not None):
         record = record.without_warning()
@@ -101,7 +101,7 @@ def with_snooze(case: Case) -> tuple[Case, tuple[Notice, ...]]:
 
 
 def _kept(record: Record, hold: GateHold) -> Record:
-    """The record as it is, with the reason where that is to be told."""
+    """The record as it is, with the reason where the gate says so."""
     return replace(record, reason=hold.reason) if hold.is_told else record
 
 
@@ -113,7 +113,7 @@ def _intent(case: Case) -> Record:
 
 def _due(case: Case) -> Record:
     """The record of a job that every condition holds for, but for those of the group ACTION."""
-    record = _under_policy(case, _standing(case))
+    record = _under_policy(case, _in_force(case))
     assert record.idle_since is not None  # a gate has asked
     assert record.warned_at is not None
     since, warned_at = rfc3339(record.idle_since), rfc3339(record.warned_at)
@@ -122,12 +122,12 @@ def _due(case: Case) -> Record:
 
 
 def _held(case: Case, hold: GateHold) -> Plan:
-    return Plan(record=_under_policy(case, replace(_standing(case), reason=hold.reason)))
+    return Plan(record=_under_policy(case, replace(_in_force(case), reason=hold.reason)))
 
 
-def _standing(case: Case) -> Record:
-    """The record of a warning that stands. It is about one stretch of idleness, whose beginning it keeps: of two looks
-    the one that knows less of the past says later.
+def _in_force(case: Case) -> Record:
+    """The record of a warning in force. It is about one stretch of idleness and keeps its beginning: a scan that knows
+    less of the past would say a later one.
     """
     cause = case.cause
     known = [since for since in (case.record.idle_since, case.idle_since) if since is not None]
@@ -149,9 +149,9 @@ def _unknown(case: Case, hold: GateHold) -> Plan:
 def _left_alone(case: Case, hold: GateHold) -> Plan:
     """A job that nothing is done to; a warning ends."""
     state = after(case.record.state, hold.trigger)
-    # An answer about pods that are gone (the state is Active then) says nothing of how long these have been idle.
+    # A scan of pods that are gone (the state is Active then) does not say how long the present ones have been idle.
     since = case.idle_since if state is not ReclaimState.ACTIVE else None
-    told = case.record.state in TOLD and case.record.action is ReclaimMode.OBSERVE
+    was_notified = case.record.state in NOTIFIED and case.record.action is ReclaimMode.OBSERVE
     cause = case.cause
     same = cause is not None and case.record.rule == cause.rule
     record = replace(
@@ -177,7 +177,7 @@ def _left_alone(case: Case, hold: GateHold) -> Plan:
             f"{all_gpus(case.job.gpus)} been idle since {rfc3339(since)} ({cause.category})."
             f" It would be warned and then reclaimed; {hold.reason}."
         )
-        if not (told and same) or case.record.has_warning:
+        if not (was_notified and same) or case.record.has_warning:
             notices = (*notices, _notice(case, NoticeReason.WOULD_RECLAIM, message, rfc3339(since)))
     return Plan(record=_under_policy(case, record), notices=notices)
 
@@ -216,7 +216,7 @@ def _warn(case: Case) -> Plan:
 
 
 def _lost(job: Candidate) -> str:
-    """What goes with the pods, in the words of a warning."""
+    """What is lost with the pods, as the warning says it."""
     if job.has_persistent_volume:
         return "Files outside its persistent volumes will be lost."
     return "It writes to no volume that outlives its pods: all files in its containers will be lost."
@@ -242,7 +242,7 @@ def _under_policy(case: Case, record: Record) -> Record:
 
 
 def _grounds(case: Case) -> str:
-    """What a decision rested on, for the job's history."""
+    """What a decision was based on, for the job's history."""
     cause, since = case.cause, case.idle_since
     named = f"{cause.category} ({cause.confidence.lower()})" if cause is not None else "no cause"
     idle = f"{count(case.job.gpus, 'GPU')} idle since {rfc3339(since)}" if since is not None else "not idle"

@@ -88,7 +88,7 @@ class NotificationRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """The fields of `status.reclaim`, as api.dljob.ReclaimStatus describes them. `state` None: never looked at."""
+    """The fields of `status.reclaim`, as api.dljob.ReclaimStatus describes them. `state` None: never scanned."""
 
     state: ReclaimState | None = None
     reason: str = ""
@@ -195,7 +195,7 @@ class Record:
             "notified": [entry.to_status() for entry in self.notified],
             "history": [entry.to_status() for entry in self.history],
         }
-        # An empty word of the owner's is a word, and is taken once.
+        # An empty annotation of the owner counts as a response, once.
         return {key: value for key, value in entry.items() if value not in (None, [])}
 
 

@@ -1,5 +1,5 @@
-"""What brings a reclaimed job back: its owner's word, by annotation or by an edge of spec.suspend. Both are read as
-levels against what status remembers, so that neither is lost or taken twice over a restart.
+"""The owner's responses that resume a job or end its warning: the annotation stoker.dev/resume, and spec.suspend set
+from true to false. Both are compared with what the status remembers, so that a restart neither loses nor repeats one.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ ON_THE_WAY = frozenset({ReclaimState.WARNED, ReclaimState.RECLAIMING, ReclaimSta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumption:
-    """The record after the owner's word, and what to tell."""
+    """The record after the owner's response, and the notices to send."""
 
     record: Record
     notices: tuple[Notice, ...] = ()
@@ -31,9 +31,9 @@ def resumed(
 ) -> Resumption:
     """Take a new resume annotation, or spec.suspend's change from true to false (`unsuspended`), into the record.
 
-    Such a word ends a warning as well, and starts the policy's cooldown. So does an annotation where nothing is to be
-    undone: the warning that its writer has seen may have ended just before. A job whose Job reclaim has `deleted` stays
-    as it is, also while its pods end.
+    Such a response ends a warning as well, and starts the policy's cooldown. So does an annotation where nothing is to
+    be undone: the warning that its writer has seen may have ended just before. A job whose Job reclaim has `deleted`
+    stays as it is, also while its pods end.
     """
     asked = annotation is not None and annotation != record.handled_resume
     if asked:

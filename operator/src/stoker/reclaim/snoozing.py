@@ -1,4 +1,4 @@
-"""The owner's word that puts reclaim off, within the policy's bound."""
+"""The owner's snooze: reclaim is put off, within the policy's maxSnooze."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ def snoozed(
     job: Candidate, policy: EffectivePolicy, record: Record, now: datetime
 ) -> tuple[Record, tuple[Notice, ...]]:
     """Take a new value of the snooze annotation into the record, within the policy's bound; each value is taken once,
-    or an annotation far in the future would be bounded anew with every look.
+    or an annotation far in the future would be granted anew at every pass.
     """
     if job.snooze == record.handled_snooze:
         return record, ()
@@ -43,7 +43,7 @@ def snoozed(
     except (ValueError, OverflowError):
         message = f"stoker.dev/snooze-until {job.snooze[:64]!r} is ignored: write a time such as 2026-11-21T18:00:00Z."
         notice = Notice(reason=NoticeReason.SNOOZE_IGNORED, message=message, episode=job.snooze)
-        # An earlier word that could be read stands: this one was not meant to take it back.
+        # An earlier snooze that could be read stays: this one was not meant to cancel it.
         return replace(record, handled_snooze=job.snooze), (notice,)
     longest = now.astimezone(UTC).replace(microsecond=0) + policy.reclaim.max_snooze
     taken = replace(record, handled_snooze=job.snooze, snoozed_until=min(until, longest))

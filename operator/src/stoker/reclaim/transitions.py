@@ -7,12 +7,12 @@ from stoker.findings.vocabulary import ReclaimState
 
 
 class Trigger(StrEnum):
-    """What a look at the job has found, or what has happened to it. The values stand in the documentation's table."""
+    """What leads to the next state: what was found, or what has happened. docs/reclaim.md lists the values."""
 
     KEPT = "nothing may be decided yet"
     UNKNOWN = "it is unknown whether it is idle"
-    WORKS = "it works, waits, or is not eligible"
-    RESTS = "it is idle, and a condition of a warning does not hold"
+    ACTIVE = "it works, waits, or is not eligible"
+    IDLE = "it is idle, and a condition of a warning does not hold"
     EXEMPT = "it is exempt"
     SNOOZED = "its owner snoozed it"
     WARN = "every condition of a warning holds"
@@ -22,25 +22,25 @@ class Trigger(StrEnum):
     RESUMED = "its owner resumed it"
 
 
-_LOOKED_AT: Mapping[Trigger, ReclaimState] = {
+_OBSERVED: Mapping[Trigger, ReclaimState] = {
     Trigger.UNKNOWN: ReclaimState.UNKNOWN,
-    Trigger.WORKS: ReclaimState.ACTIVE,
-    Trigger.RESTS: ReclaimState.IDLE,
+    Trigger.ACTIVE: ReclaimState.ACTIVE,
+    Trigger.IDLE: ReclaimState.IDLE,
     Trigger.EXEMPT: ReclaimState.EXEMPT,
     Trigger.SNOOZED: ReclaimState.SNOOZED,
     Trigger.WARN: ReclaimState.WARNED,
 }
 _WARNED: Mapping[Trigger, ReclaimState] = {
-    **_LOOKED_AT,
+    **_OBSERVED,
     Trigger.HELD: ReclaimState.WARNED,
     Trigger.DUE: ReclaimState.RECLAIMING,
     Trigger.RESUMED: ReclaimState.ACTIVE,
 }
 _TRANSITIONS: Mapping[ReclaimState, Mapping[Trigger, ReclaimState]] = {
-    ReclaimState.ACTIVE: _LOOKED_AT,
-    ReclaimState.IDLE: _LOOKED_AT,
-    ReclaimState.SNOOZED: _LOOKED_AT,
-    ReclaimState.EXEMPT: _LOOKED_AT,
+    ReclaimState.ACTIVE: _OBSERVED,
+    ReclaimState.IDLE: _OBSERVED,
+    ReclaimState.SNOOZED: _OBSERVED,
+    ReclaimState.EXEMPT: _OBSERVED,
     # A warning outlives a time in which nothing is known.
     ReclaimState.UNKNOWN: _WARNED,
     ReclaimState.WARNED: _WARNED,
@@ -52,12 +52,12 @@ TRANSITIONS: Mapping[ReclaimState, Mapping[Trigger, ReclaimState]] = {
     state: ways if state is ReclaimState.RECLAIMED else {Trigger.KEPT: state, **ways}
     for state, ways in _TRANSITIONS.items()
 }
-"""Where each trigger leads from each state; what is absent can't happen, and changes nothing."""
+"""The next state, by state and trigger. A trigger that is absent can't happen in that state, and changes nothing."""
 WARNABLE = frozenset(state for state, ways in TRANSITIONS.items() if Trigger.DUE in ways)
-"""States in which a warning may stand; in any other the marks of one are nobody's."""
+"""States in which a warning may be in force; in any other state its fields in the record are ignored."""
 
 
 def after(state: ReclaimState | None, trigger: Trigger) -> ReclaimState:
-    """The state that follows; None stands for a job that was never looked at, which is taken for active."""
+    """The state that follows. None stands for a job that was never scanned, which counts as active."""
     state = state or ReclaimState.ACTIVE
     return TRANSITIONS[state].get(trigger, state)
