@@ -1,4 +1,4 @@
-"""The GPUs are idle for a long time at the start, for several reasons together.
+"""The GPUs are idle for a long time at the start, and no single activity explains it.
 
 ## What it flags
 
@@ -93,7 +93,7 @@ def _claim(exam: Examination, startup: Startup) -> Claim:
     best, *others = _candidates(exam, startup)
     return Claim(
         detail=(
-            f"{gpus} idle for the first {minutes(len(startup) * exam.step)}, for no single reason that can be seen; "
+            f"{gpus} idle for the first {minutes(len(startup) * exam.step)}, and no single activity explains it; "
             f"{gpu_hours(exam.idle_hours(explains))} lost."
         ),
         evidence=(
@@ -114,7 +114,7 @@ RULE = Rule(
     name="startup-idle",
     category=Category.LONG_LIBRARY_INSTALLATION,
     severity=Severity.WARNING,
-    summary="The GPUs wait a quarter of an hour or more at the start, for several reasons together.",
+    summary="The GPUs wait a quarter of an hour or more at the start, and no single activity explains it.",
     fix="Look into the log of the first minutes: libraries belong into the image, downloads into a job without GPUs.",
     check=check,
 )
