@@ -28,9 +28,13 @@ from stoker.adapters.kubernetes.client import (
 from stoker.api.names import KUEUE, QUEUE_LABEL
 from stoker.cluster.cache import Store
 from stoker.controller.candidates import is_of
+from stoker.lint.kinds.job import SUSPEND
+from stoker.lint.kinds.kind import SuspendField
 from stoker.workload.observation import SUSPENDED_BY
 
 JOB_UID_LABEL = f"{KUEUE}/job-uid"
+WORKLOAD_SUSPEND = SuspendField(name="active", suspended=False)
+"""`spec.active` of Kueue's Workload."""
 ABSENT_FOR = 600.0
 """Seconds for which Kueue is taken to be absent once its API was not there."""
 
@@ -47,10 +51,14 @@ class SuspendMechanism:
     target: Object
 
     @property
+    def field(self) -> SuspendField:
+        """The field that takes the pods away."""
+        return SUSPEND if self.resource == JOBS else WORKLOAD_SUSPEND
+
+    @property
     def is_suspended(self) -> bool:
         """Whether it keeps the pods away."""
-        spec = self.target["spec"]
-        return bool(spec.get("suspend")) if self.resource == JOBS else spec.get("active") is False
+        return self.field.is_suspended(self.target)
 
     @property
     def suspended_by(self) -> str | None:
@@ -104,18 +112,18 @@ class Suspension:
     async def suspend(self, child: Object, mechanism: SuspendMechanism, by: str) -> tuple[Object, SuspendMechanism]:
         """Take the Job's pods away; the Job and its mechanism as they are then."""
         if mechanism.resource == JOBS:
-            child = await self._patch(JOBS, child, by, {"spec": {"suspend": True}})
+            child = await self._patch(JOBS, child, by, mechanism.field.patch(suspend=True))
             return child, SuspendMechanism(resource=JOBS, target=child)
         child = await self._patch(JOBS, child, by, {})
-        workload = await self._patch(mechanism.resource, mechanism.target, by, {"spec": {"active": False}})
+        workload = await self._patch(mechanism.resource, mechanism.target, by, mechanism.field.patch(suspend=True))
         return child, SuspendMechanism(resource=mechanism.resource, target=workload)
 
     async def resume(self, child: Object, mechanism: SuspendMechanism) -> tuple[Object, SuspendMechanism]:
         """Undo `suspend`. When a Job of a queue starts again is the queue's affair."""
         if mechanism.resource == JOBS:
-            child = await self._patch(JOBS, child, None, {"spec": {"suspend": False}})
+            child = await self._patch(JOBS, child, None, mechanism.field.patch(suspend=False))
             return child, SuspendMechanism(resource=JOBS, target=child)
-        workload = await self._patch(mechanism.resource, mechanism.target, None, {"spec": {"active": True}})
+        workload = await self._patch(mechanism.resource, mechanism.target, None, mechanism.field.patch(suspend=False))
         child = await self._patch(JOBS, child, None, {})
         return child, SuspendMechanism(resource=mechanism.resource, target=workload)
 

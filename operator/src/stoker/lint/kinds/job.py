@@ -6,7 +6,7 @@ from typing import Any
 
 from stoker.api import kubernetes_schema
 from stoker.api.structural import Schema
-from stoker.lint.kinds.kind import WorkloadKind
+from stoker.lint.kinds.kind import SuspendField, WorkloadKind
 from stoker.lint.kinds.pod import mapping
 from stoker.lint.kinds.pod_manifest import COUNT, pod_manifest_reader, whole_object, with_properties
 from stoker.lint.kinds.pod_set import PodSet, whole_number
@@ -64,6 +64,9 @@ def _pod_sets_of_job(document: Mapping[str, Any]) -> Iterator[PodSet]:
     )
 
 
+SUSPEND = SuspendField(name="suspend", suspended=True)
+"""`spec.suspend` of a Job."""
+
 POD = WorkloadKind(
     name="Pod",
     version="v1",
@@ -78,6 +81,7 @@ JOB = WorkloadKind(
     plural="jobs",
     reader=pod_manifest_reader(_job_schema, _pod_sets_of_job),
     number_labels=((INDEX_ANNOTATION,),),
+    suspend=SUSPEND,
 )
 
-__all__ = ["INDEX_ANNOTATION", "JOB", "POD"]
+__all__ = ["INDEX_ANNOTATION", "JOB", "POD", "SUSPEND"]

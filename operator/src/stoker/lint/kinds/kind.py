@@ -50,6 +50,25 @@ class ManifestReader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SuspendField:
+    """The boolean field of an object's spec by which its pods are taken away and given back.
+
+    suspended: the value that takes them away; an absent field is the other one.
+    """
+
+    name: str
+    suspended: bool
+
+    def is_suspended(self, document: Mapping[str, Any]) -> bool:
+        """Whether the object's pods are taken away."""
+        return document["spec"].get(self.name) is self.suspended
+
+    def patch(self, *, suspend: bool) -> dict[str, Any]:
+        """The patch that takes the pods away, or gives them back."""
+        return {"spec": {self.name: suspend is self.suspended}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadKind:
     """One kind of object that makes pods with GPUs.
 
@@ -64,6 +83,7 @@ class WorkloadKind:
     annotations that number the pods of one role; an entry of several counts with all of them.
     owned: another object may have made it, which the pods' labels don't tell.
     job_type: what its pods do, as far as the kind says it.
+    suspend: how the operator suspends it; None where it never does.
     """
 
     name: str
@@ -79,6 +99,7 @@ class WorkloadKind:
     number_labels: tuple[tuple[str, ...], ...] = ()
     owned: bool = False
     job_type: JobType = JobType.TRAINING
+    suspend: SuspendField | None = None
 
     @property
     def api_version(self) -> str:
@@ -95,4 +116,4 @@ class WorkloadKind:
         return version == self.api_version
 
 
-__all__ = ["ManifestError", "ManifestReader", "ReadContext", "WorkloadKind"]
+__all__ = ["ManifestError", "ManifestReader", "ReadContext", "SuspendField", "WorkloadKind"]
