@@ -31,6 +31,7 @@ from stoker.cluster.cache import Store
 from stoker.cluster.view import ClusterView
 from stoker.controller.metrics import ControllerMetrics
 from stoker.controller.scan_results import Looks
+from stoker.lint.word_lists.loader import SITE_FOLDER
 
 pytestmark = pytest.mark.e2e
 
@@ -265,6 +266,17 @@ def test_peoples_addresses_are_mounted_from_the_secret_and_reclaim_starts_withou
     ]
     assert named == ["stoker-certificates"], "nobody reads Secrets but who writes the webhook's own"
     assert "notification" not in yaml.safe_dump(only(rendered(installed), "Deployment", "stoker-controller"))
+
+
+def test_a_sites_word_lists_are_mounted_where_they_are_read(installed: Cluster) -> None:
+    documents = rendered(installed, {"wordLists": {"configMapName": "words"}})
+    for component in ("admission", "controller"):
+        pod = only(documents, "Deployment", f"stoker-{component}")["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        (folder,) = [one["value"] for one in container["env"] if one["name"] == SITE_FOLDER]
+        (mount,) = [one for one in container["volumeMounts"] if one["mountPath"] == folder]
+        (volume,) = [one for one in pod["volumes"] if one["name"] == mount["name"]]
+        assert volume["configMap"] == {"name": "words"}
 
 
 def test_metrics_are_for_readers_with_a_token_unless_that_is_off(installed: Cluster) -> None:
