@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from stoker.lint.kinds.image_reference import ImageReferenceError, classify, parse
 from stoker.lint.launch.plan import plan
-from stoker.shell.interpreter.parsed_text import Source
+from stoker.shell.interpreter.parsed_text import ParsedText
 from stoker.shell.model import ShellScript
 from stoker.shell.script import expand_kubernetes, read_argv, read_script
 
@@ -250,7 +250,7 @@ def test_any_text_is_an_image_reference_or_is_refused_in_one_line(text: str) -> 
 @pytest.mark.parametrize("character", ["\u0100", "文", "😀", "\U0010ffff", "\ud800"])
 def test_the_grammar_never_sees_a_character_beyond_its_tables(character: str) -> None:
     """Its scanner would index the C library's tables with it: more often than not, U+10FFFF crashed the process."""
-    source = Source.outermost(f"{{{character}")
+    source = ParsedText.outermost(f"{{{character}")
     assert source.tree is not None
     assert source.tree.root_node.text is not None
     assert max(source.tree.root_node.text.decode()) <= "\xff"

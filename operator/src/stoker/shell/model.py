@@ -157,7 +157,7 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
+class ExecutionContext:
     """How a point of a script is reached.
 
     background: started with `&` (or inside a compound or function that is). detached: in a terminal of its own, or with
@@ -195,14 +195,14 @@ class Circumstances:
     def rank_dependent(self) -> bool:
         return any(branch.rank_dependent for branch in self.branches)
 
-    def excludes(self, other: "Circumstances") -> bool:
+    def excludes(self, other: "ExecutionContext") -> bool:
         """No run reaches both."""
         arms = {branch.decision: branch.arm for branch in self.branches}
         return any(arms.get(branch.decision, branch.arm) != branch.arm for branch in other.branches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Invocation(Circumstances):
+class Invocation(ExecutionContext):
     """One command that the script runs, wrappers (`nohup`, `timeout 1h`, `env X=y`, ...) taken off.
 
     argv: the words; argv[0] is the command as written, with its directory.
@@ -218,9 +218,9 @@ class Invocation(Circumstances):
     stdin_text: str | None = None
 
     @classmethod
-    def reached(cls, how: Circumstances, **parts: Any) -> "Invocation":
+    def reached(cls, context: ExecutionContext, **parts: Any) -> "Invocation":
         """An invocation under these circumstances."""
-        return cls(**{name: getattr(how, name) for name in _CIRCUMSTANCES}, **parts)
+        return cls(**{name: getattr(context, name) for name in _CONTEXT_FIELDS}, **parts)
 
     @property
     def name(self) -> str | None:
@@ -229,7 +229,7 @@ class Invocation(Circumstances):
         return None if text is None else text.rstrip("/").rsplit("/", 1)[-1]
 
 
-_CIRCUMSTANCES = tuple(each.name for each in fields(Circumstances))
+_CONTEXT_FIELDS = tuple(each.name for each in fields(ExecutionContext))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,7 +351,7 @@ __all__ = [
     "MAX_TEXT",
     "Allowance",
     "Branch",
-    "Circumstances",
+    "ExecutionContext",
     "Comment",
     "Excerpt",
     "ExhaustedError",

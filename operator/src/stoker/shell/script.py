@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from stoker.shell.interpreter import values
 from stoker.shell.interpreter.comments import comments
 from stoker.shell.interpreter.expansion import Field
-from stoker.shell.interpreter.interpreter import Interpreter
+from stoker.shell.interpreter.interpreter import Interpreter, beginning
 from stoker.shell.interpreter.parsed_text import NOWHERE
-from stoker.shell.interpreter.values import Piece, Value
+from stoker.shell.interpreter.values import Fragment, Value
 from stoker.shell.model import Allowance, ShellScript, Shortfall
 from stoker.shell.words import SHELLS, has_short_option
 
@@ -37,11 +37,8 @@ def read_script(
     allowance = allowance or Allowance()
     if (shortfall := _refused(len(source), allowance)) is not None:
         return ShellScript(source=source, complete=False, shortfall=shortfall)
-    interpreter = Interpreter(
-        source, environment=environment or {}, gpus_per_node=gpus_per_node, files=files or {}, allowance=allowance
-    )
-    interpreter.run(positional)
-    return interpreter.result()
+    interpreter = Interpreter(source, gpus_per_node=gpus_per_node, allowance=allowance)
+    return interpreter.run(beginning(environment or {}, positional, files or {}))
 
 
 def read_argv(
@@ -71,17 +68,8 @@ def read_argv(
         )
         for position, text in enumerate(argv)
     ]
-    interpreter = Interpreter(
-        source,
-        environment=environment or {},
-        gpus_per_node=gpus_per_node,
-        files=files or {},
-        allowance=allowance,
-        argument=index,
-    )
-    if fields:
-        interpreter.run_argv(fields)
-    return interpreter.result()
+    interpreter = Interpreter(source, gpus_per_node=gpus_per_node, allowance=allowance, argument=index)
+    return interpreter.run_argv(fields, beginning(environment or {}, (), files or {}))
 
 
 def _refused(characters: int, allowance: Allowance) -> Shortfall | None:
@@ -93,16 +81,16 @@ def _refused(characters: int, allowance: Allowance) -> Shortfall | None:
 
 def _argument(text: str, unknown: Collection[str]) -> Value:
     """A word with holes where the kubelet puts in variables of unknown value."""
-    pieces: list[Piece] = []
+    fragments: list[Fragment] = []
     end = 0
     for match in _REFERENCE.finditer(text):
         if match[1] in unknown:
-            pieces += [
-                Piece(text[end : match.start()], quoted=True),
-                Piece(None, quoted=True, names=frozenset({match[1]})),
+            fragments += [
+                Fragment(text[end : match.start()], quoted=True),
+                Fragment(None, quoted=True, names=frozenset({match[1]})),
             ]
             end = match.end()
-    return ((*pieces, Piece(text[end:], quoted=True)),)
+    return ((*fragments, Fragment(text[end:], quoted=True)),)
 
 
 def _script_argument(argv: Sequence[str]) -> int | None:

@@ -20,7 +20,7 @@ _ASSIGNMENTS = ("+=", "-=", "*=", "/=", "%=", "=")
 _TOKENS = sorted({*_BINARY, *_ASSIGNMENTS, "++", "--", "(", ")", "!"}, key=len, reverse=True)
 
 
-class _Parser:
+class _ArithmeticParser:
     def __init__(self, text: str, lookup: Callable[[str], int], assign: Callable[[str, int], None]) -> None:
         if len(text) > MAX_LENGTH:
             raise ArithmeticUnknownError
@@ -173,7 +173,7 @@ def evaluate(text: str, lookup: Callable[[str], int], assign: Callable[[str, int
             raise ArithmeticUnknownError
 
         assign = refuse
-    parser = _Parser(text, lookup, assign)
+    parser = _ArithmeticParser(text, lookup, assign)
     if not parser.tokens:
         return 0
     value = parser.assignment()

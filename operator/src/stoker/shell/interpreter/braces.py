@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 from stoker.shell.interpreter import values
 from stoker.shell.interpreter.parsed_text import NOWHERE
-from stoker.shell.interpreter.values import Piece, Text
+from stoker.shell.interpreter.values import Fragment, Text
 
 MAX_WORDS = 256
 MAX_TEXT = 1_024
 MAX_DEPTH = 8
 
 _OPAQUE = 0xF0000
-"""A piece that braces don't look into stands among them as one private character."""
+"""A fragment that braces don't look into stands among them as one private character."""
 _RUNS = re.compile("[^\U000f0000-\U0010ffff]+|.")
 
 
@@ -22,31 +22,34 @@ class _TooManyWordsError(Exception):
 
 def expanded(text: Text) -> list[Text]:
     """The words of `{0..7}`, `a{b,c}`, `"$x"{1,2}`; what is quoted or expanded stands in them as it is."""
-    if not any("{" in piece.text for piece in text if _bare(piece) and piece.text):
+    if not any("{" in fragment.text for fragment in text if _bare(fragment) and fragment.text):
         return [text]
-    content = "".join((piece.text or "") if _bare(piece) else chr(_OPAQUE + index) for index, piece in enumerate(text))
+    content = "".join(
+        (fragment.text or "") if _bare(fragment) else chr(_OPAQUE + index) for index, fragment in enumerate(text)
+    )
     if "}" not in content:
         return [text]
     try:
         words = _words(content, 0) if len(content) <= MAX_TEXT else None
     except _TooManyWordsError:
         words = None
-    if words is None or any(ord(each) >= _OPAQUE for piece in text for each in piece.text or ""):
+    if words is None or any(ord(each) >= _OPAQUE for fragment in text for each in fragment.text or ""):
         return list(values.hole(many=True))
     if words == [content]:
         return [text]
-    located = [piece for piece in text if piece.start >= 0]
+    located = [fragment for fragment in text if fragment.start >= 0]
     start, end = (located[0].start, located[-1].end) if located else NOWHERE
     return [
         tuple(
-            Piece(run, start, end) if ord(run[0]) < _OPAQUE else text[ord(run) - _OPAQUE] for run in _RUNS.findall(word)
+            Fragment(run, start, end) if ord(run[0]) < _OPAQUE else text[ord(run) - _OPAQUE]
+            for run in _RUNS.findall(word)
         )
         for word in words
     ]
 
 
-def _bare(piece: Piece) -> bool:
-    return piece.text is not None and not piece.quoted and not piece.expanded and not piece.separator
+def _bare(fragment: Fragment) -> bool:
+    return fragment.text is not None and not fragment.quoted and not fragment.expanded and not fragment.separator
 
 
 def _words(word: str, depth: int) -> list[str]:

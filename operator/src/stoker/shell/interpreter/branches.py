@@ -1,91 +1,30 @@
-"""Conditions: `[ ]`, `(( ))`, `if` and `case`."""
+"""`if` and `case`: branches that are taken, left out, or followed both."""
 
 import re
 from collections.abc import Sequence
 
 from tree_sitter import Node
 
-from stoker.shell.interpreter import glob, test_expression, values
-from stoker.shell.interpreter.expansion import Field
+from stoker.shell.interpreter import glob, values
+from stoker.shell.interpreter.budget import MAX_DEPTH
+from stoker.shell.interpreter.frame import Frame
 from stoker.shell.interpreter.glob import PatternTooLargeError
-from stoker.shell.interpreter.pipelines import Pipelines
-from stoker.shell.interpreter.state import EXPECTED, SUCCESS, UNDECIDED, UNEXPECTED, Outcome, State, Variable, decided
-from stoker.shell.interpreter.test_expression import Token
+from stoker.shell.interpreter.state import SUCCESS, ExitStatus, ShellState
 from stoker.shell.interpreter.values import Value
-from stoker.shell.interpreter.walk import MAX_DEPTH, MAX_STEPS, Run
+from stoker.shell.interpreter.walk import Result, Run, Walk, keeper
 from stoker.shell.model import ExhaustedError
 
+MATCHES_A_STEP = 128
+"""Characters of a text times those of a pattern that are as much work as a statement."""
 
-class Decisions(Pipelines):
-    """Branches that are taken, left out, or followed both."""
 
-    def _test(self, node: Node, state: State) -> Outcome:
-        """`[ ]`, `[[ ]]` and `(( ))` where the grammar gives it as a test."""
-        opening = node.children[0].type if node.children else ""
-        if opening == "((":
-            return self._truth_of(self._expander.calculate(self._inside(node, state), state))
-        tokens: list[Token] = []
-        stack = list(reversed(node.children[1:-1]))
-        while stack:
-            child = stack.pop()
-            if child.type in (
-                "binary_expression", "unary_expression", "parenthesized_expression", "negation_expression",
-                "ternary_expression",
-            ):  # fmt: skip
-                stack.extend(reversed(child.children))
-            elif child.type == "test_operator" or not child.is_named:
-                tokens.append(Token(self._source.slice(child)))
-            elif child.type == "regex":
-                text = self._source.slice(child)
-                plain = not any(mark in text for mark in "'\"`") and not re.search(r"\$[\w({]", text)
-                tokens.append(Token("", values.literal(text) if plain else values.hole(["=~"])))
-            else:
-                value = self._expander.value(child, self._source, state)
-                text = self._source.slice(child)
-                operator = text if text in test_expression.BINARY or text in test_expression.UNARY else ""
-                tokens.append(Token(operator, value))
-        return self._answer(tokens, state, patterns=opening == "[[")
+class Branches:
+    """`if` and `case`."""
 
-    def _answer(self, tokens: Sequence[Token], state: State, *, patterns: bool) -> Outcome:
-        answer = test_expression.evaluate(tokens, patterns=patterns)
-        if answer.groups is not None:
-            state.assign("BASH_REMATCH", Variable(items=tuple(map(values.literal, answer.groups))))
-        elif any(token.operator == "=~" for token in tokens):
-            state.forget_names(["BASH_REMATCH"])
-        self._assumed_unset |= answer.assumed if answer.truth is not None else set()
-        if answer.truth is None and answer.names == {EXPECTED.ending.value} and len(tokens) == 3:
-            # `[ $? -ne 0 ]` after a program: a successful run doesn't come here.
-            operator, right = tokens[1].operator, tokens[2].value
-            if right is not None and values.single(right) == "0":
-                return {"-eq": EXPECTED, "=": EXPECTED, "==": EXPECTED, "-ne": UNEXPECTED, "!=": UNEXPECTED,
-                        "-gt": UNEXPECTED}.get(operator, UNDECIDED)  # fmt: skip
-        return decided(answer.truth, answer.names)
+    def __init__(self, walk: Walk) -> None:
+        self._walk = walk
 
-    def _test_words(self, fields: Sequence[Field], state: State) -> Outcome:
-        """`test EXPRESSION`."""
-        tokens: list[Token] = []
-        for each in fields:
-            text = each.text
-            operator = text in test_expression.BINARY or text in test_expression.UNARY or text in ("!", "(", ")")
-            if text in ("-a", "-o", "!", "(", ")"):
-                tokens.append(Token(text or ""))
-            else:
-                tokens.append(Token(text or "" if operator else "", each.value))
-        return self._answer(tokens, state, patterns=False)
-
-    def _inside(self, node: Node, state: State) -> Value:
-        """The expression of `(( ))`, its `$` expansions done."""
-        start, end = self._source.start(node) + 2, self._source.end(node) - 2
-        return self._expander.region(node, start, end, self._source, state)
-
-    def _truth_of(self, value: Value) -> Outcome:
-        texts = values.possible(value)
-        if texts is None:
-            return Outcome(UNDECIDED.ending, values.names(value))
-        truths = {text not in ("0", "") for text in texts}
-        return decided(next(iter(truths)) if len(truths) == 1 else None)
-
-    def _if(self, node: Node, state: State) -> tuple[Outcome, State | None]:
+    def if_statement(self, node: Node, state: ShellState, frame: Frame) -> Result:
         clauses: list[tuple[list[Node], list[Node]]] = [([], [])]
         otherwise: list[Node] = []
         into_body = False
@@ -107,7 +46,7 @@ class Decisions(Pipelines):
             elif child.type not in ("if", "fi"):
                 clauses[0][1 if into_body else 0].append(child)
 
-        return self._clause(clauses, 0, otherwise, node, state)
+        return self._clause(clauses, 0, otherwise, node, state, frame)
 
     def _clause(
         self,
@@ -115,43 +54,41 @@ class Decisions(Pipelines):
         index: int,
         otherwise: Sequence[Node],
         node: Node,
-        state: State,
-    ) -> tuple[Outcome, State | None]:
+        state: ShellState,
+        frame: Frame,
+    ) -> Result:
         """The clauses of an `if` from one on, each a condition and a body; a method, as a function that calls itself
         would keep its states alive until the next garbage collection.
         """
         if index == len(clauses):
-            return self._sequence(otherwise, state)
-        self._steps += 1
-        if self._steps > MAX_STEPS or index > MAX_DEPTH:
+            return self._walk.sequence(otherwise, state, frame)
+        self._walk.budget.step()
+        if index > MAX_DEPTH:
             raise ExhaustedError
         condition, body = clauses[index]
-        self._conditions += 1
-        try:
-            outcome, after = self._sequence(condition, state)
-        finally:
-            self._conditions -= 1
+        status, after = self._walk.sequence(condition, state, frame.as_condition())
         if after is None:
-            return outcome, None
-        return self._two_ways(
-            outcome,
+            return status, None
+        return self._walk.two_ways(
+            status,
             after,
-            lambda arm: self._sequence(body, arm),
-            lambda arm: self._clause(clauses, index + 1, otherwise, node, arm),
+            frame,
+            lambda arm: self._walk.sequence(body, arm, frame),
+            lambda arm: self._clause(clauses, index + 1, otherwise, node, arm, frame),
             condition[0] if condition else node,
         )
 
-    def _case(self, node: Node, state: State) -> tuple[Outcome, State | None]:
+    def case_statement(self, node: Node, state: ShellState, frame: Frame) -> Result:
         subject_node = node.child_by_field_name("value")
-        subject = self._value(subject_node, state)
+        subject = self._walk.expander.optional(subject_node, state, frame)
         arms: list[Run] = []
         items = [child for child in node.children if child.type == "case_item"]
         certain = False
         for index, item in enumerate(items):
-            truth = self._matches(subject, item, state)
+            truth = self._matches(subject, item, state, frame)
             if truth is False:
                 continue
-            arms.append(self._case_body(items, index))
+            arms.append(self._case_body(items, index, frame))
             if truth:
                 certain = True
                 break
@@ -160,23 +97,23 @@ class Decisions(Pipelines):
         if not arms:
             return SUCCESS, state
         if not certain:
-            arms.append(self._keeper(SUCCESS))
-        return self._arms(state, arms, values.names(subject), subject_node)
+            arms.append(keeper(SUCCESS))
+        return self._walk.arms(state, frame, arms, values.names(subject), subject_node)
 
-    def _case_body(self, items: Sequence[Node], index: int) -> Run:
-        def run(state: State) -> tuple[Outcome, State | None]:
-            outcome: Outcome = SUCCESS
-            after: State | None = state
+    def _case_body(self, items: Sequence[Node], index: int, frame: Frame) -> Run:
+        def run(state: ShellState) -> Result:
+            status: ExitStatus = SUCCESS
+            after: ShellState | None = state
             for item in items[index:]:
                 begin = next((number for number, child in enumerate(item.children) if child.type == ")"), 0)
-                outcome, after = self._sequence(item.children[begin + 1 :], after)
+                status, after = self._walk.sequence(item.children[begin + 1 :], after, frame)
                 if not any(child.type in (";&", ";;&") for child in item.children):
                     break
-            return outcome, after
+            return status, after
 
         return run
 
-    def _matches(self, subject: Value, item: Node, state: State) -> bool | None:
+    def _matches(self, subject: Value, item: Node, state: ShellState, frame: Frame) -> bool | None:
         """Whether a case item is taken."""
         texts = values.possible(subject)
         patterns: list[str] = []
@@ -184,15 +121,15 @@ class Decisions(Pipelines):
             if item.field_name_for_child(index) != "value":
                 continue
             if child.type == "extglob_pattern" and not child.named_child_count:
-                patterns.extend(self._source.slice(child).split("|"))
+                patterns.extend(frame.text.slice(child).split("|"))
                 continue
-            value = self._expander.value(child, self._source, state)
-            if len(value) != 1 or values.plain(value[0]) is None:
+            value = self._walk.expander.value(child, state, frame)
+            if len(value) != 1 or values.known_text(value[0]) is None:
                 return None
             patterns.append(
                 "".join(
-                    re.sub(r"([*?\[\]\\])", r"\\\1", piece.text or "") if piece.quoted else piece.text or ""
-                    for piece in value[0]
+                    re.sub(r"([*?\[\]\\])", r"\\\1", fragment.text or "") if fragment.quoted else fragment.text or ""
+                    for fragment in value[0]
                 )
             )
         if "*" in patterns:
@@ -203,11 +140,9 @@ class Decisions(Pipelines):
             if known and len(literal) == len(patterns) and not any(each.startswith(known) for each in literal):
                 return False
             return None
-        self._steps += sum(len(text) for text in texts) * sum(map(len, patterns)) // 128
-        if self._steps > MAX_STEPS:
-            raise ExhaustedError
+        self._walk.budget.step(sum(len(text) for text in texts) * sum(map(len, patterns)) // MATCHES_A_STEP)
         try:
-            answers = {any(glob.matches(pattern, text) for pattern in patterns) for text in texts}
+            outcomes = {any(glob.matches(pattern, text) for pattern in patterns) for text in texts}
         except PatternTooLargeError:
             return None
-        return next(iter(answers)) if len(answers) == 1 else None
+        return next(iter(outcomes)) if len(outcomes) == 1 else None

@@ -3,23 +3,25 @@
 import posixpath
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from stoker.shell.interpreter import values
 from stoker.shell.interpreter.expansion import Field
-from stoker.shell.interpreter.loops import Loops
+from stoker.shell.interpreter.frame import Ended, Frame
 from stoker.shell.interpreter.state import (
     EXPECTED,
     FAILURE,
     SUCCESS,
     UNDECIDED,
-    Outcome,
-    State,
+    ExitStatus,
+    ShellState,
     Variable,
     decided,
     join,
 )
+from stoker.shell.interpreter.tests import Tests
 from stoker.shell.interpreter.values import EMPTY, NotFollowedError, Text, Value
-from stoker.shell.interpreter.walk import Run
+from stoker.shell.interpreter.walk import Result, Run, Walk, as_positional
 
 # Sourcing these changes search paths, not the script's own variables.
 _BENIGN_SOURCES = re.compile(
@@ -28,12 +30,16 @@ _BENIGN_SOURCES = re.compile(
 )
 
 
-class Builtins(Loops):
+class Builtins:
     """The shell's own commands."""
 
-    def _builtin(
-        self, name: str, fields: list[Field], prefix: list[tuple[str, Variable]], state: State
-    ) -> tuple[Outcome, State | None] | None:
+    def __init__(self, walk: Walk, tests: Tests) -> None:
+        self._walk = walk
+        self._tests = tests
+
+    def run(
+        self, name: str, fields: list[Field], prefix: list[tuple[str, Variable]], state: ShellState, frame: Frame
+    ) -> Result | None:
         """Commands that act on the shell itself; None for all others."""
         arguments = fields[1:]
         match name:
@@ -42,17 +48,17 @@ class Builtins(Loops):
             case "false":
                 return FAILURE, state
             case "test":
-                return self._test_words(arguments, state), state
+                return self._tests.test_words(arguments, state), state
             case "[":
-                return self._test_words(arguments[:-1], state), state
+                return self._tests.test_words(arguments[:-1], state), state
             case "exit":
-                return self._exit(arguments, state)
+                return self._exit(arguments, state, frame)
             case "return":
-                return self._return(arguments, state)
+                return self._return(arguments, state, frame)
             case "break" | "continue":
-                return self._jump(name, arguments, state)
+                return self._jump(name, arguments, state, frame)
             case "shift":
-                count = self._expander.integer(arguments[0].text or "?", state) if arguments else 1
+                count = self._walk.expander.integer(arguments[0].text or "?", state) if arguments else 1
                 if state.positional is None or count is None:
                     state.positional = None
                     return UNDECIDED, state
@@ -64,9 +70,9 @@ class Builtins(Loops):
                 self._set(arguments, state)
                 return SUCCESS, state
             case "eval":
-                return self._eval(fields, state)
+                return self._eval(fields, state, frame)
             case "source" | ".":
-                return self._sourced(fields, state)
+                return self._sourced(fields, state, frame)
             case "read":
                 return self._read(arguments, dict(prefix).get("IFS") or state.variables.get("IFS"), state), state
             case "mapfile" | "readarray":
@@ -77,10 +83,10 @@ class Builtins(Loops):
             case "coproc":
                 raise NotFollowedError
             case "let":
-                outcome = SUCCESS
+                status = SUCCESS
                 for each in arguments:
-                    outcome = self._truth_of(self._expander.calculate(each.value, state))
-                return outcome, state
+                    status = self._tests.truth_of(self._walk.expander.calculate(each.value, state))
+                return status, state
             case "trap":
                 self._trap(arguments, state)
                 return SUCCESS, state
@@ -96,35 +102,35 @@ class Builtins(Loops):
             case _:
                 return None
 
-    def _exit(self, arguments: Sequence[Field], state: State) -> tuple[Outcome, State | None]:
+    def _exit(self, arguments: Sequence[Field], state: ShellState, frame: Frame) -> Result:
         code = arguments[0].text if arguments else None
         last = not arguments or (code is None and values.names(arguments[0].value) <= {EXPECTED.ending.value})
         if last:
-            outcome = FAILURE if state.how.after_failure else EXPECTED
+            status = FAILURE if state.context.after_failure else EXPECTED
         else:
-            outcome = UNDECIDED if code is None or not code.isdecimal() else SUCCESS if not code.strip("0") else FAILURE
-        if outcome is not FAILURE:
-            self._ends += 1
-        self._exits[-1].append((outcome, state))
-        return outcome, None
+            status = UNDECIDED if code is None or not code.isdecimal() else SUCCESS if not code.strip("0") else FAILURE
+        if status is not FAILURE:
+            self._walk.record.ends += 1
+        frame.exits.append((status, state))
+        return status, None
 
-    def _return(self, arguments: Sequence[Field], state: State) -> tuple[Outcome, State | None]:
+    def _return(self, arguments: Sequence[Field], state: ShellState, frame: Frame) -> Result:
         code = arguments[0].text if arguments else None
-        outcome = EXPECTED if not arguments else UNDECIDED if code is None else decided(code == "0")
-        self._ends += 1
-        (self._calls[-1] if self._calls else self._exits[-1]).append((outcome, state))
-        return outcome, None
+        status = EXPECTED if not arguments else UNDECIDED if code is None else decided(code == "0")
+        self._walk.record.ends += 1
+        (frame.calls[-1] if frame.calls else frame.exits).append((status, state))
+        return status, None
 
-    def _jump(self, name: str, arguments: Sequence[Field], state: State) -> tuple[Outcome, State | None]:
-        if not self._loops:
+    def _jump(self, name: str, arguments: Sequence[Field], state: ShellState, frame: Frame) -> Result:
+        if not frame.loops:
             return SUCCESS, state
-        level = self._expander.integer(arguments[0].text or "?", state) if arguments else 1
-        loop = self._loops[-min(max(level or 1, 1), len(self._loops))]
+        level = self._walk.expander.integer(arguments[0].text or "?", state) if arguments else 1
+        loop = frame.loops[-min(max(level or 1, 1), len(frame.loops))]
         (loop.breaks if name == "break" else loop.continues).append(state)
-        self._ends += 1
+        self._walk.record.ends += 1
         return SUCCESS, None
 
-    def _set(self, arguments: Sequence[Field], state: State) -> None:
+    def _set(self, arguments: Sequence[Field], state: ShellState) -> None:
         for index, each in enumerate(arguments):
             text = each.text
             if text == "--" or text is None or not text.startswith(("-", "+")):
@@ -136,12 +142,12 @@ class Builtins(Loops):
                     if text == "errexit":
                         state.errexit = (previous or "").startswith("-")
                     continue
-                state.positional = self._positional(rest)
+                state.positional = as_positional(rest)
                 return
             if "e" in text[1:] and not text.startswith("--"):
                 state.errexit = text.startswith("-")
 
-    def _eval(self, fields: list[Field], state: State) -> tuple[Outcome, State | None]:
+    def _eval(self, fields: list[Field], state: ShellState, frame: Frame) -> Result:
         parts: list[Value] = []
         for each in fields[1:]:
             if each.many:
@@ -150,61 +156,55 @@ class Builtins(Loops):
             parts.extend([values.literal(" "), each.value] if parts else [each.value])
         value = values.concatenate(parts) if parts else EMPTY
         if len(value) > 1:
-            runs = [self._evaluated(text, fields) for text in value]
-            return self._arms(state, runs, values.NO_NAMES, None)
-        return self._evaluated(value[0], fields)(state)
+            runs = [self._evaluated(text, fields, frame) for text in value]
+            return self._walk.arms(state, frame, runs, values.NO_NAMES, None)
+        return self._evaluated(value[0], fields, frame)(state)
 
-    def _evaluated(self, text: Text, fields: list[Field]) -> Run:
-        def run(state: State) -> tuple[Outcome, State | None]:
-            if text and all(piece.text is None or not piece.text.strip() for piece in text):
-                self._record(fields, [], state)
-                if not all("conda" in name or "hook" in name for piece in text for name in piece.names) or not any(
-                    piece.names for piece in text
-                ):
+    def _evaluated(self, text: Text, fields: list[Field], frame: Frame) -> Run:
+        def run(state: ShellState) -> Result:
+            if text and all(fragment.text is None or not fragment.text.strip() for fragment in text):
+                self._walk.record.add(fields, [], state)
+                if not all(
+                    "conda" in name or "hook" in name for fragment in text for name in fragment.names
+                ) or not any(fragment.names for fragment in text):
                     state.forget()
                 return EXPECTED, state
-            followed = self._nested(text, state, fields[-1].site, own=False)
+            followed = self._walk.nested(text, state, frame, fields[-1].site, own=False)
             if followed is None:
-                self._record(fields, [], state)
+                self._walk.record.add(fields, [], state)
                 state.forget()
                 return EXPECTED, state
             return followed
 
         return run
 
-    def _sourced(self, fields: list[Field], state: State) -> tuple[Outcome, State | None]:
+    def _sourced(self, fields: list[Field], state: ShellState, frame: Frame) -> Result:
         path = fields[1].text if len(fields) > 1 else None
         content = state.files.get(posixpath.normpath(path)) if path else None
         if content is not None:
             positional = state.positional
             if len(fields) > 2:
-                state.positional = self._positional(fields[2:])
-            self._calls.append([])
-            try:
-                followed = self._nested(content, state, fields[1].site, own=False)
-            finally:
-                returns = self._calls.pop()
+                state.positional = as_positional(fields[2:])
+            returns: list[Ended] = []
+            within = replace(frame, calls=(*frame.calls, returns))
+            followed = self._walk.nested(content, state, within, fields[1].site, own=False)
             if followed is not None:
                 after = join([each for each in (followed[1], *(end for _, end in returns)) if each is not None])
                 if after is not None:
                     after.positional = positional
                 return followed[0], after
-        self._record(fields, [], state)
+        self._walk.record.add(fields, [], state)
         if path is None or not _BENIGN_SOURCES.search(path):
             state.forget()
         return EXPECTED, state
 
-    def _input(self) -> str | None:
-        """What is left to read from standard input, if that is known."""
-        return values.single(self._stdin) if self._stdin is not None else None
-
-    def _read(self, arguments: Sequence[Field], separator: Variable | None, state: State) -> Outcome:
+    def _read(self, arguments: Sequence[Field], separator: Variable | None, state: ShellState) -> ExitStatus:
         """`read`: takes one line of a known here-string, heredoc, file or pipe."""
         flags, targets, delimiter = _read_options(arguments, "pdnNtui")
         if flags is None:
             state.forget()
             return UNDECIDED
-        text = self._input()
+        text = values.single(state.stdin) if state.stdin is not None else None
         ifs = values.single(separator.scalar()) if separator is not None else " \t\n"
         state.forget_names(targets or ["REPLY"])
         if (
@@ -214,13 +214,13 @@ class Builtins(Loops):
             or len(ifs.strip()) > 1
             or ("\\" in text and "r" not in flags)
         ):
-            self._stdin = None if self._stdin is None else values.hole(["<"])
+            state.stdin = None if state.stdin is None else values.hole(["<"])
             return UNDECIDED
         if delimiter is not None:
             line, rest = (text, "") if delimiter == "" else (None, "")
         else:
             line, _, rest = text.partition("\n")
-        self._stdin = values.literal(rest)
+        state.stdin = values.literal(rest)
         if line is None:
             return UNDECIDED
         if "a" in flags:
@@ -235,16 +235,16 @@ class Builtins(Loops):
             return UNDECIDED  # the end of the text comes before its delimiter
         return SUCCESS if text else FAILURE
 
-    def _read_lines(self, arguments: Sequence[Field], state: State) -> None:
+    def _read_lines(self, arguments: Sequence[Field], state: ShellState) -> None:
         """`mapfile`, `readarray`: the array is not known."""
         flags, targets, _ = _read_options(arguments, "dnOsuCc")
         if flags is None:
             state.forget()
         else:
             state.forget_names(targets or ["MAPFILE"])
-        self._stdin = None if self._stdin is None else values.hole(["<"])
+        state.stdin = None if state.stdin is None else values.hole(["<"])
 
-    def _getopts(self, arguments: Sequence[Field], state: State) -> Outcome:
+    def _getopts(self, arguments: Sequence[Field], state: ShellState) -> ExitStatus:
         """`getopts`: no options are left where no parameters are; what others are is not followed."""
         texts = [each.text for each in arguments]
         if len(texts) != 2 or texts[1] is None or not texts[1].isidentifier():
@@ -257,12 +257,12 @@ class Builtins(Loops):
         state.forget_names([texts[1], "OPTARG", "OPTIND"])
         return UNDECIDED
 
-    def _trap(self, arguments: Sequence[Field], state: State) -> None:
+    def _trap(self, arguments: Sequence[Field], state: ShellState) -> None:
         signals = {each.text for each in arguments[1:]}
         if not arguments:
             return
         value = arguments[0].value
-        known = len(value) == 1 and values.plain(value[0]) not in (None, "", "-")
+        known = len(value) == 1 and values.known_text(value[0]) not in (None, "", "-")
         handler = value[0] if known else None
         if signals & {"EXIT", "0"}:
             state.exit_traps = (handler,)

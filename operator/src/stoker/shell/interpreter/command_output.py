@@ -148,7 +148,7 @@ def _echo(arguments: Sequence[Field]) -> Value | None:
             parts.append(values.literal(" "))
         parts.append(values.hole(many=True) if field.many or field.globs else field.value)
     value = values.concatenate(parts) if parts else values.EMPTY
-    if any("\\" in (piece.text or "") for text in value for piece in text):
+    if any("\\" in (fragment.text or "") for text in value for fragment in text):
         # What bash's echo prints as it stands is an escape to the one of other shells.
         text = values.single(value)
         if "e" not in flags or text is None:
@@ -281,7 +281,7 @@ def _filter(command: Sequence[Field], stream: Stream, machine: Machine) -> Strea
         return stream if name == "tee" or arguments in ([], ["-"]) else None
     results: list[Value] = []
     for each in stream:
-        text = values.plain(each)
+        text = values.known_text(each)
         transformed = None if text is None or len(text) > MAX_PRINTED else _transformed(name, arguments, text)
         if transformed is None:
             return None

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from stoker.shell.interpreter.parsed_text import Source
+from stoker.shell.interpreter.parsed_text import ParsedText
 from stoker.shell.model import Comment
 
 
@@ -14,7 +14,7 @@ def comments(source: str, mark: re.Pattern[str]) -> Iterator[Comment]:
     """
     if mark.search(source) is None:
         return
-    begins = sorted(Source.outermost(source).comments())
+    begins = sorted(ParsedText.outermost(source).comments())
     lines = source.split("\n")
     commands = _commands(lines)
     start = known = 0

@@ -9,18 +9,16 @@ from tree_sitter import Node
 
 from stoker.shell.interpreter import arithmetic, braces, glob, values
 from stoker.shell.interpreter.arithmetic import ArithmeticUnknownError
+from stoker.shell.interpreter.budget import MAX_WORD_DEPTH, Budget
+from stoker.shell.interpreter.frame import Frame
 from stoker.shell.interpreter.glob import PatternTooLargeError
-from stoker.shell.interpreter.parsed_text import NOWHERE, Offsets, Source
-from stoker.shell.interpreter.state import SUCCESS, State, Variable
-from stoker.shell.interpreter.values import EMPTY, SEPARATOR, Piece, Text, Value
-from stoker.shell.model import Allowance, ExhaustedError
+from stoker.shell.interpreter.parsed_text import NOWHERE, Offsets, ParsedText
+from stoker.shell.interpreter.state import SUCCESS, ShellState, Variable
+from stoker.shell.interpreter.values import EMPTY, SEPARATOR, Fragment, Text, Value
 
 MAX_VARIANTS = 4
-MAX_WORK = 1 << 16
-"""Pieces of long values, and characters by the 64: some half a second."""
 ORDINARY = 8
 """Pieces of a value that costs nothing but its step."""
-MAX_DEPTH = 24
 
 _EXPANSIONS = frozenset(
     {"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion", "process_substitution"}
@@ -63,41 +61,45 @@ class Field:
     def globs(self) -> bool:
         """Whether files' names may take its place."""
         return any(
-            piece.text is not None and not piece.quoted and any(each in piece.text for each in "*?")
+            fragment.text is not None and not fragment.quoted and any(each in fragment.text for each in "*?")
             for text in self.value
-            for piece in text
+            for fragment in text
         )
 
 
-Substitute = Callable[[Node, Source, State], Value]
+Substitute = Callable[[Node, ShellState, Frame, bool], Value]
+"""The output of a command substitution; the last argument: with the newlines at its end."""
 
 
 class Expander:
-    """substitute: what `$(...)` gives; assumed_unset: collects the variables whose defaults were taken; allowance: what
-    the words may still cost.
+    """Turns words of the syntax tree into values and fields.
+
+    substitute: what `$(...)` gives. assumed_unset: collects the variables whose defaults were taken.
     """
 
-    def __init__(self, substitute: Substitute, assumed_unset: set[str], allowance: Allowance) -> None:
-        self._allowance = allowance
+    def __init__(self, substitute: Substitute, assumed_unset: set[str], budget: Budget) -> None:
         self._substitute = substitute
         self._assumed_unset = assumed_unset
-        self._depth = 0
-        self._work = 0
+        self._budget = budget
 
     # ------------------------------------------------------------------------------------------------------- words
 
-    def fields(self, nodes: Sequence[Node], source: Source, state: State) -> list[list[Field]]:
+    def fields(self, nodes: Sequence[Node], state: ShellState, frame: Frame) -> list[list[Field]]:
         """The words of a command: one list, or several where alternatives split differently."""
         variants: list[list[Field]] = [[]]
-        for word in _joined(nodes, source):
-            start, end = source.start(word[0]), source.end(word[-1])
-            site = source.outer(start, end)
-            if len(word) == 1 and word[0].type in ("word", "number") and not _SPECIAL.search(source.text, start, end):
+        for word in _joined(nodes, frame.text):
+            start, end = frame.text.start(word[0]), frame.text.end(word[-1])
+            site = frame.text.outer(start, end)
+            if (
+                len(word) == 1
+                and word[0].type in ("word", "number")
+                and not _SPECIAL.search(frame.text.text, start, end)
+            ):
                 # Most words are nothing but their characters.
                 for variant in variants:
-                    variant.append(Field(((Piece(source.text[start:end], *site),),), site))
+                    variant.append(Field(((Fragment(frame.text.text[start:end], *site),),), site))
                 continue
-            value = values.concatenate([self.value(node, source, state) for node in word])
+            value = values.concatenate([self.value(node, state, frame) for node in word])
             choices = self._field_choices(value, site, state)
             if len(choices) == 1:
                 for variant in variants:
@@ -108,7 +110,7 @@ class Expander:
             variants = [[*variant, *choice] for variant, choice in product(variants, choices)]
         return variants
 
-    def _field_choices(self, value: Value, site: Offsets, state: State) -> list[list[Field]]:
+    def _field_choices(self, value: Value, site: Offsets, state: ShellState) -> list[list[Field]]:
         ifs = state.variables.get("IFS")
         separators = " \t\n" if ifs is None else values.single(ifs.scalar())
         split: list[list[Text]] = []
@@ -126,161 +128,160 @@ class Expander:
         merged = [values.union([(each[index],) for each in split]) for index in range(len(split[0]))]
         return [[_field(each, site) for each in merged]]
 
-    def value(self, node: Node, source: Source, state: State) -> Value:
+    def value(self, node: Node, state: ShellState, frame: Frame) -> Value:
         """A word's value before splitting."""
-        self._allowance.check()
-        self._depth += 1
-        try:
-            if self._depth > MAX_DEPTH:
-                return values.hole(many=True)
-            value = self._value(node, source, state)
-        finally:
-            self._depth -= 1
+        self._budget.check()
+        if frame.word_depth >= MAX_WORD_DEPTH:
+            return values.hole(many=True)
+        value = self._value(node, state, frame.within_word())
         size = 0
         for text in value:
-            for piece in text:
-                size += 1 + len(piece.text or "") // 64
+            for fragment in text:
+                size += 1 + len(fragment.text or "") // 64
         if size > ORDINARY:
-            self._spend(size)
+            self._budget.work(size)
         return value
 
-    def _spend(self, work: int) -> None:
-        """Count what was done: pieces, and characters by the 64. Raises ExhaustedError beyond a script's share."""
-        self._work += work
-        if self._work > MAX_WORK:
-            raise ExhaustedError
+    def process_output(self, node: Node, state: ShellState, frame: Frame) -> Value:
+        """What `< <(...)` reads."""
+        return self._substitute(node, state, frame, True)
 
-    def _value(self, node: Node, source: Source, state: State) -> Value:
-        start, end = source.start(node), source.end(node)
+    def optional(self, node: Node | None, state: ShellState, frame: Frame) -> Value:
+        """A word's value, the empty one where no word stands."""
+        return EMPTY if node is None else self.value(node, state, frame)
+
+    def _value(self, node: Node, state: ShellState, frame: Frame) -> Value:
+        start, end = frame.text.start(node), frame.text.end(node)
         match node.type:
             case "word" | "number" | "test_operator" | "variable_name" | "brace_expression" | "extglob_pattern":
                 if node.named_child_count and node.type != "brace_expression":
-                    return self._region(node, start, end, source, state, "word")
-                return self._literally(source, start, end, "word", state)
+                    return self._region(node, start, end, state, frame, "word")
+                return self._literally(start, end, "word", state, frame)
             case "raw_string":
-                value = self._literally(source, start + 1, end - 1, "raw", state, quoted=True)
+                value = self._literally(start + 1, end - 1, "raw", state, frame, quoted=True)
                 return value if end - start > 2 else _nothing(quoted=True)
             case "string":
-                return self._double_quoted(node, start + 1, end - 1, source, state)
+                return self._double_quoted(node, start + 1, end - 1, state, frame)
             case "translated_string":
-                return self._double_quoted(node, start + 2, end - 1, source, state)
+                return self._double_quoted(node, start + 2, end - 1, state, frame)
             case "ansi_c_string":
-                return values.literal(ansi(source.text[start + 2 : end - 1]), *source.outer(start, end), quoted=True)
+                return values.literal(
+                    ansi(frame.text.text[start + 2 : end - 1]), *frame.text.outer(start, end), quoted=True
+                )
             case "concatenation":
                 parts: list[Value] = []
                 position = start
                 for child in node.children:
-                    if (child_start := source.start(child)) > position:
-                        parts.append(self._literally(source, position, child_start, "word", state))
-                    parts.append(self.value(child, source, state))
-                    position = source.end(child)
+                    if (child_start := frame.text.start(child)) > position:
+                        parts.append(self._literally(position, child_start, "word", state, frame))
+                    parts.append(self.value(child, state, frame))
+                    position = frame.text.end(child)
                 return values.concatenate(parts)
             case "simple_expansion":
-                return self._simple(node, source, state, quoted=False)
+                return self._simple(node, state, frame, quoted=False)
             case "expansion":
-                return self._parameter(node, source, state, quoted=False)
-            case "command_substitution" if not _is_arithmetic(node, source):
-                return values.mark_expanded(self._substitute(node, source, state), quoted=False)
+                return self._parameter(node, state, frame, quoted=False)
+            case "command_substitution" if not _is_arithmetic(node, frame.text):
+                return values.mark_expanded(self._substitute(node, state, frame, False), quoted=False)
             case "process_substitution":
-                self._substitute(node, source, state)
+                self._substitute(node, state, frame, False)
                 return values.hole(["/dev/fd"])
             case "arithmetic_expansion" | "command_substitution":
-                return values.mark_expanded(self.arithmetic(node, source, state), quoted=False)
+                return values.mark_expanded(self.arithmetic(node, state, frame), quoted=False)
             case _:
-                return self._region(node, start, end, source, state, "word")
+                return self._region(node, start, end, state, frame, "word")
 
-    def _double_quoted(self, node: Node, start: int, end: int, source: Source, state: State) -> Value:
-        value = self._region(node, start, end, source, state, "double")
-        return tuple(text or (Piece("", quoted=True),) for text in value) if end <= start else value
+    def _double_quoted(self, node: Node, start: int, end: int, state: ShellState, frame: Frame) -> Value:
+        value = self._region(node, start, end, state, frame, "double")
+        return tuple(text or (Fragment("", quoted=True),) for text in value) if end <= start else value
 
-    def heredoc(self, node: Node, source: Source, state: State) -> Value:
+    def heredoc(self, node: Node, state: ShellState, frame: Frame) -> Value:
         """The text of a heredoc body whose delimiter isn't quoted."""
-        return self._region(node, source.start(node), source.end(node), source, state, "heredoc")
+        return self._region(node, frame.text.start(node), frame.text.end(node), state, frame, "heredoc")
 
-    def region(self, node: Node, start: int, end: int, source: Source, state: State) -> Value:
+    def region(self, node: Node, start: int, end: int, state: ShellState, frame: Frame) -> Value:
         """The characters start..end with the expansions below `node` done, backslashes untouched."""
-        return self._region(node, start, end, source, state, "raw")
+        return self._region(node, start, end, state, frame, "raw")
 
-    def _region(self, node: Node, start: int, end: int, source: Source, state: State, mode: str) -> Value:
+    def _region(self, node: Node, start: int, end: int, state: ShellState, frame: Frame, mode: str) -> Value:
         """Literal characters and the expansions among them."""
         quoted = mode != "word"
         parts: list[Value] = []
         position = start
         for child in _expansions(node):
-            child_start = source.start(child)
+            child_start = frame.text.start(child)
             if child_start < position or child_start >= end:
                 continue
             if child_start > position:
-                parts.append(self._literally(source, position, child_start, mode, state, quoted=quoted))
-            parts.append(self._quoted(child, source, state) if quoted else self.value(child, source, state))
-            position = source.end(child)
+                parts.append(self._literally(position, child_start, mode, state, frame, quoted=quoted))
+            parts.append(self._quoted(child, state, frame) if quoted else self.value(child, state, frame))
+            position = frame.text.end(child)
         if position < end:
-            parts.append(self._literally(source, position, end, mode, state, quoted=quoted))
+            parts.append(self._literally(position, end, mode, state, frame, quoted=quoted))
         return values.concatenate(parts)
 
     def _literally(
-        self, source: Source, start: int, end: int, mode: str, state: State, *, quoted: bool = False
+        self, start: int, end: int, mode: str, state: ShellState, frame: Frame, *, quoted: bool = False
     ) -> Value:
         """Literal characters, and the expansions among them that the grammar overlooks: `$#` in a default or
         here-document.
         """
         parts: list[Value] = []
         position = start
-        for match in (_STAND_IN if mode == "raw" else _OVERLOOKED).finditer(source.text, start, end):
-            before = source.text[position : match.start()]
+        for match in (_STAND_IN if mode == "raw" else _OVERLOOKED).finditer(frame.text.text, start, end):
+            before = frame.text.text[position : match.start()]
             if mode != "raw" and (len(before) - len(before.rstrip("\\"))) % 2:
                 continue
-            parts.append((tuple(_literal(source, position, match.start(), mode, quoted=quoted)),))
+            parts.append((tuple(_literal(frame.text, position, match.start(), mode, quoted=quoted)),))
             name, limit = match[1], match.end()
             if match.start() < position:
                 continue
             if name is None:
-                limit = _closing(source.text, match.start() + 1, end)
-                parts.append(self._alone(source, match.start(), limit, state))
+                limit = _closing(frame.text.text, match.start() + 1, end)
+                parts.append(self._alone(match.start(), limit, state, frame))
             elif name in ("@", "*"):
                 parts.append(self._list(state.positional, quoted=quoted, joined=name == "*"))
             else:
                 parts.append(values.mark_expanded(self._plain(name, state), quoted=quoted))
             position = limit
-        return values.concatenate([*parts, (tuple(_literal(source, position, end, mode, quoted=quoted)),)])
+        return values.concatenate([*parts, (tuple(_literal(frame.text, position, end, mode, quoted=quoted)),)])
 
-    def _quoted(self, node: Node, source: Source, state: State) -> Value:
-        self._depth += 1
-        try:
-            if self._depth > MAX_DEPTH:
-                return values.hole()
-            if node.type == "simple_expansion":
-                return self._simple(node, source, state, quoted=True)
-            if node.type == "expansion":
-                return self._parameter(node, source, state, quoted=True)
-            if node.type == "arithmetic_expansion" or _is_arithmetic(node, source):
-                return values.mark_expanded(self.arithmetic(node, source, state), quoted=True)
-            return values.mark_expanded(self._substitute(node, source, state), quoted=True)
-        finally:
-            self._depth -= 1
+    def _quoted(self, node: Node, state: ShellState, frame: Frame) -> Value:
+        if frame.word_depth >= MAX_WORD_DEPTH:
+            return values.hole()
+        frame = frame.within_word()
+        if node.type == "simple_expansion":
+            return self._simple(node, state, frame, quoted=True)
+        if node.type == "expansion":
+            return self._parameter(node, state, frame, quoted=True)
+        if node.type == "arithmetic_expansion" or _is_arithmetic(node, frame.text):
+            return values.mark_expanded(self.arithmetic(node, state, frame), quoted=True)
+        return values.mark_expanded(self._substitute(node, state, frame, False), quoted=True)
 
-    def _alone(self, source: Source, start: int, end: int, state: State) -> Value:
+    def _alone(self, start: int, end: int, state: ShellState, frame: Frame) -> Value:
         """An overlooked `${...}` or `$(...)`, parsed by itself."""
-        text = source.text[start:end]
-        inner = Source.nested((Piece('"'), Piece(text, *source.outer(start, end)), Piece('"')), NOWHERE)
+        text = frame.text.text[start:end]
+        inner = ParsedText.nested(
+            (Fragment('"'), Fragment(text, *frame.text.outer(start, end)), Fragment('"')), NOWHERE
+        )
         node = inner.node_at(0)
         if node is None or node.type != "string" or not any(_expansions(node)):
             return values.hole(many=True)
-        return self._double_quoted(node, 1, len(text) + 1, inner, state)
+        return self._double_quoted(node, 1, len(text) + 1, state, frame.in_text(inner))
 
     # -------------------------------------------------------------------------------------------------- parameters
 
-    def _simple(self, node: Node, source: Source, state: State, *, quoted: bool) -> Value:
-        name = source.slice(node)[1:]
+    def _simple(self, node: Node, state: ShellState, frame: Frame, *, quoted: bool) -> Value:
+        name = frame.text.slice(node)[1:]
         if name in ("@", "*"):
             return self._list(state.positional, quoted=quoted, joined=name == "*")
         return values.mark_expanded(self._plain(name, state), quoted=quoted)
 
-    def _plain(self, name: str, state: State) -> Value:
+    def _plain(self, name: str, state: ShellState) -> Value:
         found = self.lookup(name, state)
         return EMPTY if found is None else found
 
-    def lookup(self, name: str, state: State) -> Value | None:
+    def lookup(self, name: str, state: ShellState) -> Value | None:
         """A parameter's value; None if it is certainly not set; a hole marked absent if nobody in sight sets it."""
         if name.isdecimal():
             index = int(name[:6])
@@ -307,11 +308,11 @@ class Expander:
     def _list(self, items: tuple[Value, ...] | None, *, quoted: bool, joined: bool) -> Value:
         if items is None:
             return values.hole(many=True)
-        self._spend(len(items))
+        self._budget.work(len(items))
         if joined and quoted and not items:
             return _nothing(quoted=True)
         parts: list[Value] = []
-        between: Piece = Piece(" ", quoted=quoted, expanded=True) if joined and quoted else SEPARATOR
+        between: Fragment = Fragment(" ", quoted=quoted, expanded=True) if joined and quoted else SEPARATOR
         for index, item in enumerate(items):
             if index:
                 parts.append(((between,),))
@@ -320,7 +321,7 @@ class Expander:
             return values.hole(many=True)
         return values.concatenate(parts)
 
-    def _parameter(self, node: Node, source: Source, state: State, *, quoted: bool) -> Value:
+    def _parameter(self, node: Node, state: ShellState, frame: Frame, *, quoted: bool) -> Value:
         """`${...}` in all its forms; what isn't understood is a hole."""
         children = node.children[1:-1]
         flag = ""
@@ -329,19 +330,19 @@ class Expander:
             children = children[1:]
         if not children:
             # `${#}`, `${!}`: the grammar gives the name as an operator.
-            return values.mark_expanded(self._plain(source.slice(node)[2:-1], state), quoted=quoted)
+            return values.mark_expanded(self._plain(frame.text.slice(node)[2:-1], state), quoted=quoted)
         target, rest = children[0], children[1:]
-        name = source.slice(target)
+        name = frame.text.slice(target)
         index: str | None = None
         if target.type == "subscript":
             name_node = target.child_by_field_name("name")
             index_node = target.child_by_field_name("index")
             if name_node is None or index_node is None:
                 return values.hole(many=True)
-            name = source.slice(name_node)
-            index = source.slice(index_node)
+            name = frame.text.slice(name_node)
+            index = frame.text.slice(index_node)
             if index not in ("@", "*"):
-                index = values.single(self.value(index_node, source, state))
+                index = values.single(self.value(index_node, state, frame))
                 if index is None:
                     return values.hole([name], many=not quoted)
         operator = rest[0].type if rest else ""
@@ -356,12 +357,12 @@ class Expander:
             items = variable.items if variable is not None else None
             if index in ("@", "*") and items is None:
                 scalar = self.lookup(name, state)
-                if scalar is not None and any(piece.text is None for text in scalar for piece in text):
+                if scalar is not None and any(fragment.text is None for text in scalar for fragment in text):
                     return values.hole([name], many=True)
                 items = () if scalar is None else (scalar,)
         if index in ("@", "*"):
             return self._array(
-                name, items, flag, operator, node, rest, source, state, quoted=quoted, joined=index == "*"
+                name, items, flag, operator, node, rest, state, frame, quoted=quoted, joined=index == "*"
             )
         value = self._element(name, index, variable, state)
         if flag == "!":
@@ -374,9 +375,9 @@ class Expander:
             return values.hole([name]) if text is None else values.literal(str(len(text)))
         if not operator:
             return values.mark_expanded(EMPTY if value is None else value, quoted=quoted)
-        return self._operate(name, value, operator, node, rest, source, state, quoted=quoted)
+        return self._operate(name, value, operator, node, rest, state, frame, quoted=quoted)
 
-    def _element(self, name: str, index: str | None, variable: Variable | None, state: State) -> Value | None:
+    def _element(self, name: str, index: str | None, variable: Variable | None, state: ShellState) -> Value | None:
         if index is None:
             return self.lookup(name, state)
         position = self.integer(index, state)
@@ -395,8 +396,8 @@ class Expander:
         operator: str,
         node: Node,
         rest: Sequence[Node],
-        source: Source,
-        state: State,
+        state: ShellState,
+        frame: Frame,
         *,
         quoted: bool,
         joined: bool,
@@ -412,7 +413,7 @@ class Expander:
                 return values.hole(many=True)
             items = tuple(values.literal(str(index)) for index in range(len(items)))
         elif operator == ":":
-            numbers = [self.integer(source.slice(each), state) for each in rest if each.is_named]
+            numbers = [self.integer(frame.text.slice(each), state) for each in rest if each.is_named]
             # "${@:1}" starts at $1, not at index 1.
             chosen = _chosen(items, numbers, first=1 if items is state.positional else 0) if counted else None
             if chosen is None:
@@ -422,33 +423,33 @@ class Expander:
             return values.hole(many=True)
         return self._list(items, quoted=quoted, joined=joined)
 
-    def _operand(self, rest: Sequence[Node], source: Source, state: State, *, quoted: bool) -> Value:
+    def _operand(self, rest: Sequence[Node], state: ShellState, frame: Frame, *, quoted: bool) -> Value:
         """What stands after the operator of `${x:-...}`."""
         nodes = [node for node in rest[1:] if node.type != "}"]
         if not nodes:
             return _nothing(quoted=quoted)
         parts: list[Value] = []
-        position = source.start(nodes[0])
+        position = frame.text.start(nodes[0])
         for node in nodes:
-            if (start := source.start(node)) > position:
-                parts.append(self._literally(source, position, start, "word", state))
-            parts.append((self._within_quotes if quoted else self.value)(node, source, state))
-            position = source.end(node)
+            if (start := frame.text.start(node)) > position:
+                parts.append(self._literally(position, start, "word", state, frame))
+            parts.append((self._within_quotes if quoted else self.value)(node, state, frame))
+            position = frame.text.end(node)
         value = values.concatenate(parts)
         if quoted:
             return values.mark_expanded(value, quoted=True)
         # Unquoted literals of a default are split, too: `${ARGS:---a 1 --b 2}`.
-        return tuple(tuple(piece._replace(expanded=True) for piece in text) for text in value)
+        return tuple(tuple(fragment._replace(expanded=True) for fragment in text) for text in value)
 
-    def _within_quotes(self, node: Node, source: Source, state: State) -> Value:
+    def _within_quotes(self, node: Node, state: ShellState, frame: Frame) -> Value:
         """A part of the default of a `"${x:-...}"`: single quotes and most backslashes there are characters."""
         if node.type == "concatenation":
-            return values.concatenate([self._within_quotes(child, source, state) for child in node.children])
+            return values.concatenate([self._within_quotes(child, state, frame) for child in node.children])
         if node.type in _EXPANSIONS:
-            return self._quoted(node, source, state)
+            return self._quoted(node, state, frame)
         if node.type == "string":
-            return self.value(node, source, state)
-        return self._region(node, source.start(node), source.end(node), source, state, "double")
+            return self.value(node, state, frame)
+        return self._region(node, frame.text.start(node), frame.text.end(node), state, frame, "double")
 
     def _operate(
         self,
@@ -457,8 +458,8 @@ class Expander:
         operator: str,
         node: Node,
         rest: Sequence[Node],
-        source: Source,
-        state: State,
+        state: ShellState,
+        frame: Frame,
         *,
         quoted: bool,
     ) -> Value:
@@ -471,25 +472,25 @@ class Expander:
                 absent = len(text) == 1 and text[0].absent and (operator[0] == ":" or not known)
                 if absent and bare != "?":
                     self._assumed_unset.add(name)
-                null = absent or (operator[0] == ":" and values.plain(text) == "")
-                unknown = not absent and values.plain(text) is None
+                null = absent or (operator[0] == ":" and values.known_text(text) == "")
+                unknown = not absent and values.known_text(text) is None
                 if bare == "+":
                     if not null:
-                        alternatives.append(self._operand(rest, source, state, quoted=quoted))
+                        alternatives.append(self._operand(rest, state, frame, quoted=quoted))
                     if null or unknown:
                         alternatives.append(_nothing(quoted=quoted))
                 elif null and bare != "?":
-                    alternatives.append(self._operand(rest, source, state, quoted=quoted))
+                    alternatives.append(self._operand(rest, state, frame, quoted=quoted))
                 else:
                     alternatives.append(values.mark_expanded((text,), quoted=quoted))
             if value is None and bare in ("+", "?"):
                 alternatives.append(_nothing(quoted=quoted))
             elif value is None:
-                alternatives.append(self._operand(rest, source, state, quoted=quoted))
+                alternatives.append(self._operand(rest, state, frame, quoted=quoted))
             result = values.union(alternatives)
             if bare == "=" and name.isidentifier():
                 previous = state.variables.get(name, Variable())
-                origin = source.outer(source.start(node), source.end(node))
+                origin = frame.text.outer(frame.text.start(node), frame.text.end(node))
                 assigned = Variable(
                     value=values.as_assigned(result, whole=True), exported=previous.exported, origin=origin
                 )
@@ -499,20 +500,20 @@ class Expander:
         if texts is None:
             return values.hole([name], many=not quoted)
         if operator == ":":
-            numbers = [self.integer(source.slice(each), state) for each in rest if each.is_named]
+            numbers = [self.integer(frame.text.slice(each), state) for each in rest if each.is_named]
             operand: tuple[str, ...] | None = tuple(str(number) for number in numbers) if None not in numbers else None
         else:
-            operand = self._pattern_operand(rest, source, state)
+            operand = self._pattern_operand(rest, state, frame)
         if operand is None:
             return values.hole([name], many=not quoted)
-        self._spend(sum(len(text) * (1 + sum(map(len, operand))) for text in texts) // 32)
+        self._budget.work(sum(len(text) * (1 + sum(map(len, operand))) for text in texts) // 32)
         try:
             results = [values.literal(_transform(text, operator, operand)) for text in sorted(texts)]
         except (PatternTooLargeError, ValueError):
             return values.hole([name], many=not quoted)
         return values.mark_expanded(values.union(results), quoted=quoted)
 
-    def _pattern_operand(self, rest: Sequence[Node], source: Source, state: State) -> tuple[str, ...] | None:
+    def _pattern_operand(self, rest: Sequence[Node], state: ShellState, frame: Frame) -> tuple[str, ...] | None:
         """The pattern and, for `/`, the replacement, in known text."""
         parts: list[list[str]] = [[]]
         for node in rest[1:]:
@@ -520,9 +521,9 @@ class Expander:
                 parts.append([])
                 continue
             if node.type in ("regex", "word", "extglob_pattern") and not node.named_child_count:
-                parts[-1].append(source.slice(node))
+                parts[-1].append(frame.text.slice(node))
                 continue
-            text = values.single(self.value(node, source, state))
+            text = values.single(self.value(node, state, frame))
             if text is None:
                 return None
             parts[-1].append(text)
@@ -530,19 +531,19 @@ class Expander:
 
     # -------------------------------------------------------------------------------------------------- arithmetic
 
-    def arithmetic(self, node: Node, source: Source, state: State) -> Value:
+    def arithmetic(self, node: Node, state: ShellState, frame: Frame) -> Value:
         """`$((...))`, `$[...]` and the inside of `((...))`, with its assignments."""
-        start, end = source.start(node), source.end(node)
-        opening = 3 if source.text.startswith("$((", start) else 2
-        closing = 1 if source.text.startswith("$[", start) else 2
-        value = self._region(node, start + opening, end - closing, source, state, "raw")
+        start, end = frame.text.start(node), frame.text.end(node)
+        opening = 3 if frame.text.text.startswith("$((", start) else 2
+        closing = 1 if frame.text.text.startswith("$[", start) else 2
+        value = self._region(node, start + opening, end - closing, state, frame, "raw")
         return self.calculate(value, state)
 
-    def calculate(self, value: Value, state: State) -> Value:
+    def calculate(self, value: Value, state: ShellState) -> Value:
         """The results of arithmetic expressions, of those with several possible variables, too."""
         results: list[Value] = []
         for text in value:
-            expression = values.plain(text)
+            expression = values.known_text(text)
             if expression is None:
                 return values.hole(values.names(value))
             identifiers = sorted(set(_IDENTIFIER.findall(expression)))[:16]
@@ -561,7 +562,7 @@ class Expander:
                     return values.hole([name for name, number in known.items() if number is None])
         return values.union(results)
 
-    def _evaluate(self, expression: str, known: dict[str, int | None], state: State, *, single: bool) -> int:
+    def _evaluate(self, expression: str, known: dict[str, int | None], state: ShellState, *, single: bool) -> int:
         def lookup(name: str) -> int:
             number = known.get(name)
             if number is None:
@@ -578,12 +579,12 @@ class Expander:
 
         return arithmetic.evaluate(expression, lookup, assign)
 
-    def _spoil(self, expression: str, state: State) -> None:
+    def _spoil(self, expression: str, state: ShellState) -> None:
         """An expression that can't be followed may have assigned its variables."""
         if "=" in expression or "++" in expression or "--" in expression:
             state.forget_names(_IDENTIFIER.findall(expression))
 
-    def _integers(self, name: str, state: State) -> tuple[int, ...]:
+    def _integers(self, name: str, state: ShellState) -> tuple[int, ...]:
         value = self.lookup(name, state)
         texts = frozenset({"0"}) if value is None else values.possible(value)
         if texts is None:
@@ -593,7 +594,7 @@ class Expander:
         except ArithmeticUnknownError:
             return ()
 
-    def integer(self, text: str, state: State) -> int | None:
+    def integer(self, text: str, state: ShellState) -> int | None:
         """A known integer, for indices."""
         result = values.single(self.calculate(values.literal(text.strip().removeprefix("$").strip("{}")), state))
         return int(result) if result is not None and result.lstrip("-").isdecimal() else None
@@ -610,7 +611,7 @@ def _chosen(items: tuple[Value, ...], numbers: Sequence[int | None], *, first: i
     return items[start : start + known[1]] if len(known) > 1 else items[start:]
 
 
-def _joined(nodes: Sequence[Node], source: Source) -> Iterator[list[Node]]:
+def _joined(nodes: Sequence[Node], source: ParsedText) -> Iterator[list[Node]]:
     """Nodes by the word that they are of: the grammar makes several of `"$a"{1,2}`."""
     word: list[Node] = []
     for node in nodes:
@@ -624,15 +625,15 @@ def _joined(nodes: Sequence[Node], source: Source) -> Iterator[list[Node]]:
 
 def _nothing(*, quoted: bool) -> Value:
     """The empty text: between quotes a word, else none."""
-    return ((Piece("", quoted=True),),) if quoted else EMPTY
+    return ((Fragment("", quoted=True),),) if quoted else EMPTY
 
 
 def _field(value: Value, site: Offsets) -> Field:
-    many = any(text and all(piece.many and not piece.quoted for piece in text) for text in value)
+    many = any(text and all(fragment.many and not fragment.quoted for fragment in text) for text in value)
     return Field(value, site, many)
 
 
-def _is_arithmetic(node: Node, source: Source) -> bool:
+def _is_arithmetic(node: Node, source: ParsedText) -> bool:
     """`$((1+2))` that the grammar takes for a substitution with a subshell: in here-documents and nested defaults."""
     start, end = source.start(node), source.end(node)
     return source.text.startswith("$((", start) and source.text.endswith("))", start, end)
@@ -662,16 +663,16 @@ def _closing(text: str, start: int, end: int) -> int:
     return end
 
 
-def _literal(source: Source, start: int, end: int, mode: str, *, quoted: bool = False) -> list[Piece]:
+def _literal(source: ParsedText, start: int, end: int, mode: str, *, quoted: bool = False) -> list[Fragment]:
     """Pieces of literal text, escapes resolved; each run between escapes keeps its exact place."""
-    pieces: list[Piece] = []
+    fragments: list[Fragment] = []
     escapes = _ESCAPES[mode]
     text = source.text
     position = start
 
     def add(begin: int, limit: int, *, escaped: bool = False) -> None:
         if limit > begin:
-            pieces.append(Piece(text[begin:limit], *source.outer(begin, limit), quoted or escaped))
+            fragments.append(Fragment(text[begin:limit], *source.outer(begin, limit), quoted or escaped))
 
     index = text.find("\\", start, end) if escapes != "" else -1
     while 0 <= index < end - 1:
@@ -683,7 +684,7 @@ def _literal(source: Source, start: int, end: int, mode: str, *, quoted: bool = 
             position = index + 2
         index = text.find("\\", index + 2, end)
     add(position, end)
-    return pieces
+    return fragments
 
 
 def ansi(text: str) -> str:

@@ -14,7 +14,7 @@ Offsets = tuple[int, int]
 NOWHERE: Offsets = (-1, -1)
 
 
-class Source:
+class ParsedText:
     """One shell text: the outermost script, or a text inside it (`bash -c`, `eval`, a file it writes).
 
     Tree-sitter counts bytes; everything else here counts characters. A NUL, which no script can hold, is blanked before
@@ -39,24 +39,29 @@ class Source:
             for character in printable:
                 self._byte_starts.append(position)
                 position += len(character.encode("utf-8", "replace"))
-        self.tree: Tree | None = _parsed(data)
+        self.tree = _parsed(data)
 
     @classmethod
-    def outermost(cls, text: str) -> "Source":
+    def outermost(cls, text: str) -> "ParsedText":
         return cls(text, [(0, len(text), 0, len(text))], NOWHERE)
 
     @classmethod
-    def nested(cls, pieces: Text, fallback: Offsets) -> "Source":
-        """The text of known pieces, each of which knows where it was written."""
+    def nested(cls, fragments: Text, fallback: Offsets) -> "ParsedText":
+        """The text of known fragments, each of which knows where it was written."""
         segments: list[tuple[int, int, int, int]] = []
         parts: list[str] = []
         position = 0
-        for piece in pieces:
-            text = " " if piece.separator else piece.text or ""
-            segments.append((position, position + len(text), piece.start, piece.end))
+        for fragment in fragments:
+            text = " " if fragment.separator else fragment.text or ""
+            segments.append((position, position + len(text), fragment.start, fragment.end))
             parts.append(text)
             position += len(text)
         return cls("".join(parts), segments, fallback)
+
+    @property
+    def root(self) -> Node:
+        """The root of the syntax tree."""
+        return self.tree.root_node
 
     def _character(self, byte: int) -> int:
         if self._ascii:
@@ -66,13 +71,11 @@ class Source:
     def node_at(self, position: int) -> Node | None:
         """The smallest named node that holds a character; None where there is none."""
         byte = position if self._ascii else self._byte_starts[position]
-        return None if self.tree is None else self.tree.root_node.named_descendant_for_byte_range(byte, byte + 1)
+        return self.root.named_descendant_for_byte_range(byte, byte + 1)
 
     def comments(self) -> list[int]:
         """Where the comments begin."""
-        if self.tree is None:
-            return []
-        nodes = QueryCursor(Query(LANGUAGE, "(comment) @comment")).captures(self.tree.root_node)
+        nodes = QueryCursor(Query(LANGUAGE, "(comment) @comment")).captures(self.root)
         return [self.start(node) for node in nodes.get("comment", ())]
 
     def start(self, node: Node) -> int:

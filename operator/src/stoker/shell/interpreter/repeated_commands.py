@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from stoker.shell.interpreter import values
 from stoker.shell.interpreter.expansion import Field
-from stoker.shell.interpreter.values import Piece, Text, Value
+from stoker.shell.interpreter.values import Fragment, Text, Value
 
 _XARGS_VALUED = frozenset(
     {"-n", "-P", "-L", "-s", "-d", "-E", "-a", "--max-args", "--max-procs", "--max-lines", "--delimiter", "--arg-file"}
@@ -94,26 +94,26 @@ def _with_holes(field: Field, placeholder: re.Pattern[str]) -> Field:
     """The word with a hole in each place of an item."""
     if len(field.value) != 1:
         return field
-    pieces: list[Piece] = []
-    for piece in _merged(field.value[0]):
+    fragments: list[Fragment] = []
+    for fragment in _merged(field.value[0]):
         position = 0
-        for match in placeholder.finditer(piece.text or ""):
+        for match in placeholder.finditer(fragment.text or ""):
             if match.start() > position:
-                pieces.append(piece.part(position, match.start()))
-            pieces.append(Piece(None, quoted=True, names=frozenset({"{}"})))
+                fragments.append(fragment.part(position, match.start()))
+            fragments.append(Fragment(None, quoted=True, names=frozenset({"{}"})))
             position = match.end()
-        if piece.text is None or position < len(piece.text):
-            pieces.append(piece.part(position, len(piece.text)) if piece.text is not None else piece)
-    return Field((tuple(pieces),), field.site, field.many, field.argument)
+        if fragment.text is None or position < len(fragment.text):
+            fragments.append(fragment.part(position, len(fragment.text)) if fragment.text is not None else fragment)
+    return Field((tuple(fragments),), field.site, field.many, field.argument)
 
 
 def _merged(text: Text) -> Text:
-    """Known pieces in a row as one: the grammar cuts `{}` in two."""
-    merged: list[Piece] = []
-    for piece in text:
+    """Known fragments in a row as one: the grammar cuts `{}` in two."""
+    merged: list[Fragment] = []
+    for fragment in text:
         last = merged[-1] if merged else None
-        if last is None or last.text is None or piece.text is None:
-            merged.append(piece)
+        if last is None or last.text is None or fragment.text is None:
+            merged.append(fragment)
         else:
-            merged[-1] = last._replace(text=last.text + piece.text, end=max(last.end, piece.end))
+            merged[-1] = last._replace(text=last.text + fragment.text, end=max(last.end, fragment.end))
     return tuple(merged)

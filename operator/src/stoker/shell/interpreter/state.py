@@ -7,9 +7,9 @@ from enum import Enum
 from tree_sitter import Node
 
 from stoker.shell.interpreter import values
-from stoker.shell.interpreter.parsed_text import NOWHERE, Offsets, Source
+from stoker.shell.interpreter.parsed_text import NOWHERE, Offsets, ParsedText
 from stoker.shell.interpreter.values import Text, Value
-from stoker.shell.model import Circumstances
+from stoker.shell.model import ExecutionContext
 
 
 class Ending(Enum):
@@ -23,13 +23,13 @@ class Ending(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ExitStatus:
     """How a command ends, and what an undecided end hangs on."""
 
     ending: Ending
     names: frozenset[str] = values.NO_NAMES
 
-    def negated(self) -> "Outcome":
+    def negated(self) -> "ExitStatus":
         """Of `! command`."""
         return _NEGATED.get(self.ending, self)
 
@@ -45,11 +45,11 @@ class Outcome:
         return self.ending in (Ending.SUCCESS, Ending.FAILURE)
 
 
-SUCCESS = Outcome(Ending.SUCCESS)
-FAILURE = Outcome(Ending.FAILURE)
-EXPECTED = Outcome(Ending.EXPECTED)
-UNEXPECTED = Outcome(Ending.UNEXPECTED)
-UNDECIDED = Outcome(Ending.UNDECIDED)
+SUCCESS = ExitStatus(Ending.SUCCESS)
+FAILURE = ExitStatus(Ending.FAILURE)
+EXPECTED = ExitStatus(Ending.EXPECTED)
+UNEXPECTED = ExitStatus(Ending.UNEXPECTED)
+UNDECIDED = ExitStatus(Ending.UNDECIDED)
 _NEGATED = {
     Ending.SUCCESS: FAILURE,
     Ending.FAILURE: SUCCESS,
@@ -58,9 +58,9 @@ _NEGATED = {
 }
 
 
-def decided(truth: bool | None, names: frozenset[str] = values.NO_NAMES) -> Outcome:
+def decided(truth: bool | None, names: frozenset[str] = values.NO_NAMES) -> ExitStatus:
     """Of a question with a known (or unknown) answer."""
-    return Outcome(Ending.UNDECIDED, names) if truth is None else SUCCESS if truth else FAILURE
+    return ExitStatus(Ending.UNDECIDED, names) if truth is None else SUCCESS if truth else FAILURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,35 +85,37 @@ class Variable:
         return self.items[0] if self.items else values.EMPTY
 
 
-_START = Circumstances()
+_START = ExecutionContext()
 
 
 @dataclass(slots=True)
-class State:
+class ShellState:
     """Mutable; `fork` for the other arm of a decision.
 
     exit_traps: what may be set to be run at the end, by the arms that meet here (None: nothing).
     tainted: an unread file was sourced, or unknown text evaluated: a variable that isn't set here may be set.
     last: how the last command ended, for `$?`.
-    how: how this point is reached.
+    context: how this point is reached.
+    stdin: what is left to read from standard input (None: nothing in sight).
     files: texts of files that the script has written (None: written, content unknown). Never changed.
     """
 
     variables: dict[str, Variable] = field(default_factory=dict)
     unset: frozenset[str] = frozenset()
-    functions: dict[str, tuple[Source, Node]] = field(default_factory=dict)
+    functions: dict[str, tuple[ParsedText, Node]] = field(default_factory=dict)
     positional: tuple[Value, ...] | None = ()
     tainted: bool = False
     errexit: bool = False
-    last: Outcome = SUCCESS
-    how: Circumstances = _START
+    last: ExitStatus = SUCCESS
+    context: ExecutionContext = _START
+    stdin: Value | None = None
     exit_traps: tuple[Text | None, ...] = (None,)
     failure_trap: Text | None = None
     files: Mapping[str, Text | None] = field(default_factory=dict)
 
-    def fork(self) -> "State":
-        other = State.__new__(State)
-        for name in State.__slots__:
+    def fork(self) -> "ShellState":
+        other = ShellState.__new__(ShellState)
+        for name in ShellState.__slots__:
             setattr(other, name, getattr(self, name))
         other.variables, other.functions = dict(self.variables), dict(self.functions)
         return other
@@ -145,28 +147,30 @@ class State:
         self.unset |= {name}
 
 
-def join(states: Sequence[State]) -> State | None:
+def join(states: Sequence[ShellState]) -> ShellState | None:
     """The state after arms that meet again. Successful arms decide; None if no arm goes on.
 
     Of a variable, every arm's values are possible. An array that differs becomes unknown.
     """
     if not states:
         return None
-    wanted = [state for state in states if not state.how.after_failure] or list(states)
+    wanted = [state for state in states if not state.context.after_failure] or list(states)
     first = wanted[0]
     if len(wanted) == 1:
         return first
-    branches = first.how.branches
+    branches = first.context.branches
     for state in wanted[1:]:
-        pairs = zip(branches, state.how.branches, strict=False)
+        pairs = zip(branches, state.context.branches, strict=False)
         common = next((index for index, (one, other) in enumerate(pairs) if one.decision != other.decision
-                       or one.arm != other.arm), min(len(branches), len(state.how.branches)))  # fmt: skip
+                       or one.arm != other.arm), min(len(branches), len(state.context.branches)))  # fmt: skip
         branches = branches[:common]
     joined = first.fork()
-    joined.how = replace(first.how, branches=branches)
+    joined.context = replace(first.context, branches=branches)
     joined.variables = _join_variables(wanted)
     joined.unset = frozenset.intersection(*(state.unset for state in wanted))
     joined.tainted = any(state.tainted for state in wanted)
+    if any(state.stdin is not first.stdin for state in wanted):
+        joined.stdin = values.hole(["<"])
     joined.errexit = all(state.errexit for state in wanted)
     joined.exit_traps = tuple(dict.fromkeys(trap for state in wanted for trap in state.exit_traps))
     if any(state.positional != first.positional for state in wanted):
@@ -182,7 +186,7 @@ def join(states: Sequence[State]) -> State | None:
     return joined
 
 
-def _join_variables(states: Sequence[State]) -> dict[str, Variable]:
+def _join_variables(states: Sequence[ShellState]) -> dict[str, Variable]:
     joined: dict[str, Variable] = {}
     for name in dict.fromkeys(name for state in states for name in state.variables):
         variables = [state.variables.get(name) for state in states]

@@ -32,7 +32,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TestResult:
     """True, False, or None with the names that it hangs on; assumed: variables taken for unset.
 
     groups: what `=~` matched, and its groups; None if unknown.
@@ -44,21 +44,21 @@ class Answer:
     groups: tuple[str, ...] | None = None
 
 
-_UNKNOWN = Answer(None)
+_UNKNOWN = TestResult(None)
 
 
-def evaluate(tokens: Sequence[Token], *, patterns: bool) -> Answer:
+def evaluate(tokens: Sequence[Token], *, patterns: bool) -> TestResult:
     """patterns: the right side of `==` and `!=` is a pattern, as in `[[ ]]`."""
     if len(tokens) > MAX_TOKENS:
         return _UNKNOWN
-    reader = _Reader(tokens, patterns=patterns)
+    reader = _TestParser(tokens, patterns=patterns)
     try:
-        answer = reader.either(0)
+        result = reader.either(0)
     except _NotUnderstoodError:
-        return Answer(None, _names(tokens))
+        return TestResult(None, _names(tokens))
     if reader.position != len(tokens):
-        return Answer(None, _names(tokens))
-    return replace(answer, groups=reader.groups)
+        return TestResult(None, _names(tokens))
+    return replace(result, groups=reader.groups)
 
 
 def _names(tokens: Sequence[Token]) -> frozenset[str]:
@@ -69,7 +69,7 @@ class _NotUnderstoodError(Exception):
     pass
 
 
-class _Reader:
+class _TestParser:
     def __init__(self, tokens: Sequence[Token], *, patterns: bool) -> None:
         self.tokens = tokens
         self.patterns = patterns
@@ -84,21 +84,21 @@ class _Reader:
         token = self.peek(ahead)
         return token.operator if token is not None else ""
 
-    def either(self, depth: int) -> Answer:
-        answer = self.both(depth)
+    def either(self, depth: int) -> TestResult:
+        result = self.both(depth)
         while self.operator() in ("||", "-o"):
             self.position += 1
-            answer = _combine(answer, self.both(depth), decisive=True)
-        return answer
+            result = _combine(result, self.both(depth), decisive=True)
+        return result
 
-    def both(self, depth: int) -> Answer:
-        answer = self.primary(depth)
+    def both(self, depth: int) -> TestResult:
+        result = self.primary(depth)
         while self.operator() in ("&&", "-a"):
             self.position += 1
-            answer = _combine(answer, self.primary(depth), decisive=False)
-        return answer
+            result = _combine(result, self.primary(depth), decisive=False)
+        return result
 
-    def primary(self, depth: int) -> Answer:
+    def primary(self, depth: int) -> TestResult:
         if depth > 20:
             raise _NotUnderstoodError
         token = self.peek()
@@ -108,26 +108,26 @@ class _Reader:
             return self.comparison()
         if token.operator == "!":
             self.position += 1
-            answer = self.primary(depth + 1)
-            return Answer(None if answer.truth is None else not answer.truth, answer.names, answer.assumed)
+            result = self.primary(depth + 1)
+            return TestResult(None if result.truth is None else not result.truth, result.names, result.assumed)
         if token.operator == "(":
             self.position += 1
-            answer = self.either(depth + 1)
+            result = self.either(depth + 1)
             if self.operator() != ")":
                 raise _NotUnderstoodError
             self.position += 1
-            return answer
+            return result
         if token.operator in UNARY and (operand := self.peek(1)) is not None and operand.value is not None:
             self.position += 2
             if token.operator == "-n" and not self.patterns and not any(map(_stays, operand.value)):
-                return Answer(truth=True)  # without its operand, `[ -n ]` asks whether "-n" is empty
+                return TestResult(truth=True)  # without its operand, `[ -n ]` asks whether "-n" is empty
             return _unary(token.operator, operand.value)
         self.position += 1
         if token.value is None:
             raise _NotUnderstoodError
         return _unary("-n", token.value)
 
-    def comparison(self) -> Answer:
+    def comparison(self) -> TestResult:
         left, operator, right = self.peek(), self.operator(1), self.peek(2)
         assert left is not None
         assert right is not None
@@ -136,17 +136,17 @@ class _Reader:
         lefts = values.possible(left.value) if left.value is not None else frozenset({left.operator})
         rights = values.possible(right.value) if right.value is not None else frozenset({right.operator})
         if lefts is None or rights is None:
-            return Answer(None, names)
-        answers: set[bool] = set()
+            return TestResult(None, names)
+        results: set[bool] = set()
         for one in lefts:
             for other in rights:
                 truth = self._compare(one, operator, other, right)
                 if truth is None:
-                    return Answer(None, names)
-                answers.add(truth)
+                    return TestResult(None, names)
+                results.add(truth)
         if len(lefts) * len(rights) != 1:
             self.groups = None
-        return Answer(next(iter(answers)) if len(answers) == 1 else None, names)
+        return TestResult(next(iter(results)) if len(results) == 1 else None, names)
 
     def _compare(self, left: str, operator: str, right: str, token: Token) -> bool | None:
         if operator in _INTEGER:
@@ -155,7 +155,7 @@ class _Reader:
             except ArithmeticUnknownError:
                 return None
         if operator in ("=", "==", "!="):
-            quoted = token.value is None or all(piece.quoted for text in token.value for piece in text)
+            quoted = token.value is None or all(fragment.quoted for text in token.value for fragment in text)
             if self.patterns and not quoted:
                 try:
                     equal = glob.matches(right, left)
@@ -173,9 +173,11 @@ class _Reader:
     def _search(self, text: str, expression: str, token: Token) -> bool | None:
         """`text =~ expression`; what is quoted in the expression stands for itself."""
         self.groups = None
-        quoted = token.value is not None and any(piece.quoted for alternative in token.value for piece in alternative)
+        quoted = token.value is not None and any(
+            fragment.quoted for alternative in token.value for fragment in alternative
+        )
         if quoted and token.value is not None:
-            if not all(piece.quoted for alternative in token.value for piece in alternative):
+            if not all(fragment.quoted for alternative in token.value for fragment in alternative):
                 return None
             self.groups = (expression,) if expression in text else ()
             return expression in text
@@ -197,34 +199,34 @@ def _integer(text: str) -> int:
 
 def _stays(text: Text) -> bool:
     """Whether an operand is a word even when it is empty, or may be two."""
-    return any(piece.quoted or piece.text or (piece.text is None and not piece.absent) for piece in text)
+    return any(fragment.quoted or fragment.text or (fragment.text is None and not fragment.absent) for fragment in text)
 
 
-def _unary(operator: str, value: Value) -> Answer:
+def _unary(operator: str, value: Value) -> TestResult:
     names = values.names(value)
     if operator not in ("-z", "-n"):
-        return Answer(None, names)
-    answers: set[bool] = set()
+        return TestResult(None, names)
+    results: set[bool] = set()
     assumed: set[str] = set()
     for text in value:
-        known = values.plain(text)
+        known = values.known_text(text)
         if known is not None:
-            answers.add(bool(known))
-        elif any(piece.text for piece in text):
-            answers.add(True)
-        elif all(piece.absent for piece in text if piece.text is None):
+            results.add(bool(known))
+        elif any(fragment.text for fragment in text):
+            results.add(True)
+        elif all(fragment.absent for fragment in text if fragment.text is None):
             assumed |= values.names((text,))
-            answers.add(False)
+            results.add(False)
         else:
-            return Answer(None, names)
-    if len(answers) != 1:
-        return Answer(None, names)
-    return Answer(next(iter(answers)) == (operator == "-n"), names, frozenset(assumed))
+            return TestResult(None, names)
+    if len(results) != 1:
+        return TestResult(None, names)
+    return TestResult(next(iter(results)) == (operator == "-n"), names, frozenset(assumed))
 
 
-def _combine(left: Answer, right: Answer, *, decisive: bool) -> Answer:
-    """`or` (decisive True) and `and` (decisive False) of three-valued answers."""
+def _combine(left: TestResult, right: TestResult, *, decisive: bool) -> TestResult:
+    """`or` (decisive True) and `and` (decisive False) of three-valued results."""
     names, assumed = left.names | right.names, left.assumed | right.assumed
     if decisive in (left.truth, right.truth):
-        return Answer(decisive, names, assumed)
-    return Answer(None if None in (left.truth, right.truth) else not decisive, names, assumed)
+        return TestResult(decisive, names, assumed)
+    return TestResult(None if None in (left.truth, right.truth) else not decisive, names, assumed)

@@ -1,7 +1,7 @@
 """Abstract strings: what a shell word or variable can be, as far as it is known.
 
-A text is a sequence of pieces, known characters or holes; a value is a small set of alternative texts. Pieces remember
-where in the outermost script they were written, so that a word of a nested script can be pointed at.
+A text is a sequence of fragments, known characters or holes; a value is a small set of alternative texts. Fragments
+remember where in the outermost script they were written, so that a word of a nested script can be pointed at.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 MAX_ALTERNATIVES = 8
 MAX_TEXT = 131_072  # a longer string is not followed: doubling in a loop would exhaust memory
-MAX_PIECES = 4_096
+MAX_FRAGMENTS = 4_096
 
 
 class NotFollowedError(Exception):
@@ -22,7 +22,7 @@ class NotFollowedError(Exception):
 NO_NAMES: frozenset[str] = frozenset()
 
 
-class Piece(NamedTuple):
+class Fragment(NamedTuple):
     """Known characters, or a hole (`text` is None).
 
     start, end: offsets in the outermost script, -1 where there are none. Character by character when the lengths agree.
@@ -45,29 +45,29 @@ class Piece(NamedTuple):
     def exact(self) -> bool:
         return self.text is not None and self.start >= 0 and self.end - self.start == len(self.text)
 
-    def part(self, begin: int, end: int) -> "Piece":
-        """The characters begin..end of a known piece."""
+    def part(self, begin: int, end: int) -> "Fragment":
+        """The characters begin..end of a known fragment."""
         assert self.text is not None
         if self.exact:
             return self._replace(text=self.text[begin:end], start=self.start + begin, end=self.start + end)
         return self._replace(text=self.text[begin:end])
 
 
-Text = tuple[Piece, ...]
+Text = tuple[Fragment, ...]
 Value = tuple[Text, ...]
 
 EMPTY: Value = ((),)
-SEPARATOR = Piece("", separator=True)
+SEPARATOR = Fragment("", separator=True)
 
 
 def literal(text: str, start: int = -1, end: int = -1, *, quoted: bool = False) -> Value:
     """One known text."""
-    return ((Piece(text, start, end, quoted),),) if text or quoted else EMPTY
+    return ((Fragment(text, start, end, quoted),),) if text or quoted else EMPTY
 
 
 def hole(names: Iterable[str] = (), *, absent: bool = False, many: bool = False) -> Value:
     """An unknown text."""
-    return ((Piece(None, names=frozenset(names), absent=absent, many=many),),)
+    return ((Fragment(None, names=frozenset(names), absent=absent, many=many),),)
 
 
 def is_several(value: Value) -> bool:
@@ -75,24 +75,24 @@ def is_several(value: Value) -> bool:
     return len(value) == 1 and len(value[0]) == 1 and value[0][0].text is None and value[0][0].many
 
 
-def plain(text: Text) -> str | None:
+def known_text(text: Text) -> str | None:
     """The characters, None if a part is unknown."""
     known: list[str] = []
-    for piece in text:
-        if piece.text is None:
+    for fragment in text:
+        if fragment.text is None:
             return None
-        known.append(" " if piece.separator else piece.text)
+        known.append(" " if fragment.separator else fragment.text)
     return "".join(known)
 
 
 def single(value: Value) -> str | None:
     """The only text of a value, None if it is not exactly known."""
-    return plain(value[0]) if len(value) == 1 else None
+    return known_text(value[0]) if len(value) == 1 else None
 
 
 def possible(value: Value) -> frozenset[str] | None:
     """All texts of a value, None if one of them is unknown."""
-    texts = {plain(text) for text in value}
+    texts = {known_text(text) for text in value}
     return None if None in texts else frozenset(text for text in texts if text is not None)
 
 
@@ -101,10 +101,10 @@ def prefix(value: Value) -> str:
     starts: list[str] = []
     for text in value:
         known: list[str] = []
-        for piece in text:
-            if piece.text is None:
+        for fragment in text:
+            if fragment.text is None:
                 break
-            known.append(piece.text)
+            known.append(fragment.text)
         starts.append("".join(known))
     first, last = min(starts), max(starts)
     length = 0
@@ -115,7 +115,7 @@ def prefix(value: Value) -> str:
 
 def names(value: Value) -> frozenset[str]:
     """What made the value's holes."""
-    return frozenset().union(*(piece.names for text in value for piece in text if piece.text is None))
+    return frozenset().union(*(fragment.names for text in value for fragment in text if fragment.text is None))
 
 
 def is_absent(value: Value) -> bool:
@@ -128,10 +128,10 @@ def union(values: Iterable[Value]) -> Value:
     merged: dict[object, Text] = {}
     for value in values:
         for text in value:
-            key = plain(text)
-            merged.setdefault(key if key is not None else tuple(piece[:1] + piece[3:] for piece in text), text)
+            key = known_text(text)
+            merged.setdefault(key if key is not None else tuple(fragment[:1] + fragment[3:] for fragment in text), text)
     if len(merged) > MAX_ALTERNATIVES:
-        return hole(frozenset().union(*(piece.names for text in merged.values() for piece in text)))
+        return hole(frozenset().union(*(fragment.names for text in merged.values() for fragment in text)))
     return tuple(merged.values())
 
 
@@ -153,12 +153,12 @@ def concatenate(values: Sequence[Value]) -> Value:
 
 
 def _is_too_long(text: Text) -> bool:
-    if len(text) > MAX_PIECES:
+    if len(text) > MAX_FRAGMENTS:
         return True
     length = 0
-    for piece in text:
-        if piece.text is not None:
-            length += len(piece.text)
+    for fragment in text:
+        if fragment.text is not None:
+            length += len(fragment.text)
     return length > MAX_TEXT
 
 
@@ -166,12 +166,21 @@ def mark_expanded(value: Value, *, quoted: bool) -> Value:
     """As the result of an expansion, inside or outside of double quotes."""
     return tuple(
         tuple(
-            piece
-            if piece.separator
-            else Piece(piece.text, piece.start, piece.end, quoted, True, piece.names, piece.absent, piece.many)
-            for piece in text
+            fragment
+            if fragment.separator
+            else Fragment(
+                fragment.text,
+                fragment.start,
+                fragment.end,
+                quoted,
+                True,
+                fragment.names,
+                fragment.absent,
+                fragment.many,
+            )
+            for fragment in text
         )
-        or ((Piece("", quoted=True, expanded=True),) if quoted else ())
+        or ((Fragment("", quoted=True, expanded=True),) if quoted else ())
         for text in value
     )
 
@@ -183,9 +192,11 @@ def as_assigned(value: Value, *, whole: bool = False) -> Value:
     """
     return tuple(
         tuple(
-            Piece(" ") if piece.separator else piece._replace(quoted=False, expanded=False, many=piece.many and whole)
-            for piece in text
-            if piece.text != "" or piece.separator
+            Fragment(" ")
+            if fragment.separator
+            else fragment._replace(quoted=False, expanded=False, many=fragment.many and whole)
+            for fragment in text
+            if fragment.text != "" or fragment.separator
         )
         for text in value
     )
@@ -199,28 +210,28 @@ def _runs(separators: str) -> re.Pattern[str]:
 def split(text: Text, separators: str = " \t\n") -> list[Text]:
     """Word splitting of one expanded text: unquoted expansions are cut at blanks."""
     fields: list[Text] = []
-    current: list[Piece] = []
+    current: list[Fragment] = []
 
     def end_field() -> None:
         if current:
             fields.append(tuple(current))
             current.clear()
 
-    for piece in text:
-        if piece.separator:
+    for fragment in text:
+        if fragment.separator:
             end_field()
             continue
-        if piece.text is None or piece.quoted or not piece.expanded:
-            if piece.text != "" or piece.quoted:
-                current.append(piece)
+        if fragment.text is None or fragment.quoted or not fragment.expanded:
+            if fragment.text != "" or fragment.quoted:
+                current.append(fragment)
             continue
         last = 0
-        for run in _runs(separators).finditer(piece.text):
+        for run in _runs(separators).finditer(fragment.text):
             if run.start() > last:
                 end_field()
-            current.append(piece.part(run.start(), run.end()))
+            current.append(fragment.part(run.start(), run.end()))
             last = run.end()
-        if last < len(piece.text):
+        if last < len(fragment.text):
             end_field()
     end_field()
     return fields
@@ -230,12 +241,12 @@ def trim_end(value: Value, characters: str = "\n") -> Value:
     """Without trailing newlines, as command substitution does it."""
     trimmed: list[Text] = []
     for text in value:
-        pieces = list(text)
-        while pieces and pieces[-1].text is not None:
-            content = pieces[-1].text.rstrip(characters)
+        fragments = list(text)
+        while fragments and fragments[-1].text is not None:
+            content = fragments[-1].text.rstrip(characters)
             if content:
-                pieces[-1] = pieces[-1].part(0, len(content))
+                fragments[-1] = fragments[-1].part(0, len(content))
                 break
-            pieces.pop()
-        trimmed.append(tuple(pieces))
+            fragments.pop()
+        trimmed.append(tuple(fragments))
     return tuple(trimmed)
