@@ -18,7 +18,8 @@ from stoker.lint.submission import Submission
 from tests.rules import fixtures
 from tests.rules.fixtures import Case
 
-CONTRIBUTING = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
+ROOT = Path(__file__).parents[2]
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 NAME = "no-loader-workers"
 
 
@@ -66,3 +67,14 @@ def test_the_shown_rule_reports_its_bad_cases_and_no_good_one(rule: Rule[Submiss
 def test_the_shown_rule_has_an_id_of_a_family_and_a_page(rule: Rule[Submission]) -> None:
     assert rule.id[:2] in FAMILIES
     assert page(rule).startswith(f"# {NAME}\n")
+
+
+def test_every_file_and_target_that_the_page_names_is_there() -> None:
+    prose = re.sub(r"^```(?:python|yaml)\n.*?^```", "", CONTRIBUTING, flags=re.DOTALL | re.MULTILINE)
+    paths = set(re.findall(r"(?<![\w/.-])((?:[\w-]+/)+[\w-]+\.(?:py|sh|md))", prose))
+    new = {f"operator/src/stoker/lint/rules/{NAME.replace('-', '_')}.py"}
+    assert [
+        path for path in paths - new if not any((top / path).exists() for top in (ROOT, ROOT / "operator/src/stoker"))
+    ] == []
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"\bmake ([a-z-]+)", prose)) <= targets
