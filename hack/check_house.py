@@ -21,6 +21,10 @@ USER_INPUT = r"^tests/rules/\w+/|^examples/"
 """What users might submit may say anything."""
 
 
+TEXT = r"""(\.|\[['"])(message|detail|evidence|reason|findings_?[sS]ummary)(['"]\])?"""
+"""An attribute or a field that holds text for people. tests/controller/test_rewording.py proves that none is read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ban:
     """A pattern that no line of certain files may contain."""
@@ -60,6 +64,16 @@ BANS = (
         pattern=re.compile(r"\b(time|asyncio)\.sleep\([1-9]\d?[.)]"),
         files=re.compile(r"(^|/)test_\w+\.py$"),
         message="a test waits for a condition, looking often, and not for a time",
+    ),
+    Ban(
+        pattern=re.compile(
+            rf"{TEXT}\.(startswith|endswith|r?partition|r?split|remove(prefix|suffix)|r?find|r?index|count)\("
+            rf"|\bre\.\w+\([^)]*{TEXT}|\.(search|(full)?match|findall|finditer)\([^)]*{TEXT}"
+            r"|\bin \w+\.(message|detail|reason)\b"
+        ),
+        # The API server's messages, of which the known parts are quoted, are all that there is to read.
+        files=re.compile(r"^operator/src/stoker/(?!controller/api_refusals\.py$).*\.py$"),
+        message="code reads a text for people: give what it says a field of its own",
     ),
 )
 
