@@ -42,35 +42,35 @@ class Account:
         spans.append((start, end))
 
     def begins(self, job: str, gpus: int, limit: float, planned: float, *, is_forgone: bool = False) -> None:
-        """A job begins to rest."""
+        """A job turns idle."""
         self._open[job] = Rest(job=job, gpus=gpus, limit=limit, planned=planned, is_forgone=is_forgone)
 
     def freed(self, job: str, at: float) -> None:
         """A resting job's pods are gone, by reclaim."""
-        rest = self._open.get(job)
-        if rest is not None:
-            rest.freed = min(rest.freed, at)
+        stretch = self._open.get(job)
+        if stretch is not None:
+            stretch.freed = min(stretch.freed, at)
 
     def ends(self, job: str, at: float) -> None:
         """It works again, or is gone."""
-        rest = self._open.pop(job, None)
-        if rest is None:
+        stretch = self._open.pop(job, None)
+        if stretch is None:
             return
-        end = min(rest.planned, at)
-        if end <= rest.limit:
+        end = min(stretch.planned, at)
+        if end <= stretch.limit:
             return
-        if rest.is_forgone:
-            self.forgone += rest.gpus * (end - rest.limit)
+        if stretch.is_forgone:
+            self.forgone += stretch.gpus * (end - stretch.limit)
             return
-        until = max(min(rest.freed, end), rest.limit)
-        self.returned += rest.gpus * (end - until)
-        held = until - rest.limit
+        until = max(min(stretch.freed, end), stretch.limit)
+        self.returned += stretch.gpus * (end - until)
+        held = until - stretch.limit
         own = self._own_excuses.get(job, [])
-        excused = _covered([*self._excuses, *own], rest.limit, until)
-        self.held += rest.gpus * held
-        self.excused += rest.gpus * excused
+        excused = _covered([*self._excuses, *own], stretch.limit, until)
+        self.held += stretch.gpus * held
+        self.excused += stretch.gpus * excused
         if held - excused > 60:
-            self.late = sorted([*self.late, (held - excused, rest)], key=lambda one: -one[0])[:10]
+            self.late = sorted([*self.late, (held - excused, stretch)], key=lambda one: -one[0])[:10]
 
     def close(self, at: float) -> None:
         """The end of all."""

@@ -14,7 +14,7 @@ from benchmarks.reclaim.account import Account
 from benchmarks.reclaim.jobs import GPU, HOUR, KINDS, MINUTE, NAMESPACE, Kind, SimulatedJob
 from benchmarks.reclaim.judge import Judge, Suspect, Wrong
 from benchmarks.reclaim.metrics import Prometheus
-from benchmarks.reclaim.process import Process, Weather, alive
+from benchmarks.reclaim.process import FaultRates, Process, alive
 from benchmarks.reclaim.server import ApiServer, Request, owned_by
 from benchmarks.reclaim.truth import SCRAPE, Activity, Gaps
 from benchmarks.reclaim.virtual_time import BEGINNING, SkewedClock, VirtualTimeLoop, moment
@@ -141,8 +141,8 @@ class Cluster:
         skew = random.uniform(-100, 100) if scenario.faults else 0.0
         self.server = ApiServer(SkewedClock(loop, skew))
         self.prometheus = Prometheus(loop, random.uniform(-20, 20) if scenario.faults else 0.0)
-        self.calm = Weather() if scenario.faults else Weather(0, 0, 0, 0, 1, 0, 0, 1, 0, 0)
-        self.weather = self.calm
+        self.calm = FaultRates() if scenario.faults else FaultRates(0, 0, 0, 0, 1, 0, 0, 1, 0, 0)
+        self.fault_rates = self.calm
         self.judge = Judge(world=self)
         self.account = Account()
         self.jobs: dict[str, SimulatedJob] = {}
@@ -226,7 +226,7 @@ class Cluster:
         task.add_done_callback(self._tasks.discard)
 
     def _furnish(self) -> None:
-        self.server.witnesses.append(self._witness)
+        self.server.observers.append(self._observe)
         who = Request(sent_at=self.loop.at)
         for name in (NAMESPACE, "stoker"):
             self.server.create(NAMESPACES, None, {"metadata": {"name": name, "labels": {}}}, who)
@@ -336,7 +336,7 @@ class Cluster:
 
     # ---------------------------------------------------------------------------------------------------- what is seen
 
-    def _witness(self, resource: Resource, before: Object | None, after: Object | None, request: Request) -> None:
+    def _observe(self, resource: Resource, before: Object | None, after: Object | None, request: Request) -> None:
         if resource == PODS:
             return
         if resource == POLICIES:
@@ -557,8 +557,8 @@ class Cluster:
             self.want_look(self.loop.at)
             self.want_look(self.loop.at + SCRAPE + 2)
 
-    def rests(self, job: SimulatedJob, planned: float) -> None:
-        """Its GPUs rest from now on."""
+    def turns_idle(self, job: SimulatedJob, planned: float) -> None:
+        """Its GPUs are idle from now on."""
         idle_after = job.own_idle_after or self.idle_after
         start = max(self.loop.at, job.began + self._span("startupGrace", 1800.0))
         if planned - self.loop.at > 0.7 * idle_after or self.random.random() < 0.1:
@@ -695,22 +695,24 @@ class Cluster:
         await self._for_a_while(0.5, 20, aftermath=2 * HOUR)
         self.prometheus.nans.close(self.loop.at)
 
-    async def _weather_of(self, **changes: float) -> None:
-        self.weather = Weather(**{**{name: getattr(self.calm, name) for name in Weather.__slots__}, **changes})
+    async def _fault_rates_of(self, **changes: float) -> None:
+        self.fault_rates = FaultRates(
+            **{**{name: getattr(self.calm, name) for name in FaultRates.__slots__}, **changes}
+        )
         await self._for_a_while(1, 20, aftermath=400)
-        self.weather = self.calm
+        self.fault_rates = self.calm
 
     async def _api_fails(self) -> None:
-        await self._weather_of(refused=0.3, unanswered=0.1)
+        await self._fault_rates_of(refused=0.3, unanswered=0.1)
 
     async def _api_slow(self) -> None:
-        await self._weather_of(late=0.7, latest=29.0)
+        await self._fault_rates_of(late=0.7, latest=29.0)
 
     async def _api_busy(self) -> None:
-        await self._weather_of(raced=0.4)
+        await self._fault_rates_of(raced=0.4)
 
     async def _watches_late(self) -> None:
-        await self._weather_of(event_late=0.6, event_latest=180.0, event_twice=0.3, event_lost=0.05)
+        await self._fault_rates_of(event_late=0.6, event_latest=180.0, event_twice=0.3, event_lost=0.05)
 
     async def _clock_steps(self) -> None:
         """The controllers' clock is off for a while: by little, or by more than Prometheus is asked with."""

@@ -38,8 +38,8 @@ class World(Protocol):
         """Something happened to the job at which the controller should look soon."""
         ...
 
-    def rests(self, job: "SimulatedJob", planned: float) -> None:
-        """The job's GPUs rest from now on, as things stand until `planned`."""
+    def turns_idle(self, job: "SimulatedJob", planned: float) -> None:
+        """The job's GPUs are idle from now on, as things stand until `planned`."""
         ...
 
     def works(self, job: "SimulatedJob") -> None:
@@ -410,11 +410,11 @@ class SimulatedJob:
         self.world.works(self)
         await asyncio.sleep(duration)
 
-    async def rest(self, duration: float) -> None:
-        """They rest for so long, or until the owner comes back."""
+    async def idle(self, duration: float) -> None:
+        """They are idle for so long, or until the owner comes back."""
         self.activity.end(self.world.loop.at)
         self.planned = self.world.loop.at + duration
-        self.world.rests(self, self.planned)
+        self.world.turns_idle(self, self.planned)
         try:
             async with asyncio.timeout(duration):
                 await self.back.wait()
@@ -432,7 +432,7 @@ async def _trains(job: SimulatedJob) -> None:
     end = job.world.loop.at + job.world.random.uniform(20, 200) * HOUR
     while job.world.loop.at < end:
         await job.work(job.world.random.uniform(2, 20) * HOUR)
-        await job.rest(min(_exponential(job, 4 * MINUTE), 55 * MINUTE))
+        await job.idle(min(_exponential(job, 4 * MINUTE), 55 * MINUTE))
 
 
 async def _evaluates(job: SimulatedJob) -> None:
@@ -440,7 +440,7 @@ async def _evaluates(job: SimulatedJob) -> None:
     shortest = 55 * MINUTE if job.own_idle_after is None else 0.9 * job.own_idle_after
     for _ in range(job.world.random.randint(10, 40)):
         await job.work(job.world.random.uniform(0.1, 4) * HOUR)
-        await job.rest(job.world.random.uniform(0.5, 1.0) * shortest)
+        await job.idle(job.world.random.uniform(0.5, 1.0) * shortest)
 
 
 async def _uses_one(job: SimulatedJob) -> None:
@@ -449,13 +449,13 @@ async def _uses_one(job: SimulatedJob) -> None:
         one = frozenset({job.world.random.randrange(job.gpus)})
         signal = job.world.random.choice([GpuSignal.UTIL, *HIDDEN_SIGNALS])
         await job.work(job.world.random.uniform(2, 12) * HOUR, one, signal)
-        await job.rest(_exponential(job, 3 * MINUTE))
+        await job.idle(_exponential(job, 3 * MINUTE))
 
 
 async def _is_held(job: SimulatedJob) -> None:
     """Ends its work, and does not end."""
     await job.work(job.world.random.uniform(1, 30) * HOUR)
-    await job.rest(job.world.random.uniform(0.5, 60) * HOUR)
+    await job.idle(job.world.random.uniform(0.5, 60) * HOUR)
     if job.world.random.random() < 0.3:
         await job.work(job.world.random.uniform(1, 10) * HOUR)
 
@@ -464,7 +464,7 @@ async def _uploads(job: SimulatedJob) -> None:
     """Ends its work, sends what came of it, and does not end."""
     await job.work(job.world.random.uniform(1, 30) * HOUR)
     job.uploads_until = job.world.loop.at + job.world.random.uniform(0.2, 8) * HOUR
-    await job.rest(job.world.random.uniform(10, 60) * HOUR)
+    await job.idle(job.world.random.uniform(10, 60) * HOUR)
 
 
 async def _is_typed_in(job: SimulatedJob) -> None:
@@ -472,18 +472,18 @@ async def _is_typed_in(job: SimulatedJob) -> None:
     for _ in range(job.world.random.randint(5, 40)):
         await job.work(_exponential(job, 20 * MINUTE) + 5)
         away = job.world.random.random()
-        await job.rest(_exponential(job, 15 * MINUTE) if away < 0.8 else job.world.random.uniform(1, 20) * HOUR)
+        await job.idle(_exponential(job, 15 * MINUTE) if away < 0.8 else job.world.random.uniform(1, 20) * HOUR)
 
 
 async def _hangs(job: SimulatedJob) -> None:
     await job.work(job.world.random.uniform(1, 20) * HOUR)
-    await job.rest(job.world.random.uniform(5, 40) * HOUR)
+    await job.idle(job.world.random.uniform(5, 40) * HOUR)
 
 
 async def _serves(job: SimulatedJob) -> None:
     for _ in range(5):
         await job.work(job.world.random.uniform(5, 14) * HOUR)
-        await job.rest(job.world.random.uniform(5, 12) * HOUR)
+        await job.idle(job.world.random.uniform(5, 12) * HOUR)
 
 
 KINDS = (

@@ -17,8 +17,8 @@ from stoker.api.duration import parse_duration
 from stoker.api.names import RESUME_ANNOTATION, SNOOZE_ANNOTATION
 from stoker.findings.finding import parse_time
 
-LAST_LOOK = 20.0
-"""Seconds before an action is sent in which its last look must lie: what can be known by then must have been heeded."""
+LAST_CHECK = 20.0
+"""Seconds before an action is sent within which its last check must lie: what can be known by then must be heeded."""
 FRESH = 180.0
 """Seconds after which the last sample says nothing of now."""
 CLOCKS = 180.0
@@ -82,7 +82,7 @@ class Suspect(Protocol):
 
 
 class World(Protocol):
-    """Where the judge looks."""
+    """What the judge sees."""
 
     server: ApiServer
     total_gpus: int
@@ -262,7 +262,7 @@ class Judge:
         faults = []
         if warning.key in self._used:
             faults.append("done already for this warning")
-        if at - warning.recorded < (grace := warning.grace(sent - LAST_LOOK)):
+        if at - warning.recorded < (grace := warning.grace(sent - LAST_CHECK)):
             faults.append(f"{at - warning.recorded:.0f} s after its warning, granted were {grace:.0f} s")
         live = {
             pod["metadata"]["uid"]
@@ -295,10 +295,10 @@ class Judge:
             faults.append("it was resumed just before")
         if dljob["spec"].get("suspend"):
             faults.append("its owner has suspended it")
-        asked = self._setting("mode", intent - LAST_LOOK)
+        asked = self._setting("mode", intent - LAST_CHECK)
         if mode != asked and mode != self._setting("mode") and not (mode == "Suspend" and asked == "Delete"):
             faults.append(f"the policy's mode is {asked}")
-        exemptions = [rules for since, _, rules in self._specs if since <= intent - LAST_LOOK]
+        exemptions = [rules for since, _, rules in self._specs if since <= intent - LAST_CHECK]
         ends = [parse_time(one["until"]) for one in exemptions[-1]] if exemptions else []
         if self._specs[-1][2] and any(end is not None and end.timestamp() > sent + CLOCKS for end in ends):
             faults.append("it is exempt")
@@ -307,8 +307,8 @@ class Judge:
         return faults
 
     def _just_now(self, job: Suspect, sent: float) -> bool:
-        """Whether its pods have changed later than the last look need lie."""
-        return job.disturbed_at > sent - LAST_LOOK
+        """Whether its pods have changed later than the last check need lie."""
+        return job.disturbed_at > sent - LAST_CHECK
 
     def _out_of_bounds(self, job: Suspect, at: float) -> list[str]:
         start = at - self._span("window") + CLOCKS
@@ -325,39 +325,40 @@ class Judge:
         return faults
 
     def _while_in_use(self, job: Suspect, sent: float) -> list[str]:
-        """What the samples that were there at the last look say, if all of them are read."""
-        look, idle_after, gaps = self._last_look(sent), self._idle_after(job, sent), self.world.gaps
+        """What the samples that were there at the last check say, if all of them are read."""
+        check, idle_after, gaps = self._last_check(sent), self._idle_after(job, sent), self.world.gaps
         faults = []
         shown = self._shown(job, sent, lambda at: gaps.has(at) or self._is_hidden(job, sent, at))
         if shown is not None:
             faults.append(f"its GPUs worked at {moment(shown):%H:%M:%S}")
-        since = look - min(self._span("startupGrace"), self._span("startupGrace", look)) - idle_after + CLOCKS
+        since = check - min(self._span("startupGrace"), self._span("startupGrace", check)) - idle_after + CLOCKS
         if job.began > since:
             faults.append(f"it started at {moment(job.began):%H:%M:%S}")
-        missing = gaps.within(look - idle_after, look) + job.gaps.within(look - idle_after, look)
+        missing = gaps.within(check - idle_after, check) + job.gaps.within(check - idle_after, check)
         if missing > (1 - COVERAGE) * idle_after + CLOCKS:
             faults.append(f"{missing:.0f} s of {idle_after:.0f} s have no samples")
-        longest = max(one.longest(look - idle_after + CLOCKS, look) for one in (gaps, job.gaps))
+        longest = max(one.longest(check - idle_after + CLOCKS, check) for one in (gaps, job.gaps))
         if longest > LONGEST_GAP:
             faults.append(f"of {idle_after:.0f} s {longest:.0f} s in a row have no samples")
-        last = max(gaps.last(look), job.gaps.last(look))
-        silent = look if gaps.has(look) or job.gaps.has(look) else 0.0
-        if silent and gaps.within(look - FRESH - SCRAPE, look) + job.gaps.within(look - FRESH - SCRAPE, look) > FRESH:
+        last = max(gaps.last(check), job.gaps.last(check))
+        silent = check if gaps.has(check) or job.gaps.has(check) else 0.0
+        start = check - FRESH - SCRAPE
+        if silent and gaps.within(start, check) + job.gaps.within(start, check) > FRESH:
             faults.append(f"no samples since {moment(last):%H:%M:%S}")
         return faults
 
-    def _last_look(self, sent: float) -> float:
-        return sent - LAST_LOOK - DELAY - max(self.world.asker_behind, 0.0)
+    def _last_check(self, sent: float) -> float:
+        return sent - LAST_CHECK - DELAY - max(self.world.asker_behind, 0.0)
 
     def _idle_after(self, job: Suspect, sent: float) -> float:
         if job.own_idle_after is not None:
             return job.own_idle_after
-        return min(self._span("idleAfter", self._last_look(sent)), self._span("idleAfter"))
+        return min(self._span("idleAfter", self._last_check(sent)), self._span("idleAfter"))
 
     def _shown(self, job: Suspect, sent: float, hidden: Callable[[float], bool]) -> float | None:
-        """When work showed last within idleAfter before the last look."""
-        look = self._last_look(sent)
-        return job.activity.worked_in(look - self._idle_after(job, sent) + CLOCKS, look, job.gpus, hidden)
+        """When work showed last within idleAfter before the last check."""
+        check = self._last_check(sent)
+        return job.activity.worked_in(check - self._idle_after(job, sent) + CLOCKS, check, job.gpus, hidden)
 
     def _is_hidden(self, job: Suspect, sent: float, at: float) -> bool:
         """Whether nobody who has only metrics can know what a sample hides: no other exporter says anything else, or
@@ -366,19 +367,19 @@ class Judge:
         return job.zeros.has(at) or (self.world.zeros.start_of(at) or 0.0) > sent - UNNOTICED
 
     def _hidden(self, job: Suspect, sent: float) -> str | None:
-        """What hid work from every look, of an action that would be wrong without."""
+        """What hid work from every check, of an action that would be wrong without."""
         shown = self._shown(job, sent, self.world.gaps.has)
         if shown is None:
             return None
         return "zeros of its own exporters" if job.zeros.has(shown) else "zeros of all exporters, not yet noticed"
 
     def _returned(self, job: Suspect, sent: float, at: float) -> bool:
-        """Whether its GPUs worked at the action, or just before: later than any last look could tell."""
-        look = self._last_look(sent)
+        """Whether its GPUs worked at the action, or just before: later than any last check could tell."""
+        check = self._last_check(sent)
         return (
             self._just_now(job, sent)
             or job.activity.works_at(at)
-            or job.activity.worked_in(look, at, job.gpus, self.world.gaps.has) is not None
+            or job.activity.worked_in(check, at, job.gpus, self.world.gaps.has) is not None
         )
 
 

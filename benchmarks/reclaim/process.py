@@ -48,7 +48,7 @@ MINIMUM_WARNING_GRACE = timedelta(minutes=5)
 
 
 @dataclass(slots=True)
-class Weather:
+class FaultRates:
     """How the way to the API server is at this moment: shares of the requests, and seconds."""
 
     refused: float = 0.002
@@ -68,13 +68,13 @@ class Weather:
     event_twice: float = 0.005
 
 
-class Surrounding(Protocol):
+class SimulatedWorld(Protocol):
     """What a process needs of the world that it is in."""
 
     loop: VirtualTimeLoop
     random: Random
     server: ApiServer
-    weather: Weather
+    fault_rates: FaultRates
 
     def count(self, what: str) -> None:
         """Something was injected, or has happened."""
@@ -92,7 +92,7 @@ class Surrounding(Protocol):
 class Client:
     """KubernetesApi for one process, with everything that may happen on the way."""
 
-    def __init__(self, world: Surrounding, process: "Process") -> None:
+    def __init__(self, world: SimulatedWorld, process: "Process") -> None:
         self._world = world
         self._process = process
 
@@ -164,32 +164,36 @@ class Client:
     async def _ask(
         self, verb: str, resource: Resource, name: str, do: Callable[[Request], T], namespace: str | None = None
     ) -> T:
-        world, process, weather = self._world, self._process, self._world.weather
+        world, process, fault_rates = self._world, self._process, self._world.fault_rates
         chance = world.random.random
         if process.is_dead:
             await asyncio.Future[None]()
         request = Request(controller=process.number, sent_at=world.loop.at)
         world.asked(process, verb, resource, name)
-        if chance() < weather.late or process.is_frozen:
-            await asyncio.sleep(chance() * (TIMEOUT - 1.0 if process.is_frozen else weather.latest))
+        if chance() < fault_rates.late or process.is_frozen:
+            await asyncio.sleep(chance() * (TIMEOUT - 1.0 if process.is_frozen else fault_rates.latest))
         # An action is where being killed matters most.
         is_action = verb in {"patch", "delete", "replace"} and resource in {JOBS, POLICIES}
-        death = chance() < weather.killed * (40 if is_action else 1)
+        death = chance() < fault_rates.killed * (40 if is_action else 1)
         if death and chance() < 0.5:
             await self._die("killed before a request took effect")
         if process.is_dead:
             await asyncio.Future[None]()
-        if chance() < weather.refused:
+        if chance() < fault_rates.refused:
             world.count("requests refused")
             code = world.random.choice([500, 429, None])
             raise UnavailableError(verb, code=code, reason="refused by the simulation")
-        if verb not in {"get", "list", "create"} and resource in {DLJOBS, JOBS, POLICIES} and chance() < weather.raced:
+        if (
+            verb not in {"get", "list", "create"}
+            and resource in {DLJOBS, JOBS, POLICIES}
+            and chance() < fault_rates.raced
+        ):
             world.count("conflicting writes")
             world.server.touch(resource, namespace, name)
         answer = do(request)
         if death:
             await self._die("killed after a request took effect")
-        if chance() < weather.unanswered:
+        if chance() < fault_rates.unanswered:
             world.count("answers lost")
             await asyncio.sleep(TIMEOUT)
             raise UnavailableError(verb, code=None, reason="TimeoutError")
@@ -235,7 +239,7 @@ class Process:
     """One controller from its start to its death, watches and all. `kill` is kill -9: nothing of it acts any more."""
 
     def __init__(
-        self, world: Surrounding, number: int, metrics: Source, offset: float, *, killed: Callable[["Process"], None]
+        self, world: SimulatedWorld, number: int, metrics: Source, offset: float, *, killed: Callable[["Process"], None]
     ) -> None:
         self._world = world
         self._killed = killed
@@ -344,22 +348,22 @@ class Process:
 
     def changed(self, resource: Resource, kind: str, obj: Object) -> None:
         """The API server has news."""
-        world, weather = self._world, self._world.weather
+        world, fault_rates = self._world, self._world.fault_rates
         if resource not in self.store.resources:
             return
         chance = world.random.random
-        if chance() < weather.event_lost:
+        if chance() < fault_rates.event_lost:
             world.count("watch events lost")
             self._repair()
             return
-        late = chance() < weather.event_late
+        late = chance() < fault_rates.event_late
         if late:
             world.count("watch events late")
-        delay = chance() * weather.event_latest if late else 0.01
+        delay = chance() * fault_rates.event_latest if late else 0.01
         world.loop.call_later(delay, self._told, resource, kind, obj)
-        if chance() < weather.event_twice:
+        if chance() < fault_rates.event_twice:
             world.count("watch events twice")
-            world.loop.call_later(delay + chance() * weather.event_latest, self._told, resource, kind, obj)
+            world.loop.call_later(delay + chance() * fault_rates.event_latest, self._told, resource, kind, obj)
 
     def _told(self, resource: Resource, kind: str, obj: Object) -> None:
         if not self.is_dead and self.store.collection(resource).watched(kind, obj):

@@ -54,7 +54,7 @@ class ApiServer:
         self.clock = clock
         self.version = 100
         self.watchers: list[Watcher] = []
-        self.witnesses: list[Witness] = []
+        self.observers: list[Witness] = []
         self.events: dict[str, int] = {}
         """How many events were written, by reason; the objects are not kept."""
         self._event_names: set[str] = set()
@@ -192,7 +192,7 @@ class ApiServer:
     def _tell(
         self, resource: Resource, kind: str, before: Object | None, after: Object | None, obj: Object, request: Request
     ) -> None:
-        for witness in self.witnesses:
+        for witness in self.observers:
             witness(resource, before, after, request)
         for watcher in self.watchers:
             watcher.changed(resource, kind, obj)

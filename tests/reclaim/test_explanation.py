@@ -1,7 +1,9 @@
 """What is explained is what is decided, whatever the case: also of records that nobody could have written."""
 
+import re
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -265,3 +267,12 @@ def test_no_two_gates_have_one_name_and_the_stages_come_in_their_order() -> None
     order = list(GateGroup)
     assert [gate.group for gate in GATES] == sorted((gate.group for gate in GATES), key=order.index)
     assert {gate.group for gate in GATES} == set(GateGroup)
+
+
+def test_the_page_about_safety_names_gates_that_exist_and_every_one_of_the_last_stage() -> None:
+    page = (Path(__file__).parents[2] / "docs/safety.md").read_text()
+    rows = [line for line in page.splitlines() if re.match(r"\| \d+ \|", line)]
+    named = {name for line in rows for cell in line.split("|")[3:4] for name in re.findall(r"`([a-z-]+)`", cell)}
+    assert len(rows) == 14
+    assert named <= {gate.name for gate in GATES}
+    assert named >= {gate.name for gate in GATES if gate.group is GateGroup.ACTION}
