@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from random import Random
 from typing import Any, Protocol, TypeVar
 
@@ -12,25 +11,15 @@ from benchmarks.reclaim.metrics import Source
 from benchmarks.reclaim.server import ApiServer, Request
 from benchmarks.reclaim.virtual_time import SkewedClock, VirtualTimeLoop
 from stoker.adapters.kubernetes.client import DLJOBS, JOBS, POLICIES, Object, Resource, UnavailableError, Warn
-from stoker.adapters.kubernetes.events import EventWriter
+from stoker.adapters.notifications import Mail
 from stoker.adapters.workers import Workers
 from stoker.api.dljob import DLJob
-from stoker.cluster.cache import Key, Store, concerned
-from stoker.cluster.policies import Policies
-from stoker.cluster.watch import Resync, SilentWatchError, queue_jobs
-from stoker.cluster.workqueue import WorkQueue
-from stoker.controller.audit import Audit
-from stoker.controller.brake import Brakes
-from stoker.controller.children import Children
-from stoker.controller.constraints import ClusterConstraints
+from stoker.cluster.cache import concerned
+from stoker.cluster.watch import SilentWatchError
+from stoker.controller.assembly import Ports, Substitutes, Timing, assemble
 from stoker.controller.manifest_cache import Manifests
-from stoker.controller.pending_workloads import QueuedJobs
 from stoker.controller.presence import PresenceChecker
-from stoker.controller.reclaimer import Reclaimer
-from stoker.controller.reconcile import Reconciler
 from stoker.controller.scan import Scanner, Subject
-from stoker.controller.scan_results import Looks
-from stoker.controller.status_writer import Publisher
 from stoker.findings.diagnosis import Diagnosis
 from stoker.findings.verdict import Verdict
 from stoker.lint.kinds.dljob import read_dljob
@@ -44,7 +33,6 @@ RESYNC = 300.0
 RETRY = 2.0
 TIMEOUT = 30.0
 """Seconds that the client waits for an answer (adapters.kubernetes)."""
-MINIMUM_WARNING_GRACE = timedelta(minutes=5)
 
 
 @dataclass(slots=True)
@@ -210,9 +198,6 @@ class Unreviewed(Manifests):
     are read at once, as there are no processes beside in simulated time.
     """
 
-    def __init__(self, policies: Policies, clock: SkewedClock) -> None:
-        super().__init__(policies, clock, Workers(1))
-
     def program(self, job: DLJob) -> ProgramFacts:
         """What the manifest says of the program."""
         known = self.known_program(job.uid)
@@ -249,46 +234,21 @@ class Process:
         """Its requests take long, as of a process that hung and goes on: it may no longer lead."""
         loop = world.loop
         self.clock = clock = SkewedClock(loop, offset)
-        api = Client(world, self)
-        self.store, looks = Store(), Looks()
-        self.queue: WorkQueue[Key] = WorkQueue(jitter=world.random.random)
-        self._resync = Resync(api, self.store, self.queue, clock)
-        children = Children(api, self.store, clock)
-        policies = Policies(self.store.policies, self.store.namespaces)
-        policies.follow(queue_jobs(self.store, self.queue))
-        manifests = Unreviewed(policies, clock)
-        audit, events = Audit(clock), EventWriter(api, clock, instance=f"controller-{number}")
-        publisher = Publisher(api, self.store, events, audit=audit)
-        brakes = Brakes(api, self.store, events, audit, clock)
-        reclaimer = Reclaimer(
-            api,
-            children,
-            publisher,
-            policies,
-            manifests,
-            metrics,
-            clock,
-            presences=PresenceChecker(clock, manifests),
-            constraints=ClusterConstraints(
-                api, self.store, policies, brakes, clock, minimum_warning_grace=MINIMUM_WARNING_GRACE
-            ),
+        ports = Ports(
+            api=Client(world, self),
+            metrics=metrics,
+            clock=clock,
+            workers=Workers(1),
+            post=Mail(None),
+            instance=f"controller-{number}",
+            jitter=world.random.random,
         )
-        # Of no job a queue holds back: nobody looks at Kueue here.
-        queued = QueuedJobs(self.store, self.queue, children.suspension, clock)
-        self._reconciler = Reconciler(
-            api, self.store, looks, children, policies, manifests, publisher, reclaimer, queued, clock
-        )
-        self._scanner = SimulatedScanner(
-            self.store,
-            self.queue,
-            looks,
-            metrics,
-            policies,
-            manifests,
-            clock,
-            interval=timedelta(seconds=30),
-            brakes=brakes,
-        )
+        parts = Substitutes(manifests=Unreviewed, scanner=SimulatedScanner, presences=PresenceChecker(clock))
+        controller = assemble(ports, Timing(), parts)
+        self.store, self.queue = controller.store, controller.queue
+        self._resync, self._reconciler = controller.resync, controller.reconciler
+        self._scanner = controller.scanner
+        assert isinstance(self._scanner, SimulatedScanner)
         self._scanner.finds = world.diagnose
         self._wanted = asyncio.Event()
         self._missed = False

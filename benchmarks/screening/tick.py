@@ -14,13 +14,10 @@ from pathlib import Path
 from benchmarks.screening.cluster import store
 from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.adapters.prometheus.source import PrometheusSource
-from stoker.cluster.cache import Key
-from stoker.cluster.policies import Policies
-from stoker.cluster.workqueue import WorkQueue
-from stoker.controller.manifest_cache import Manifests
+from stoker.controller.assembly import Substitutes
 from stoker.controller.scan import Scanner
-from stoker.controller.scan_results import Looks
-from tests.inline_workers import InlineWorkers
+from tests.controller.assembled import assembled
+from tests.controller.cluster import FakeApi
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +63,11 @@ async def tick(url: str, jobs: int, end: datetime, ticks: int, timeout: timedelt
     """Be the operator for some ticks, and send what each has cost."""
     held = store(jobs, end)
     clock = PausedClock(end)
-    policies = Policies(held.policies, held.namespaces)
-    looks = Looks()
     async with PrometheusSource(PrometheusAccess(url=url, timeout=timeout), max_skew=None) as source:
-        queue: WorkQueue[Key] = WorkQueue()
-        interval = timedelta(seconds=30)
-        manifests = Manifests(policies, clock, InlineWorkers())
-        scanner = CountingScanner(held, queue, looks, source, policies, manifests, clock, interval=interval)
+        parts = Substitutes(store=held, scanner=CountingScanner)
+        controller = assembled(FakeApi(), clock, metrics=source, substitutes=parts)
+        scanner, looks = controller.scanner, controller.looks
+        assert isinstance(scanner, CountingScanner)
         for _ in range(ticks):
             asked = served(url)
             wall, cpu, examining = time.monotonic(), time.process_time(), scanner.examining_cpu

@@ -9,15 +9,13 @@ from typing import Any
 import pytest
 
 from stoker.adapters.kubernetes.client import DLJOBS, ConflictError
-from stoker.adapters.kubernetes.events import EventWriter
-from stoker.cluster.cache import Store
 from stoker.cluster.recorder import UNMETERED
 from stoker.controller.audit import Audit
-from stoker.controller.status_writer import Publisher
 from stoker.findings.vocabulary import ReclaimMode, ReclaimState
 from stoker.policy.effective import PolicyRevision
 from stoker.reclaim import Notice, NoticeReason, Record, resumed
 from stoker.reclaim.record import Record as Written
+from tests.controller.assembled import assembled
 from tests.controller.cluster import FakeApi, HeldClock, failing
 from tests.workload.building import dljob_object
 
@@ -150,9 +148,8 @@ def test_the_brake_is_told_of_its_policy(lines: Any) -> None:
 
 
 async def test_what_could_not_be_written_is_not_told(lines: Any) -> None:
-    api, store, counts = FakeApi(), Store(), Counts()
-    clock = HeldClock(NOW)
-    publisher = Publisher(api, store, EventWriter(api, clock, instance="test"), counts, Audit(clock, counts))
+    api, counts = FakeApi(), Counts()
+    publisher = assembled(api, HeldClock(NOW), recorder=counts).publisher
     raw = api.store(DLJOBS, "team", dljob_object())
     notice = Notice(reason=NoticeReason.WARNED, message="", episode="1")
     api.before = failing(ConflictError("replace", code=409, reason="Conflict"))

@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 
 from stoker.adapters.kubernetes.client import EVENTS, POLICIES, ConflictError, UnavailableError
-from stoker.adapters.kubernetes.events import EventWriter
 from stoker.api.policy import UtilizationPolicy
 from stoker.api.schema import violations
 from stoker.cluster.cache import Store
-from stoker.controller.audit import Audit
-from stoker.controller.brake import Brakes
+from stoker.controller.assembly import Substitutes
 from stoker.policy.effective import EffectivePolicy, EffectiveReclaim
 from stoker.reclaim.brake import JobActivity
+from tests.controller.assembled import assembled
 from tests.controller.cluster import FakeApi, HeldClock, failing
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -29,14 +28,10 @@ class World:
             kind = {"apiVersion": "stoker.dev/v1alpha1", "kind": "UtilizationPolicy"}
             raw = {**kind, "metadata": {"name": name, "generation": 7}, "spec": {}, "status": {"observedGeneration": 7}}
             self.store.policies.put(self.api.store(POLICIES, None, raw))
-        self.brakes = self._brakes()
-
-    def _brakes(self) -> Brakes:
-        events = EventWriter(self.api, self.clock, instance="test")
-        return Brakes(self.api, self.store, events, Audit(self.clock), self.clock)
+        self.restart()
 
     def restart(self) -> None:
-        self.brakes = self._brakes()
+        self.brakes = assembled(self.api, self.clock, substitutes=Substitutes(store=self.store)).brakes
 
     async def look(self, works: str = "", rests: str = "", *, policy: str = "default") -> None:
         self.clock.time += timedelta(seconds=30)

@@ -223,7 +223,7 @@ async def test_a_job_that_can_not_be_read_is_unknown_says_why_and_is_logged_once
     assert look.idleness.state is IdlenessState.IDLE
 
 
-@pytest.mark.parametrize("name", ["screen_request", "works", "_sighting", "_looks_low", "diagnose"])
+@pytest.mark.parametrize("name", ["screen_request", "works", "_activity", "_looks_low", "diagnose"])
 async def test_a_fault_at_any_step_of_the_scan_concerns_one_job_and_is_logged_once(
     name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -26,16 +26,13 @@ from stoker.adapters.kubernetes.client import (
     Resource,
     UnavailableError,
 )
-from stoker.adapters.kubernetes.events import EventWriter
 from stoker.api.dljob import DLJob
-from stoker.cluster.cache import Key, Store
-from stoker.cluster.policies import Policies
-from stoker.controller.audit import Audit
-from stoker.controller.brake import Brakes
+from stoker.cluster.cache import Key
 from stoker.controller.capacity import CLAIMS, VOLUMES
-from stoker.controller.constraints import KEPT_FREE, ClusterConstraints
+from stoker.controller.constraints import KEPT_FREE
 from stoker.findings.finding import parse_time, rfc3339
 from stoker.reclaim import Constraints, Obstruction, Record
+from tests.controller.assembled import assembled
 from tests.controller.cluster import FakeApi, HeldClock
 from tests.workload.building import dljob_object
 
@@ -83,12 +80,9 @@ class Controller:
     """One process' view of the cluster."""
 
     def __init__(self, api: Cluster, clock: HeldClock) -> None:
-        self.store = Store()
-        self.policies = Policies(self.store.policies, self.store.namespaces)
-        self.brakes = Brakes(api, self.store, EventWriter(api, clock, instance="test"), Audit(clock), clock)
-        self.reader = ClusterConstraints(
-            api, self.store, self.policies, self.brakes, clock, minimum_warning_grace=timedelta(minutes=5)
-        )
+        controller = assembled(api, clock)
+        self.store, self.policies = controller.store, controller.policies
+        self.brakes, self.reader = controller.brakes, controller.constraints
         for (resource, _, _), obj in api.objects.items():
             if resource in self.store.resources:
                 self.store.collection(resource).put(obj)

@@ -7,8 +7,7 @@ import pytest
 
 from stoker.adapters.kubernetes.client import POLICIES, ApiError, ConflictError
 from stoker.api.policy import DigestTime
-from stoker.cluster.policies import Policies
-from stoker.controller.digest import DigestPeriod, Digests, digest, last_due
+from stoker.controller.digest import DigestPeriod, digest, last_due
 from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import ReclaimEvent, ReclaimState
 from stoker.reclaim import Record, resumed
@@ -138,11 +137,6 @@ def test_the_words_it_counts_are_those_of_the_records() -> None:
 
 class Office(World):
     """The world of notifications, and its digests at 08:00 UTC."""
-
-    def restart(self) -> None:
-        super().restart()
-        policies = Policies(self.store.policies, self.store.namespaces)
-        self.digests = Digests(self.api, self.store, policies, self.box, self.clock, self.counts)
 
     async def at(self, hours: float) -> None:
         """Look at this time after the digest's hour."""

@@ -8,13 +8,12 @@ import pytest
 
 from stoker.adapters.workers import End, Workers
 from stoker.api.dljob import DLJob
-from stoker.cluster.cache import Store
-from stoker.cluster.policies import Policies
 from stoker.cluster.workqueue import Transient
-from stoker.controller.manifest_cache import Manifests, warm_up
+from stoker.controller.manifest_cache import warm_up
 from stoker.findings.finding import rfc3339
 from stoker.shell.model import Shortfall
-from tests.controller.cluster import HeldClock
+from tests.controller.assembled import assembled
+from tests.controller.cluster import FakeApi, HeldClock
 from tests.inline_workers import InlineWorkers
 from tests.workload.building import dljob_object
 
@@ -25,10 +24,10 @@ WASTEFUL = "torchrun --nproc_per_node=4 train.py"
 
 class World:
     def __init__(self) -> None:
-        self.store, self.clock = Store(), HeldClock(NOW)
+        self.clock, self.workers = HeldClock(NOW), InlineWorkers()
+        controller = assembled(FakeApi(), self.clock, workers=self.workers)
+        self.store, self.manifests = controller.store, controller.manifests
         self.store.namespaces.put({"metadata": {"name": "team", "resourceVersion": "1"}})
-        self.workers = InlineWorkers()
-        self.manifests = Manifests(Policies(self.store.policies, self.store.namespaces), self.clock, self.workers)
         self.version = 0
 
     def policy(self, **spec: Any) -> None:
@@ -159,9 +158,8 @@ COSTLY = "parallel " + "{} " * 19_000
 
 
 async def test_costly_manifests_are_read_in_processes_and_hold_up_neither_the_loop_nor_others() -> None:
-    store, clock = Store(), HeldClock(NOW)
     async with Workers(2, warm_up=warm_up) as workers:
-        manifests = Manifests(Policies(store.policies, store.namespaces), clock, workers)
+        manifests = assembled(FakeApi(), HeldClock(NOW), workers=workers).manifests
         await workers.ready()
         costly = [placed(f"costly-{number}", "team", COSTLY) for number in range(4)]
         before = time.thread_time()

@@ -209,7 +209,7 @@ async def test_writes_of_a_status_are_counted_by_how_they_ended() -> None:
     assert await page.value("stoker_status_writes_total", result="done") == 1
     world.api.before = failing(ConflictError("put", code=409, reason="Conflict"))
     with pytest.raises(ConflictError):
-        await world.publisher.write(world.api.objects[DLJOBS, "team", "bert"], {"phase": "Running"})
+        await world.controller.publisher.write(world.api.objects[DLJOBS, "team", "bert"], {"phase": "Running"})
     assert await page.value("stoker_status_writes_total", result="conflict") == 1
 
 

@@ -10,19 +10,18 @@ from typing import Any
 import pytest
 
 from stoker.adapters.kubernetes.client import DLJOBS, EVENTS, NAMESPACES, POLICIES, ApiError, ConflictError
-from stoker.adapters.kubernetes.events import EventWriter
 from stoker.adapters.notifications import Address, NoAddressesError
 from stoker.api.dljob import DLJob
 from stoker.api.notification import Message
 from stoker.cluster.cache import Key, Store
-from stoker.cluster.policies import Policies
 from stoker.cluster.recorder import UNMETERED
 from stoker.cluster.workqueue import Transient
-from stoker.controller.notifier import TRIED_FOR, Notifier
+from stoker.controller.assembly import Substitutes
+from stoker.controller.notifier import TRIED_FOR
 from stoker.controller.rate_limit import LastHour, Sent
-from stoker.controller.status_writer import Publisher
 from stoker.findings.finding import rfc3339
 from stoker.reclaim import Record
+from tests.controller.assembled import assembled
 from tests.controller.cluster import FakeApi, HeldClock, failing
 from tests.workload.building import dljob_object
 
@@ -134,10 +133,9 @@ class World:
         self.store.dljobs.put(self.api.store(DLJOBS, "team", body))
 
     def restart(self) -> None:
-        policies = Policies(self.store.policies, self.store.namespaces)
-        events = EventWriter(self.api, self.clock, instance="test")
-        publisher = Publisher(self.api, self.store, events)
-        self.notifier = Notifier(self.api, self.store, policies, publisher, self.box, self.clock, self.counts)
+        parts = Substitutes(store=self.store)
+        controller = assembled(self.api, self.clock, substitutes=parts, post=self.box, recorder=self.counts)
+        self.notifier, self.digests = controller.notifier, controller.digests
         self.notifier.remember()
 
     async def tell(self) -> None:

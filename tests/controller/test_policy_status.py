@@ -6,11 +6,8 @@ import pytest
 
 from stoker.adapters.kubernetes.client import POLICIES, ConflictError
 from stoker.api.policy import UtilizationPolicy
-from stoker.catalogue import all_rules
-from stoker.cluster.cache import Store
-from stoker.cluster.policies import Policies
-from stoker.controller.policy_status import PolicyReporter, Territory, territories
-from stoker.policy.checks import ClusterSettings
+from stoker.controller.policy_status import Territory, territories
+from tests.controller.assembled import assembled
 from tests.controller.cluster import FakeApi, HeldClock
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -20,9 +17,9 @@ class World:
     """A cluster with namespaces and policies, and what a reporter writes of them."""
 
     def __init__(self) -> None:
-        self.api, self.store, self.clock = FakeApi(), Store(), HeldClock(NOW)
-        self.policies = Policies(self.store.policies, self.store.namespaces)
-        self.reporter = PolicyReporter(self.api, self.store, self.policies, all_rules(), ClusterSettings(), self.clock)
+        self.api, self.clock = FakeApi(), HeldClock(NOW)
+        controller = assembled(self.api, self.clock)
+        self.store, self.policies, self.reporter = controller.store, controller.policies, controller.reporter
 
     def namespace(self, name: str, version: int = 1, **labels: str) -> None:
         labels["kubernetes.io/metadata.name"] = name

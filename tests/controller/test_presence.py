@@ -11,18 +11,15 @@ import pytest
 
 from stoker.adapters.jupyter import Jupyter, Server, Unreadable, Use
 from stoker.api.dljob import DLJob
-from stoker.cluster.cache import Store
-from stoker.cluster.policies import Policies
 from stoker.controller import presence
-from stoker.controller.manifest_cache import Manifests
 from stoker.controller.presence import CHECKED_TOGETHER, FAILED, FRESH, KEPT, PresenceChecker, PresenceQuery
 from stoker.diagnosis.series.person import cpus_unseen
 from stoker.findings.vocabulary import UnknownReason
 from stoker.reclaim import NOBODY, Presence
 from stoker.telemetry.screen import MetricsUnavailable, Screen, ScreenRequest
 from stoker.telemetry.series import JobFacts, JobSeries, PodSeries, PodSignal
-from tests.controller.cluster import HeldClock
-from tests.inline_workers import InlineWorkers
+from tests.controller.assembled import assembled
+from tests.controller.cluster import FakeApi, HeldClock
 from tests.workload.building import dljob_object, pod
 from tests.workload.building import job as child
 
@@ -79,9 +76,8 @@ class World:
 
     def __init__(self) -> None:
         self.clock, self.jupyter, self.cpus = HeldClock(NOW), Told(), Cpus()
-        store = Store()
-        self.manifests = Manifests(Policies(store.policies, store.namespaces), self.clock, InlineWorkers())
-        self.presences = PresenceChecker(self.clock, self.manifests, jupyter=self.jupyter, metrics=self.cpus)
+        controller = assembled(FakeApi(), self.clock, jupyter=self.jupyter, metrics=self.cpus)
+        self.manifests, self.presences = controller.manifests, controller.presences
         self.pod = pod()
         self.pod["status"]["podIP"] = "10.1.2.3"
 

@@ -22,28 +22,20 @@ from stoker.adapters.kubernetes.client import (
     Object,
     Resource,
 )
-from stoker.adapters.kubernetes.events import EventWriter
 from stoker.api.dljob import DLJob
 from stoker.cluster.cache import Store
-from stoker.cluster.policies import Policies
 from stoker.cluster.workqueue import Transient
-from stoker.controller.audit import Audit
-from stoker.controller.brake import Brakes
+from stoker.controller.assembly import Substitutes
 from stoker.controller.candidates import action_effect
-from stoker.controller.children import Children
-from stoker.controller.constraints import ClusterConstraints
-from stoker.controller.manifest_cache import Manifests
 from stoker.controller.presence import PresenceChecker, PresenceQuery
-from stoker.controller.reclaimer import Reclaimer
 from stoker.controller.status_findings import recorded
-from stoker.controller.status_writer import Publisher
 from stoker.findings.finding import Finding, rfc3339
 from stoker.findings.vocabulary import ReclaimMode, ReclaimState, UnknownReason
 from stoker.reclaim import NOBODY, ActionEffect, Execution, Presence, Record, completed
 from stoker.telemetry.screen import GpuWindow, MetricsUnavailable, Screen, ScreenRequest
 from stoker.telemetry.series import GpuSignal, JobFacts, JobSeries
+from tests.controller.assembled import assembled
 from tests.controller.cluster import FakeApi
-from tests.inline_workers import InlineWorkers
 from tests.workload.building import JOB_UID, WITH_VOLUME, dljob_object, job, pod
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -139,28 +131,10 @@ class World:
         }
         self.store.policies.put(self.api.store(POLICIES, None, policy))
         self.store.namespaces.put(self.api.store(NAMESPACES, None, {"metadata": {"name": "team", "labels": {}}}))
-        clock = self.clock = StoppedClock()
-        events = EventWriter(self.api, clock, instance="test")
-        policies = Policies(self.store.policies, self.store.namespaces)
-        self.manifests = Manifests(policies, clock, InlineWorkers())
-        self.reclaimer = Reclaimer(
-            self.api,
-            Children(self.api, self.store, clock),
-            Publisher(self.api, self.store, events),
-            policies,
-            self.manifests,
-            self.metrics,
-            clock,
-            presences=self.people,
-            constraints=ClusterConstraints(
-                self.api,
-                self.store,
-                policies,
-                Brakes(self.api, self.store, events, Audit(clock), clock),
-                clock,
-                minimum_warning_grace=timedelta(minutes=5),
-            ),
-        )
+        self.clock = StoppedClock()
+        parts = Substitutes(store=self.store, presences=self.people)
+        controller = assembled(self.api, self.clock, metrics=self.metrics, substitutes=parts)
+        self.reclaimer, self.manifests = controller.reclaimer, controller.manifests
 
     async def reclaim(self, found: Sequence[Finding] | None = None) -> None:
         """`found` are the findings of the last examination; by default those on record."""

@@ -344,7 +344,7 @@ async def test_a_reclaim_rests_on_a_late_examination_by_this_process(age: int | 
         diagnosis = Diagnosis(utilization=used(NOW - timedelta(minutes=age), 50.0), findings=(MEASURED,))
     world.looks.put(world.uid, Look(idleness=idle, diagnosis=diagnosis))
     if examined:
-        with pytest.raises(AssertionError, match="not asked"):  # by reconcile; the last look asks
+        with pytest.raises(AssertionError, match="no metrics are read"):  # by reconcile; the last look asks
             await world.reconcile()
     else:
         await world.reconcile()

@@ -10,17 +10,16 @@ import pytest
 
 from stoker.api.dljob import DLJob
 from stoker.cluster.cache import Key, Store
-from stoker.cluster.policies import Policies
 from stoker.cluster.workqueue import WorkQueue
-from stoker.controller.manifest_cache import Manifests
-from stoker.controller.scan import EXAMINED, FAILURES, Scanner
-from stoker.controller.scan_results import Looks
+from stoker.controller.assembly import Substitutes
+from stoker.controller.scan import EXAMINED, FAILURES
 from stoker.findings.diagnosis import IdlenessState
 from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import UnknownReason
 from stoker.telemetry.screen import GpuWindow, MetricsSource, MetricsUnavailable, PodSummary, Screen, ScreenRequest
 from stoker.telemetry.series import GpuSignal, JobFacts, JobSeries
-from tests.inline_workers import InlineWorkers
+from tests.controller.assembled import assembled
+from tests.controller.cluster import FakeApi
 from tests.workload.building import JOB_UID, dljob_object, pod
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -108,21 +107,11 @@ class World:
     """A scanner over DLJobs in memory; `source` is asked in place of `metrics`, if given."""
 
     def __init__(self, source: MetricsSource | None = None) -> None:
-        self.store, self.looks, self.metrics = Store(), Looks(), Asked()
+        self.store, self.metrics, self.queue, self.clock = Store(), Asked(), Waiting(), StoppedClock()
         self.store.namespaces.put({"metadata": {"name": "team", "resourceVersion": "1"}})
-        self.queue = Waiting()
-        clock = self.clock = StoppedClock()
-        policies = Policies(self.store.policies, self.store.namespaces)
-        self.scanner = Scanner(
-            self.store,
-            self.queue,
-            self.looks,
-            source or self.metrics,
-            policies,
-            Manifests(policies, clock, InlineWorkers()),
-            clock,
-            interval=timedelta(seconds=30),
-        )
+        parts = Substitutes(store=self.store, queue=self.queue)
+        controller = assembled(FakeApi(), self.clock, metrics=source or self.metrics, substitutes=parts)
+        self.scanner, self.looks = controller.scanner, controller.looks
         self._versions: Iterator[int] = iter(range(1, 10_000))
 
     def add(

@@ -261,7 +261,7 @@ async def test_a_kueue_that_comes_later_is_found_by_a_look_that_must_be_right() 
     world = Queue()
     world.put_job()
     world.put_workload()
-    suspension = world.children.suspension
+    suspension = world.controller.children.suspension
     world.error = "list workloads", NotFoundError("list", code=404, reason="no reason given")
     assert (await suspension.mechanism_of(world.child)).resource == JOBS
     world.error = None

@@ -147,6 +147,7 @@ def controller(
     """Make Jobs of DLJobs, watch their GPUs, report, and reclaim what is idle where a policy says so."""
     from stoker.adapters.http.metrics_server import MetricsSettings
     from stoker.adapters.kubernetes.client import CredentialsError
+    from stoker.controller.assembly import Timing
     from stoker.controller.process import ControllerSettings, SilentWatchError
     from stoker.controller.process import run as run_controller
 
@@ -156,9 +157,11 @@ def controller(
     settings = ControllerSettings(
         namespace=namespace,
         prometheus=access,
-        scan_interval=scan_interval,
-        minimum_warning_grace=minimum_warning_grace,
-        scrape_interval=scrape_interval,
+        timing=Timing(
+            scan_interval=scan_interval,
+            scrape_interval=scrape_interval,
+            minimum_warning_grace=minimum_warning_grace,
+        ),
         notification_folder=notification_folder,
         leader_elect=leader_elect,
         asks_jupyter=ask_jupyter,

@@ -7,7 +7,6 @@ import socket
 import uuid
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
 
 import kopf
@@ -17,45 +16,27 @@ from stoker.adapters.http.health import HealthServer
 from stoker.adapters.http.metrics_server import MetricsServer, MetricsSettings
 from stoker.adapters.jupyter import Jupyter
 from stoker.adapters.kubernetes.client import Kubernetes
-from stoker.adapters.kubernetes.events import EventWriter
 from stoker.adapters.kubernetes.pod_logs import PodLogs
 from stoker.adapters.notifications import Mail
 from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.adapters.prometheus.source import PrometheusSource
 from stoker.adapters.workers import Workers
-from stoker.catalogue import all_rules
-from stoker.cluster.cache import Key, Store, namespace_of
-from stoker.cluster.faults import Faults
-from stoker.cluster.policies import Policies
 from stoker.cluster.process import until_one_ends
-from stoker.cluster.watch import Resync, SilentWatchError, kopf_settings, queue_jobs, watching
-from stoker.cluster.workqueue import WorkQueue
-from stoker.controller.audit import Audit
-from stoker.controller.brake import Brakes
-from stoker.controller.children import Children
-from stoker.controller.constraints import ClusterConstraints
-from stoker.controller.digest import Digests
+from stoker.cluster.watch import SilentWatchError, kopf_settings, watching
+from stoker.controller.assembly import Ports, Timing, assemble
 from stoker.controller.leader_election import Elector, LeadersApi, LeadershipLostError
-from stoker.controller.manifest_cache import Manifests, warm_up
+from stoker.controller.manifest_cache import warm_up
 from stoker.controller.metrics import ControllerMetrics
-from stoker.controller.notifier import Notifier
-from stoker.controller.pending_workloads import QueuedJobs
-from stoker.controller.policy_status import PolicyReporter
-from stoker.controller.presence import PresenceChecker
-from stoker.controller.reclaimer import Reclaimer
-from stoker.controller.reconcile import Reconciler
-from stoker.controller.scan import Scanner
-from stoker.controller.scan_results import Looks
-from stoker.controller.status_writer import Publisher
-from stoker.policy.checks import ClusterSettings
 
 logger = logging.getLogger(__name__)
 
 LEASE = "stoker-controller"
-WORKERS = 16
-"""Of these one namespace has at most half at work, two three quarters, and so on."""
 RESYNC = 300.0
+"""Seconds between two lists of everything. Chosen because watches bring changes at once, and a list of thousands of
+pods costs the API server much more than a watch.
+"""
 RETRY = 2.0
+"""Seconds after which a list that has failed is tried again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +48,7 @@ class ControllerSettings:
 
     namespace: str
     prometheus: PrometheusAccess
-    scan_interval: timedelta = timedelta(seconds=30)
-    minimum_warning_grace: timedelta = timedelta(minutes=5)
-    scrape_interval: timedelta = timedelta(seconds=30)
+    timing: Timing = field(default_factory=Timing)
     leader_elect: bool = True
     asks_jupyter: bool = True
     notification_folder: Path | None = None
@@ -96,9 +75,6 @@ async def serve(settings: ControllerSettings) -> None:
     identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
     leading = asyncio.Event()
     told = ControllerMetrics()
-    faults = Faults(told)
-    store, looks = Store(faults), Looks()
-    queue: WorkQueue[Key] = WorkQueue(group=namespace_of, faults=faults)
     async with AsyncExitStack() as stack:
         kubernetes = await stack.enter_async_context(await Kubernetes.connect())
         elector = Elector(kubernetes, clock, namespace=settings.namespace, name=LEASE, identity=identity)
@@ -106,50 +82,21 @@ async def serve(settings: ControllerSettings) -> None:
         def may_act() -> bool:
             return elector.is_leader or not settings.leader_elect
 
-        api = LeadersApi(kubernetes, may_act)
-        metrics = await stack.enter_async_context(PrometheusSource(settings.prometheus, observer=told))
-        resync = Resync(kubernetes, store, queue, clock)
-        children, policies = Children(api, store, clock), Policies(store.policies, store.namespaces)
-        policies.follow(queue_jobs(store, queue))
-        workers = await stack.enter_async_context(
-            Workers(settings.review_workers, warm_up=warm_up, modules=[Manifests.__module__])
-        )
-        manifests = Manifests(policies, clock, workers)
-        audit = Audit(clock, told)
-        events = EventWriter(api, clock, instance=identity)
-        publisher = Publisher(api, store, events, told, audit)
-        brakes = Brakes(api, store, events, audit, clock, faults)
-        constraints = ClusterConstraints(
-            api, store, policies, brakes, clock, minimum_warning_grace=settings.minimum_warning_grace, faults=faults
-        )
-        jupyter = await stack.enter_async_context(Jupyter()) if settings.asks_jupyter else None
-        presences = PresenceChecker(clock, manifests, jupyter=jupyter, metrics=metrics)
-        reclaimer = Reclaimer(
-            api, children, publisher, policies, manifests, metrics, clock, presences=presences, constraints=constraints
-        )
-        queued = QueuedJobs(store, queue, children.suspension, clock, faults)
-        reconciler = Reconciler(api, store, looks, children, policies, manifests, publisher, reclaimer, queued, clock)
-        scanner = Scanner(
-            store,
-            queue,
-            looks,
-            metrics,
-            policies,
-            manifests,
-            clock,
-            interval=settings.scan_interval,
-            brakes=brakes,
-            meter=told,
-            faults=faults,
+        ports = Ports(
+            api=LeadersApi(kubernetes, may_act),
+            metrics=await stack.enter_async_context(PrometheusSource(settings.prometheus, observer=told)),
+            clock=clock,
+            workers=await stack.enter_async_context(
+                Workers(settings.review_workers, warm_up=warm_up, modules=[warm_up.__module__])
+            ),
+            post=Mail(settings.notification_folder, may_send=may_act),
+            instance=identity,
+            jupyter=await stack.enter_async_context(Jupyter()) if settings.asks_jupyter else None,
             logs=PodLogs(kubernetes, clock),
+            recorder=told,
         )
-        surroundings = ClusterSettings(
-            scrape_interval=settings.scrape_interval, minimum_warning_grace=settings.minimum_warning_grace
-        )
-        reporter = PolicyReporter(api, store, policies, all_rules(), surroundings, clock, faults)
-        post = Mail(settings.notification_folder, may_send=may_act)
-        notifier = Notifier(api, store, policies, publisher, post, clock, told, faults)
-        digests = Digests(api, store, policies, post, clock, told, faults)
+        controller = assemble(ports, settings.timing)
+        resync, scanner = controller.resync, controller.scanner
         await stack.enter_async_context(
             HealthServer(
                 address=settings.health_address,
@@ -168,19 +115,14 @@ async def serve(settings: ControllerSettings) -> None:
             if settings.leader_elect:
                 await elector.acquire()
             leading.set()
-            told.lead(store, looks, queue.__len__, clock, faults)
+            told.lead(controller.store, controller.looks, controller.queue.__len__, clock, controller.faults)
             async with asyncio.TaskGroup() as group:
-                group.create_task(queue.run(reconciler.reconcile, workers=WORKERS))
-                group.create_task(scanner.run())
-                group.create_task(queued.run())
-                group.create_task(reporter.run())
-                group.create_task(notifier.run())
-                group.create_task(digests.run())
+                group.create_task(controller.lead())
                 if settings.leader_elect:
                     group.create_task(_hold(elector))
 
         watch = kopf.operator(
-            registry=watching(store, queue),
+            registry=watching(controller.store, controller.queue),
             settings=kopf_settings(exit_timeout=settings.exit_timeout),
             clusterwide=True,
             standalone=True,

@@ -25,7 +25,7 @@ from stoker.catalogue import diagnosis_rules
 from stoker.cluster.cache import Key, Store
 from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
-from stoker.cluster.recorder import UNMETERED, Meter
+from stoker.cluster.recorder import Meter
 from stoker.cluster.workqueue import Transient, WorkQueue
 from stoker.controller.brake import Brakes
 from stoker.controller.event_loop import Breath
@@ -146,15 +146,15 @@ class Scanner:
         clock: Clock,
         *,
         interval: timedelta,
-        brakes: Brakes | None = None,
-        meter: Meter = UNMETERED,
-        faults: Faults | None = None,
-        logs: PodLogs | None = None,
+        brakes: Brakes,
+        meter: Meter,
+        faults: Faults,
+        logs: PodLogs | None,
     ) -> None:
         """`brakes` are told what each look shows, before anything is concluded from it; `logs`: where trainers' logs
         are read, in the namespaces whose policy asks for it.
         """
-        self._faults = faults if faults is not None else Faults(meter)
+        self._faults = faults
         self._brakes = brakes
         self._meter = meter
         self._logs = logs
@@ -399,8 +399,6 @@ class Scanner:
 
     async def _watch(self, seen: Sequence[tuple[Subject, Seen]]) -> None:
         """Let the brakes see what worked and what rests."""
-        if self._brakes is None:
-            return
         now = self._clock.now()
         counted = [
             (subject.key, subject.uid, (subject, answer))

@@ -1,0 +1,199 @@
+"""The controller's object graph, built in one place: by the process (process.py), by the reclaim simulation
+(benchmarks/reclaim) and by the tests of the controller. A new collaborator is wired here, once.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from stoker.adapters.clock import Clock
+from stoker.adapters.jupyter import Jupyter
+from stoker.adapters.kubernetes.client import KubernetesApi
+from stoker.adapters.kubernetes.events import EventWriter
+from stoker.adapters.kubernetes.pod_logs import PodLogs
+from stoker.adapters.workers import Workers
+from stoker.catalogue import all_rules
+from stoker.cluster.cache import Key, Store, namespace_of
+from stoker.cluster.faults import Faults
+from stoker.cluster.policies import Policies
+from stoker.cluster.recorder import UNMETERED, Meter
+from stoker.cluster.watch import Resync, queue_jobs
+from stoker.cluster.workqueue import WorkQueue
+from stoker.controller.audit import Audit
+from stoker.controller.brake import Brakes
+from stoker.controller.children import Children
+from stoker.controller.constraints import ClusterConstraints
+from stoker.controller.digest import Digests
+from stoker.controller.manifest_cache import Manifests
+from stoker.controller.notifier import Notifier, Post
+from stoker.controller.pending_workloads import QueuedJobs
+from stoker.controller.policy_status import PolicyReporter
+from stoker.controller.presence import PresenceChecker
+from stoker.controller.reclaimer import PresenceReader, Reclaimer
+from stoker.controller.reconcile import Reconciler
+from stoker.controller.scan import Scanner
+from stoker.controller.scan_results import Looks
+from stoker.controller.status_writer import Publisher
+from stoker.policy.checks import ClusterSettings
+from stoker.telemetry.screen import MetricsSource
+
+WORKERS = 16
+"""DLJobs reconciled at once. Of these one namespace has at most half, two have three quarters, and so on (WorkQueue).
+Chosen because reconciling waits for the API server most of the time.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """What the controller reaches the world outside its memory through: adapters in production, stand-ins in the
+    simulation and in tests.
+    """
+
+    api: KubernetesApi
+    """Writes must be refused while another controller leads (leader_election.LeadersApi)."""
+    metrics: MetricsSource
+    clock: Clock
+    workers: Workers
+    """The processes that read jobs' manifests."""
+    post: Post
+    instance: str
+    """The name of this process, which its events have as their reporting instance."""
+    jupyter: Jupyter | None = None
+    """None: notebook servers are not asked when they were used."""
+    logs: PodLogs | None = None
+    """None: no trainer's log is read, whatever policies ask for."""
+    recorder: Meter = UNMETERED
+    jitter: Callable[[], float] = random.random
+    """Draws from 0..1 for the queue's backoff."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """The controller's intervals. `scrape_interval` is Prometheus', by which policies' windows are judged;
+    `minimum_warning_grace` holds whatever a policy says.
+    """
+
+    scan_interval: timedelta = timedelta(seconds=30)
+    scrape_interval: timedelta = timedelta(seconds=30)
+    minimum_warning_grace: timedelta = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Substitutes:
+    """What the simulation, benchmarks and tests put in the place of parts that are not what they are about.
+    Production has none.
+    """
+
+    store: Store | None = None
+    """Objects that are known already; None: none."""
+    queue: WorkQueue[Key] | None = None
+    manifests: Callable[[Policies, Clock, Workers], Manifests] = Manifests
+    scanner: type[Scanner] = Scanner
+    presences: PresenceReader | None = None
+
+
+NO_SUBSTITUTES = Substitutes()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controller:
+    """The parts of one controller, wired."""
+
+    store: Store
+    queue: WorkQueue[Key]
+    resync: Resync
+    looks: Looks
+    policies: Policies
+    manifests: Manifests
+    children: Children
+    publisher: Publisher
+    brakes: Brakes
+    constraints: ClusterConstraints
+    presences: PresenceReader
+    reclaimer: Reclaimer
+    reconciler: Reconciler
+    scanner: Scanner
+    queued: QueuedJobs
+    reporter: PolicyReporter
+    notifier: Notifier
+    digests: Digests
+    faults: Faults
+
+    async def lead(self) -> None:
+        """Do for ever what only the leader does: reconcile, scan, and keep policies' status and notifications."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.queue.run(self.reconciler.reconcile, workers=WORKERS))
+            group.create_task(self.scanner.run())
+            group.create_task(self.queued.run())
+            group.create_task(self.reporter.run())
+            group.create_task(self.notifier.run())
+            group.create_task(self.digests.run())
+
+
+def assemble(ports: Ports, timing: Timing, substitutes: Substitutes = NO_SUBSTITUTES) -> Controller:
+    """Wire a controller. Nothing runs yet, and nothing outside is asked."""
+    api, clock, metrics, recorder = ports.api, ports.clock, ports.metrics, ports.recorder
+    faults = Faults(recorder)
+    store = substitutes.store if substitutes.store is not None else Store(faults)
+    queue = substitutes.queue
+    if queue is None:
+        queue = WorkQueue(group=namespace_of, jitter=ports.jitter, faults=faults)
+    policies = Policies(store.policies, store.namespaces)
+    policies.follow(queue_jobs(store, queue))
+    looks = Looks()
+
+    audit = Audit(clock, recorder)
+    events = EventWriter(api, clock, instance=ports.instance)
+    publisher = Publisher(api, store, events, recorder, audit)
+    children = Children(api, store, clock)
+    manifests = substitutes.manifests(policies, clock, ports.workers)
+    queued = QueuedJobs(store, queue, children.suspension, clock, faults)
+
+    brakes = Brakes(api, store, events, audit, clock, faults)
+    constraints = ClusterConstraints(
+        api, store, policies, brakes, clock, minimum_warning_grace=timing.minimum_warning_grace, faults=faults
+    )
+    presences = substitutes.presences or PresenceChecker(clock, manifests, jupyter=ports.jupyter, metrics=metrics)
+    reclaimer = Reclaimer(
+        api, children, publisher, policies, manifests, metrics, clock, presences=presences, constraints=constraints
+    )
+    reconciler = Reconciler(api, store, looks, children, policies, manifests, publisher, reclaimer, queued, clock)
+    scanner = substitutes.scanner(
+        store,
+        queue,
+        looks,
+        metrics,
+        policies,
+        manifests,
+        clock,
+        interval=timing.scan_interval,
+        brakes=brakes,
+        meter=recorder,
+        faults=faults,
+        logs=ports.logs,
+    )
+
+    limits = ClusterSettings(scrape_interval=timing.scrape_interval, minimum_warning_grace=timing.minimum_warning_grace)
+    return Controller(
+        store=store,
+        queue=queue,
+        resync=Resync(api, store, queue, clock),
+        looks=looks,
+        policies=policies,
+        manifests=manifests,
+        children=children,
+        publisher=publisher,
+        brakes=brakes,
+        constraints=constraints,
+        presences=presences,
+        reclaimer=reclaimer,
+        reconciler=reconciler,
+        scanner=scanner,
+        queued=queued,
+        reporter=PolicyReporter(api, store, policies, all_rules(), limits, clock, faults),
+        notifier=Notifier(api, store, policies, publisher, ports.post, clock, recorder, faults),
+        digests=Digests(api, store, policies, ports.post, clock, recorder, faults),
+        faults=faults,
+    )
