@@ -17,7 +17,7 @@ from stoker.findings.finding import Problem
 from stoker.findings.rule import Rule
 from stoker.findings.verdict import Verdict
 from stoker.findings.vocabulary import Action, Category, Confidence, Maturity, ReviewOutcome, Severity
-from stoker.lint.review import introduced, outline, review
+from stoker.lint.review import introduced, review, review_without_scripts
 from stoker.lint.submission import Submission
 from stoker.policy.effective import BUILT_IN, EffectivePolicy
 from stoker.policy.resolution import resolve
@@ -237,9 +237,11 @@ def test_init_containers_are_read_within_the_same_budget_and_length() -> None:
     assert verdict.shortfall is Shortfall.TOO_LARGE
 
 
-def test_the_outline_is_the_verdict_of_the_manifest_alone() -> None:
+def test_a_review_without_scripts_judges_the_manifest_alone() -> None:
     """What is wrong with the image is found there; of the script nothing, nor is anything made of its absence."""
-    verdict = outline(job(script="torchrun --nproc_per_node=4 a.py; sleep infinity", image="a b"), BUILT_IN, now=NOW)
+    verdict = review_without_scripts(
+        job(script="torchrun --nproc_per_node=4 a.py; sleep infinity", image="a b"), BUILT_IN, now=NOW
+    )
     assert [finding.rule for finding in verdict.findings] == ["image-invalid"]
     assert verdict.shortfall is Shortfall.OVER_BUDGET
 

@@ -16,7 +16,7 @@ from stoker.api.names import API_VERSION, GROUP
 from stoker.findings.verdict import Verdict
 from stoker.findings.vocabulary import Action
 from stoker.lint import messages
-from stoker.lint.review import introduced, outline, review
+from stoker.lint.review import introduced, review, review_without_scripts
 from stoker.policy.effective import BUILT_IN, EffectivePolicy
 from stoker.shell.model import Shortfall
 
@@ -39,7 +39,7 @@ def judge(request: AdmissionRequest, policy: EffectivePolicy, now: datetime) -> 
     except ValidationError as error:
         yield unreadable(request, error, partial(_read, request=request))
         return
-    for judged in (outline, review):
+    for judged in (review_without_scripts, review):
         verdict = _judged(job, request, partial(judged, policy=policy, now=now))
         answer = replace(_answer(job, verdict), verdict=verdict)
         if judged is review:

@@ -1,5 +1,7 @@
 """Checks a value against a structural schema, with the API server's answers: null counts as absent, a field that the
 schema does not name is dropped.
+
+Used for podTemplate in the API's models, for the manifests of other kinds (lint.kinds) and for word lists.
 """
 
 import re

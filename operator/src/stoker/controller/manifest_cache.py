@@ -19,7 +19,7 @@ from stoker.cluster.policies import Policies
 from stoker.cluster.workqueue import Transient
 from stoker.findings.verdict import Verdict
 from stoker.lint.kinds.pod import mapping
-from stoker.lint.review import allowance_of, failed, outline, read, review_submissions
+from stoker.lint.review import allowance_of, failed, read, review_submissions, review_without_scripts
 from stoker.policy.effective import BUILT_IN, EffectivePolicy
 from stoker.shell.model import Shortfall
 from stoker.workload import ProgramFacts, submission_facts, unread_program
@@ -53,7 +53,7 @@ def read_manifest(job: DLJob, policy: EffectivePolicy, now: datetime) -> Iterato
     Of a program that is not read to its end nobody knows whether it serves, or starts Jupyter.
     """
     unread = unread_program(job)
-    yield Reading(verdict=outline(job, policy, now=now), program=unread)
+    yield Reading(verdict=review_without_scripts(job, policy, now=now), program=unread)
     start = time.thread_time()
     try:
         submissions = read(job, policy, allowance_of(policy, start))

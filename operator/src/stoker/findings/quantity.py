@@ -1,4 +1,8 @@
-"""Kubernetes quantities, which users write and nobody may trust."""
+"""Reads Kubernetes quantities ("500m", "64Gi"), which users write and nobody may trust: the one parser of them.
+
+Used wherever a manifest's numbers are compared: lint.kinds, workload, controller.capacity. Whether the API server takes
+a text for a quantity is another question, which api.structural answers with the server's own pattern.
+"""
 
 import math
 import re

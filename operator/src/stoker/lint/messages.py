@@ -1,4 +1,4 @@
-"""What a verdict says at `kubectl apply`: the refusal with its causes, and the warnings."""
+"""What a verdict says at `kubectl apply`: the refusal with its causes, and the warnings. Used by the webhook."""
 
 import re
 from dataclasses import dataclass

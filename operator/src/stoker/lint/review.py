@@ -1,4 +1,7 @@
-"""Runs every rule over a submission and sorts what they find by what the policy does with it."""
+"""Runs every rule over a submission and sorts what they find by what the policy does with it.
+
+The webhook, the controller (before it creates a Job) and `stoker lint` all ask here.
+"""
 
 import math
 import time
@@ -78,13 +81,13 @@ def review(
     return review_submissions(submissions, policy, now=now, rules=rules, clock=clock, start=start)
 
 
-def outline(job: DLJob, policy: EffectivePolicy, *, now: datetime) -> Verdict:
+def review_without_scripts(job: DLJob, policy: EffectivePolicy, *, now: datetime) -> Verdict:
     """The verdict of the manifest alone, no script being read: what stands of a review that had to be stopped.
 
     It takes some milliseconds, whatever the scripts. Raises nothing but MemoryError.
     """
     try:
-        submissions = [_outlined(one) for one in read(job, policy, Allowance(-math.inf))]
+        submissions = [_without_script(one) for one in read(job, policy, Allowance(-math.inf))]
     except MemoryError:
         raise
     except Exception as failure:
@@ -123,7 +126,7 @@ def allowance_of(policy: EffectivePolicy, start: float, clock: Callable[[], floa
 
 def failed(failure: Exception) -> Verdict:
     """The verdict on what could not be read by a fault of ours."""
-    return Verdict(unfinished=(SUBMISSION,), failures=((SUBMISSION, _told(failure)),))
+    return Verdict(unfinished=(SUBMISSION,), failures=((SUBMISSION, _traceback(failure)),))
 
 
 def review_submissions(
@@ -144,9 +147,9 @@ def review_submissions(
     if len(verdicts) == 1:
         return verdicts[0]
     return Verdict(
-        denied=_by_cost(_once(finding for one in verdicts for finding in one.denied)),
-        warned=_by_cost(_once(finding for one in verdicts for finding in one.warned)),
-        audited=_by_cost(_once(finding for one in verdicts for finding in one.audited)),
+        denied=_by_cost(_without_repeats(finding for one in verdicts for finding in one.denied)),
+        warned=_by_cost(_without_repeats(finding for one in verdicts for finding in one.warned)),
+        audited=_by_cost(_without_repeats(finding for one in verdicts for finding in one.audited)),
         suppressed=tuple(one for verdict in verdicts for one in verdict.suppressed),
         suppression_faults=_faults([verdict.suppression_faults for verdict in verdicts]),
         unfinished=tuple(dict.fromkeys(name for verdict in verdicts for name in verdict.unfinished)),
@@ -187,7 +190,7 @@ def review_submission(
         raise
     except Exception as failure:  # then nothing is suppressed
         unfinished.append(SUPPRESSION)
-        failures.append((SUPPRESSION, _told(failure)))
+        failures.append((SUPPRESSION, _traceback(failure)))
     judged: set[str] = set()
     for rule in admission_rules() if rules is None else rules:
         action = policy.action(rule.name, rule.action)
@@ -202,7 +205,9 @@ def review_submission(
             continue
         found: list[Finding] = []
         try:
-            for finding in rule.findings(_outlined(submission) if late else submission, policy.parameters(rule.name)):
+            for finding in rule.findings(
+                _without_script(submission) if late else submission, policy.parameters(rule.name)
+            ):
                 found.append(finding)
                 if clock() >= (end if late else deadline):
                     late = True
@@ -211,11 +216,11 @@ def review_submission(
             raise
         except Exception as failure:  # one broken rule must not take the others with it
             unfinished.append(rule.name)
-            failures.append((rule.name, _told(failure)))
+            failures.append((rule.name, _traceback(failure)))
             continue
         explicit = rule.name in policy.rules and policy.rules[rule.name].action is not None
         for finding in found:
-            taken = _taken(action, rule, finding, explicit=explicit)
+            taken = _action_taken(action, rule, finding, explicit=explicit)
             allowed = policy.may_suppress(rule.name, taken)
             reason = None if suppressions is None else suppressions.reason(finding, allowed=allowed)
             if reason is None:
@@ -240,7 +245,7 @@ def review_submission(
     )
 
 
-def _outlined(submission: Submission) -> Submission:
+def _without_script(submission: Submission) -> Submission:
     """The submission as if its script had been cut short before its first word."""
     if submission.script is None:
         return submission
@@ -249,7 +254,7 @@ def _outlined(submission: Submission) -> Submission:
     return replace(submission, script=script, script_field="", plan=plan)
 
 
-def _told(failure: Exception) -> str:
+def _traceback(failure: Exception) -> str:
     """An exception with its traceback, as text: it outlives its frames, and the process it happened in."""
     return "".join(traceback.format_exception(failure))
 
@@ -269,7 +274,7 @@ def introduced(old: Verdict, new: Verdict) -> Verdict:
     return replace(new, denied=tuple(denied), warned=_by_cost([*let_pass, *new.warned]))
 
 
-def _once(findings: Iterable[Finding]) -> list[Finding]:
+def _without_repeats(findings: Iterable[Finding]) -> list[Finding]:
     """Each finding of the same rule, place and words once."""
     return list({(*_identity(finding), str(finding.location)): finding for finding in findings}.values())
 
@@ -283,7 +288,7 @@ def _faults(found: Sequence[tuple[SuppressionFault, ...]]) -> tuple[SuppressionF
     return tuple(faults)
 
 
-def _taken(action: Action, rule: Rule[Submission], finding: Finding, *, explicit: bool) -> Action:
+def _action_taken(action: Action, rule: Rule[Submission], finding: Finding, *, explicit: bool) -> Action:
     """What is done with a finding: a preview rule never denies, a stable one what is certain unless a policy asks."""
     if action is not Action.DENY:
         return action
@@ -318,7 +323,7 @@ __all__ = [
     "context_of",
     "failed",
     "introduced",
-    "outline",
+    "review_without_scripts",
     "read",
     "review",
     "review_submission",

@@ -1,4 +1,7 @@
-"""What admission rules look at: one submitted workload, read once, whatever kind of object it came in."""
+"""What admission rules look at: one submitted workload, read once, whatever kind of object it came in.
+
+lint.kinds makes submissions; a rule's `check` takes one.
+"""
 
 import re
 from collections.abc import Mapping, Sequence

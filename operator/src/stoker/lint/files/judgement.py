@@ -1,4 +1,7 @@
-"""From manifests to what `stoker lint` says of them: the same review as at admission, with places in files."""
+"""From manifests to what `stoker lint` says of them: the same review as at admission, with positions in files.
+
+Used by the command and by lint.fixes.fixer, which judges again after each change.
+"""
 
 import time
 from collections.abc import Iterable, Mapping

@@ -1,1 +1,3 @@
-"""The kinds of workload that rules see: DLJobs, Pods, Jobs and groups of pods, each read into submissions."""
+"""The kinds of workload that rules see: a record for each (`kind`, `registry`), and the readers that make submissions
+of DLJobs, Pods, Jobs and PyTorchJobs.
+"""

@@ -1,4 +1,7 @@
-"""Reads one container into the terms of a submission: its image, its variables, and what it runs."""
+"""Reads one container into the terms of a submission: its image, its variables, and what it runs.
+
+Used by lint.kinds.dljob and lint.kinds.pod_set, the two ways in which a manifest gives a container.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,8 @@
-"""Reads a DLJob into what admission rules look at."""
+"""The DLJob: its record, and how it is read into what admission rules look at.
+
+The webhook and the controller read a job that its model has accepted (`read_job`); `stoker lint` reads a document by
+the record's reader, which says what is wrong with it first.
+"""
 
 import re
 from collections.abc import Iterator, Mapping

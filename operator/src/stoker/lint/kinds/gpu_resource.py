@@ -1,4 +1,7 @@
-"""The resources that containers ask for GPUs by."""
+"""The extended resources by which containers ask for GPUs: which are whole devices, and how many a container wants.
+
+Used by the readers of manifests, and by workload for pods that run.
+"""
 
 import re
 from collections.abc import Mapping

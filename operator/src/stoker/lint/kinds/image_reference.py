@@ -1,4 +1,7 @@
-"""Image references by the OCI distribution grammar, and the families of images that are known."""
+"""Parses image references by the OCI distribution grammar, and finds the family of an image that is known.
+
+Used by lint.kinds.container; the families are the policy's own and those of the word list `image_families`.
+"""
 
 import re
 from collections.abc import Sequence

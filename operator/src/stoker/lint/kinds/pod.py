@@ -1,4 +1,7 @@
-"""What a pod's manifest says about the place that a container runs in: its volumes, its shared memory, its CPUs."""
+"""What a pod's manifest says about what a container runs in: its volumes, its shared memory, its CPUs.
+
+Used by the readers of manifests; `mapping` and `listed` make any value safe to walk through.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

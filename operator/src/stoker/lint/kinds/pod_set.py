@@ -1,4 +1,7 @@
-"""Reads the containers of one pod template: those that hold GPUs, and the init containers that run meanwhile."""
+"""Reads the containers of one pod template: those that ask for GPUs, and the init containers that run beside them.
+
+Each becomes a submission. Used by lint.kinds.pod_manifest for every kind that has Kubernetes' own pod templates.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Value types of the launch plan: launchers with their counts, commands with their roles."""
+"""Value types of the launch plan: launchers with their counts, commands with their roles. Rules read these."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -106,7 +106,7 @@ class Launch:
     """One start of a main program.
 
     processes_per_node, nodes, total: as the launcher understands its options (module `launcher`). `nodes` is what it is
-        told, not the job's; `total` are the processes of this launch over all nodes that it knows of.
+        given, not the job's; `total` are the processes of this launch over all nodes that it knows of.
     explicit: the user set the process count by an option or a variable of the script (not a default, not injected).
     one_device_per_process: the launcher implies it (torchrun, torch.distributed.launch, horovodrun, accelerate with
         several processes, deepspeed), and nothing in sight (tensor/pipeline parallel) contradicts it.

@@ -1,4 +1,7 @@
-"""Reading a launcher's command line: its own options, until the name of the program begins."""
+"""Reads a launcher's command line: its own options, until the name of the program begins.
+
+Used by the readers in lint.launch.launchers, each with its `Grammar`.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,7 @@
-"""What an installation costs: frameworks, what is built from source, and how a container file would hold them."""
+"""What an installation costs: frameworks, what is built from source, and how a container file would hold them.
+
+The names are those of the word list `packages`. Used by the rules about installations and CPU builds.
+"""
 
 import re
 import shlex

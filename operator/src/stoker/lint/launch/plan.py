@@ -1,4 +1,7 @@
-"""What a container's commands start: launchers with their process counts, installs, downloads, sleeps, waits."""
+"""What a container's commands start: launchers with their process counts, installs, downloads, sleeps, waits.
+
+`plan` makes a LaunchPlan of an interpreted script; lint.kinds.container asks for it, rules read it from the submission.
+"""
 
 import re
 from collections.abc import Mapping

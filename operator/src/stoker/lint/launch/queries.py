@@ -113,7 +113,7 @@ of its own.
 
 def drives_several_devices(launch: Launch) -> bool:
     """Whether a process of the launch may drive several GPUs, or leave some to other processes or models."""
-    if launch.model_parallel or any(word in plain(text) for text in texts(launch) for word in SEVERAL_DEVICES):
+    if launch.model_parallel or any(word in normalized(text) for text in texts(launch) for word in SEVERAL_DEVICES):
         return True
     processes = launch.processes_per_node.maximum
     return processes is not None and any(
@@ -124,7 +124,7 @@ def drives_several_devices(launch: Launch) -> bool:
     )
 
 
-def told_devices(launch: Launch) -> bool:
+def is_given_devices(launch: Launch) -> bool:
     """Whether the program itself is given GPUs, other than one or none: `--num_gpus 8`, `--teacher_device cuda:1`."""
     return any(
         (key in OWN_DEVICES and value not in ("0", "1")) or _places(key, value) for key, value in _options(launch)
@@ -141,7 +141,7 @@ def _options(launch: Launch) -> list[tuple[str, str]]:
     for text, following in pairwise([*texts(launch), "1"]):
         name, equals, value = text.partition("=")
         if equals or name.startswith("-"):
-            found.append((plain(name).lstrip("_").rsplit(".", 1)[-1], value if equals else following))
+            found.append((normalized(name).lstrip("_").rsplit(".", 1)[-1], value if equals else following))
     return found
 
 
@@ -150,7 +150,7 @@ def trains_several_models(launch: Launch) -> bool:
     configurations = (text for key, text in _options(launch) if key.startswith("config"))
     files = (text for text in texts(launch) if text.endswith((".yaml", ".yml", ".json", ".toml")))
     names = [*map(str, launch.program), *configurations, *files]
-    return any(SEVERAL_MODELS.search(plain(name)) for name in names)
+    return any(SEVERAL_MODELS.search(normalized(name)) for name in names)
 
 
 WORKERS = dict.fromkeys(
@@ -191,7 +191,7 @@ def loader_workers(plan: LaunchPlan, launch: Launch) -> Count | None:
     return counts_named(launch.arguments, WORKERS).get("workers")
 
 
-def plain(text: str) -> str:
+def normalized(text: str) -> str:
     """A word as the rules compare it: lower case, `_` for `-`."""
     return text.lower().replace("-", "_")
 
@@ -283,7 +283,7 @@ def reads_devices(launch: Launch, gpu_resource: str) -> bool:
 def selecting(count: Count) -> str:
     """The option that gave the count by naming devices: `--include`; "" where a number was given."""
     option = str(count.words[0]).partition("=")[0] if count.words else ""
-    return option if plain(option) in SELECTIONS else ""
+    return option if normalized(option) in SELECTIONS else ""
 
 
 def ends_in_number(text: str, number: str) -> bool:
@@ -402,7 +402,7 @@ __all__ = [
     "loader_workers",
     "on_each",
     "origin_line",
-    "plain",
+    "normalized",
     "quoted",
     "reads_devices",
     "selecting",
@@ -411,7 +411,7 @@ __all__ = [
     "spread",
     "started_by",
     "texts",
-    "told_devices",
+    "is_given_devices",
     "totals_one_node",
     "trains_several_models",
     "unread_options",

@@ -229,8 +229,8 @@ def _by_verb(invocation: Invocation, name: str, words: Sequence[Word], context: 
     rest = words[1:]
     match name, verb:
         case "tune", "run":
-            told = any(word.prefix.startswith(("--nproc", "--nnodes")) for word in rest)
-            return _launch(invocation, torchrun if told else ANY_NUMBER, rest, context)
+            given = any(word.prefix.startswith(("--nproc", "--nnodes")) for word in rest)
+            return _launch(invocation, torchrun if given else ANY_NUMBER, rest, context)
         case "tune", "download":
             return Command(invocation=invocation, role=Role.DOWNLOAD, tool=name, urls=tuple(rest[:1]))
         case "ray", "status" | "stop" | "list" | "--version":
@@ -251,8 +251,8 @@ def _shell(invocation: Invocation, words: Sequence[Word]) -> Command:
         return _launched(invocation, launch, name)
     texts = texts_of(words)
     operands = [text for text in texts if not text.startswith("-")]
-    told = any(has_short_option(text, "c") for text in texts) or any(word.text is None for word in words)
-    if not operands and not told and not invocation.reads_pipe and invocation.stdin_text is None and "-s" not in texts:
+    given = any(has_short_option(text, "c") for text in texts) or any(word.text is None for word in words)
+    if not operands and not given and not invocation.reads_pipe and invocation.stdin_text is None and "-s" not in texts:
         return with_role(invocation, Role.INTERACTIVE, name)
     return with_role(invocation, Role.OPAQUE, name)
 

@@ -45,10 +45,10 @@ from stoker.lint.launch.plan import CountSource, Launch
 from stoker.lint.launch.queries import (
     drives_several_devices,
     is_alone,
+    is_given_devices,
     origin_line,
     quoted,
     side_by_side,
-    told_devices,
     totals_one_node,
     trains_several_models,
     with_number,
@@ -78,7 +78,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         started = "1 process" if total.value == 1 else f"{total.value} processes"
         subject = quoted(total) if given else "accelerate without --num_processes"
         changed = with_number(total, submission.gpus) if given else None
-        own = told_devices(launch) or trains_several_models(launch)
+        own = is_given_devices(launch) or trains_several_models(launch)
         certain = given and launch.one_device_per_process and not own and is_alone(plan, launch)
         yield Problem(
             detail=f"{subject} starts {started} in all, on {gpus}.",

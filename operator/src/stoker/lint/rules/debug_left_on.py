@@ -45,7 +45,7 @@ from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, JobType, Maturity, Severity, Source
 from stoker.lint.fixes.propose import in_script, without_variable, without_word, without_words
 from stoker.lint.launch.plan import Launch, Launcher
-from stoker.lint.launch.queries import plain, texts
+from stoker.lint.launch.queries import normalized, texts
 from stoker.lint.submission import Submission
 from stoker.shell.model import Word
 
@@ -155,7 +155,7 @@ def _options(launch: Launch) -> Iterator[tuple[str, tuple[Word, ...]]]:
     """The arguments that are on, as they were written: `--trainer.detect_anomaly true`, `run_eagerly=True`."""
     for word, following in zip_longest(launch.arguments, launch.arguments[1:]):
         name, equals, value = (word.text or "").partition("=")
-        key = plain(name).lstrip("_+").rsplit(".", 1)[-1]
+        key = normalized(name).lstrip("_+").rsplit(".", 1)[-1]
         if key not in ARGUMENTS or not (equals or name.startswith("--")):
             continue
         words: tuple[Word, ...] = (word,)

@@ -47,8 +47,8 @@ from stoker.lint.launch.queries import (
     RANKS,
     counted,
     is_alone,
+    normalized,
     origin_line,
-    plain,
     quoted,
     unread_options,
     with_number,
@@ -148,7 +148,7 @@ def _option(launch: Launch, names: tuple[str, ...]) -> tuple[Word, ...]:
         if word in launch.program:
             break
         name, equals, _ = (word.text or word.prefix).partition("=")
-        if plain(name) in names:
+        if normalized(name) in names:
             found = (word,) if equals else (word, following)
     return found
 

@@ -67,10 +67,11 @@ from stoker.lint.launch.queries import (
     drives_several_devices,
     given_count,
     is_alone,
+    is_given_devices,
     is_learning,
+    normalized,
     on_each,
     origin_line,
-    plain,
     quoted,
     rests_on_unset,
     selecting,
@@ -78,7 +79,6 @@ from stoker.lint.launch.queries import (
     spread,
     started_by,
     texts,
-    told_devices,
     totals_one_node,
     trains_several_models,
     unread_options,
@@ -145,7 +145,7 @@ def _problem(submission: Submission, plan: LaunchPlan, launch: Launch) -> Proble
         and _is_number(launch, given)
         and launch.one_device_per_process
         and count.value is not None
-        and not told_devices(launch)
+        and not is_given_devices(launch)
         and not trains_several_models(launch)
         and not unread_options(launch)
     )
@@ -167,7 +167,7 @@ def _is_no_number(launch: Launch) -> bool:
     return (
         launch.launcher in {Launcher.TORCHRUN, Launcher.TORCH_DISTRIBUTED_LAUNCH}
         and word is not None
-        and "nproc_per_node" in plain(launch.processes_per_node.text)
+        and "nproc_per_node" in normalized(launch.processes_per_node.text)
         and NO_NUMBER.fullmatch((word.text or "").rpartition("=")[2]) is not None
         and not launch.invocation.after_failure
     )
@@ -208,7 +208,7 @@ def _counts(launch: Launch) -> bool:
 
 def _is_number(launch: Launch, given: Count) -> bool:
     """Whether the user gave a number of processes, and did not name GPUs or hosts."""
-    named = launch.launcher is Launcher.DEEPSPEED and not plain(given.text).startswith("__num_")
+    named = launch.launcher is Launcher.DEEPSPEED and not normalized(given.text).startswith("__num_")
     return not selecting(given) and not named
 
 

@@ -38,7 +38,7 @@ from stoker.findings.finding import Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source
 from stoker.lint.launch.plan import Launch, Launcher
-from stoker.lint.launch.queries import is_alone, plain, side_by_side, texts
+from stoker.lint.launch.queries import is_alone, normalized, side_by_side, texts
 from stoker.lint.submission import Submission
 
 TENSOR, DATA = (
@@ -132,7 +132,7 @@ def _is_whole_server(launch: Launch, submission: Submission) -> bool:
         or (submission.may_have_peers and _over_ray(launch))
         or (told is not None and told not in ({1}, {submission.nodes}))
         or any(part in word for word in words for part in PART_OF_MORE)
-        or any(plain(word).endswith("device=cpu") for word in words)
+        or any(normalized(word).endswith("device=cpu") for word in words)
         or ("--device" in words and "cpu" in words)
     )
 

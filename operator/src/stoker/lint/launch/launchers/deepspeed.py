@@ -16,7 +16,7 @@ from stoker.lint.launch.launchers.counts import (
     with_module,
     words_of,
 )
-from stoker.lint.launch.launchers.hosts import hosts_in, hosts_told
+from stoker.lint.launch.launchers.hosts import given_hosts, hosts_in
 from stoker.lint.launch.model import Count, CountSource, Launch, Launcher
 from stoker.lint.launch.options import Grammar, count_of, read
 from stoker.shell.model import Invocation, Word
@@ -43,7 +43,7 @@ def deepspeed(invocation: Invocation, words: Sequence[Word], context: LaunchCont
     include, exclude = options.last("include"), options.last("exclude")
     number = options.last("num_gpus", "num_accelerators")
     node_option = options.last("num_nodes")
-    hosts = hosts_told(None, hostfile, invocation, context)
+    hosts = given_hosts(None, hostfile, invocation, context)
     if hosts is None and (default := context.file(invocation, Word.known(DEFAULT_HOSTFILE))) is not None:
         hosts = hosts_in(default, ())
     nodes = ONE if hosts is None else hosts.nodes()

@@ -47,7 +47,7 @@ def hosts_in(text: str | None, words: tuple[Word, ...]) -> Hosts:
     return Hosts(slots, words)
 
 
-def hosts_told(
+def given_hosts(
     listed: Option | None, file: Option | None, invocation: Invocation, context: LaunchContext
 ) -> Hosts | None:
     """The hosts of `-H a:4,b:4` or else of a host file; None where neither is given."""

@@ -14,7 +14,7 @@ from stoker.lint.launch.launchers.counts import (
     visible_devices,
     words_of,
 )
-from stoker.lint.launch.launchers.hosts import hosts_told
+from stoker.lint.launch.launchers.hosts import given_hosts
 from stoker.lint.launch.model import Count, CountSource, Launch, Launcher
 from stoker.lint.launch.options import Grammar, count_of, read
 from stoker.shell.model import Invocation, Word
@@ -95,7 +95,7 @@ def mpirun(invocation: Invocation, words: Sequence[Word], context: LaunchContext
     if options.has("pernode"):
         per_node = ONE
     listed, file = options.last("host", "hosts"), options.last("hostfile", "machinefile", "default_hostfile")
-    hosts = hosts_told(listed, file, invocation, context)
+    hosts = given_hosts(listed, file, invocation, context)
     nodes = ONE if hosts is None else hosts.nodes()
     if several_parts or options.doubtful("np"):
         total = per_node = None
@@ -131,7 +131,7 @@ def horovodrun(invocation: Invocation, words: Sequence[Word], context: LaunchCon
     """horovodrun: `-np` is the total; without hosts all processes run here."""
     options = read(words, _HOROVODRUN)
     number = options.last("num_proc")
-    hosts = hosts_told(options.last("hosts"), options.last("hostfile", "host_discovery_script"), invocation, context)
+    hosts = given_hosts(options.last("hosts"), options.last("hostfile", "host_discovery_script"), invocation, context)
     nodes = ONE if hosts is None else hosts.nodes()
     total = UNKNOWN
     elastic = options.has("min_num_proc", "max_num_proc", "min_np", "max_np", "host_discovery_script")

@@ -70,8 +70,8 @@ def fabric(invocation: Invocation, words: Sequence[Word], context: LaunchContext
     nodes = options.last("num_nodes")
     if nodes is None or nodes.value is None:
         return launch
-    told = count_of(nodes.value, nodes.words, CountSource.OPTION)
-    return replace(launch, nodes=told, total=times(launch.processes_per_node, told))
+    given = count_of(nodes.value, nodes.words, CountSource.OPTION)
+    return replace(launch, nodes=given, total=times(launch.processes_per_node, given))
 
 
 def paddle(invocation: Invocation, words: Sequence[Word], context: LaunchContext) -> Launch:
@@ -87,8 +87,8 @@ def paddle(invocation: Invocation, words: Sequence[Word], context: LaunchContext
         )
         launch = replace(launch, processes_per_node=per_node, total=times(per_node, launch.nodes), explicit=True)
     if nodes is not None and nodes.value is not None:
-        told = count_of(nodes.value, nodes.words, CountSource.OPTION, meaning=node_range)
-        launch = replace(launch, nodes=told, total=times(launch.processes_per_node, told))
+        given = count_of(nodes.value, nodes.words, CountSource.OPTION, meaning=node_range)
+        launch = replace(launch, nodes=given, total=times(launch.processes_per_node, given))
     master = options.last("master", "ips")
     return replace(launch, rendezvous=master is not None and is_remote(master.value))
 
@@ -104,8 +104,8 @@ def _local(
     elif option is not None and option.value is not None:
         per_node = count_of(option.value, option.words, CountSource.OPTION)
     else:
-        told = environment_count(invocation, variable) if variable else None
-        per_node = told or granted(devices, context)
+        given = environment_count(invocation, variable) if variable else None
+        per_node = given or granted(devices, context)
     program, arguments = program_of(options.rest)
     launch = Launch(
         launcher=launcher,
