@@ -539,15 +539,15 @@ async def test_a_pod_that_vanished_is_remembered_with_its_end() -> None:
     world.put_job()
     world.put_pods(pod())
     await world.reconcile()
-    run = {"name": "bert-0-abcde", "rank": 0, "node": "gpu-0", "gpus": 8, "start": "2026-11-21T05:00:00Z"}
+    run = {"name": "bert-0-abcde", "rank": 0, "node": "gpu-0", "gpus": 8, "since": "2026-11-21T05:00:00Z"}
     assert world.status["pods"] == [run]
     world.store.pods.remove({**pod(), "metadata": {**pod()["metadata"], "resourceVersion": "99"}})
     world.restart()
     await world.reconcile()
-    assert world.status["pods"] == [{**run, "end": "2026-11-21T12:00:00Z"}]
+    assert world.status["pods"] == [{**run, "until": "2026-11-21T12:00:00Z"}]
     world.clock.time += timedelta(hours=1)
     await world.reconcile()
-    assert world.status["pods"][0]["end"] == "2026-11-21T12:00:00Z"
+    assert world.status["pods"][0]["until"] == "2026-11-21T12:00:00Z"
 
 
 async def test_a_status_of_another_version_is_read_as_far_as_possible_and_written_anew(

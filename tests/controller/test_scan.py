@@ -407,7 +407,7 @@ async def test_a_finished_job_is_looked_at_once_more_when_its_last_samples_have_
 
 async def test_a_finished_job_whose_pods_are_gone_is_looked_at_by_what_its_status_remembers() -> None:
     world = World()
-    run = {"name": "gone-0-abcde", "rank": 0, "node": "gpu-1", "gpus": 8, "start": "2026-11-21T05:00:00Z"}
+    run = {"name": "gone-0-abcde", "rank": 0, "node": "gpu-1", "gpus": 8, "since": "2026-11-21T05:00:00Z"}
     world.add("gone", phase="Failed", pods=0, status={"completionTime": "2026-11-21T11:59:00Z", "pods": [run]})
     await world.tick()
     assert world.metrics.examined == ["gone"]
@@ -415,7 +415,7 @@ async def test_a_finished_job_whose_pods_are_gone_is_looked_at_by_what_its_statu
 
 async def test_a_job_that_reclaim_deleted_gets_its_final_look() -> None:
     """Its figures end with its pods, and nobody asks whether it is idle now."""
-    times = {"start": "2026-11-21T05:00:00Z", "end": "2026-11-21T11:00:00Z"}
+    times = {"since": "2026-11-21T05:00:00Z", "until": "2026-11-21T11:00:00Z"}
     runs = [{"name": "bert-0-abcde", "rank": 0, "node": "gpu-0", "gpus": 8, **times}]
     record = {"state": "Reclaimed", "action": "Delete", "reclaimedAt": "2026-11-21T11:00:30Z"}
     world = World()

@@ -164,12 +164,10 @@ def test_nodes_name_the_worst_first_and_what_is_unknown() -> None:
             "gpus": [{"of": "0-1", "util": "90x40"}, {"of": "2-3", "util": "30.4x40"}, {"of": "4", "util": "50x40"}],
         }
     )
-    assert [
-        (one["pod"], one["node"], one.get("averagePercent"), one["gpuPercents"]) for one in to_status(used)["nodes"]
-    ] == [
-        ("bert-2", "gpu-3", None, [[50, None]]),
-        ("bert-1", "gpu-2", 30, [[30, 30]]),
-        ("bert-0", "gpu-1", 90, [[90, 90]]),
+    assert [(one["pod"], one["node"], one["gpuPercents"]) for one in to_status(used)["nodes"]] == [
+        ("bert-2", "gpu-3", [[50, None]]),
+        ("bert-1", "gpu-2", [[30, 30]]),
+        ("bert-0", "gpu-1", [[90, 90]]),
     ]
 
 
@@ -194,7 +192,7 @@ def test_status_has_whole_percents_and_is_what_the_schema_says() -> None:
             },
             {"stage": "Active", "start": "2026-11-21T06:12:00Z", "averagePercent": 92},
         ],
-        "nodes": [{"pod": "bert-0", "node": "gpu-1", "averagePercent": 74, "gpuPercents": [[74]]}],
+        "nodes": [{"pod": "bert-0", "node": "gpu-1", "gpuPercents": [[74]]}],
     }
     assert UtilizationStatus.model_validate(status).average_percent == 74
 

@@ -26,8 +26,8 @@ def facts(
 
 def past_run(name: str, start: str, end: str | None = None) -> dict[str, Any]:
     """An entry of `status.pods` of rank 0."""
-    entry = {"name": name, "rank": 0, "node": "gpu-3", "gpus": 8, "start": f"2026-11-21T{start}Z"}
-    return entry if end is None else {**entry, "end": f"2026-11-21T{end}Z"}
+    entry = {"name": name, "rank": 0, "node": "gpu-3", "gpus": 8, "since": f"2026-11-21T{start}Z"}
+    return entry if end is None else {**entry, "until": f"2026-11-21T{end}Z"}
 
 
 def named(suffix: str, rank: int = 0, **options: Any) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def condition(kind: str, status: str, time: str) -> dict[str, Any]:
 def test_a_run_can_be_read_back() -> None:
     run = PodFacts(name="bert-12-x7k2p", uid="", rank=12, node="gpu-1", gpus=8, started_at=at("05:00:00"))
     entry = run_to_status(run)
-    assert entry == {"name": "bert-12-x7k2p", "rank": 12, "node": "gpu-1", "gpus": 8, "start": "2026-11-21T05:00:00Z"}
+    assert entry == {"name": "bert-12-x7k2p", "rank": 12, "node": "gpu-1", "gpus": 8, "since": "2026-11-21T05:00:00Z"}
     (former,) = facts([named("new", 12, started="2026-11-21T07:00:00Z")], runs=(entry,)).former_pods
     assert (former.name, former.rank, former.node, former.gpus) == ("bert-12-x7k2p", 12, "gpu-1", 8)
 
@@ -58,10 +58,10 @@ def test_a_run_can_be_read_back() -> None:
     [
         "bert-0-aaaaa on gpu-3: 8 GPUs from 2026-11-21T02:00:00Z",
         {},
-        {**past_run("bert-0-a", "02:00:00"), "start": "yesterday"},
+        {**past_run("bert-0-a", "02:00:00"), "since": "yesterday"},
         {**past_run("bert-0-a", "02:00:00"), "rank": "first"},
-        {**past_run("bert-0-a", "02:00:00"), "start": "0001-01-01T00:00:00Z"},
-        {**past_run("bert-0-a", "02:00:00"), "end": "9999-12-31T23:59:59Z"},
+        {**past_run("bert-0-a", "02:00:00"), "since": "0001-01-01T00:00:00Z"},
+        {**past_run("bert-0-a", "02:00:00"), "until": "9999-12-31T23:59:59Z"},
     ],
 )
 def test_an_entry_that_can_not_be_read_is_left_out(entry: Any) -> None:

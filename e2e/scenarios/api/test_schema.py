@@ -449,7 +449,6 @@ STATUS: dict[str, Any] = {
             {
                 "pod": "bert-large-0",
                 "node": "gpu-1",
-                "averagePercent": 31,
                 "gpuPercents": [[31, 30, 33, 31, 32, 31, 30]],
             },
             {"pod": "bert-large-1", "node": "gpu-2", "gpuPercents": [[31, None]]},
@@ -461,8 +460,8 @@ STATUS: dict[str, Any] = {
             "rank": 0,
             "node": "gpu-1",
             "gpus": 8,
-            "start": "2026-11-21T05:40:00Z",
-            "end": "2026-11-21T09:40:00Z",
+            "since": "2026-11-21T05:40:00Z",
+            "until": "2026-11-21T09:40:00Z",
         }
     ],
 }

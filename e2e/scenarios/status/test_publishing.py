@@ -105,7 +105,7 @@ def test_a_job_that_ended_while_nobody_looked_gets_its_final_diagnosis_though_it
     status = jobs.wait_found("alone", "UnreleasedJob")
     assert jobs.pods("alone") == []
     assert abs(float(status["utilization"]["gpuHours"]) - 32) < 2
-    assert all("end" in run for run in status["pods"])
+    assert all("until" in run for run in status["pods"])
 
 
 def test_what_pods_did_before_a_suspension_belongs_to_the_jobs_life(jobs: SlowJobs) -> None:
@@ -115,7 +115,7 @@ def test_what_pods_did_before_a_suspension_belongs_to_the_jobs_life(jobs: SlowJo
     jobs.wait_phase("paused", "Suspended")
     wait_for("its pod to be gone", lambda: not jobs.pods("paused"))
     [run] = jobs.status("paused")["pods"]
-    assert "end" in run
+    assert "until" in run
     jobs.patch("paused", {"spec": {"suspend": False}})
     jobs.wait_phase("paused", "Running")
 

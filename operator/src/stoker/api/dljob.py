@@ -742,8 +742,6 @@ class NodeStatus(ApiModel):
     """Name of the pod: job and rank."""
     node: str | None = None
     """The node that it runs on."""
-    average_percent: Percent | None = Field(default=None, json_schema_extra={"format": "int32"})
-    """Mean utilization of its GPUs, in percent; absent where that of a GPU is not known."""
     gpu_percents: Annotated[tuple[GpuPercents, ...], Field(max_length=MAX_GPU_ROWS)] = ()
     """Mean utilization of each GPU over its pod's life, in percent: rows of eight GPUs, null where it is not known."""
 
@@ -759,9 +757,9 @@ class PodRunStatus(ApiModel):
     """The node that it ran on."""
     gpus: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})]
     """GPUs that it has held."""
-    start: Time
+    since: Time
     """When its container started first."""
-    end: Time | None = None
+    until: Time | None = None
     """When it ended; absent while it runs."""
 
 

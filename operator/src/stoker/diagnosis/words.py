@@ -59,7 +59,6 @@ def _node(use: NodeUse) -> dict[str, Any]:
     entry = {
         "pod": use.pod,
         "node": use.node,
-        "averagePercent": whole_percent(use.average_percent),
         "gpuPercents": [percents[start : start + GPUS_A_ROW] for start in range(0, len(percents), GPUS_A_ROW)],
     }
     return {key: value for key, value in entry.items() if value is not None}

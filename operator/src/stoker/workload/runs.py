@@ -20,8 +20,8 @@ def run_to_status(pod: PodFacts) -> dict[str, Any]:
         "rank": pod.rank,
         "node": pod.node,
         "gpus": pod.gpus,
-        "start": rfc3339(pod.started_at),
-        "end": None if pod.finished_at is None else rfc3339(pod.finished_at),
+        "since": rfc3339(pod.started_at),
+        "until": None if pod.finished_at is None else rfc3339(pod.finished_at),
     }
     return {key: value for key, value in entry.items() if value is not None}
 
@@ -80,7 +80,7 @@ def _ends_of_job(child: Mapping[str, Any] | None) -> Sequence[datetime]:
 
 
 def _is_in_calendar(entry: PodRunStatus) -> bool:
-    times = [entry.start, *([] if entry.end is None else [entry.end])]
+    times = [entry.since, *([] if entry.until is None else [entry.until])]
     return all(pod_status.EARLIEST <= time < pod_status.LATEST for time in times)
 
 
@@ -91,8 +91,8 @@ def _run(entry: PodRunStatus) -> PodFacts:
         rank=entry.rank,
         node=entry.node,
         gpus=entry.gpus,
-        started_at=entry.start,
-        finished_at=entry.end,
+        started_at=entry.since,
+        finished_at=entry.until,
     )
 
 
