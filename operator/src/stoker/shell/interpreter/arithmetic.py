@@ -3,8 +3,11 @@
 from collections.abc import Callable
 
 MAX_LENGTH = 1_024
+"""Characters of an expression; chosen because nobody writes a longer one."""
 MAX_DEPTH = 40
+"""Parentheses and signs within one another: each takes some of Python's own stack."""
 LIMIT = 1 << 63
+"""Shells calculate with 64 bits; what overflows is not followed."""
 
 
 class ArithmeticUnknownError(ValueError):

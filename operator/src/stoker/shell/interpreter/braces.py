@@ -8,8 +8,11 @@ from stoker.shell.interpreter.parsed_text import NOWHERE
 from stoker.shell.interpreter.values import Fragment, Text
 
 MAX_WORDS = 256
+"""Words that one brace expression makes; chosen because more GPUs, nodes or seeds are not listed so."""
 MAX_TEXT = 1_024
+"""Characters of a word with braces: finding their ends takes the square of it."""
 MAX_DEPTH = 8
+"""Braces within one another, and after one another in one word."""
 
 _OPAQUE = 0xF0000
 """A fragment that braces don't look into stands among them as one private character."""

@@ -15,8 +15,11 @@ from stoker.shell.interpreter.values import Text, Value
 from stoker.shell.words import count_visible_devices
 
 MAX_NUMBERS = 256
+"""Numbers that `seq` prints; chosen because loops over more are not unrolled anyway (see loops.MAX_UNROLL)."""
 MAX_DIGITS = 12
+"""Digits of a number; chosen because nobody counts further."""
 MAX_PRINTED = 65_536
+"""Characters that a command prints: the longest script of a DLJob."""
 
 
 @dataclass(frozen=True, slots=True)

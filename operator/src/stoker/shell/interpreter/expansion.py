@@ -17,6 +17,7 @@ from stoker.shell.interpreter.state import SUCCESS, ShellState, Variable
 from stoker.shell.interpreter.values import EMPTY, SEPARATOR, Fragment, Text, Value
 
 MAX_VARIANTS = 4
+"""Ways to split the words of one command that are followed: each doubles what comes after."""
 ORDINARY = 8
 """Pieces of a value that costs nothing but its step."""
 

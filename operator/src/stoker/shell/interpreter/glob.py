@@ -5,7 +5,9 @@ from functools import lru_cache
 from typing import TypeAlias
 
 MAX_SUBJECT = 4_096
+"""Characters of a text: the longest path that Linux knows (PATH_MAX)."""
 MAX_PATTERN = 256
+"""Characters of a pattern: matching takes up to their product with those of the text."""
 
 
 class PatternTooLargeError(ValueError):

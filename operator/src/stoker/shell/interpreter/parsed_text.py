@@ -157,6 +157,7 @@ def _run_on(command: Node, data: bytes) -> int | None:
 
 
 MAX_RUN_ONS = 8
+"""Times that a text is parsed anew: each mends all ends that it finds, and may bring others to light."""
 MAX_NODES = 50_000
 """Of a tree that is searched for commands that run on: that takes quadratic time where the grammar gave up."""
 _COMMANDS = Query(LANGUAGE, "[(command) (file_redirect)] @command")

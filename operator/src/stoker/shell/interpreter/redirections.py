@@ -16,7 +16,7 @@ from stoker.shell.interpreter.walk import Walk
 from stoker.shell.words import VISIBLE_DEVICES
 
 MAX_FILES = 256
-"""Files that a script writes and that are followed; chosen because no public script writes as many."""
+"""Files that a script writes and that are followed; chosen because the most in benchmarks/corpus are 16."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,9 @@ import re
 import re2
 
 MAX_SUBJECT = 256
+"""Characters of a text that is matched; chosen because scripts match names, numbers and versions."""
 MAX_EXPRESSION = 128
+"""Characters of an expression: compiling one takes memory in proportion."""
 
 _CLASSES = {
     "[:digit:]": "0-9", "[:alpha:]": "A-Za-z", "[:alnum:]": "A-Za-z0-9", "[:lower:]": "a-z", "[:upper:]": "A-Z",

@@ -16,6 +16,7 @@ _PARALLEL_VALUED = frozenset(
      "--results", "--timeout", "--retries", "--tmpdir", "--memfree", "--load", "--halt", "--nice", "--tagstring"}
 )  # fmt: skip
 MAX_WORDS = 256
+"""Words that `parallel` joins to a text; chosen because nobody writes a longer command for it."""
 _PLACEHOLDER = re.compile(r"\{(?:[./#%]{0,2}|[1-9][0-9]?[./]{0,2})\}")
 
 

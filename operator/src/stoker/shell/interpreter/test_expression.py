@@ -10,6 +10,7 @@ from stoker.shell.interpreter.regex import RegexUnknownError
 from stoker.shell.interpreter.values import NO_NAMES, Text, Value
 
 MAX_TOKENS = 256
+"""Words of a test: combining more would take Python's own stack and time for what nobody writes."""
 
 BINARY = frozenset({"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "=~", "<", ">", "-nt", "-ot", "-ef"})
 UNARY = frozenset(f"-{letter}" for letter in "abcdefghkprstuwxGLNOSzn")

@@ -11,8 +11,11 @@ from itertools import chain, product
 from typing import NamedTuple
 
 MAX_ALTERNATIVES = 8
-MAX_TEXT = 131_072  # a longer string is not followed: doubling in a loop would exhaust memory
+"""Texts that a value can be: each doubles the work of what it stands in. More than that is unknown."""
+MAX_TEXT = 131_072
+"""Characters of a text, those of Linux' longest argument: doubling in a loop would exhaust memory."""
 MAX_FRAGMENTS = 4_096
+"""Fragments of a text, each of which takes more than a hundred bytes of memory."""
 
 
 class NotFollowedError(Exception):
