@@ -152,7 +152,7 @@ def hour_of(time: datetime) -> float:
 
 
 def _hours(grid: Grid) -> list[float]:
-    return [hour_of(grid.time(place)) for place in range(grid.size)]
+    return [hour_of(grid.time(index)) for index in range(grid.size)]
 
 
 def _values(grid: Grid, value: Signal) -> FloatArray:

@@ -68,15 +68,15 @@ def stepped(story: Story, policy: EffectivePolicy) -> Events:
     past = story.past(HOURS)
     screens, record, events = Screens(past, idle_percent=policy.thresholds.idle_percent), Record(), Events()
     returns: int | None = None
-    for place in range(past.grid.size):
-        now = past.grid.time(place)
+    for index in range(past.grid.size):
+        now = past.grid.time(index)
         if record.state is ReclaimState.RECLAIMED:
-            if place != returns or record.action is ReclaimMode.DELETE:
+            if index != returns or record.action is ReclaimMode.DELETE:
                 continue
-            record = resumed(record, annotation=str(place), unsuspended=False, now=now).record
-        if not screens.told(place):
+            record = resumed(record, annotation=str(index), unsuspended=False, now=now).record
+        if not screens.is_recorded(index):
             continue
-        facts = screens.facts(place)
+        facts = screens.facts(index)
         job = Candidate(
             job_type=facts.job_type,
             gpus=past.identity.gpus,
@@ -86,11 +86,11 @@ def stepped(story: Story, policy: EffectivePolicy) -> Events:
             findings=(UNRELEASED,),
             has_persistent_volume=True,
             termination_grace=timedelta(hours=1),
-            untouchable=None if past.held[place] else "it has no GPUs",
+            untouchable=None if past.held[index] else "it has no GPUs",
         )
         idle = idleness(
             facts,
-            screens.screen(facts, place, policy.reclaim.idle_after),
+            screens.screen(facts, index, policy.reclaim.idle_after),
             window=policy.reclaim.idle_after,
             min_coverage_percent=policy.thresholds.min_coverage_percent,
             idle_percent=policy.thresholds.idle_percent,
@@ -104,7 +104,7 @@ def stepped(story: Story, policy: EffectivePolicy) -> Events:
         if decision.step in ACTS:
             events.append(("reclaimed", now))
             record = replace(record.without_warning(), state=ReclaimState.RECLAIMED)
-            returns = screens.next_work(place)
+            returns = screens.next_work(index)
     return events
 
 

@@ -153,7 +153,7 @@ def _renderers(summary: "ReplaySummary", now: datetime) -> "Mapping[str, Rendere
         return page.render(summary, now)
 
     return {
-        "text": lambda place: text.render(summary, place),
+        "text": lambda terminal: text.render(summary, terminal),
         "json": lambda _: json.render(summary, now),
         "html": page,
     }
@@ -177,7 +177,7 @@ async def _state(
         SeriesExaminer,
         SimulatedConstraints,
         Simulation,
-        first_rest,
+        first_idle,
         last_held,
         summarize,
         windows,
@@ -192,7 +192,7 @@ async def _state(
         examiner = SeriesExaminer(source)
         assumed = Assumed(has_persistent_volume=inputs.assumes_volumes)
         simulation = Simulation(outlines.period, constraints, examiner, assumed=assumed)
-        rests = {job.key: first_rest(job, outlines.grid, in_force[job.key], start) for job in outlines.jobs}
+        rests = {job.key: first_idle(job, outlines.grid, in_force[job.key], start) for job in outlines.jobs}
         resting = [(job, rest) for job in outlines.jobs if (rest := rests[job.key]) is not None]
         _tell(f"reading {len(resting)} of {len(outlines.jobs)} jobs in detail: those that were idle")
         turn = asyncio.Semaphore(READERS)

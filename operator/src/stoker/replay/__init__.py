@@ -1,7 +1,7 @@
 """What a policy would have done over the recorded past; pure but for the examiner that it is given."""
 
 from stoker.replay.assumptions import Inputs
-from stoker.replay.candidates import first_rest, last_held, windows
+from stoker.replay.candidates import first_idle, last_held, windows
 from stoker.replay.constraints import SimulatedConstraints, name_of
 from stoker.replay.examining import Examined, Examiner, SeriesExaminer
 from stoker.replay.simulation import Assumed, JobOutcome, SimulatedReclaim, SimulatedWarning, Simulation
@@ -23,7 +23,7 @@ __all__ = [
     "Simulation",
     "ReplaySummary",
     "SimulatedConstraints",
-    "first_rest",
+    "first_idle",
     "last_held",
     "name_of",
     "summarize",

@@ -1,4 +1,4 @@
-"""What a replay had to assume, because nobody recorded it: said, never filled in silently."""
+"""What a replay had to assume because nobody recorded it: listed with its result, never assumed silently."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

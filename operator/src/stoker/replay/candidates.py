@@ -1,4 +1,4 @@
-"""Which jobs may have rested for long enough, by their outlines: of the others nothing more need be read."""
+"""The jobs that may have been idle for long enough, by their outlines: of the others nothing more need be read."""
 
 from datetime import datetime, timedelta
 
@@ -11,18 +11,18 @@ from stoker.telemetry.activity import IDLE_PROFILING_PERCENT
 from stoker.telemetry.past import Grid, JobOutline
 
 
-def first_rest(outline: JobOutline, grid: Grid, policy: EffectivePolicy, since: datetime) -> datetime | None:
-    """When the first rest began that may be long enough to matter after `since`; None without one.
+def first_idle(outline: JobOutline, grid: Grid, policy: EffectivePolicy, since: datetime) -> datetime | None:
+    """When the first idle time began that may be long enough to matter after `since`; None without one.
 
-    A rest that is long enough fills all coarse steps but the first and the last. A step without a sample may be one of
-    rest.
+    An idle time that is long enough fills all coarse steps but the first and the last. A step without a sample may be
+    idle.
     """
     window = min(windows(policy))
     level = max(float(policy.thresholds.idle_percent), IDLE_PROFILING_PERCENT)
     with np.errstate(invalid="ignore"):
-        rests = outline.held & ~(outline.peak > level)
+        idle = outline.held & ~(outline.peak > level)
     least = max(int(window / grid.step) - 1, 1)
-    for first, last in runs(rests):
+    for first, last in runs(idle):
         if last - first >= least and grid.time(last) > since and np.isfinite(outline.peak[first:last]).any():
             return grid.time(first - 1)
     return None
@@ -42,4 +42,4 @@ def windows(policy: EffectivePolicy) -> tuple[timedelta, ...]:
     return (policy.reclaim.idle_after, *(parse_duration(one) for one in classes if one is not None))
 
 
-__all__ = ["first_rest", "last_held", "windows"]
+__all__ = ["first_idle", "last_held", "windows"]

@@ -1,4 +1,4 @@
-"""What the rest of the cluster would have said to a reclaim: the bounds, whose turn it was, and the brake."""
+"""What the rest of the cluster would have held against a reclaim: the bounds, the order of the jobs, and the brake."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -40,32 +40,32 @@ class SimulatedConstraints:
         self._slots: dict[str, tuple[Slot, ...]] = defaultdict(tuple)
         self._requests: dict[str, dict[str, SlotRequest]] = defaultdict(dict)
         self._away: set[str] = set()
-        self._looked = outlines.grid.first_at(outlines.period.start)
+        self._sampled = outlines.grid.first_at(outlines.period.start)
         self.brakes: list[tuple[str, datetime, str]] = []
         """Each time that a brake went on: of which policy, when, and why."""
 
     def advance(self, now: datetime) -> None:
-        """Look at all jobs in every coarse step up to now, as the brakes do."""
+        """Sample all jobs in every coarse step up to now, as the brakes do."""
         grid = self._outlines.grid
-        while self._looked < grid.size and grid.time(self._looked) <= now:
-            place, at = self._looked, grid.time(self._looked)
+        while self._sampled < grid.size and grid.time(self._sampled) <= now:
+            index, at = self._sampled, grid.time(self._sampled)
             for name, jobs in self._by_policy.items():
                 settings = self._policies[jobs[0].key].reclaim
                 before = self._brakes[name]
-                seen = [self._activity(job, place) for job in jobs if job.held[place] and job.key not in self._away]
+                seen = [self._activity(job, index) for job in jobs if job.held[index] and job.key not in self._away]
                 brake = braked(before, seen, settings.mass_idle_brake, settings.window, None, at)
                 if brake.is_on and not before.is_on:
                     self.brakes.append((name, at, brake.message))
                 self._brakes[name] = brake
-            self._looked += 1
+            self._sampled += 1
 
-    def _activity(self, job: JobOutline, place: int) -> JobActivity:
-        lately = job.peak[max(place - SUMMARY_WINDOW + 1, 0) : place + 1]
+    def _activity(self, job: JobOutline, index: int) -> JobActivity:
+        lately = job.peak[max(index - SUMMARY_WINDOW + 1, 0) : index + 1]
         level = max(float(self._policies[job.key].thresholds.idle_percent), IDLE_PROFILING_PERCENT)
         works: bool | None = None
         if bool((lately > level).any()):
             works = True
-        elif np.isfinite(job.peak[place]):
+        elif np.isfinite(job.peak[index]):
             works = False
         return JobActivity(
             job_uid=job.key, job=f"{job.identity.namespace}/{job.identity.name}", gpus=job.identity.gpus, works=works
@@ -90,7 +90,7 @@ class SimulatedConstraints:
         )
 
     def next_sample(self, now: datetime) -> datetime:
-        """When the brakes look next."""
+        """When the brakes sample next."""
         grid = self._outlines.grid
         return grid.time(grid.first_at(now + timedelta(microseconds=1)))
 

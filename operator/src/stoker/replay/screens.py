@@ -17,7 +17,7 @@ from stoker.telemetry.series import Attempt, FloatArray, GpuSignal, JobFacts, Po
 REACH = timedelta(seconds=90)
 """For so long a sample covers the time behind it (adapters.prometheus: one and a half resolutions)."""
 FORGOTTEN = timedelta(minutes=5)
-"""Prometheus does not tell of a sample that is older (its look-back)."""
+"""Prometheus returns no sample that is older (its look-back, five minutes by default)."""
 
 Places = npt.NDArray[np.int_]
 
@@ -30,7 +30,7 @@ class Screens:
         self.grid = past.grid
         self.nodes = max((pod.rank for pod in past.pods), default=0) + 1
         self.gpus_per_node = math.ceil(past.identity.gpus / self.nodes)
-        self._devices = [(device, _Rest(device, past)) for device in past.devices]
+        self._devices = [(device, _DeviceSamples(device, past)) for device in past.devices]
         nothing = np.zeros(self.grid.size, dtype=np.bool_)
         works = [_works(device, idle_percent) for device in past.devices]
         self.works: BoolArray = np.any(works, axis=0) if works else nothing
@@ -42,13 +42,13 @@ class Screens:
 
     # ------------------------------------------------------------------------------------------------------ one moment
 
-    def told(self, place: int) -> bool:
-        """Whether the operator told of the job: where it did not, none decided either."""
-        return bool(np.isfinite(self.past.ready[place]))
+    def is_recorded(self, index: int) -> bool:
+        """Whether the operator recorded the job: where it did not, none decided either."""
+        return bool(np.isfinite(self.past.ready[index]))
 
-    def facts(self, place: int) -> JobFacts:
+    def facts(self, index: int) -> JobFacts:
         """The job as its pods' samples, their containers' starts and the number of ready pods show it."""
-        now, identity = self.grid.time(place), self.past.identity
+        now, identity = self.grid.time(index), self.past.identity
         latest: dict[int, PastPod] = {}
         for pod in sorted(self.past.pods, key=lambda pod: self._seen[pod.name]):
             if self._seen[pod.name] <= now:
@@ -56,7 +56,7 @@ class Screens:
         present = [pod for _, pod in sorted(latest.items())]
         names = {pod.name for pod in present}
         former = [pod for pod in self.past.pods if pod.name not in names and self._seen[pod.name] <= now]
-        ready = bool(self.past.ready[place] >= self.nodes)
+        ready = bool(self.past.ready[index] >= self.nodes)
         return JobFacts(
             namespace=identity.namespace,
             name=identity.name,
@@ -65,17 +65,17 @@ class Screens:
             gpus_per_node=self.gpus_per_node,
             job_type=job_type(identity.job_type),
             gpu_product=identity.product or None,
-            pods=tuple(self._pod(pod, place, ready=ready) for pod in present),
-            former_pods=tuple(self._pod(pod, place, ready=False, ended=pod.last_seen) for pod in former),
+            pods=tuple(self._pod(pod, index, ready=ready) for pod in present),
+            former_pods=tuple(self._pod(pod, index, ready=False, ended=pod.last_seen) for pod in former),
             # Not recorded. What nobody can rule out may have hidden an upload.
             mounts_storage=True,
         )
 
-    def _pod(self, pod: PastPod, place: int, *, ready: bool, ended: datetime | None = None) -> PodFacts:
-        now = self.grid.time(place)
+    def _pod(self, pod: PastPod, index: int, *, ready: bool, ended: datetime | None = None) -> PodFacts:
+        now = self.grid.time(index)
         starts = [start for start in pod.starts if start <= now]
         seen = self._seen[pod.name]
-        risen = self._ready_since[place]
+        risen = self._ready_since[index]
         # Of a container whose start was not recorded the latest time at which it can have started counts.
         started = starts[-1] if starts else max(seen, risen) if risen is not None and ended is None else seen
         return PodFacts(
@@ -90,16 +90,16 @@ class Screens:
             attempts=tuple(Attempt(started_at=one, finished_at=other) for one, other in pairwise(starts)),
         )
 
-    def screen(self, facts: JobFacts, place: int, window: timedelta) -> Screen:
-        """A close look at all GPUs of the job's pods over the window."""
+    def screen(self, facts: JobFacts, index: int, window: timedelta) -> Screen:
+        """A detailed check of all GPUs of the job's pods over the window."""
         steps = round(window / self.grid.step)
         names = {pod.name for pod in facts.pods}
         gpus: dict[PodKey, list[GpuWindow]] = {}
-        for device, rest in self._devices:
-            if device.pod in names and (seen := rest.window(place, steps)) is not None:
+        for device, samples in self._devices:
+            if device.pod in names and (seen := samples.window(index, steps)) is not None:
                 gpus.setdefault((facts.namespace, device.pod), []).append(seen)
         return Screen(
-            at=self.grid.time(place),
+            at=self.grid.time(index),
             window=window,
             gpus={key: tuple(found) for key, found in gpus.items()},
             complete=self.past.complete,
@@ -107,28 +107,28 @@ class Screens:
 
     # ------------------------------------------------------------------------------------------------- what comes next
 
-    def next_rest(self, place: int, window: timedelta) -> int:
+    def next_idle(self, index: int, window: timedelta) -> int:
         """The first step after this one at which no GPU has worked for the window, as far as each step tells."""
         steps = round(window / self.grid.step)
-        rests = np.flatnonzero(np.arange(self.grid.size)[place + 1 :] - self._last_work[place + 1 :] >= steps)
-        return place + 1 + int(rests[0]) if len(rests) else self.grid.size
+        idle = np.flatnonzero(np.arange(self.grid.size)[index + 1 :] - self._last_work[index + 1 :] >= steps)
+        return index + 1 + int(idle[0]) if len(idle) else self.grid.size
 
-    def rests(self, place: int, window: timedelta) -> bool:
+    def is_idle(self, index: int, window: timedelta) -> bool:
         """Whether no GPU has worked within the window, as far as each step tells."""
-        return place - int(self._last_work[place]) >= round(window / self.grid.step)
+        return index - int(self._last_work[index]) >= round(window / self.grid.step)
 
-    def next_change(self, place: int, window: timedelta) -> int:
+    def next_change(self, index: int, window: timedelta) -> int:
         """The first step after this one at which the answer may be another."""
         behind = round((window + FORGOTTEN) / self.grid.step)
-        following = np.searchsorted(self._changes, place, side="right")
-        if following and self._changes[following - 1] > place - behind:
-            return place + 1
+        following = np.searchsorted(self._changes, index, side="right")
+        if following and self._changes[following - 1] > index - behind:
+            return index + 1
         return int(self._changes[following]) if following < len(self._changes) else self.grid.size
 
-    def next_work(self, place: int) -> int | None:
+    def next_work(self, index: int) -> int | None:
         """The first step after this one in which a GPU worked while the job held it."""
-        found = np.flatnonzero((self.works & self.past.held)[place + 1 :])
-        return place + 1 + int(found[0]) if len(found) else None
+        found = np.flatnonzero((self.works & self.past.held)[index + 1 :])
+        return index + 1 + int(found[0]) if len(found) else None
 
     def held_hours(self, first: int, last: int) -> float:
         """GPU-hours that the job held from one step up to another."""
@@ -143,8 +143,8 @@ class Screens:
     def _first_seen(self, pod: PastPod) -> datetime:
         """As exactly as it is known: by its first sample in these steps, unless it was there before them."""
         sampled = [device.sampled for device in self.past.devices if device.pod == pod.name]
-        places = np.flatnonzero(np.any(sampled, axis=0)) if sampled else np.empty(0, dtype=np.int64)
-        first = self.grid.time(int(places[0]) - 1) if places.size else pod.first_seen
+        indices = np.flatnonzero(np.any(sampled, axis=0)) if sampled else np.empty(0, dtype=np.int64)
+        first = self.grid.time(int(indices[0]) - 1) if indices.size else pod.first_seen
         return pod.first_seen if pod.first_seen < self.grid.start else first
 
     def _readiness(self) -> list[datetime | None]:
@@ -152,10 +152,10 @@ class Screens:
         since: list[datetime | None] = []
         latest: datetime | None = None
         was = math.nan
-        for place, ready in enumerate(self.past.ready.tolist()):
+        for index, ready in enumerate(self.past.ready.tolist()):
             if not math.isnan(ready):
                 if ready >= self.nodes > was:  # never of an unknown one
-                    latest = self.grid.time(place)
+                    latest = self.grid.time(index)
                 was = ready
             since.append(latest)
         return since
@@ -163,8 +163,8 @@ class Screens:
     def _changing(self) -> Places:
         """The steps that differ from the ones before in anything but the values of work."""
         rows = [np.nan_to_num(self.past.ready, nan=-1.0), self.past.held, self.works]
-        for device, rest in self._devices:
-            rows += [rest.covered, device.doubtful, device.shared]
+        for device, samples in self._devices:
+            rows += [samples.covered, device.doubtful, device.shared]
             if (link := device.peaks.get(GpuSignal.NVLINK)) is not None:
                 rows.append(np.nan_to_num(link, nan=-1.0))
         changed = np.zeros(self.grid.size, dtype=np.bool_)
@@ -173,33 +173,33 @@ class Screens:
         moments = [self._seen[pod.name] for pod in self.past.pods]
         moments += [start for pod in self.past.pods for start in pod.starts]
         for moment in moments:
-            if (place := self.grid.first_at(moment)) < self.grid.size:
-                changed[place] = True
+            if (index := self.grid.first_at(moment)) < self.grid.size:
+                changed[index] = True
         return np.flatnonzero(changed)
 
 
-class _Rest:
-    """One device's samples, ready to be looked at over any window."""
+class _DeviceSamples:
+    """One device's samples, ready to be read over any window."""
 
     def __init__(self, device: DevicePast, past: JobPast) -> None:
         self._device = device
         self._grid = past.grid
         reach = max(int(REACH / past.grid.step), 1)
         last_sample = _last(device.sampled)
-        place = np.arange(past.grid.size)
-        self.covered: BoolArray = (last_sample >= 0) & (place - last_sample < reach)
+        index = np.arange(past.grid.size)
+        self.covered: BoolArray = (last_sample >= 0) & (index - last_sample < reach)
         self._last_sample = last_sample
         self._last_doubt = _last(device.doubtful)
         self._loud = _last(_works(device, 0.0) | device.doubtful | ~self.covered)
 
-    def window(self, place: int, steps: int) -> GpuWindow | None:
+    def window(self, index: int, steps: int) -> GpuWindow | None:
         """The device over so many steps up to this one; None where nothing tells of it."""
         device, grid = self._device, self._grid
-        chosen = slice(max(place - steps + 1, 0), place + 1)
+        chosen = slice(max(index - steps + 1, 0), index + 1)
         if not self.covered[chosen].any():
             return None
         peaks = dict(_peaks(device.peaks, chosen))
-        latest = int(self._last_sample[place])
+        latest = int(self._last_sample[index])
         # The beginning of its step: it may have been taken then.
         at = grid.time(latest) - grid.step if latest >= 0 else None
         return GpuWindow(
@@ -208,17 +208,17 @@ class _Rest:
             model=device.model,
             peaks=peaks,
             coverage_percent=100.0 * float(self.covered[chosen].sum()) / steps,
-            last_sample_at=at if at is not None and grid.time(place) - at <= FORGOTTEN else None,
-            quiet_since=grid.time(int(self._loud[place])),
+            last_sample_at=at if at is not None and grid.time(index) - at <= FORGOTTEN else None,
+            quiet_since=grid.time(int(self._loud[index])),
             context_idle_watts=device.context_idle_watts,
-            shared=bool(device.shared[place]),
-            doubtful=bool(place - self._last_doubt[place] < steps),
-            has_gap=self._has_gap(place, steps),
+            shared=bool(device.shared[index]),
+            doubtful=bool(index - self._last_doubt[index] < steps),
+            has_gap=self._has_gap(index, steps),
         )
 
-    def _has_gap(self, place: int, steps: int) -> bool:
+    def _has_gap(self, index: int, steps: int) -> bool:
         """Whether no sample was taken for longer than LONGEST_GAP within so many steps up to this one."""
-        chosen = np.arange(max(place - steps + 1, 0), place + 1)
+        chosen = np.arange(max(index - steps + 1, 0), index + 1)
         # Since the last sample, or since the window began where that is later.
         missing = np.minimum(chosen - self._last_sample[chosen], chosen - chosen[0] + 1)
         return bool(missing.max() * self._grid.step > LONGEST_GAP)

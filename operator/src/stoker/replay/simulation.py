@@ -1,5 +1,5 @@
-"""Going through the past once more, with a policy that was not there: the same decisions as a controller's, in the
-order of time, of which none is carried out.
+"""Simulates a policy over recorded metrics: the plans that a controller would have made, in the order of time. None is
+carried out. `stoker replay` runs it; tests/replay/test_stepping.py holds it against planning at every step.
 """
 
 import heapq
@@ -13,7 +13,7 @@ import numpy as np
 from stoker.api.names import OWNER_LABEL, TEAM_LABEL
 from stoker.diagnosis.idleness import idleness
 from stoker.findings.diagnosis import Idleness, IdlenessState
-from stoker.findings.vocabulary import ReclaimMode, ReclaimState
+from stoker.findings.vocabulary import ReclaimMode
 from stoker.policy.effective import EffectivePolicy, JobTraits
 from stoker.reclaim import (
     ACTS,
@@ -26,6 +26,7 @@ from stoker.reclaim import (
     Step,
     idle_after,
     plan,
+    reclaimed,
     resumed,
 )
 from stoker.reclaim.gates import BOUNDS, BRAKE_OFF, CAUSE, GRACE_OVER, NOT_STALLED, TOUCHABLE, WARNED
@@ -38,20 +39,20 @@ from stoker.telemetry.series import JobFacts
 from stoker.telemetry.usage import JobIdentity, Period
 
 EXAMINED_EVERY = timedelta(minutes=5)
-"""How often a controller examines a job that rests (controller.turns)."""
+"""How often a controller examines an idle job (controller.examination_scheduler)."""
 PATIENCE = 0.1
-"""A job whose examinations have found no cause is examined again after this share of the time that it has rested, if
-that is longer: what they find changes ever more slowly.
+"""A job whose examinations have found no cause is examined again after this share of its idle time, if that is
+longer. Chosen because what they find changes ever more slowly.
 """
 REQUESTING = frozenset({None, GRACE_OVER.name, BOUNDS.name})
 """Gates of a job that nothing but time and the bounds hold back."""
 UNEXPLAINED = frozenset({NOT_STALLED.name, CAUSE.name})
-"""Gates of a job at rest of which no cause is known yet."""
+"""Gates of an idle job of which no cause is known yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumed:
-    """What was not recorded, and is taken to have been so."""
+    """What was not recorded, and is assumed."""
 
     has_persistent_volume: bool = False
     """Each job writes to a volume that outlives its pods."""
@@ -96,7 +97,7 @@ class SimulatedReclaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutcome:
-    """What would have become of one job. `held_back`: GPU-hours in which it rested and a gate held it back, by gate;
+    """What would have become of one job. `held_back`: GPU-hours in which it was idle and a gate held it back, by gate;
     `classed`: the policy's class that it belongs to.
     """
 
@@ -132,9 +133,9 @@ class Simulation:
     async def run(self) -> tuple[JobOutcome, ...]:
         """Go through the whole period. Raises MetricsUnavailable where a job's series can't be read."""
         waiting = [
-            (one.screens.grid.time(place), number)
+            (one.screens.grid.time(index), number)
             for number, one in enumerate(self._replays)
-            if (place := one.screens.grid.first_at(self._period.start)) < one.screens.grid.size
+            if (index := one.screens.grid.first_at(self._period.start)) < one.screens.grid.size
         ]
         heapq.heapify(waiting)
         while waiting:
@@ -150,10 +151,10 @@ class Simulation:
         return tuple(one.outcome() for one in self._replays)
 
     async def _tick(self, numbers: Iterable[int], now: datetime) -> list[int]:
-        """Look at these jobs; of those that are due the most idle first."""
-        looked_at = sorted(numbers)
+        """Plan for these jobs; of those that are due the most idle first."""
+        planned = sorted(numbers)
         requests: dict[str, int] = {}
-        for number in looked_at:
+        for number in planned:
             one = self._replays[number]
             if await self._visit(one, now):
                 requests[one.key] = number
@@ -162,20 +163,20 @@ class Simulation:
         }
         for request in in_order(own.values(), now):
             one = self._replays[requests[request.job_uid]]
-            # Whoever went before may have taken the last place.
+            # Whoever went before may have taken the last slot.
             await self._visit(one, now, act=True)
-        return looked_at
+        return planned
 
     async def _visit(self, one: "_Replay", now: datetime, *, act: bool = False) -> bool:
-        """Decide about one job; whether it is due. It is reclaimed if it still is when it may `act`."""
-        place = one.screens.grid.first_at(now)
+        """Plan for one job; whether it is due. It is reclaimed if it still is when it may `act`."""
+        index = one.screens.grid.first_at(now)
         if one.resumes_at is not None:
             self._constraints.came_back(one.key)
             one.resume(now)
-        if not one.screens.told(place):
-            one.wait(place)
+        if not one.screens.is_recorded(index):
+            one.wait(index)
             return False
-        observed = one.observe(place)
+        observed = one.observe(index)
         planned = self._plan(one, observed, now)
         if one.wants_examination(planned, now):
             one.examined(await self._examiner.examine(observed.facts, one.policy, one.window, now), now)
@@ -185,9 +186,9 @@ class Simulation:
             request = one.request
             assert request is not None  # a warning stands
             self._constraints.take_slot(one.key, request, now)
-            one.reclaim(planned, place)
+            one.reclaim(planned, index)
             return True
-        one.take(planned, observed, place, self._constraints.next_sample(now))
+        one.take(planned, observed, index, self._constraints.next_sample(now))
         self._constraints.requests(one.key, one.request)
         return is_due
 
@@ -241,7 +242,7 @@ class _Replay:
         self.window = idle_after(None, self._traits, policy)
         self._examined_at: datetime | None = None
         self._gate: str | None = ""
-        self._resting_since: tuple[str, int] | None = None
+        self._held_since: tuple[str, int] | None = None
         """The gate that holds back the job at rest, and since which step."""
         self._warnings: list[SimulatedWarning] = []
         self._reclaims: list[tuple[SimulatedReclaim, int, int | None]] = []
@@ -282,20 +283,20 @@ class _Replay:
 
     # -------------------------------------------------------------------------------------------------------- looking
 
-    def observe(self, place: int) -> _Observation:
+    def observe(self, index: int) -> _Observation:
         """What a controller would have known at a step."""
-        now, facts = self.screens.grid.time(place), self.screens.facts(place)
+        now, facts = self.screens.grid.time(index), self.screens.facts(index)
         thresholds = self.policy.thresholds
         idle = idleness(
             facts,
-            self.screens.screen(facts, place, self.window),
+            self.screens.screen(facts, index, self.window),
             window=self.window,
             min_coverage_percent=thresholds.min_coverage_percent,
             idle_percent=thresholds.idle_percent,
             now=now,
         )
         starts = [pod.started_at for pod in facts.pods]
-        held = bool(self.screens.past.held[place])
+        held = bool(self.screens.past.held[index])
         candidate = Candidate(
             job_type=facts.job_type,
             gpus=self.identity.gpus,
@@ -312,7 +313,7 @@ class _Replay:
         return _Observation(facts=facts, idle=idle, candidate=candidate)
 
     def wants_examination(self, planned: Plan, now: datetime) -> bool:
-        """Whether all hangs on what the series say now: at a warning, at the action, and while no cause is known."""
+        """Whether the plan needs a new examination: at a warning, at the action, and while no cause is known."""
         if planned.step in ACTS or planned.step is Step.WARN:
             return self._examined_at != now
         if planned.gate not in UNEXPLAINED:
@@ -330,25 +331,25 @@ class _Replay:
 
     # ------------------------------------------------------------------------------------------------- what follows
 
-    def wait(self, place: int) -> None:
-        """Nobody looked at the job then."""
-        self._rested(place, None)
-        self._wake(self.screens.next_change(place, timedelta(0)))
+    def wait(self, index: int) -> None:
+        """No controller watched the job then."""
+        self._account(index, None)
+        self._wake(self.screens.next_change(index, timedelta(0)))
 
-    def take(self, planned: Plan, observed: _Observation, place: int, next_sample: datetime) -> None:
-        """Keep what was decided, and when to look again."""
-        now = self.screens.grid.time(place)
+    def take(self, planned: Plan, observed: _Observation, index: int, next_sample: datetime) -> None:
+        """Keep the plan, and set when to plan again."""
+        now = self.screens.grid.time(index)
         had = self.record.warned_at if self.record.has_warning else None
         self.record, self._gate = planned.record, planned.gate
         if had is not None and self.record.warned_at != had:
             self._end_warning(planned.gate or "", now)
         if self.record.has_warning and self.record.warned_at != had:
             self._begin_warning(now)
-        self._rested(place, self._gate_at_rest(planned, observed, place))
+        self._account(index, self._gate_while_idle(planned, observed, index))
         if observed.idle.state is not IdlenessState.IDLE and not self.record.has_warning:
             self.known, self._examined_at = Examined(), None
-            if not self.screens.rests(place, self.window):
-                self._wake(self.screens.next_rest(place, self.window))
+            if not self.screens.is_idle(index, self.window):
+                self._wake(self.screens.next_idle(index, self.window))
                 return
         moments = [planned.until, self.record.deadline if self.record.has_warning else None]
         match planned.gate:
@@ -358,17 +359,17 @@ class _Replay:
                 moments.append(next_sample)
             case BOUNDS.name if planned.until is None:
                 moments.append(now + self.screens.grid.step)
-        places = [self.screens.grid.first_at(one) for one in moments if one is not None and one > now]
-        self._wake(min([self.screens.next_change(place, self.window), *places]))
+        indices = [self.screens.grid.first_at(one) for one in moments if one is not None and one > now]
+        self._wake(min([self.screens.next_change(index, self.window), *indices]))
 
-    def reclaim(self, planned: Plan, place: int) -> None:
+    def reclaim(self, planned: Plan, index: int) -> None:
         """The job's GPUs are taken. Its owner brings it back when it would have worked again, if that can be."""
-        now, record = self.screens.grid.time(place), planned.record
+        now, record = self.screens.grid.time(index), planned.record
         assert record.warned_at is not None  # nothing is reclaimed without a warning
         assert record.idle_since is not None
-        self._rested(place, None)
+        self._account(index, None)
         self._end_warning("reclaimed", now)
-        returned = self.screens.next_work(place)
+        returned = self.screens.next_work(index)
         grid = self.screens.grid
         end = returned - 1 if returned is not None else grid.size
         mode = record.action or self._settings.mode
@@ -378,17 +379,17 @@ class _Replay:
             idle_since=record.idle_since,
             rule=record.rule or "",
             mode=mode,
-            given_back=self.screens.held_hours(place + 1, end + 1),
+            given_back=self.screens.held_hours(index + 1, end + 1),
             returned_at=grid.time(returned) if returned is not None else None,
         )
-        self._reclaims.append((reclaim, place, returned))
-        self.record = replace(record.without_warning(), state=ReclaimState.RECLAIMED, action=mode, reclaimed_at=now)
+        self._reclaims.append((reclaim, index, returned))
+        self.record = reclaimed(record, now)
         self._gate, self.known, self._examined_at = "", Examined(), None
         self.resumes_at = returned if mode is not ReclaimMode.DELETE else None
         self._wake(self.resumes_at)
 
     def resume(self, now: datetime) -> None:
-        """The owner's word."""
+        """The owner's response."""
         self.resumes_at = None
         word = f"replay-{len(self._reclaims)}"
         self.record = resumed(self.record, annotation=word, unsuspended=False, now=now).record
@@ -396,12 +397,12 @@ class _Replay:
     def outcome(self) -> JobOutcome:
         """What would have become of it."""
         size = self.screens.grid.size
-        self._rested(size, None)
+        self._account(size, None)
         held = np.flatnonzero(self.screens.past.held)
         if self.record.has_warning and len(held) and held[-1] < size - 1:
-            # It was deleted: nothing was told of it any more.
+            # It was deleted: nothing was recorded of it any more.
             self._end_warning(TOUCHABLE.name, self.screens.grid.time(int(held[-1])))
-        ends = [place for _, place, _ in self._reclaims[1:]] + [size]
+        ends = [index for _, index, _ in self._reclaims[1:]] + [size]
         found = self.policy.reclaim.class_of(self._traits)
         return JobOutcome(
             identity=self.identity,
@@ -428,26 +429,26 @@ class _Replay:
     def _end_warning(self, outcome: str, now: datetime) -> None:
         self._warnings[-1] = replace(self._warnings[-1], outcome=outcome, ended_at=now)
 
-    def _gate_at_rest(self, planned: Plan, observed: _Observation, place: int) -> str | None:
-        """The gate that holds a job back that rests, or that may rest as far as is known; None for any other."""
-        rests = observed.idle.state is IdlenessState.IDLE or (
-            observed.idle.state is IdlenessState.UNKNOWN and self.screens.rests(place, self.window)
+    def _gate_while_idle(self, planned: Plan, observed: _Observation, index: int) -> str | None:
+        """The gate that holds back a job that is idle, or that may be as far as is known; None for any other."""
+        is_idle = observed.idle.state is IdlenessState.IDLE or (
+            observed.idle.state is IdlenessState.UNKNOWN and self.screens.is_idle(index, self.window)
         )
-        if not rests or observed.candidate.untouchable is not None:
+        if not is_idle or observed.candidate.untouchable is not None:
             return None
         # Whoever is warned now waits for the end of the grace from now on.
         return GRACE_OVER.name if planned.gate == WARNED.name else planned.gate
 
-    def _rested(self, place: int, gate: str | None) -> None:
-        """From this step on the job rests and the gate holds it back; None: it does not rest."""
-        if self._resting_since is not None:
-            known, since = self._resting_since
-            self._held_back[known] += self.screens.held_hours(since + 1, place + 1)
-        self._resting_since = None if gate is None else (gate, place)
+    def _account(self, index: int, gate: str | None) -> None:
+        """From this step on the job is idle and the gate holds it back; None: it is not idle."""
+        if self._held_since is not None:
+            known, since = self._held_since
+            self._held_back[known] += self.screens.held_hours(since + 1, index + 1)
+        self._held_since = None if gate is None else (gate, index)
 
-    def _wake(self, place: int | None) -> None:
+    def _wake(self, index: int | None) -> None:
         size = self.screens.grid.size
-        self.following = self.screens.grid.time(place) if place is not None and place < size else None
+        self.following = self.screens.grid.time(index) if index is not None and index < size else None
 
 
 __all__ = ["Assumed", "JobOutcome", "SimulatedReclaim", "Simulation", "SimulatedWarning"]

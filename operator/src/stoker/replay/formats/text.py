@@ -16,20 +16,20 @@ MAX_WIDTH = 110
 TOP = 10
 
 
-def render(summary: ReplaySummary, place: Terminal) -> str:
+def render(summary: ReplaySummary, terminal: Terminal) -> str:
     """The headline, the figures, every regret, what was held back, by whom, and what had to be assumed."""
-    return "\n".join([*(line.rstrip() for line in _lines(summary, place)), ""])
+    return "\n".join([*(line.rstrip() for line in _lines(summary, terminal)), ""])
 
 
-def _lines(summary: ReplaySummary, place: Terminal) -> Iterator[str]:
-    width = min(place.width, MAX_WIDTH)
+def _lines(summary: ReplaySummary, terminal: Terminal) -> Iterator[str]:
+    width = min(terminal.width, MAX_WIDTH)
     total = summary.total
     of = scope(summary.namespaces)
     yield clean(f"{of[0].upper()}{of[1:]}, {when(summary.period)} ({span(summary.period.length)})")
     for policy in summary.policies:
         yield clean(f"Policy {policy.name}, mode {policy.mode}: {count(policy.jobs, 'job')}")
     yield ""
-    yield bold(words.headline(summary), place)
+    yield bold(words.headline(summary), terminal)
     if not summary.acts:
         yield from wrap(
             "The policy is in mode Observe. To replay what it would do in mode Suspend, add --mode Suspend.",
@@ -45,36 +45,36 @@ def _lines(summary: ReplaySummary, place: Terminal) -> Iterator[str]:
     ends = Counter(one.outcome for outcome in summary.outcomes for one in outcome.warnings)
     for outcome, number in ends.most_common():
         yield f"  {number:>6}   {words.ended(outcome)}"
-    yield from _regrets(summary, place)
-    yield from _reclaims(summary, place)
+    yield from _regrets(summary, terminal)
+    yield from _reclaims(summary, terminal)
     if summary.held_back:
         yield ""
-        yield bold("GPU-hours that were idle for long enough and not reclaimed", place)
+        yield bold("GPU-hours that were idle for long enough and not reclaimed", terminal)
         for line in summary.held_back:
             yield f"  {hours(line.gpu_hours):>9}   {words.held_back(line.gate)}, {count(line.jobs, 'job')}"
     for policy_name, time, message in summary.brakes:
         yield clean(f"  {clock(time)}: policy {policy_name}: {message}")
-    yield from _groups("By namespace", summary.by_namespace, "(none)", place)
-    yield from _groups("By owner", summary.by_owner, "(no owner)", place)
+    yield from _groups("By namespace", summary.by_namespace, "(none)", terminal)
+    yield from _groups("By owner", summary.by_owner, "(no owner)", terminal)
     if set(summary.by_class) - {""}:
-        yield from _groups("By class", summary.by_class, "(no class)", place)
+        yield from _groups("By class", summary.by_class, "(no class)", terminal)
     yield ""
-    yield bold("Assumed", place)
+    yield bold("Assumed", terminal)
     for one in summary.assumed:
         yield from bullets(one.text, width)
     yield ""
-    yield bold("Assumed of the conditions of a reclaim", place)
+    yield bold("Assumed of the conditions of a reclaim", terminal)
     for gate in GATES:
         if gate.replay:
             yield from bullets(f"{gate.name}: {gate.replay}", width)
 
 
-def _regrets(summary: ReplaySummary, place: Terminal) -> Iterator[str]:
+def _regrets(summary: ReplaySummary, terminal: Terminal) -> Iterator[str]:
     regrets = [(outcome, one) for outcome, one in summary.reclaims if one.returned_at is not None]
     if not regrets:
         return
     yield ""
-    yield bold("Would have worked again after the reclaim", place)
+    yield bold("Would have worked again after the reclaim", terminal)
     for outcome, one in regrets:
         assert one.returned_at is not None
         job = f"{outcome.identity.namespace}/{outcome.identity.name}"
@@ -84,12 +84,12 @@ def _regrets(summary: ReplaySummary, place: Terminal) -> Iterator[str]:
         )
 
 
-def _reclaims(summary: ReplaySummary, place: Terminal) -> Iterator[str]:
+def _reclaims(summary: ReplaySummary, terminal: Terminal) -> Iterator[str]:
     reclaims = sorted(summary.reclaims, key=lambda pair: -pair[1].given_back)
     if not reclaims:
         return
     yield ""
-    yield bold("GPU-hours given back, the most first", place)
+    yield bold("GPU-hours given back, the most first", terminal)
     for outcome, one in reclaims[:TOP]:
         job = f"{outcome.identity.namespace}/{outcome.identity.name}"
         yield (
@@ -100,11 +100,11 @@ def _reclaims(summary: ReplaySummary, place: Terminal) -> Iterator[str]:
         yield f"  and {len(reclaims) - TOP} more (--format json has all)"
 
 
-def _groups(title: str, groups: Mapping[str, Figures], nobody: str, place: Terminal) -> Iterator[str]:
+def _groups(title: str, groups: Mapping[str, Figures], nobody: str, terminal: Terminal) -> Iterator[str]:
     if not groups:
         return
     yield ""
-    yield bold(f"{title:<26}{'given back':>12}{'reclaims':>10}{'regrets':>9}{'warnings':>10}{'saved':>7}", place)
+    yield bold(f"{title:<26}{'given back':>12}{'reclaims':>10}{'regrets':>9}{'warnings':>10}{'saved':>7}", terminal)
     for name, one in list(groups.items())[:TOP]:
         yield (
             f"  {padded(clean(name or nobody), 24)}{hours(one.given_back):>12}{one.reclaims:>10}{one.regrets:>9}"
