@@ -66,7 +66,7 @@ async def tick(url: str, jobs: int, end: datetime, ticks: int, timeout: timedelt
     async with PrometheusSource(PrometheusAccess(url=url, timeout=timeout), max_skew=None) as source:
         parts = Substitutes(store=held, scanner=CountingScanner)
         controller = assembled(FakeApi(), clock, metrics=source, substitutes=parts)
-        scanner, looks = controller.scanner, controller.looks
+        scanner, scan_results = controller.scanner, controller.scan_results
         assert isinstance(scanner, CountingScanner)
         for _ in range(ticks):
             asked = served(url)
@@ -74,7 +74,7 @@ async def tick(url: str, jobs: int, end: datetime, ticks: int, timeout: timedelt
             await scanner.tick()
             cpu, wall = time.process_time() - cpu, time.monotonic() - wall
             now = served(url)
-            seen = [looks.get(f"00000000-0000-4000-8000-{number:012}") for number in range(jobs)]
+            seen = [scan_results.get(f"00000000-0000-4000-8000-{number:012}") for number in range(jobs)]
             states = Counter("not looked at" if look is None else str(look.idleness.state) for look in seen)
             ranged = now[1] - asked[1]
             answer.send(

@@ -102,7 +102,7 @@ def without_doubt(patch: pytest.MonkeyPatch) -> None:
 
 def without_second_look(patch: pytest.MonkeyPatch) -> None:
     """The scan's last look has to do, which is minutes old where looks are rare."""
-    looks: dict[str, Idleness] = {}
+    scan_results: dict[str, Idleness] = {}
     plan = Reclaimer.plan
 
     async def remembering(
@@ -116,11 +116,11 @@ def without_second_look(patch: pytest.MonkeyPatch) -> None:
         **kinds: Any,
     ) -> Plan:
         if idle is not None:
-            looks[job.uid] = idle
+            scan_results[job.uid] = idle
         return await plan(self, job, child, pods, findings, idle, *more, **kinds)
 
     async def last(_: Reclaimer, job: DLJob, *__: Any) -> Idleness:
-        return looks[job.uid]
+        return scan_results[job.uid]
 
     patch.setattr(Reclaimer, "plan", remembering)
     patch.setattr(Reclaimer, "_fresh_idleness", last)

@@ -43,7 +43,7 @@ class World:
         """The operator's process begins anew: what it had in memory is gone."""
         parts = Substitutes(store=self.store, presences=PresenceChecker())
         self.controller = assembled(self.api, self.clock, substitutes=parts, recorder=self._meter)
-        self.reconciler, self.looks = self.controller.reconciler, self.controller.looks
+        self.reconciler, self.scan_results = self.controller.reconciler, self.controller.scan_results
 
     @property
     def uid(self) -> str:

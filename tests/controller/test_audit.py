@@ -154,6 +154,6 @@ async def test_what_could_not_be_written_is_not_told(lines: Any) -> None:
     notice = Notice(reason=NoticeReason.WARNED, message="", episode="1")
     api.before = failing(ConflictError("replace", code=409, reason="Conflict"))
     with pytest.raises(ConflictError):
-        await publisher.tell(await publisher.write(raw, {"gpus": 8}), [notice])
+        await publisher.announce(await publisher.write(raw, {"gpus": 8}), [notice])
     assert lines() == []
     assert not counts.events

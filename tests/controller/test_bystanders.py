@@ -54,7 +54,7 @@ async def said(made: World) -> dict[str, tuple[Any, ...]]:
     queued = made.queue.take()
     found = {}
     for name in BYSTANDERS:
-        look = made.looks.get(f"uid-{name}")
+        look = made.scan_results.get(f"uid-{name}")
         assert look is not None
         found[name] = (look.idleness, name in made.metrics.examined, name in queued)
     return found
@@ -195,7 +195,7 @@ async def test_an_index_that_is_none_concerns_nobody(index: str | None) -> None:
     odd["metadata"]["annotations"] = {INDEX: index}
     made.store.pods.put(odd)
     assert await said(made) == await said(world())
-    look = made.looks.get(f"uid-{GUILTY}")
+    look = made.scan_results.get(f"uid-{GUILTY}")
     assert look is not None
     assert look.idleness.state is IdlenessState.IDLE
 
@@ -209,7 +209,7 @@ async def test_a_job_that_can_not_be_read_is_unknown_says_why_and_is_logged_once
     made.store.pods.put(odd)
     for _ in range(3):
         await made.scanner.tick()
-    look = made.looks.get(f"uid-{GUILTY}")
+    look = made.scan_results.get(f"uid-{GUILTY}")
     assert look is not None
     assert (look.idleness.state, look.idleness.reason) == (IdlenessState.UNKNOWN, UnknownReason.INTERNAL_ERROR)
     assert "is not a number of GPUs" in look.idleness.message
@@ -218,7 +218,7 @@ async def test_a_job_that_can_not_be_read_is_unknown_says_why_and_is_logged_once
     mended["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "8"
     made.store.pods.put(mended)
     await made.scanner.tick()
-    look = made.looks.get(f"uid-{GUILTY}")
+    look = made.scan_results.get(f"uid-{GUILTY}")
     assert look is not None
     assert look.idleness.state is IdlenessState.IDLE
 
@@ -269,7 +269,7 @@ async def test_a_tick_that_fails_shows_in_the_jobs_and_in_the_probes(monkeypatch
         for failed in range(1, FAILING + 1):
             assert not await made.scanner.try_to_tick()
             assert (made.queue.take() != []) == (failed == FAILING)
-        look = made.looks.get("uid-resting")
+        look = made.scan_results.get("uid-resting")
         assert look is not None
         assert (look.idleness.state, look.idleness.reason) == (IdlenessState.UNKNOWN, UnknownReason.SCAN_FAILED)
         assert not await made.scanner.try_to_tick()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stoker.controller.hysteresis import says_the_same, steady_record
-from stoker.controller.scan_results import Look
+from stoker.controller.scan_results import ScanResult
 from stoker.findings.diagnosis import Advice, Diagnosis, Idleness, IdlenessState, NodeUse, StageSpan, Utilization
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source, Stage, UnknownReason
@@ -76,7 +76,7 @@ class Watched(World):
         found = diagnosis.utilization
         diagnosis = replace(diagnosis, utilization=replace(found, as_of=self.clock.time) if found else None)
         idle = idleness or Idleness(state=IdlenessState.ACTIVE, observed_at=self.clock.time)
-        self.looks.put(self.uid, Look(idleness=idle, diagnosis=diagnosis))
+        self.scan_results.put(self.uid, ScanResult(idleness=idle, diagnosis=diagnosis))
         await self.reconcile()
 
     @property
@@ -206,7 +206,9 @@ async def test_what_a_job_was_reclaimed_for_stays_until_it_runs_again_whatever_i
     ended = replace(finding(), until=NOW)
     for shown in ((ended,), ()):
         idleness = Idleness(state=IdlenessState.WAITING, observed_at=NOW)
-        world.looks.put(world.uid, Look(idleness=idleness, diagnosis=Diagnosis(utilization=used(NOW), findings=shown)))
+        world.scan_results.put(
+            world.uid, ScanResult(idleness=idleness, diagnosis=Diagnosis(utilization=used(NOW), findings=shown))
+        )
         await world.reconcile()
         assert world.status["findingsSummary"] == "1: ImproperBatchSize"
         assert "until" not in world.status["findings"][0]

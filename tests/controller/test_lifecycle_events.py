@@ -7,7 +7,7 @@ import pytest
 
 from stoker.adapters.kubernetes.client import UnavailableError
 from stoker.controller.lifecycle_events import TROUBLES, milestones
-from stoker.controller.scan_results import Look
+from stoker.controller.scan_results import ScanResult
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.vocabulary import UnknownReason
 from tests.controller.passes import NOW, World
@@ -84,7 +84,7 @@ class Running(World):
 
     async def look(self, **idleness: Any) -> None:
         seen = Idleness(observed_at=self.clock.time, **{"state": IdlenessState.ACTIVE, **idleness})
-        self.looks.put(self.uid, Look(idleness=seen))
+        self.scan_results.put(self.uid, ScanResult(idleness=seen))
         await self.reconcile()
 
 

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from stoker.adapters.kubernetes.client import DLJOBS, ConflictError
 from stoker.cluster.cache import Store
 from stoker.controller.metrics import ControllerMetrics
-from stoker.controller.scan_results import Look, Looks
+from stoker.controller.scan_results import ScanResult, ScanResults
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState, StageSpan, Utilization
 from stoker.findings.vocabulary import Stage
 from tests.controller.cluster import HeldClock, failing
@@ -42,12 +42,12 @@ class Page:
     """A controller's page over one store."""
 
     def __init__(self, status: dict[str, Any] | None = None, *, leads: bool = True, **spec: Any) -> None:
-        self.store, self.looks, self.metrics = Store(), Looks(), ControllerMetrics()
+        self.store, self.scan_results, self.metrics = Store(), ScanResults(), ControllerMetrics()
         labels = {"stoker.dev/owner": "ada", "stoker.dev/team": "nlp"}
         self.raw = dljob_object(status=status or STATUS, labels=labels, **spec)
         self.store.dljobs.put(self.raw)
         if leads:
-            self.metrics.lead(self.store, self.looks, lambda: 3, HeldClock(NOW))
+            self.metrics.lead(self.store, self.scan_results, lambda: 3, HeldClock(NOW))
 
     async def read(self) -> Series:
         response = await self.metrics.page(make_mocked_request("GET", "/metrics"))
@@ -158,7 +158,7 @@ async def test_hours_are_those_of_the_last_examination_though_the_status_has_old
         stages=stages,
     )
     idle = Idleness(state=IdlenessState.ACTIVE, observed_at=NOW)
-    page.looks.put(UID, Look(idleness=idle, diagnosis=Diagnosis(utilization=used)))
+    page.scan_results.put(UID, ScanResult(idleness=idle, diagnosis=Diagnosis(utilization=used)))
     assert await page.value("stoker_dljob_gpu_hours", **WHO, state="idle") == 45
     assert await page.value("stoker_dljob_stage_idle_gpu_hours", **WHO, stage="Initialization") == 16
     assert await page.value("stoker_dljob_stage_idle_gpu_hours", **WHO, stage="Active") == pytest.approx(6 * 8 * 0.6)

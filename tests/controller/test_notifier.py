@@ -140,7 +140,7 @@ class World:
 
     async def tell(self) -> None:
         for name in self.names:
-            await self.notifier.tell(Key("team", name))
+            await self.notifier.notify(Key("team", name))
 
     def notified(self, name: str = "bert") -> list[dict[str, str]]:
         found: list[dict[str, str]] = self.api.objects[DLJOBS, "team", name]["status"]["reclaim"].get("notified", [])
@@ -348,7 +348,7 @@ async def test_of_a_thousand_warnings_at_once_those_that_exceed_the_hour_go_to_t
 
     async def worker() -> None:
         while keys:
-            await world.notifier.tell(keys.pop())
+            await world.notifier.notify(keys.pop())
 
     await asyncio.gather(*(worker() for _ in range(4)))
     assert len(world.box.sent) == 30
@@ -365,13 +365,13 @@ async def test_one_namespace_can_not_silence_the_warnings_of_another() -> None:
         body = dljob_object(f"other-{number}", status={"phase": "Running", "gpus": 8, "reclaim": warned()})
         body["metadata"] |= {"namespace": "other", "uid": f"other-{number}"}
         world.store.dljobs.put(world.api.store(DLJOBS, "other", body))
-        await world.notifier.tell(Key("other", f"other-{number}"))
+        await world.notifier.notify(Key("other", f"other-{number}"))
     assert len(world.box.sent) == 22, "a tenth of the hour's messages is each namespace's own"
     world.restart()
     body = dljob_object("third", status={"phase": "Running", "gpus": 8, "reclaim": warned()})
     body["metadata"] |= {"namespace": "other", "uid": "third"}
     world.store.dljobs.put(world.api.store(DLJOBS, "other", body))
-    await world.notifier.tell(Key("other", "third"))
+    await world.notifier.notify(Key("other", "third"))
     assert len(world.box.sent) == 22, "a restart does not give it anew"
 
 
@@ -424,9 +424,9 @@ async def test_a_message_that_nobody_took_does_not_count() -> None:
     world = World(jobs=2, maxPerHour=1)
     world.box.failures["one"] = "HTTP 500"
     with pytest.raises(Transient):
-        await world.notifier.tell(KEY)
+        await world.notifier.notify(KEY)
     del world.box.failures["one"]
-    await world.notifier.tell(Key("team", "bert-1"))
+    await world.notifier.notify(Key("team", "bert-1"))
     assert len(world.box.sent) == 1
 
 

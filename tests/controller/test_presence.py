@@ -287,14 +287,14 @@ async def test_servers_that_do_not_answer_hold_up_no_more_than_half_of_the_worke
     world.jupyter.asked.clear()
     world.jupyter.gate = asyncio.Event()
     jobs = [world.job(uid=f"job-{number}") for number in range(CHECKED_TOGETHER + 3)]
-    looks = [asyncio.create_task(world.look(job)) for job in jobs]
-    while len(world.jupyter.asked) < CHECKED_TOGETHER or sum(look.done() for look in looks) < 3:
+    scan_results = [asyncio.create_task(world.look(job)) for job in jobs]
+    while len(world.jupyter.asked) < CHECKED_TOGETHER or sum(look.done() for look in scan_results) < 3:
         await asyncio.sleep(0)
-    assert all(look.result().unknown is not None for look in looks[CHECKED_TOGETHER:])
+    assert all(look.result().unknown is not None for look in scan_results[CHECKED_TOGETHER:])
     assert (await world.look(known, afresh=False)).last_seen == LONG_AGO
     assert (await world.look(known, afresh=True)).unknown is not None
     world.jupyter.gate.set()
-    assert all(seen.last_seen == LONG_AGO for seen in await asyncio.gather(*looks[:CHECKED_TOGETHER]))
+    assert all(seen.last_seen == LONG_AGO for seen in await asyncio.gather(*scan_results[:CHECKED_TOGETHER]))
 
 
 async def test_of_many_servers_the_first_that_does_not_tell_ends_the_look(world: World) -> None:

@@ -11,7 +11,7 @@ from stoker.api.dljob import DLJobStatus
 from stoker.cluster.workqueue import Transient
 from stoker.controller.reclaimer import Reclaimer
 from stoker.controller.reconcile import AT_ONCE, REFUSED, UNANSWERED
-from stoker.controller.scan_results import Look
+from stoker.controller.scan_results import ScanResult
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
 from stoker.findings.finding import Finding, rfc3339
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source, UnknownReason
@@ -268,7 +268,7 @@ async def test_a_job_that_reclaim_deleted_keeps_its_final_figures() -> None:
     await world.reconcile()
     final = Diagnosis(utilization=used(NOW, 50.0), findings=(MEASURED,))
     idle = Idleness(state=IdlenessState.WAITING, observed_at=NOW)
-    world.looks.put(world.uid, Look(idleness=idle, diagnosis=final))
+    world.scan_results.put(world.uid, ScanResult(idleness=idle, diagnosis=final))
     assert await world.reconcile() is None
     assert (world.status["utilization"]["averagePercent"], world.status["phase"]) == (50, "Reclaimed")
     assert world.status["findingsSummary"] == "1: UnreleasedJob"
@@ -298,7 +298,7 @@ async def test_a_pass_comes_back_when_the_grace_of_another_process_is_over() -> 
     """No last look is made in vain before that."""
     world, idle = due_for(timedelta(seconds=30))
     examined = Diagnosis(utilization=used(NOW, 50.0), findings=(MEASURED,))
-    world.looks.put(world.uid, Look(idleness=idle, diagnosis=examined))
+    world.scan_results.put(world.uid, ScanResult(idleness=idle, diagnosis=examined))
     assert await world.reconcile() == (CLOCKS_APART - timedelta(seconds=30)).total_seconds()
     assert "not over yet (monotonic clock)" in world.status["reclaim"]["reason"]
     assert world.status["reclaim"]["state"] == "Warned"
@@ -311,7 +311,7 @@ async def test_what_the_last_look_saw_is_not_forgotten_for_what_an_older_one_did
     world, idle = due_for(timedelta(minutes=30))
     before = replace(idle, observed_at=NOW - timedelta(seconds=30))
     examined = Diagnosis(utilization=used(NOW, 50.0), findings=(MEASURED,))
-    world.looks.put(world.uid, Look(idleness=before, diagnosis=examined))
+    world.scan_results.put(world.uid, ScanResult(idleness=before, diagnosis=examined))
     works = Idleness(state=IdlenessState.ACTIVE, observed_at=NOW, pod_uids=idle.pod_uids)
 
     async def found_at_work(*_: Any) -> Idleness:
@@ -328,7 +328,7 @@ async def test_a_reclaim_that_waits_for_samples_says_for_which() -> None:
     world, idle = due_for(timedelta(minutes=30))
     gap = (NOW - timedelta(minutes=9), NOW - timedelta(minutes=6))
     partly = Diagnosis(utilization=used(NOW, 50.0), unknown=UnknownReason.PARTIAL, gap=gap, findings=(MEASURED,))
-    world.looks.put(world.uid, Look(idleness=idle, diagnosis=partly))
+    world.scan_results.put(world.uid, ScanResult(idleness=idle, diagnosis=partly))
     await world.reconcile()
     assert world.status["reclaim"]["reason"] == (
         "idle and warned; it waits until the samples of the last 10 min are complete (a gap from 11:51 to 11:54 UTC)"
@@ -342,17 +342,17 @@ async def test_a_reclaim_rests_on_a_late_examination_by_this_process(age: int | 
     diagnosis = None
     if age is not None:
         diagnosis = Diagnosis(utilization=used(NOW - timedelta(minutes=age), 50.0), findings=(MEASURED,))
-    world.looks.put(world.uid, Look(idleness=idle, diagnosis=diagnosis))
+    world.scan_results.put(world.uid, ScanResult(idleness=idle, diagnosis=diagnosis))
     if examined:
         with pytest.raises(AssertionError, match="no metrics are read"):  # by reconcile; the last look asks
             await world.reconcile()
     else:
         await world.reconcile()
         assert "waits for the next examination" in world.status["reclaim"]["reason"]
-        assert world.looks.is_wanted(world.uid)
+        assert world.scan_results.is_wanted(world.uid)
         again = Diagnosis(utilization=used(NOW, 50.0), findings=(MEASURED,))
-        world.looks.put(world.uid, Look(idleness=idle, diagnosis=again))
-    assert not world.looks.is_wanted(world.uid)
+        world.scan_results.put(world.uid, ScanResult(idleness=idle, diagnosis=again))
+    assert not world.scan_results.is_wanted(world.uid)
     assert world.status["reclaim"]["state"] == "Warned"
     assert world.api.objects[JOBS, "team", "bert"]["spec"]["suspend"] is False
 
@@ -366,8 +366,9 @@ async def test_a_warning_that_stands_while_nothing_is_known_is_pending_all_the_s
     world.put_job()
     world.put_pods(pod())
     unread = UnknownReason.PROMETHEUS_UNAVAILABLE
-    world.looks.put(
-        world.uid, Look(idleness=Idleness(state=IdlenessState.UNKNOWN, observed_at=NOW, reason=unread, message="down"))
+    world.scan_results.put(
+        world.uid,
+        ScanResult(idleness=Idleness(state=IdlenessState.UNKNOWN, observed_at=NOW, reason=unread, message="down")),
     )
     await world.reconcile()
     assert world.status["reclaim"]["state"] == "Unknown"
@@ -470,8 +471,8 @@ async def test_a_rule_over_metrics_that_is_switched_off_is_closed() -> None:
     world = world_of("torchrun train.py", unreleased_job="Warn")
     await world.reconcile()
     idle = Idleness(state=IdlenessState.ACTIVE, observed_at=NOW)
-    look = Look(idleness=idle, diagnosis=Diagnosis(utilization=None, findings=(MEASURED,)))
-    world.looks.put(world.api.objects[DLJOBS, "team", "bert"]["metadata"]["uid"], look)
+    look = ScanResult(idleness=idle, diagnosis=Diagnosis(utilization=None, findings=(MEASURED,)))
+    world.scan_results.put(world.api.objects[DLJOBS, "team", "bert"]["metadata"]["uid"], look)
     await world.reconcile()
     assert [entry.get("until") for entry in world.status["findings"]] == [None]
     set_rules(world, 2, unreleased_job="Off")
@@ -524,7 +525,7 @@ async def test_of_a_finished_job_the_final_diagnosis_counts_exactly_and_stays_ov
     await world.reconcile()
     idle = Idleness(state=IdlenessState.WAITING, observed_at=NOW)
     final = Diagnosis(utilization=used(NOW, 50.0), findings=(over("long-installation"), over("unreleased-job")))
-    world.looks.put(world.uid, Look(idleness=idle, diagnosis=final))
+    world.scan_results.put(world.uid, ScanResult(idleness=idle, diagnosis=final))
     await world.reconcile()
     assert world.status["utilization"]["averagePercent"] == 50, "one point is no reason to wait any more"
     assert world.status["findingsSummary"] == "2: UnreleasedJob +1"

@@ -14,7 +14,7 @@ from stoker.cluster.policies import Policies
 from stoker.controller.digest import DigestPeriod, digest
 from stoker.controller.job_metrics import JobMetrics
 from stoker.controller.notification_messages import notification, occasion
-from stoker.controller.scan_results import Look
+from stoker.controller.scan_results import ScanResult
 from stoker.findings.diagnosis import Advice, Diagnosis, Idleness, IdlenessState
 from stoker.findings.finding import Location
 from stoker.findings.vocabulary import Category, NotificationEvent, Source
@@ -145,7 +145,7 @@ class Story(World):
         seen = replace(idleness, observed_at=self.clock.time)
         if diagnosis is not None and diagnosis.utilization is not None:
             diagnosis = replace(diagnosis, utilization=replace(diagnosis.utilization, as_of=self.clock.time))
-        self.looks.put(self.uid, Look(idleness=seen, diagnosis=diagnosis))
+        self.scan_results.put(self.uid, ScanResult(idleness=seen, diagnosis=diagnosis))
         await self.reconcile()
 
     def annotate(self, **annotations: str) -> None:
@@ -212,7 +212,7 @@ def conclusions(story: Story) -> dict[str, Any]:
         "cause": report.case.cause is not None and report.case.cause.rule,
         "notification": None if due is None else notification(due, job, record, policy),
         "digest": None if found is None else found.title,
-        "metrics": JobMetrics(story.store, story.looks, story.clock).text(),
+        "metrics": JobMetrics(story.store, story.scan_results, story.clock).text(),
     }
 
 

@@ -111,7 +111,7 @@ class World:
         self.store.namespaces.put({"metadata": {"name": "team", "resourceVersion": "1"}})
         parts = Substitutes(store=self.store, queue=self.queue)
         controller = assembled(FakeApi(), self.clock, metrics=source or self.metrics, substitutes=parts)
-        self.scanner, self.looks = controller.scanner, controller.looks
+        self.scanner, self.scan_results = controller.scanner, controller.scan_results
         self._versions: Iterator[int] = iter(range(1, 10_000))
 
     def add(
@@ -148,7 +148,7 @@ class World:
         await self.scanner.tick()
 
     def state(self, name: str) -> IdlenessState | None:
-        look = self.looks.get(f"uid-{name}")
+        look = self.scan_results.get(f"uid-{name}")
         return None if look is None else look.idleness.state
 
 
@@ -291,7 +291,7 @@ async def test_a_job_whose_reclaim_waits_for_an_examination_gets_the_next_one() 
     for number in range(3 * EXAMINED):
         world.add(f"warned-{number}", status={"reclaim": {"state": "Warned", "deadline": rfc3339(NOW)}})
     waits = f"warned-{3 * EXAMINED - 1}"
-    world.looks.want(f"uid-{waits}")
+    world.scan_results.want(f"uid-{waits}")
     await world.tick()
     assert world.metrics.examined[0] == waits
 
@@ -359,7 +359,7 @@ async def test_without_metrics_every_job_is_unknown_for_that_reason(reason: Unkn
     world.add("job")
     world.metrics.error = MetricsUnavailable(reason, "no answer")
     await world.tick()
-    look = world.looks.get("uid-job")
+    look = world.scan_results.get("uid-job")
     assert look is not None
     assert (look.idleness.state, look.idleness.reason) == (IdlenessState.UNKNOWN, reason)
     assert look.diagnosis is None or look.diagnosis.utilization is None or reason is UnknownReason.PARTIAL
@@ -440,4 +440,4 @@ async def test_jobs_that_are_gone_are_forgotten() -> None:
     await world.tick()
     world.store.dljobs.compare([], version=100_000)
     await world.tick()
-    assert world.looks.get("uid-job") is None
+    assert world.scan_results.get("uid-job") is None

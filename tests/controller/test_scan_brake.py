@@ -13,17 +13,17 @@ class Witness:
     """Keeps what it is shown, in place of brakes."""
 
     def __init__(self, world: World) -> None:
-        self.looks: list[dict[str, JobActivity]] = []
+        self.scan_results: list[dict[str, JobActivity]] = []
         self._world = world
         world.scanner._brakes = self  # type: ignore[assignment]  # it has the one method that is called
 
     async def scanned(self, seen: Iterable[tuple[EffectivePolicy, JobActivity]]) -> None:
         assert not len(self._world.queue), "the brake is told before anything can be concluded"
-        self.looks.append({activity.job.partition("/")[2]: activity for _, activity in seen})
+        self.scan_results.append({activity.job.partition("/")[2]: activity for _, activity in seen})
 
     @property
     def last(self) -> dict[str, JobActivity]:
-        return self.looks[-1]
+        return self.scan_results[-1]
 
     @property
     def states(self) -> dict[str, bool | None]:
@@ -59,7 +59,7 @@ async def test_without_metrics_nothing_is_known_of_anybody_and_without_jobs_that
     world = World()
     witness = Witness(world)
     await world.tick()
-    assert witness.looks == [{}]
+    assert witness.scan_results == [{}]
     world.add("job")
     world.metrics.error = MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, "down")
     await world.tick()

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from stoker.controller.scan_results import Look, Looks, idle_fact
+from stoker.controller.scan_results import ScanResult, ScanResults, idle_fact
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
 from tests.controller.passes import NOW
 from tests.controller.test_hysteresis import used
@@ -14,9 +14,9 @@ IDLE = Idleness(state=IdlenessState.IDLE, observed_at=NOW, since=COARSE, message
 
 
 def kept(idleness: Idleness, diagnosis: Diagnosis | None) -> Idleness:
-    looks = Looks()
-    looks.put("uid", Look(idleness=idleness, diagnosis=diagnosis))
-    found = looks.get("uid")
+    scan_results = ScanResults()
+    scan_results.put("uid", ScanResult(idleness=idleness, diagnosis=diagnosis))
+    found = scan_results.get("uid")
     assert found is not None
     return found.idleness
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import yaml
 
 from stoker.api.dljob import MAX_FINDINGS, MAX_HISTORY, MAX_NODES, MAX_NOTIFIED, MAX_PODS, MAX_STAGES, DLJobStatus
-from stoker.controller.next_status import MAX_FINDING_TEXT, Draft
-from stoker.controller.scan_results import Look
+from stoker.controller.next_status import MAX_FINDING_TEXT, NextStatus
+from stoker.controller.scan_results import ScanResult
 from stoker.controller.status_findings import merged
 from stoker.findings.diagnosis import (
     Advice,
@@ -101,7 +101,7 @@ def largest() -> dict[str, object]:
         ),
     )
     advice = Advice(rule="r" * 60, detail="\U0001f525" * 4096, fix="\U0001f525" * 4096, docs="d" * 200)
-    look = Look(
+    look = ScanResult(
         idleness=Idleness(state=IdlenessState.ACTIVE, observed_at=NOW, message="m" * 4096),
         diagnosis=Diagnosis(utilization=utilization, advice=(advice,) * MAX_ADVICE),
     )
@@ -128,14 +128,14 @@ def largest() -> dict[str, object]:
         )
         * MAX_HISTORY,
     )
-    draft = Draft(
+    draft = NextStatus(
         job=owner,
         observation=observe(owner, job(nodes=NODES, active=NODES, ready=NODES), ()),
         findings=merged((), [finding(number) for number in range(3 * MAX_FINDINGS)], NOW),
         record=record,
         policy=resolve((), "team", {}),
         child_uid="uid",
-        look=look,
+        scan_result=look,
         runs=runs,
         is_over=True,
     )

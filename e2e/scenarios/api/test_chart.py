@@ -30,7 +30,7 @@ from stoker.cli.run import controller as controller_command
 from stoker.cluster.cache import Store
 from stoker.cluster.view import ClusterView
 from stoker.controller.metrics import ControllerMetrics
-from stoker.controller.scan_results import Looks
+from stoker.controller.scan_results import ScanResults
 from stoker.lint.word_lists.loader import SITE_FOLDER
 
 pytestmark = pytest.mark.e2e
@@ -363,7 +363,7 @@ def test_the_alerts_are_rules_that_prometheus_takes(installed: Cluster) -> None:
 def served_metrics(folder: Path) -> set[str]:
     """The names of what the two processes serve, without the suffix of counters."""
     controller, admission = ControllerMetrics(), AdmissionMetrics(ClusterView().in_force)
-    controller.lead(Store(), Looks(), lambda: 0, SystemClock())
+    controller.lead(Store(), ScanResults(), lambda: 0, SystemClock())
     admission.follow(Certificate(folder))
     return {metric.name for registry in (controller.registry, admission.registry) for metric in registry.collect()}
 

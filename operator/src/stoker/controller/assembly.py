@@ -34,8 +34,8 @@ from stoker.controller.presence import PresenceChecker
 from stoker.controller.reclaimer import PresenceReader, Reclaimer
 from stoker.controller.reconcile import Reconciler
 from stoker.controller.scan import Scanner
-from stoker.controller.scan_results import Looks
-from stoker.controller.status_writer import Publisher
+from stoker.controller.scan_results import ScanResults
+from stoker.controller.status_writer import StatusWriter
 from stoker.policy.checks import ClusterSettings
 from stoker.telemetry.screen import MetricsSource
 
@@ -104,11 +104,11 @@ class Controller:
     store: Store
     queue: WorkQueue[Key]
     resync: Resync
-    looks: Looks
+    scan_results: ScanResults
     policies: Policies
     manifests: Manifests
     children: Children
-    publisher: Publisher
+    publisher: StatusWriter
     brakes: Brakes
     constraints: ClusterConstraints
     presences: PresenceReader
@@ -142,11 +142,11 @@ def assemble(ports: Ports, timing: Timing, substitutes: Substitutes = NO_SUBSTIT
         queue = WorkQueue(group=namespace_of, jitter=ports.jitter, faults=faults)
     policies = Policies(store.policies, store.namespaces)
     policies.follow(queue_jobs(store, queue))
-    looks = Looks()
+    scan_results = ScanResults()
 
     audit = Audit(clock, recorder)
     events = EventWriter(api, clock, instance=ports.instance)
-    publisher = Publisher(api, store, events, recorder, audit)
+    publisher = StatusWriter(api, store, events, recorder, audit)
     children = Children(api, store, clock)
     manifests = substitutes.manifests(policies, clock, ports.workers)
     queued = QueuedJobs(store, queue, children.suspension, clock, faults)
@@ -159,11 +159,13 @@ def assemble(ports: Ports, timing: Timing, substitutes: Substitutes = NO_SUBSTIT
     reclaimer = Reclaimer(
         api, children, publisher, policies, manifests, metrics, clock, presences=presences, constraints=constraints
     )
-    reconciler = Reconciler(api, store, looks, children, policies, manifests, publisher, reclaimer, queued, clock)
+    reconciler = Reconciler(
+        api, store, scan_results, children, policies, manifests, publisher, reclaimer, queued, clock
+    )
     scanner = substitutes.scanner(
         store,
         queue,
-        looks,
+        scan_results,
         metrics,
         policies,
         manifests,
@@ -180,7 +182,7 @@ def assemble(ports: Ports, timing: Timing, substitutes: Substitutes = NO_SUBSTIT
         store=store,
         queue=queue,
         resync=Resync(api, store, queue, clock),
-        looks=looks,
+        scan_results=scan_results,
         policies=policies,
         manifests=manifests,
         children=children,

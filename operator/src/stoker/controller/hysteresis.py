@@ -1,4 +1,7 @@
-"""What keeps a status still: figures follow when they have moved, and a finding closes when it stays away."""
+"""Hysteresis of a status: figures follow when they have moved by enough, and a finding closes when it stays away.
+
+Used by next_status, which leaves the status as it is while nothing has moved, and by reconcile for the findings.
+"""
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,9 +14,11 @@ from stoker.findings.finding import Finding, parse_time
 from stoker.findings.vocabulary import Confidence, Source
 
 POINTS = 2
-"""Percentages follow when they have moved by more than this from what is written."""
+"""Percent; percentages follow when they have moved by more than this from what is written. Chosen above the noise of
+a steady job's mean.
+"""
 RECENT_POINTS = 10
-"""The same of the last ten minutes, which rise and fall with every epoch."""
+"""Percent; the same of the last ten minutes, which rise and fall with every epoch."""
 HOURS_SHARE = 0.1
 LEAST_HOURS = 0.5
 """GPU-hours follow when they have grown by a tenth, and by half an hour at least: of a job that lives on, the next

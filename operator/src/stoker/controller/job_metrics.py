@@ -16,7 +16,7 @@ from stoker.api.names import OWNER_LABEL, TEAM_LABEL
 from stoker.cluster.cache import Store, key_of
 from stoker.cluster.faults import Faults
 from stoker.controller.gpu_time import GpuState, split_hours, written_hours
-from stoker.controller.scan_results import Looks
+from stoker.controller.scan_results import ScanResults
 from stoker.findings.diagnosis import Diagnosis, Utilization
 from stoker.findings.vocabulary import ConditionType, JobType, Stage
 from stoker.lint.kinds.pod import mapping
@@ -67,10 +67,10 @@ class _Written:
 class JobMetrics:
     """All DLJobs as text in Prometheus' format."""
 
-    def __init__(self, store: Store, looks: Looks, clock: Clock, faults: Faults | None = None) -> None:
+    def __init__(self, store: Store, scan_results: ScanResults, clock: Clock, faults: Faults | None = None) -> None:
         self._faults = faults if faults is not None else Faults()
         self._store = store
-        self._looks = looks
+        self._scan_results = scan_results
         self._clock = clock
         self._written: dict[str, _Written] = {}
 
@@ -80,8 +80,8 @@ class JobMetrics:
         before, self._written = self._written, {}
         for key, raw in list(self._store.dljobs.objects.items()):
             uid = raw["metadata"]["uid"]
-            look, known = self._looks.get(uid), before.get(uid)
-            diagnosis = look.diagnosis if look is not None else None
+            scan_result, known = self._scan_results.get(uid), before.get(uid)
+            diagnosis = scan_result.diagnosis if scan_result is not None else None
             try:
                 pods = self._pods(raw)
                 # The store replaces an object that has changed, and an examination makes another diagnosis.

@@ -1,5 +1,5 @@
-"""Events about what became of a job and its Job: read off the status before and after a write, so that each is told
-once, by whichever pass wrote it.
+"""Kubernetes Events about a job's phase and its troubles, from the status before and after a write: so each is recorded
+once, by the pass that wrote it. Used by the status writer.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,13 +29,13 @@ TROUBLES: Mapping[ConditionType, frozenset[str]] = {
     ConditionType.SUSPENDED: frozenset({"JobNotChanged", "NotSuspendable"}),
     ConditionType.CREATED_WITH_WARNINGS: frozenset({"APIServerWarned"}),
 }
-"""Reasons of conditions that are told by an event of the same reason, once each time that they come."""
+"""Reasons of conditions that get an event of the same reason, once each time that they come."""
 REFUSED = "Refused"
 """The reason of a failure that has an event of its own."""
 
 
 def milestones(before: Mapping[str, Any], after: Mapping[str, Any], now: datetime) -> Iterator[Event]:
-    """What is to be told of a status that was written over another one."""
+    """The events about a status that was written over another one."""
     if "jobUID" in after and "jobUID" not in before:
         yield _event("Normal", "Created", "Its Job is created.", episode=str(after["jobUID"]))
     if before.get("phase") != after.get("phase"):

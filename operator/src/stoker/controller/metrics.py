@@ -21,7 +21,7 @@ from stoker.cluster.cache import Store
 from stoker.cluster.faults import Faults
 from stoker.controller.gpu_time import GpuTime
 from stoker.controller.job_metrics import JobMetrics
-from stoker.controller.scan_results import Looks
+from stoker.controller.scan_results import ScanResults
 from stoker.findings.vocabulary import Phase, ReclaimState
 
 QUERY_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -112,14 +112,14 @@ class ControllerMetrics:
     def lead(
         self,
         store: Store,
-        looks: Looks,
+        scan_results: ScanResults,
         queue_length: Callable[[], int],
         clock: Clock,
         faults: Faults | None = None,
     ) -> None:
         """From now on tell of the jobs."""
         self._leading.set(1)
-        self._jobs = JobMetrics(store, looks, clock, faults)
+        self._jobs = JobMetrics(store, scan_results, clock, faults)
         self._last_success = Gauge(
             "stoker_scan_last_success_timestamp_seconds",
             "Time of the last successful scan, or of the start of leadership, in seconds since 1970.",

@@ -1,4 +1,7 @@
-"""A DLJob's next status, composed from what was gathered and compared with what is written."""
+"""A DLJob's next status, composed from what a reconcile has gathered and compared with what is written.
+
+Used by reconcile, which hands it to the status writer.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -7,7 +10,7 @@ from typing import Any
 
 from stoker.api.dljob import DLJob
 from stoker.controller.hysteresis import is_look_due, says_the_same, steady_record
-from stoker.controller.scan_results import NOT_RUNNING, Look, idle_fact, low_fact, not_looked_at, not_running
+from stoker.controller.scan_results import NOT_RUNNING, ScanResult, idle_fact, low_fact, not_looked_at, not_running
 from stoker.controller.status_findings import final_summary, summary
 from stoker.diagnosis.words import to_status
 from stoker.findings.finding import Finding, parse_time, rfc3339
@@ -32,8 +35,8 @@ MAX_FINDING_TEXT = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """All that a status is made of. `child_uid` None keeps what is written; so does `look` None.
+class NextStatus:
+    """All that a status is made of. `child_uid` None keeps what is written; so does `scan_result` None.
 
     Of a job that `is_over` every figure is written as it is; of others when it has moved.
     """
@@ -44,7 +47,7 @@ class Draft:
     record: Record
     policy: EffectivePolicy
     child_uid: str | None = None
-    look: Look | None = None
+    scan_result: ScanResult | None = None
     conflict: str | None = None
     analysed: Fact | None = None
     warned: str = ""
@@ -68,7 +71,7 @@ class Draft:
         """When the job was looked at: of one that holds GPUs that is when its metrics were."""
         if not self._holds_gpus:
             return now
-        return None if self.look is None else self.look.idleness.observed_at
+        return None if self.scan_result is None else self.scan_result.idleness.observed_at
 
     def _is_look_due(self, before: Mapping[str, Any], looked_at: datetime | None) -> bool:
         if looked_at is None or not self._holds_gpus:
@@ -102,7 +105,7 @@ class Draft:
 
     def _measured(self, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         """What may change with every examination; as it is written while that says the same."""
-        diagnosis = self.look.diagnosis if self.look is not None else None
+        diagnosis = self.scan_result.diagnosis if self.scan_result is not None else None
         used = diagnosis.utilization if diagnosis is not None else None
         after: dict[str, Any] = {
             "findingsSummary": self._summary(before),
@@ -114,7 +117,7 @@ class Draft:
             after["utilization"] = to_status(used)
         if diagnosis is not None and diagnosis.unknown is None and used is not None:
             after["advice"] = [_clamped(asdict(advice)) for advice in diagnosis.advice]
-        # What the job has used in a phase is told exactly when it leaves it.
+        # What the job has used in a phase is written exactly when it leaves it.
         goes_on = not self.is_over and before.get("phase") == self.observation.phase.value
         if goes_on and says_the_same(before, after, now):
             return {key: before.get(key) for key in after}
@@ -126,9 +129,9 @@ class Draft:
     def _summary(self, before: Mapping[str, Any]) -> str | None:
         if not self.is_over:
             return summary(self.findings)
-        # Of what is written nobody can tell which findings the final diagnosis has shown.
+        # The status does not say which of its findings the final diagnosis has shown.
         written: str | None = before.get("findingsSummary")
-        diagnosis = self.look.diagnosis if self.look is not None else None
+        diagnosis = self.scan_result.diagnosis if self.scan_result is not None else None
         return written if diagnosis is None else final_summary(self.findings, diagnosis.findings)
 
     def _conditions(
@@ -158,14 +161,18 @@ class Draft:
         thresholds = self.policy.thresholds
         if self.is_over:
             # Its final figures decide; while the metrics are away, what was said last stands.
-            low = None if self.look is None else low_fact(self.look, thresholds, utilization, was_low=None)
+            low = (
+                None if self.scan_result is None else low_fact(self.scan_result, thresholds, utilization, was_low=None)
+            )
             known = low is not None and low.reason != UnknownReason.PROMETHEUS_UNAVAILABLE
             return (not_running(), low) if low is not None and known else (not_running(),)
         if self.observation.phase not in HOLDS_GPUS:
             return (not_running(),)
-        if self.look is not None:
+        if self.scan_result is not None:
             was_low = next((one["status"] for one in old if one["type"] == ConditionType.LOW_UTILIZATION), None)
-            return idle_fact(self.look.idleness), low_fact(self.look, thresholds, utilization, was_low=was_low)
+            return idle_fact(self.scan_result.idleness), low_fact(
+                self.scan_result, thresholds, utilization, was_low=was_low
+            )
         if any(one["type"] == ConditionType.IDLE and one["reason"] != NOT_RUNNING for one in old):
             return ()
         return not_looked_at()

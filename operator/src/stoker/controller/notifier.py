@@ -25,7 +25,7 @@ from stoker.cluster.recorder import UNMETERED, Meter
 from stoker.cluster.workqueue import Transient, WorkQueue
 from stoker.controller.notification_messages import Occasion, notification, occasion, people
 from stoker.controller.rate_limit import HOUR, LastHour, Sent
-from stoker.controller.status_writer import Publisher
+from stoker.controller.status_writer import StatusWriter
 from stoker.findings.vocabulary import NotificationEvent, NotificationResult, Phase
 from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim import NotificationRecord, Record
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 WORKERS = 4
 TRIED_FOR = timedelta(hours=1)
-"""How long an address that does not take a message is tried again, with growing delays."""
+"""How long an address that does not take a notification is tried again, with growing delays."""
 CONFLICTS = 5
 """How often in a row the write of a result may meet a newer version of the job."""
 
@@ -53,13 +53,13 @@ class Post(Protocol):
 
 
 @dataclass(slots=True)
-class Attempt:
-    """What this process has tried of one message."""
+class Delivery:
+    """What this process has tried of one notification."""
 
     occasion: Occasion
     since: datetime
     taken: set[str] = field(default_factory=set)
-    """Addresses that have taken it."""
+    """Addresses that took it."""
 
 
 class Notifier:
@@ -70,7 +70,7 @@ class Notifier:
         api: KubernetesApi,
         store: Store,
         policies: Policies,
-        publisher: Publisher,
+        publisher: StatusWriter,
         post: Post,
         clock: Clock,
         meter: Meter = UNMETERED,
@@ -85,16 +85,16 @@ class Notifier:
         self._clock = clock
         self._meter = meter
         self._queue: WorkQueue[Key] = WorkQueue(group=namespace_of, place="notification", faults=self._faults)
-        self._attempts: dict[Key, Attempt] = {}
+        self._deliveries: dict[Key, Delivery] = {}
         self._hours: defaultdict[str, LastHour] = defaultdict(LastHour)
         """What was sent within the last hour, by policy."""
 
     async def run(self) -> None:
-        """Tell for ever; of leaders only."""
+        """Notify until cancelled. Only the leader runs it."""
         self.remember()
         self._store.dljobs.follow(self._changed)
         self._policies.follow(self._policy_changed)
-        await self._queue.run(self.tell, workers=WORKERS)
+        await self._queue.run(self.notify, workers=WORKERS)
 
     def remember(self) -> None:
         """Count what was sent within the last hour, by what the jobs say of it."""
@@ -124,34 +124,34 @@ class Notifier:
             if namespace in {None, key.namespace}:
                 self._changed(key, raw)
 
-    async def tell(self, key: Key) -> None:
-        """Send what is due of one job and note it. Raises Transient to be called again."""
+    async def notify(self, key: Key) -> None:
+        """Send the notification that is due for one job and record its result. Raises Transient to be called again."""
         raw = self._store.dljobs.get(key)
         try:
             job = DLJob.model_validate(raw) if raw is not None else None
         except ValidationError:
             job = None
         if raw is None or job is None or job.status is None or job.status.phase in FINAL:
-            self._attempts.pop(key, None)
+            self._deliveries.pop(key, None)
             return
         record, policy = Record.from_status(job.status.reclaim), self._policies.of(job.namespace)
         due = occasion(record, policy.notification.events, self._clock.now())
-        if key in self._attempts and self._attempts[key].occasion != due:
-            del self._attempts[key]  # the warning has ended
-        if due is not None and (key in self._attempts or not due.is_in(record.notified)):
-            await self._tell(raw, job, record, due, policy)
+        if key in self._deliveries and self._deliveries[key].occasion != due:
+            del self._deliveries[key]  # the warning has ended
+        if due is not None and (key in self._deliveries or not due.is_in(record.notified)):
+            await self._notify(raw, job, record, due, policy)
 
-    async def _tell(self, raw: Object, job: DLJob, record: Record, due: Occasion, policy: EffectivePolicy) -> None:
+    async def _notify(self, raw: Object, job: DLJob, record: Record, due: Occasion, policy: EffectivePolicy) -> None:
         channel = self._channel(job.namespace, policy)
         if channel is None:
             return
         key, now = Key(job.namespace, job.name), self._clock.now()
-        attempt = self._attempts.setdefault(key, Attempt(occasion=due, since=now))
+        delivery = self._deliveries.setdefault(key, Delivery(occasion=due, since=now))
         hour, sending = self._hours[counting(policy)], Sent(now, job.namespace, due.event is NotificationEvent.WARNED)
         most = policy.notification.max_per_hour
-        if not attempt.taken and not hour.has_room(job.namespace, most, now, is_warning=sending.is_warning):
+        if not delivery.taken and not hour.has_room(job.namespace, most, now, is_warning=sending.is_warning):
             await self._note(raw, due, NotificationResult.DIGEST)
-            del self._attempts[key]
+            del self._deliveries[key]
             return
         failures: list[str] = []
         try:
@@ -160,18 +160,18 @@ class Notifier:
             addresses, failures = [], [str(error)]
         if not addresses and not failures:
             await self._note(raw, due, NotificationResult.NOBODY)
-            del self._attempts[key]
+            del self._deliveries[key]
             return
-        counts = not attempt.taken
+        counts = not delivery.taken
         if counts:
             hour.add(sending)  # before it is sent: other workers send meanwhile
-        failures += await self._send(addresses, notification(due, job, record, policy), attempt)
-        if counts and not attempt.taken:
+        failures += await self._send(addresses, notification(due, job, record, policy), delivery)
+        if counts and not delivery.taken:
             hour.remove(sending)
-        if attempt.taken:
+        if delivery.taken:
             raw = await self._note(raw, due, NotificationResult.SENT)
         said = "; ".join(failures)
-        if failures and self._clock.now() - attempt.since < TRIED_FOR:
+        if failures and self._clock.now() - delivery.since < TRIED_FOR:
             raise Transient(f"{due.event} message: {said}")
         if failures:
             raw = await self._note(raw, due, NotificationResult.FAILED)
@@ -179,7 +179,7 @@ class Notifier:
             await self._publisher.record(
                 raw, "Warning", "NotificationFailed", note, rule="notification", episode=str(due)
             )
-        del self._attempts[key]
+        del self._deliveries[key]
 
     def _channel(self, namespace: str, policy: EffectivePolicy) -> str | None:
         scope = self._store.namespaces.get(Key("", namespace))
@@ -190,17 +190,17 @@ class Notifier:
             logger.warning("namespace %s may not name the channel %.64r: see namespaceKeys", namespace, asked)
         return channel
 
-    async def _send(self, addresses: list[Address], message: Message, attempt: Attempt) -> list[str]:
+    async def _send(self, addresses: list[Address], message: Message, delivery: Delivery) -> list[str]:
         """Send to each address that has not taken it yet; what went wrong."""
         failures: list[str] = []
         for address in addresses:
-            if address.url in attempt.taken:
+            if address.url in delivery.taken:
                 continue
             failure = await self._post.send(address, message)
             if failure is not None:
                 failures.append(f"{address.name}: {failure}")
             else:
-                attempt.taken.add(address.url)
+                delivery.taken.add(address.url)
         return failures
 
     async def _note(self, raw: Object, due: Occasion, result: NotificationResult) -> Object:

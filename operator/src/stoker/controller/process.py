@@ -115,7 +115,7 @@ async def serve(settings: ControllerSettings) -> None:
             if settings.leader_elect:
                 await elector.acquire()
             leading.set()
-            told.lead(controller.store, controller.looks, controller.queue.__len__, clock, controller.faults)
+            told.lead(controller.store, controller.scan_results, controller.queue.__len__, clock, controller.faults)
             async with asyncio.TaskGroup() as group:
                 group.create_task(controller.lead())
                 if settings.leader_elect:

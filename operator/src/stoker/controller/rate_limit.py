@@ -1,4 +1,4 @@
-"""How many messages a policy's people get within an hour, and that no namespace takes all of them."""
+"""Limits the notifications under a policy to `maxPerHour`, shared fairly among its namespaces. Used by the notifier."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 
 HOUR = timedelta(hours=1)
 OWN_SHARE = 10
-"""A tenth of the policy's messages, one at least, are each namespace's own: so many warnings of its jobs are always
-sent, however many messages of others were.
+"""A tenth of the policy's notifications, one at least, is each namespace's own: so many warnings of its jobs are always
+sent, however many notifications about others were. Chosen so that ten namespaces can each be heard.
 """
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Sent:
-    """A message that was sent; `is_warning`: while its job could still be kept."""
+    """A notification that was sent; `is_warning`: it was about a warning, while its job could still be kept."""
 
     at: datetime
     namespace: str
@@ -22,13 +22,13 @@ class Sent:
 
 
 class LastHour:
-    """The messages of the last hour under one policy."""
+    """The notifications of the last hour under one policy."""
 
     def __init__(self, sent: Iterable[Sent] = ()) -> None:
         self._sent = deque(sorted(sent))
 
     def has_room(self, namespace: str, most: int, now: datetime, *, is_warning: bool) -> bool:
-        """Whether a message about this namespace may be sent, where the policy allows `most` an hour."""
+        """Whether a notification about this namespace may be sent, where the policy allows `most` an hour."""
         while self._sent and now - self._sent[0].at >= HOUR:
             self._sent.popleft()
         if len(self._sent) < most:
@@ -41,7 +41,7 @@ class LastHour:
         self._sent.append(sent)
 
     def remove(self, sent: Sent) -> None:
-        """Count one no more: nobody took it."""
+        """Uncount one that no address took."""
         self._sent.remove(sent)
 
 

@@ -20,7 +20,7 @@ from stoker.controller.grace_periods import WarningAges
 from stoker.controller.manifest_cache import Manifests
 from stoker.controller.presence import PresenceQuery
 from stoker.controller.status_findings import recorded
-from stoker.controller.status_writer import Publisher
+from stoker.controller.status_writer import StatusWriter
 from stoker.controller.suspension import NotSuspendableError, SuspendMechanism
 from stoker.diagnosis.idleness import idleness, screen_request
 from stoker.findings.diagnosis import Idleness, IdlenessState
@@ -87,7 +87,7 @@ class Reclaimer:
         self,
         api: KubernetesApi,
         children: Children,
-        publisher: Publisher,
+        publisher: StatusWriter,
         policies: Policies,
         manifests: Manifests,
         metrics: MetricsSource,
@@ -188,7 +188,7 @@ class Reclaimer:
                         "%s/%s: not reclaimed when checked again: %s", job.namespace, job.name, next_plan.reason
                     )
                     raw = await self._publisher.write(raw, {**raw["status"], "reclaim": next_plan.record.to_status()})
-                    await self._publisher.tell(raw, next_plan.notices)
+                    await self._publisher.announce(raw, next_plan.notices)
                     return idle
             check_age = timedelta(seconds=self._clock.monotonic() - checked_at)
             case = replace(case, execution=replace(execution, check_age=check_age))

@@ -36,12 +36,12 @@ from stoker.controller.candidates import action_effect
 from stoker.controller.children import Children, NameConflictError, NotCreatedError
 from stoker.controller.hysteresis import lasting
 from stoker.controller.manifest_cache import Manifests
-from stoker.controller.next_status import Draft
+from stoker.controller.next_status import NextStatus
 from stoker.controller.pending_workloads import QueuedJobs
 from stoker.controller.reclaimer import Reclaimer, owner_response
-from stoker.controller.scan_results import Look, Looks
+from stoker.controller.scan_results import ScanResult, ScanResults
 from stoker.controller.status_findings import holding, merged, recorded
-from stoker.controller.status_writer import Publisher
+from stoker.controller.status_writer import StatusWriter
 from stoker.controller.suspension import NotSuspendableError, SuspendMechanism, mark_of
 from stoker.findings.finding import Finding, rfc3339
 from stoker.findings.verdict import Verdict
@@ -120,7 +120,7 @@ class Pass:
     static: tuple[Finding, ...] = ()
     analysed: Fact | None = None
     policy: EffectivePolicy
-    look: Look | None = None
+    scan_result: ScanResult | None = None
     child: Object | None = None
     mechanism: SuspendMechanism | None = None
     unsuspendable: str | None = None
@@ -139,12 +139,12 @@ class Pass:
     def told(self) -> tuple[Finding, ...]:
         """What the status says, and what warnings rest on: what was open stays open until it was away for a while."""
         shown = self._shown
-        if shown is not None and self.look is not None:
-            shown = lasting(filter(self._counts, self.known), shown, self.look.showings)
+        if shown is not None and self.scan_result is not None:
+            shown = lasting(filter(self._counts, self.known), shown, self.scan_result.showings)
         return self._merged(shown)
 
     def _merged(self, shown: Sequence[Finding] | None) -> tuple[Finding, ...]:
-        diagnosis = self.look.diagnosis if self.look is not None else None
+        diagnosis = self.scan_result.diagnosis if self.scan_result is not None else None
         used = diagnosis.utilization if diagnosis is not None else None
         idle = used.gpu_hours_idle if used is not None else None
         return merged(self.known, holding(self.known, shown, self.static), self.now, idle=idle)
@@ -152,7 +152,7 @@ class Pass:
     @property
     def execution(self) -> Execution:
         """What this process knows of the job's examinations: they end with it."""
-        diagnosis = self.look.diagnosis if self.look is not None else None
+        diagnosis = self.scan_result.diagnosis if self.scan_result is not None else None
         if diagnosis is None:
             return Execution()
         if diagnosis.unknown is not None:
@@ -185,7 +185,7 @@ class Pass:
         """What the last examination found, under the policy of now; None without one. Of a job whose pods reclaim has
         taken away none says anything: what it was taken for stands until it runs again.
         """
-        diagnosis = self.look.diagnosis if self.look is not None else None
+        diagnosis = self.scan_result.diagnosis if self.scan_result is not None else None
         if diagnosis is None or diagnosis.unknown is not None or self._is_suspended_by_reclaim:
             return None
         return tuple(filter(self._counts, diagnosis.findings))
@@ -220,11 +220,11 @@ class Reconciler:
         self,
         api: KubernetesApi,
         store: Store,
-        looks: Looks,
+        scan_results: ScanResults,
         children: Children,
         policies: Policies,
         manifests: Manifests,
-        publisher: Publisher,
+        publisher: StatusWriter,
         reclaimer: Reclaimer,
         queued: QueuedJobs,
         clock: Clock,
@@ -232,7 +232,7 @@ class Reconciler:
         self._queued = queued
         self._api = api
         self._store = store
-        self._looks = looks
+        self._scan_results = scan_results
         self._children = children
         self._policies = policies
         self._manifests = manifests
@@ -333,7 +333,7 @@ class Reconciler:
             static=verdict.findings,
             analysed=_analysed(verdict),
             policy=self._policies.of(job.namespace),
-            look=self._looks.get(job.uid),
+            scan_result=self._scan_results.get(job.uid),
             child=child,
         )
         if child is None and job.status is not None and job.status.job_uid is not None:
@@ -391,7 +391,7 @@ class Reconciler:
     async def _resumed(self, raw: Object, job: DLJob, response: Resumption) -> tuple[Object, DLJob]:
         fields = {"reclaim": response.record.to_status(), "observedSuspend": bool(job.spec.suspend)}
         raw = await self._publisher.write(raw, {**raw["status"], **fields})
-        await self._publisher.tell(raw, response.notices)
+        await self._publisher.announce(raw, response.notices)
         return raw, DLJob.model_validate(raw)
 
     async def _with_mechanism(self, this: Pass, child: Object) -> Pass:
@@ -460,14 +460,14 @@ class Reconciler:
         )
         next_plan = Plan(record=this.record)
         if child is not None and not reclaimed:
-            idle = this.look.idleness if this.look is not None else None
+            idle = this.scan_result.idleness if this.scan_result is not None else None
             next_plan = await self._reclaimer.plan(
                 job, child, this.pods, this.told, idle, this.record, this.execution, unsuspendable=this.unsuspendable
             )
         before = this.record
         this = replace(this, record=next_plan.record, notices=(*this.notices, *next_plan.notices))
         if next_plan.step is Step.EXAMINE:
-            self._looks.want(job.uid)
+            self._scan_results.want(job.uid)
         await self._publish(this, seen, is_over=seen.phase in FINAL)
         self._reclaimer.wrote(job.uid, before, next_plan.record)
         if next_plan.step is Step.RETRY:
@@ -476,10 +476,10 @@ class Reconciler:
             seen_last = await self._reclaimer.reclaim(job, this.found, this.execution)
             if seen_last is None:
                 return AT_ONCE
-            known = self._looks.get(job.uid)
+            known = self._scan_results.get(job.uid)
             if known is not None and known.idleness.observed_at < seen_last.observed_at:
                 # Or the next pass would warn anew by the scan's look, which is older.
-                self._looks.put(job.uid, replace(known, idleness=seen_last))
+                self._scan_results.put(job.uid, replace(known, idleness=seen_last))
             return None
         again = _soonest(_look_again(next_plan, seen, this.now), again)
         again = _soonest(again, _seconds_to(this.policy.next_expiry(this.now), this.now))
@@ -493,14 +493,14 @@ class Reconciler:
         self, this: Pass, seen: Observation, *, conflict: str | None = None, is_over: bool = False
     ) -> Object:
         """Write where the job stands, and tell of what is new."""
-        draft = Draft(
+        draft = NextStatus(
             job=this.job,
             observation=seen,
             findings=this.found if is_over else this.told,
             record=this.record,
             policy=this.policy,
             child_uid=this.child["metadata"]["uid"] if this.child is not None else None,
-            look=this.look,
+            scan_result=this.scan_result,
             conflict=conflict,
             analysed=this.analysed,
             warned=this.warned,
@@ -594,7 +594,7 @@ class Reconciler:
             # What its manifest was found guilty of at the end stays, whatever policies come later.
             static=_unmeasured(before),
             policy=self._policies.of(job.namespace),
-            look=self._looks.get(job.uid),
+            scan_result=self._scan_results.get(job.uid),
             child=self._store.jobs.get(key),
             pods=tuple(self._store.pods_of(key, job.status.job_uid or "")),
         )
@@ -622,7 +622,7 @@ def _after_action(this: Pass) -> Pass:
 
 def _without_news(this: Pass) -> Pass:
     """A pass over a job without a Job: the findings stand as they are known, whatever was looked at before."""
-    return replace(this, before=this.known, static=_unmeasured(this.known), look=None)
+    return replace(this, before=this.known, static=_unmeasured(this.known), scan_result=None)
 
 
 def _unmeasured(findings: Sequence[Finding]) -> tuple[Finding, ...]:

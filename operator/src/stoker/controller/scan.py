@@ -34,7 +34,7 @@ from stoker.controller.hysteresis import is_look_due
 from stoker.controller.manifest_cache import Manifests
 from stoker.controller.reclaimer import unknown
 from stoker.controller.reconcile import FINAL
-from stoker.controller.scan_results import Look, Looks
+from stoker.controller.scan_results import ScanResult, ScanResults
 from stoker.diagnosis.idleness import STALE_AFTER, has_worked, idleness, screen_request, works
 from stoker.diagnosis.job import diagnose
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
@@ -139,7 +139,7 @@ class Scanner:
         self,
         store: Store,
         queue: WorkQueue[Key],
-        looks: Looks,
+        scan_results: ScanResults,
         metrics: MetricsSource,
         policies: Policies,
         manifests: Manifests,
@@ -160,7 +160,7 @@ class Scanner:
         self._logs = logs
         self._store = store
         self._queue = queue
-        self._looks = looks
+        self._scan_results = scan_results
         self._metrics = metrics
         self._policies = policies
         self._manifests = manifests
@@ -210,9 +210,9 @@ class Scanner:
             message=message,
         )
         for key, raw in self._store.dljobs.objects.items():
-            before = self._looks.get(uid := raw["metadata"]["uid"])
+            before = self._scan_results.get(uid := raw["metadata"]["uid"])
             if before is not None:
-                self._looks.put(uid, Look(idleness=failed, diagnosis=before.diagnosis))
+                self._scan_results.put(uid, ScanResult(idleness=failed, diagnosis=before.diagnosis))
                 if before.idleness.reason is not UnknownReason.SCAN_FAILED:
                     self._queue.add(key)
 
@@ -232,11 +232,11 @@ class Scanner:
     async def tick(self) -> None:
         """Look once at everything. What one job brings about concerns that job alone."""
         uids = {raw["metadata"]["uid"] for raw in self._store.dljobs}
-        self._looks.keep_only(uids)
+        self._scan_results.keep_only(uids)
         self._manifests.keep_only(uids)
         self._read = {uid: read for uid, read in self._read.items() if uid in uids}
         self._looked_at = {uid: when for uid, when in self._looked_at.items() if uid in uids}
-        before = {uid: self._looks.get(uid) for uid in uids}
+        before = {uid: self._scan_results.get(uid) for uid in uids}
         self._left_out = {}
         subjects = await self._subjects()
         if await self._manifests.settle():
@@ -246,12 +246,12 @@ class Scanner:
         for subject, answer in seen:
             known = before[subject.uid]
             diagnosis = known.diagnosis if known is not None else None
-            self._looks.put(subject.uid, Look(idleness=answer.idleness, diagnosis=diagnosis))
+            self._scan_results.put(subject.uid, ScanResult(idleness=answer.idleness, diagnosis=diagnosis))
         if any(answer.idleness.reason is not UnknownReason.PROMETHEUS_UNAVAILABLE for _, answer in seen):
             await self._examine(seen)
-        due = {subject.uid for subject in subjects if _is_look_due(subject, self._looks.get(subject.uid))}
+        due = {subject.uid for subject in subjects if _is_look_due(subject, self._scan_results.get(subject.uid))}
         for uid, key in ({subject.uid: subject.key for subject in subjects} | self._left_out).items():
-            if uid in due or _is_news(before.get(uid), self._looks.get(uid)):
+            if uid in due or _is_news(before.get(uid), self._scan_results.get(uid)):
                 self._queue.add(key)
 
     async def _each(self, place: str, items: Iterable[tuple[Key, str, T]], work: Callable[[T], R]) -> list[tuple[T, R]]:
@@ -280,8 +280,10 @@ class Scanner:
             reason=UnknownReason.INTERNAL_ERROR,
             message=f"Stoker fails to read this job's objects or metrics ({words})",
         )
-        known = self._looks.get(uid)
-        self._looks.put(uid, Look(idleness=idleness, diagnosis=known.diagnosis if known is not None else None))
+        known = self._scan_results.get(uid)
+        self._scan_results.put(
+            uid, ScanResult(idleness=idleness, diagnosis=known.diagnosis if known is not None else None)
+        )
         self._left_out[uid] = key
 
     async def _subjects(self) -> list[Subject]:
@@ -420,7 +422,7 @@ class Scanner:
 
     def _idleness(self, subject: Subject, screen: Screen) -> Idleness:
         now = self._clock.now()
-        known = self._looks.get(subject.uid)
+        known = self._scan_results.get(subject.uid)
         if screen.deferred and known is not None and _holds(known.idleness, subject, now):
             return known.idleness
         return idleness(
@@ -473,7 +475,7 @@ class Scanner:
                 failures.clear()
                 self._meter.examined("done")
                 self._faults.passed("examination", str(subject.key))
-                self._looks.put(uid, Look(idleness=answer.idleness, diagnosis=diagnosis))
+                self._scan_results.put(uid, ScanResult(idleness=answer.idleness, diagnosis=diagnosis))
             fruitful = diagnosis is not None and diagnosis.unknown is None
             self._turns.took(uid, self._clock.monotonic(), fruitful=fruitful)
 
@@ -481,10 +483,10 @@ class Scanner:
         if subject.is_final:
             return Standing.ENDED
         if subject.is_warned:
-            return Standing.DUE if self._looks.is_wanted(subject.uid) else Standing.WARNED
+            return Standing.DUE if self._scan_results.is_wanted(subject.uid) else Standing.WARNED
         if seen.idleness.state is IdlenessState.IDLE:
             return Standing.IDLE
-        known = self._looks.get(subject.uid)
+        known = self._scan_results.get(subject.uid)
         if _is_in_doubt(subject.job, known.diagnosis if known is not None else None):
             return Standing.IDLE
         used = known.diagnosis.utilization if known is not None and known.diagnosis is not None else None
@@ -513,11 +515,11 @@ def _by_job(subjects: Iterable[Subject]) -> Iterator[tuple[Key, str, Subject]]:
     return ((subject.key, subject.uid, subject) for subject in subjects)
 
 
-def _is_look_due(subject: Subject, look: Look | None) -> bool:
+def _is_look_due(subject: Subject, scan_result: ScanResult | None) -> bool:
     status = subject.job.status
-    if look is None or status is None or status.looked_at is None or subject.is_final:
+    if scan_result is None or status is None or status.looked_at is None or subject.is_final:
         return False
-    return is_look_due(subject.uid, status.looked_at, look.idleness.observed_at)
+    return is_look_due(subject.uid, status.looked_at, scan_result.idleness.observed_at)
 
 
 def _is_in_doubt(job: DLJob, diagnosis: Diagnosis | None) -> bool:
@@ -599,7 +601,7 @@ def _holds(known: Idleness, subject: Subject, now: datetime) -> bool:
     return known.state is IdlenessState.IDLE and same and now - known.observed_at <= STALE_AFTER
 
 
-def _is_news(before: Look | None, after: Look | None) -> bool:
+def _is_news(before: ScanResult | None, after: ScanResult | None) -> bool:
     """Whether a pass over the job may find something to do. Of a job that is idle always: it may be time to act."""
     if before is None or after is None or after.idleness.state is IdlenessState.IDLE:
         return True

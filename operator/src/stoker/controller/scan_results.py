@@ -1,4 +1,7 @@
-"""What the last scan of the metrics said of each job; in memory only: status holds what must outlive the process."""
+"""The results of the last scan of the metrics, by job; in memory only: status holds what must outlive the process.
+
+The scan writes them, reconcile and the metrics page read them. The conditions Idle and LowUtilization are made of them.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,36 +20,36 @@ MARGIN = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """The screen's answer, and the latest examination if there was one."""
+class ScanResult:
+    """What a scan found of one job: the screen's idleness, and the latest examination if there was one."""
 
     idleness: Idleness
     diagnosis: Diagnosis | None = None
     showings: Showings = field(default_factory=Showings)
-    """Kept by `Looks`."""
+    """Kept by ScanResults."""
 
 
-class Looks:
-    """Looks by the DLJob's uid."""
+class ScanResults:
+    """The latest scan result of each job, by the DLJob's uid."""
 
     def __init__(self) -> None:
-        self._looks: dict[str, Look] = {}
+        self._scan_results: dict[str, ScanResult] = {}
         self._wanted: set[str] = set()
 
-    def get(self, uid: str) -> Look | None:
-        return self._looks.get(uid)
+    def get(self, uid: str) -> ScanResult | None:
+        return self._scan_results.get(uid)
 
-    def put(self, uid: str, look: Look) -> None:
-        """Keep a look. One with another diagnosis than the last is another examination."""
-        known = self._looks.get(uid)
+    def put(self, uid: str, scan_result: ScanResult) -> None:
+        """Keep a result. One with another diagnosis than the last is another examination."""
+        known = self._scan_results.get(uid)
         showings = known.showings if known is not None else Showings()
-        diagnosis = look.diagnosis
+        diagnosis = scan_result.diagnosis
         is_new = diagnosis is not None and (known is None or known.diagnosis is not diagnosis)
         if diagnosis is not None and is_new and diagnosis.unknown is None and diagnosis.utilization is not None:
             showings = showings.after(diagnosis.findings, diagnosis.utilization.as_of)
         if is_new:
             self._wanted.discard(uid)
-        self._looks[uid] = replace(look, idleness=_as_examined(look), showings=showings)
+        self._scan_results[uid] = replace(scan_result, idleness=_as_examined(scan_result), showings=showings)
 
     def want(self, uid: str) -> None:
         """Ask for an examination: all that a job's reclaim waits for is to have its cause confirmed."""
@@ -59,18 +62,18 @@ class Looks:
     def keep_only(self, uids: Iterable[str]) -> None:
         """Forget all other jobs."""
         kept = set(uids)
-        self._looks = {uid: look for uid, look in self._looks.items() if uid in kept}
+        self._scan_results = {uid: scan_result for uid, scan_result in self._scan_results.items() if uid in kept}
         self._wanted &= kept
 
 
-def _as_examined(look: Look) -> Idleness:
+def _as_examined(scan_result: ScanResult) -> Idleness:
     """The idleness with its beginning as the examination has it, so that findings, the record of a reclaim and what is
     told name one time. A screen looks for it in steps of minutes, and no further back than it must.
 
     Only an examination that reaches into the stretch which the screen has found says when that began: what has worked
     since is in between.
     """
-    idleness, diagnosis = look.idleness, look.diagnosis
+    idleness, diagnosis = scan_result.idleness, scan_result.diagnosis
     used = diagnosis.utilization if diagnosis is not None else None
     if idleness.state is not IdlenessState.IDLE or diagnosis is None or used is None:
         return idleness
@@ -113,24 +116,26 @@ def idle_fact(idleness: Idleness) -> Fact:
             )
 
 
-def low_fact(look: Look, thresholds: EffectiveThresholds, written: Mapping[str, Any], *, was_low: str | None) -> Fact:
+def low_fact(
+    scan_result: ScanResult, thresholds: EffectiveThresholds, written: Mapping[str, Any], *, was_low: str | None
+) -> Fact:
     """The condition LowUtilization of a job that has run: low by the study's definition, or not known. An old
     examination says nothing while the metrics are away.
 
     `written` is status.utilization as it will stand; `was_low` the status that the condition has now.
     """
-    away = look.idleness.reason is UnknownReason.PROMETHEUS_UNAVAILABLE
-    utilization = look.diagnosis.utilization if look.diagnosis is not None and not away else None
+    away = scan_result.idleness.reason is UnknownReason.PROMETHEUS_UNAVAILABLE
+    utilization = scan_result.diagnosis.utilization if scan_result.diagnosis is not None and not away else None
     if utilization is not None:
         bound, said = thresholds.low_percent, _said(written)
         low = _is_low(utilization, bound, was_low)
         if low is not None:
             message = f"mean utilization {said} over its life (low: {bound} % or less)"
             return _low_fact(TRUE if low else FALSE, "LowUtilization" if low else "NotLow", message)
-    unknown = look.diagnosis.unknown if look.diagnosis is not None and not away else None
+    unknown = scan_result.diagnosis.unknown if scan_result.diagnosis is not None and not away else None
     gaps = UnknownReason.NO_SAMPLES if utilization is None else UnknownReason.PARTIAL
-    why = unknown or look.idleness.reason or gaps
-    return _low_fact(UNKNOWN, why.value, look.idleness.message or "its utilization is not known yet")
+    why = unknown or scan_result.idleness.reason or gaps
+    return _low_fact(UNKNOWN, why.value, scan_result.idleness.message or "its utilization is not known yet")
 
 
 def _is_low(utilization: Utilization, bound: float, was_low: str | None) -> bool | None:

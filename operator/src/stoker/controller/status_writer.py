@@ -1,4 +1,7 @@
-"""Writes DLJobs' status, and tells of what is new in it once it is written."""
+"""Writes DLJobs' status, and records events and audit lines about what is new once it is written.
+
+Used by reconcile, the reclaimer and the notifier.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -11,7 +14,7 @@ from stoker.cluster.cache import Store
 from stoker.cluster.recorder import UNMETERED, Meter
 from stoker.controller.audit import Audit
 from stoker.controller.lifecycle_events import milestones
-from stoker.controller.next_status import Draft
+from stoker.controller.next_status import NextStatus
 from stoker.controller.status_findings import opened
 from stoker.findings.finding import Finding, rfc3339
 from stoker.findings.vocabulary import Source
@@ -20,7 +23,7 @@ from stoker.reclaim import Notice, NoticeReason
 ALARMING = frozenset({NoticeReason.WARNED, NoticeReason.RECLAIMED, NoticeReason.SNOOZE_IGNORED})
 
 
-class Publisher:
+class StatusWriter:
     """Every write is fenced by the resource version that was read, and leaves what it made in the store."""
 
     def __init__(
@@ -38,14 +41,14 @@ class Publisher:
         self._meter = meter
 
     async def publish(
-        self, raw: Object, draft: Draft, *, before: Sequence[Finding], notices: Sequence[Notice], now: datetime
+        self, raw: Object, draft: NextStatus, *, before: Sequence[Finding], notices: Sequence[Notice], now: datetime
     ) -> Object:
         """Write the status if it has changed; tell of the notices, of what became of the job, and of findings that were
         not open `before`.
         """
         was = raw.get("status", {})
         raw = await self.write(raw, draft.status(was, now))
-        await self.tell(raw, notices)
+        await self.announce(raw, notices)
         for event in milestones(was, raw.get("status", {}), now):
             await self._events.record(raw, event)
         for finding in opened(before, draft.findings):
@@ -71,8 +74,8 @@ class Publisher:
         self._store.dljobs.put(written)
         return written
 
-    async def tell(self, raw: Object, notices: Iterable[Notice]) -> None:
-        """Tell of what reclaim did or will do; `raw` is the DLJob as it was written with it."""
+    async def announce(self, raw: Object, notices: Iterable[Notice]) -> None:
+        """Record what reclaim did or will do, as audit lines and events; `raw` is the DLJob as it was written."""
         for notice in notices:
             self._audit.of_job(raw, notice)
             kind: Literal["Normal", "Warning"] = "Warning" if notice.reason in ALARMING else "Normal"

@@ -157,7 +157,7 @@ def _state(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class End:
+class JobEnd:
     """How a Job ended."""
 
     succeeded: bool
@@ -165,11 +165,11 @@ class End:
     at: datetime | None
 
 
-def finished(child: Mapping[str, Any]) -> End | None:
+def finished(child: Mapping[str, Any]) -> JobEnd | None:
     """Whether the Job has a final condition, and which; None while it may still do something."""
     for condition in child.get("status", {}).get("conditions", ()):
         if condition["status"] == "True" and condition["type"] in {"Complete", "Failed"}:
-            return End(
+            return JobEnd(
                 succeeded=condition["type"] == "Complete",
                 reason=condition.get("reason") or condition["type"],
                 at=pod_status.read_time(condition.get("lastTransitionTime")),
@@ -187,7 +187,7 @@ def is_ending(child: Mapping[str, Any]) -> bool:
 
 
 def _ended(
-    end: End, child: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]
+    end: JobEnd, child: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]
 ) -> tuple[Phase, tuple[Fact, ...], datetime | None]:
     if end.succeeded:
         facts = (
@@ -210,7 +210,7 @@ def failure(reason: str, message: str) -> tuple[Fact, ...]:
     )
 
 
-def _why_failed(end: End, child: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
+def _why_failed(end: JobEnd, child: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
     if end.reason == "DeadlineExceeded":
         return f"the job ran longer than activeDeadlineSeconds ({child['spec'].get('activeDeadlineSeconds')} s)"
     ended = [pod for _, pod in sorted(zip(pod_status.ranks(pods), pods, strict=True), key=itemgetter(0))]
