@@ -83,6 +83,7 @@ def check(exam: Examination) -> Iterator[Claim]:
         fix=larger_batch(exam.facts.batch_size, peak, capacity),
         confidence=Confidence.POSSIBLE,
         sources=(Source.METRICS,),
+        since=exam.time(int(mask.argmax())),
         explains=exam.explains(exam.steps(0, 0)),
     )
 

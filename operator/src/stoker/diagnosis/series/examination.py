@@ -62,8 +62,13 @@ PREPARING_RECEIVED_BYTES = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim(Problem):
-    """A problem with the GPU time that it explains: one row a GPU of the examination, one column a step."""
+    """What a rule over series reports: a problem, and the GPU time that it explains.
 
+    since: when it began; required, unlike for other problems. explains: one row a GPU of the examination, one column a
+    step.
+    """
+
+    since: datetime
     explains: BoolArray = field(compare=False)
 
 
