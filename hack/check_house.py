@@ -4,6 +4,7 @@ Usage: python hack/check_house.py. Looks at the files that git tracks or would a
 fault and exits 1 if there is one.
 """
 
+import ast
 import re
 import subprocess
 import sys
@@ -78,6 +79,32 @@ BANS = (
 )
 
 
+PHRASES: tuple[tuple[str, str], ...] = (
+    (r"\bis none\b", "say what it is not, or what is missing: `is not a kubeconfig: it has no clusters`"),
+    (r"\banew\b", "again, or from the beginning"),
+    (r"\b(nothing|nobody|who) (is|are|was) told\b|\btold of\b", "is reported, is notified"),
+    (r"\bcounts? nowhere\b", "is in force nowhere, has no effect"),
+    (r"\b(the|its) deeds?\b", "the action: suspend or delete"),
+    (r"\bby a fault of\b", "because of an internal error in Stoker"),
+    (r"\b(is|are) taken (to|for)\b", "is assumed to, counts as"),
+    (r"\blooks? at the metrics\b", "a scan of the metrics"),
+    (r"\b(puts?|was|is) put off\b|\bput (it|that|a reclaim) off\b", "snoozed, postponed"),
+    (r"\bstands? warned\b", "is under warning"),
+    (r"\bis no (name|number|duration|address|time zone|quantity|key|image reference)\b", "is not a ..."),
+)
+"""What no text for users says, and what to say instead (docs/glossary.md)."""
+MESSAGES: tuple[tuple[str, str], ...] = (
+    *PHRASES,
+    (r"\b(?-i:nobody)\b(?= [a-z])", "no user, no pod, no address: say which"),
+)
+"""What messages do not say, either."""
+
+PAGES = re.compile(r"^(README\.md$|docs/[^/]+\.md$|charts/.+\.(txt|tpl|yaml)$)")
+SOURCES = re.compile(r"^operator/src/stoker/.+\.py$")
+FIELDS = re.compile(r"^operator/src/stoker/api/")
+"""Where a docstring is a field's description."""
+
+
 def listed_files() -> list[PurePosixPath]:
     """Every file of the working tree that is tracked or would be, relative to the root."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -105,10 +132,34 @@ def text_faults(path: PurePosixPath) -> Iterator[str]:
                 yield f"{path}:{number}: {found.group().strip()!r}: {ban.message}"
 
 
+def phrase_faults(path: PurePosixPath) -> Iterator[str]:
+    """Where a text that users read has one of the phrases of PHRASES: pages, and the strings of the sources."""
+    if PAGES.search(str(path)):
+        phrases, texts = PHRASES, list(enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), start=1))
+    elif SOURCES.search(str(path)):
+        source, described = (ROOT / path).read_text(encoding="utf-8"), bool(FIELDS.search(str(path)))
+        phrases, texts = MESSAGES, list(_strings(source, descriptions=described))
+    else:
+        return
+    for number, text in texts:
+        for pattern, better in phrases:
+            if found := re.search(pattern, text, re.IGNORECASE):
+                yield f"{path}:{number}: {found.group()!r} in a text for users: {better}"
+
+
+def _strings(source: str, *, descriptions: bool) -> Iterator[tuple[int, str]]:
+    """The strings of a Python source with their lines; docstrings only with `descriptions`."""
+    tree = ast.parse(source)
+    docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and (descriptions or node not in docstrings):
+            yield node.lineno, " ".join(node.value.split())
+
+
 def main() -> int:
     """Print every fault; 1 if there is one."""
     files = listed_files()
-    faults = [fault for path in files for fault in (*name_faults(path), *text_faults(path))]
+    faults = [fault for path in files for fault in (*name_faults(path), *text_faults(path), *phrase_faults(path))]
     for fault in faults:
         print(fault)
     print(f"{len(files)} files, {len(faults)} against the house rules")

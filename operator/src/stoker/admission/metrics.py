@@ -85,7 +85,7 @@ class AdmissionMetrics:
         """Tell from now on when the certificate in use ends."""
         expiry = Gauge(
             "stoker_certificate_expiry_timestamp_seconds",
-            "Expiry of the serving certificate, in seconds since 1970; 0 while there is none.",
+            "Expiry of the serving certificate, in seconds since 1970; 0 without a certificate.",
             registry=self.registry,
         )
         expiry.set_function(lambda: certificate.expires.timestamp() if certificate.expires is not None else 0.0)

@@ -644,7 +644,7 @@ class PolicyRevisionStatus(ApiModel):
     """A UtilizationPolicy and the generation of its spec."""
 
     name: str
-    """Name of the policy; built-in if there is none."""
+    """Name of the policy; built-in without one."""
     generation: int | None = Field(default=None, json_schema_extra={"format": "int64"})
     """Generation of its spec."""
 

@@ -295,7 +295,7 @@ Pattern = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class Notification(ApiModel):
-    """Who is told of reclaims, beside the events and conditions in the cluster, which are always written."""
+    """Notifications about reclaims, in addition to events and conditions, which are always written."""
 
     secret_key: SecretKey | None = None
     """The key of the operator's notification Secret (the chart's notification.secretName) that holds the channels'

@@ -110,7 +110,7 @@ def unknown(name: object, known: Collection[str], elsewhere: Mapping[str, str] =
 
 
 def nearest_name(name: str, known: Collection[str]) -> str | None:
-    """The known name that somebody who wrote `name` probably meant; None where none is near, or the text is no name."""
+    """The known name that somebody who wrote `name` probably meant; None if none is near, or the text is not a name."""
     if not 0 < len(name) <= MAX_NAME:
         return None
     by_lower = {one.lower(): one for one in sorted(known)}

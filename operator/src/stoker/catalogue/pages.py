@@ -19,7 +19,7 @@ FAMILIES: Mapping[str, str] = {
     "A5": "The end: what keeps GPUs after the work",
     "A6": "The script's interpreter",
     "A7": "CPUs and shared memory",
-    "D1": "GPUs that nobody uses",
+    "D1": "unused GPUs",
     "D2": "Batch size, GPU memory and checkpoints",
     "D3": "GPUs that wait for data or for copies",
     "D4": "The start: installations",

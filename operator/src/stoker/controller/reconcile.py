@@ -279,7 +279,7 @@ class Reconciler:
     async def _write_readable(self, raw: Object, left_out: Sequence[str]) -> Object:
         """Write a status without what this version can't read, which another version wrote; the pass writes it anew."""
         fields = f"{', '.join(left_out[:5])}{', ...' if len(left_out) > 5 else ''}"
-        logger.warning("%s: fields of its status can't be read and are written anew: %s", key_of(raw), fields)
+        logger.warning("%s: fields of its status can't be read and are rewritten: %s", key_of(raw), fields)
         _, rest, _ = readable(DLJobStatus, raw["status"])
         return await self._publisher.write(raw, rest)
 

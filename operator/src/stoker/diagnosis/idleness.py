@@ -95,7 +95,7 @@ def idleness(
         message = f"started at {moment(started)}; counts as idle after {minutes(screen.window.total_seconds())}"
         return replace(answer, state=IdlenessState.ACTIVE, message=message)
     if unproven:
-        message = "no work in the last minutes; not checked in detail yet, as too many jobs rest at once"
+        message = "no work in the last minutes; not checked in detail yet, because too many jobs are idle at once"
         return replace(answer, reason=UnknownReason.PARTIAL, message=message)
 
     coverage = min(gpu.coverage_percent if math.isfinite(gpu.coverage_percent) else 0.0 for _, gpu in held)

@@ -33,7 +33,7 @@ SEARCH = timedelta(days=14)
 
 ROUNDS = 20
 """Screens that are asked for at most: each checks some jobs in detail."""
-NOT_LOOKED_AT = Eligibility(eligible=False, why="not looked at")
+NOT_LOOKED_AT = Eligibility(eligible=False, why="not read")
 UNSEEN = Diagnosis(utilization=None, unknown=UnknownReason.NO_SAMPLES)
 
 

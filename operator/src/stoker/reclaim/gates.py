@@ -648,7 +648,7 @@ def _observed(case: Case, reason: str, change: str) -> GateHold:
     GateGroup.WARNING,
     "mass-idle brake off",
     reads=Reads.POLICY,
-    replay="The brake is replayed every five minutes, by utilization; nobody releases it.",
+    replay="The brake is replayed every five minutes, by utilization; no user releases it.",
     held_back="the mass-idle brake was on",
 )
 def _brake_off(case: Case) -> GateHold | None:

@@ -131,7 +131,7 @@ class MetricsServer:
                 held.callback(follower.cancel)
             await held.enter_async_context(self._listener)
             self._held = held.pop_all()
-        who = "whoever asks" if self._readers is None else f"accounts that may get {PATH}"
+        who = "all clients" if self._readers is None else f"accounts that may get {PATH}"
         logger.info("Serving metrics on port %d (%s) to %s.", self.port, self._scheme, who)
         return self
 

@@ -51,7 +51,7 @@ REASONS = {
     "ErrImagePull": "the image can't be pulled",
     "ImagePullBackOff": "the image can't be pulled",
     "InvalidImageName": "the image's name is invalid",
-    "ContainerCreating": "image or volumes are on their way",
+    "ContainerCreating": "image or volumes are being prepared",
     "PodInitializing": "init containers run",
     "CreateContainerConfigError": "the container's configuration is wrong",
     "CreateContainerError": "the container can't be created",

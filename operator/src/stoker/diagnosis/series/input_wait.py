@@ -434,7 +434,7 @@ def _remote(exam: Examination, mask: BoolArray, *, loading: bool) -> Evidence:
     if incoming is not None and incoming >= LEAST_RECEIVED_BYTES:
         follows = any(tied(work, values, mask) for _, values in received(exam))
         if follows and not pressed:
-            words = f"{words}, and the GPUs work the more the more it is"
+            words = f"{words}, and GPU use rises with it"
         if pressed or (follows and not loading):
             return Evidence(category=category, weight=Weight.STRONG, words=words)
         if follows or incoming >= RECEIVED_BYTES:

@@ -176,7 +176,7 @@ def _judge(exam: Examination, found: Drops, devices: tuple[Device, ...]) -> Inte
         drops=found,
         devices=devices,
         confidence=Confidence.POSSIBLE,
-        evidence="nothing that was sampled tells why",
+        evidence="no signal shows the reason",
     )
     for kind in MARKS:
         mark = _marked(exam, kind, found)

@@ -57,7 +57,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         each = f" in each of the {submission.nodes} pods" if submission.nodes > 1 else ""
         yield Problem(
             detail=f"{path} says distributed_type: NO, so that accelerate starts 1 process{each}, not {number}.",
-            evidence=f"{told} counts only where training is distributed;"
+            evidence=f"{told} applies only to distributed training;"
             f" {counted(submission.gpus_per_node - 1, 'GPU')} will be idle.",
             fix=f"Add --multi_gpu, or write distributed_type: MULTI_GPU into {path}.",
             confidence=submission.surely if launch.invocation.certain else Confidence.LIKELY,

@@ -56,7 +56,7 @@ VARIABLES: Mapping[str, str] = {
     "AMD_SERIALIZE_KERNEL": WAITS,
     "PYTORCH_NO_CUDA_MEMORY_CACHING": "each tensor is allocated by the driver, which waits for the GPU",
     "JAX_DISABLE_JIT": "nothing is compiled, and each operation is started by itself",
-    "JAX_DEBUG_NANS": "each result is copied from the GPU and looked at",
+    "JAX_DEBUG_NANS": "each result is copied from the GPU and checked",
     "NCCL_P2P_DISABLE": "the GPUs of a node exchange their data through the host's memory, not by NVLink or PCIe",
     "TORCH_DISTRIBUTED_DEBUG": "the ranks compare each collective call before they make it",
 }

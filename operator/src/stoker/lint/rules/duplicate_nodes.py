@@ -104,7 +104,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         if is_alone(plan, launch) and _unconnected(submission, launch):
             yield Problem(
                 detail=f"{launch.program[0]} starts alike in each of the {submission.nodes} pods.",
-                evidence=f"{submission.said_nodes}, and nothing in sight speaks of ranks.",
+                evidence=f"{submission.said_nodes}, and nothing visible sets ranks.",
                 fix=f"If it doesn't connect by itself, start it with torchrun{_group(submission)};"
                 f" or {submission.set_nodes(1)}.",
                 severity=Severity.ADVICE,
@@ -121,7 +121,7 @@ def _detail(submission: Submission, launch: Launch) -> str:
     subject = "--standalone" if launch.standalone else quoted(launch.nodes)
     unsaid = "NNODES" if launch.launcher in BY_VARIABLES else "--num_machines"
     why = f"{subject} makes {launch.launcher} train" if subject else f"{launch.launcher} without {unsaid} trains"
-    return f"{why} on one node only, in {pods} anew."
+    return f"{why} on one node only, in {pods} separately."
 
 
 def _waits_alone(launch: Launch) -> bool:

@@ -133,7 +133,7 @@ def _awaited_file(submission: Submission, plan: LaunchPlan, order: CommandOrder)
                 continue
             yield Problem(
                 detail=f"The loop waits for a file after the last program: the job keeps"
-                f" {counted(submission.gpus, 'GPU')} until somebody makes it.",
+                f" {counted(submission.gpus, 'GPU')} until the file exists.",
                 evidence=f"It follows {before[-1].invocation.name or 'the program'}, and nothing runs beside it.",
                 fix="Remove it: the job ends, and gives its GPUs back, when its last command ends.",
                 confidence=Confidence.LIKELY,

@@ -36,7 +36,7 @@ def check(submission: Submission) -> Iterator[Problem]:
     image = submission.image
     if image.text.strip() and image.reference is None:
         yield Problem(
-            detail=f'"{image.text}" is not an image reference: it {(image.error or "can not be read").rstrip(".")}.',
+            detail=f'"{image.text}" is not an image reference: it {(image.error or "cannot be read").rstrip(".")}.',
             location=submission.locate_image(),
         )
 

@@ -70,7 +70,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         detail=detail,
         evidence="The job ends with it." if working(plan) else "Nothing else in the job works.",
         confidence=Confidence.CERTAIN if command.invocation.certain and plan.script.complete else Confidence.LIKELY,
-        fix=None if submission.paths.job_type else "Submit the script that is to run.",
+        fix=None if submission.paths.job_type else "Submit the script to run.",
         location=submission.locate(command.invocation),
         sources=(Source.SCRIPT,),
     )
@@ -85,7 +85,7 @@ def _notebook_image(submission: Submission) -> Iterator[Problem]:
         f" {counted(submission.gpus, 'GPU')} will be idle most of the time.",
         evidence="The job gives no command of its own.",
         confidence=Confidence.LIKELY,
-        fix=None if submission.paths.job_type else "Submit the script that is to run.",
+        fix=None if submission.paths.job_type else "Submit the script to run.",
         location=submission.locate_image(),
         sources=(Source.MANIFEST,),
     )
@@ -117,6 +117,6 @@ RULE: Rule[Submission] = Rule(
     category=Category.INTERACTIVE_JOB,
     severity=Severity.WARNING,
     summary="The job waits for a person to use it.",
-    fix="Submit the script that is to run, or declare spec.jobType: Interactive where interactive jobs are allowed.",
+    fix="Submit the script to run, or declare spec.jobType: Interactive where interactive jobs are allowed.",
     check=check,
 )

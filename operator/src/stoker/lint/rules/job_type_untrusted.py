@@ -39,8 +39,8 @@ def check(submission: Submission) -> Iterator[Problem]:
         return
     if submission.job_type in {JobType.INTERACTIVE, JobType.SERVING}:
         yield Problem(
-            detail=f"{submission.paths.job_type}: {submission.job_type} does not count in the namespace"
-            f" {submission.namespace or 'default'}: the job is watched and reclaimed as a training job is.",
+            detail=f"{submission.paths.job_type}: {submission.job_type} is not trusted in the namespace"
+            f" {submission.namespace or 'default'}: the job is monitored and reclaimed like a training job.",
             location=Location(field_path=submission.paths.job_type),
         )
 

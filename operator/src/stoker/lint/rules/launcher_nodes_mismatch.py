@@ -95,7 +95,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         yield Problem(
             detail=f"{quoted(told)} {'makes a group of' if fewer else 'waits for'} {counted(asked, 'node')}, but"
             f" {submission.said_nodes}.",
-            evidence=f"{'The others find the group complete' if fewer else 'The others never come'}"
+            evidence=f"{'The other nodes find the group complete' if fewer else 'The other nodes never join'}"
             f"{f'; the number is from line {line}' if line else ''}.",
             fix=f"{change}, or {submission.set_nodes(asked)}.",
             confidence=submission.surely if certain else Confidence.LIKELY,

@@ -178,7 +178,7 @@ def _failing(submission: Submission, plan: LaunchPlan, launch: Launch) -> Proble
     word = count.words[-1]
     value = (word.text or "").rpartition("=")[2]
     return Problem(
-        detail=f'"{count.text}" is no number of processes: {started_by(launch)} fails with it.',
+        detail=f'"{count.text}" is not a number of processes: {started_by(launch)} fails with it.',
         evidence=f"{submission.paths.gpus_per_node} is {number}; gpu and auto stand for as many.",
         fix=f"Change it to {count.text.removesuffix(value)}{number}.",
         confidence=submission.surely if is_alone(plan, launch) else Confidence.LIKELY,

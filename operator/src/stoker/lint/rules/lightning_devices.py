@@ -116,10 +116,10 @@ def _nodes(submission: Submission, launches: list[Launch]) -> Iterator[Problem]:
         if given is None or told is None or not 0 < told < submission.nodes or _is_independent(launch):
             continue
         subject = " ".join(str(word) for word in given[0])
-        anew = f", in each of the {submission.nodes} pods anew" if told == 1 else ""
+        anew = f", in each of the {submission.nodes} pods separately" if told == 1 else ""
         yield Problem(
             detail=f'"{subject}" trains on {counted(told, "node")}{anew}; {submission.said_nodes}.',
-            evidence="Lightning makes a group of as many nodes as it is told of.",
+            evidence="Lightning makes a group of exactly that many nodes.",
             fix=f"Change it to {subject[: -len(given[1])]}{submission.nodes}, or {submission.set_nodes(told)}.",
             confidence=Confidence.LIKELY,
             location=submission.locate(launch.invocation, given[0]),
