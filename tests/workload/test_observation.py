@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from stoker.findings.vocabulary import ConditionType, Phase
-from stoker.workload import Observation, observe
+from stoker.workload import JobObservation, observe
 from stoker.workload.conditions import Fact, written
 from stoker.workload.observation import creation_obstacle, is_ending
 from stoker.workload.pods import Obstacle
@@ -17,11 +17,11 @@ UNSCHEDULABLE = [
 ]
 
 
-def fact(seen: Observation, kind: ConditionType) -> Fact:
+def fact(seen: JobObservation, kind: ConditionType) -> Fact:
     return next(one for one in seen.facts if one.type is kind)
 
 
-def pods_ready(seen: Observation) -> tuple[str, str]:
+def pods_ready(seen: JobObservation) -> tuple[str, str]:
     found = fact(seen, ConditionType.PODS_READY)
     return found.status, found.reason
 

@@ -245,7 +245,7 @@ class Digests:
             try:
                 await self._of_policy(name, raw)
             except (ConflictError, NotFoundError):
-                pass  # it has changed or gone: the watch will tell, and the next look sees it
+                pass  # it has changed or is gone: the next pass sees it
             except ApiError as error:
                 logger.warning("the digest of policy %s could not be noted: %s", name, error)
             except Exception as error:
@@ -265,15 +265,15 @@ class Digests:
 
     async def _look_after(self, raw: Mapping[str, Any], policy: EffectivePolicy) -> None:
         name, now = raw["metadata"]["name"], self._clock.now()
-        told = raw.get("status", {}).get("lastDigest")
+        last = raw.get("status", {}).get("lastDigest")
         due = last_due(policy.notification.digest, now)
-        start = parse_time(told) if told else None
+        start = parse_time(last) if last else None
         attempt = self._tries.get(name)
         if attempt is not None and (attempt.period.end != due or now - due > LATEST):
             attempt = None
             del self._tries[name]
         if attempt is None and start is not None and (start >= due or now - due > LATEST):
-            return  # told; or the next one tells of it
+            return  # it was sent, or the next one includes its period
         if attempt is not None and now < attempt.next:
             return
         audiences = self._audiences(name, policy)
@@ -289,7 +289,7 @@ class Digests:
             message = digest(name, jobs, attempt.period, raw.get("status", {}).get("brake"))
             if message is not None:
                 failures += await self._send(key, message, attempt)
-        # Told is what anybody has taken: one channel without an address must not have the others told again each day.
+        # A digest counts as sent once any address took it: a channel without one must not repeat it to the others.
         if start < due and (attempt.taken or not failures):
             await self._note(raw, due)
             if attempt.taken:

@@ -36,7 +36,7 @@ after the first: one at its threshold comes and goes with the noise, and each co
 """
 
 LOOKED_AT_EVERY, LOOKED_AT_SPREAD = timedelta(minutes=15), timedelta(minutes=5)
-"""A job that holds GPUs is written after this at the latest, for its status to say when it was looked at; up to the
+"""A job that holds GPUs is written after this at the latest, to keep lookedAt recent; up to the
 spread earlier, by its uid, so that not all of a cluster come at once: 13 writes a second of 10,000 such jobs.
 """
 
@@ -146,7 +146,7 @@ def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def is_look_due(uid: str, written: datetime, looked_at: datetime) -> bool:
-    """Whether the status is to say anew when the job was looked at; `written` is what it says."""
+    """Whether lookedAt is to be written anew; `written` is its value."""
     early = LOOKED_AT_SPREAD * (zlib.crc32(uid.encode()) % 1000 / 1000)
     return looked_at - written >= LOOKED_AT_EVERY - early
 

@@ -27,7 +27,7 @@ from stoker.reclaim import Record
 from stoker.telemetry.series import PodFacts
 from stoker.workload import run_to_status
 from stoker.workload.conditions import FALSE, TRUE, Fact, clamp, written
-from stoker.workload.observation import Observation
+from stoker.workload.observation import JobObservation
 
 HOLDS_GPUS = frozenset({Phase.STARTING, Phase.RUNNING})
 MAX_FINDING_TEXT = 1024
@@ -42,7 +42,7 @@ class NextStatus:
     """
 
     job: DLJob
-    observation: Observation
+    observation: JobObservation
     findings: tuple[Finding, ...]
     record: Record
     policy: EffectivePolicy
@@ -55,7 +55,7 @@ class NextStatus:
     is_over: bool = False
 
     def status(self, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-        """The whole status; equal to `before` when nothing has changed and it says when the job was looked at."""
+        """The whole status; equal to `before` when nothing has changed and lookedAt is recent enough."""
         after, looked_at = self._composed(before, now), self._looked_at(now)
         if after == before and not self._is_look_due(before, looked_at):
             return after
@@ -68,7 +68,7 @@ class NextStatus:
         return self.observation.phase in HOLDS_GPUS and self.job.gpus > 0
 
     def _looked_at(self, now: datetime) -> datetime | None:
-        """When the job was looked at: of one that holds GPUs that is when its metrics were."""
+        """When the job was observed: of one that holds GPUs that is when its metrics were scanned."""
         if not self._holds_gpus:
             return now
         return None if self.scan_result is None else self.scan_result.idleness.observed_at

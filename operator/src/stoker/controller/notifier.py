@@ -86,7 +86,7 @@ class Notifier:
         self._meter = meter
         self._queue: WorkQueue[Key] = WorkQueue(group=namespace_of, place="notification", faults=self._faults)
         self._deliveries: dict[Key, Delivery] = {}
-        self._hours: defaultdict[str, LastHour] = defaultdict(LastHour)
+        self._sent_lately: defaultdict[str, LastHour] = defaultdict(LastHour)
         """What was sent within the last hour, by policy."""
 
     async def run(self) -> None:
@@ -112,7 +112,7 @@ class Notifier:
                 continue
             if sent:
                 found[counting(self._policies.of(key.namespace))] += sent
-        self._hours = defaultdict(LastHour, {name: LastHour(sent) for name, sent in found.items()})
+        self._sent_lately = defaultdict(LastHour, {name: LastHour(sent) for name, sent in found.items()})
 
     def _changed(self, key: Key, raw: Object | None) -> None:
         record = (raw or {}).get("status", {}).get("reclaim", {})
@@ -147,9 +147,12 @@ class Notifier:
             return
         key, now = Key(job.namespace, job.name), self._clock.now()
         delivery = self._deliveries.setdefault(key, Delivery(occasion=due, since=now))
-        hour, sending = self._hours[counting(policy)], Sent(now, job.namespace, due.event is NotificationEvent.WARNED)
+        sent_lately, sending = (
+            self._sent_lately[counting(policy)],
+            Sent(now, job.namespace, due.event is NotificationEvent.WARNED),
+        )
         most = policy.notification.max_per_hour
-        if not delivery.taken and not hour.has_room(job.namespace, most, now, is_warning=sending.is_warning):
+        if not delivery.taken and not sent_lately.has_room(job.namespace, most, now, is_warning=sending.is_warning):
             await self._note(raw, due, NotificationResult.DIGEST)
             del self._deliveries[key]
             return
@@ -164,18 +167,18 @@ class Notifier:
             return
         counts = not delivery.taken
         if counts:
-            hour.add(sending)  # before it is sent: other workers send meanwhile
+            sent_lately.add(sending)  # before it is sent: other workers send meanwhile
         failures += await self._send(addresses, notification(due, job, record, policy), delivery)
         if counts and not delivery.taken:
-            hour.remove(sending)
+            sent_lately.remove(sending)
         if delivery.taken:
             raw = await self._note(raw, due, NotificationResult.SENT)
-        said = "; ".join(failures)
+        reasons = "; ".join(failures)
         if failures and self._clock.now() - delivery.since < TRIED_FOR:
-            raise Transient(f"{due.event} message: {said}")
+            raise Transient(f"{due.event} message: {reasons}")
         if failures:
             raw = await self._note(raw, due, NotificationResult.FAILED)
-            note = f"The notification {due.event} was not delivered: {said}."
+            note = f"The notification {due.event} was not delivered: {reasons}."
             await self._publisher.record(
                 raw, "Warning", "NotificationFailed", note, rule="notification", episode=str(due)
             )

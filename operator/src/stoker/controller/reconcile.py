@@ -79,7 +79,7 @@ from stoker.workload.manifest import is_ours
 from stoker.workload.observation import (
     BY_RECLAIM,
     BY_USER,
-    Observation,
+    JobObservation,
     failure,
     finished,
     is_ending,
@@ -490,7 +490,7 @@ class Reconciler:
         return again
 
     async def _publish(
-        self, this: Pass, seen: Observation, *, conflict: str | None = None, is_over: bool = False
+        self, this: Pass, seen: JobObservation, *, conflict: str | None = None, is_over: bool = False
     ) -> Object:
         """Write where the job stands, and tell of what is new."""
         draft = NextStatus(
@@ -598,7 +598,7 @@ class Reconciler:
             child=self._store.jobs.get(key),
             pods=tuple(self._store.pods_of(key, job.status.job_uid or "")),
         )
-        seen = Observation(
+        seen = JobObservation(
             phase=job.status.phase or Phase.FAILED,
             ready_pods=job.status.ready_pods or 0,
             nodes=job.spec.nodes,
@@ -630,7 +630,7 @@ def _unmeasured(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(finding for finding in findings if Source.METRICS not in finding.sources)
 
 
-def _look_again(planned: Plan, seen: Observation, now: datetime) -> float | None:
+def _look_again(planned: Plan, seen: JobObservation, now: datetime) -> float | None:
     if seen.phase in FINAL:
         return AT_ONCE
     if planned.gate == GRACE_ELAPSED.name:
@@ -654,10 +654,10 @@ def _not_after(backoff: Backoff, delay: float | None) -> Backoff:
     return backoff if delay is None else replace(backoff, longest=min(backoff.longest, delay))
 
 
-def _failed(job: DLJob, facts: Sequence[Fact], now: datetime) -> Observation:
+def _failed(job: DLJob, facts: Sequence[Fact], now: datetime) -> JobObservation:
     """A job that is over without a Job to tell how."""
     known = job.status
-    return Observation(
+    return JobObservation(
         phase=Phase.FAILED,
         ready_pods=0,
         nodes=job.spec.nodes,

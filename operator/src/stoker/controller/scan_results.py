@@ -67,8 +67,8 @@ class ScanResults:
 
 
 def _as_examined(scan_result: ScanResult) -> Idleness:
-    """The idleness with its beginning as the examination has it, so that findings, the record of a reclaim and what is
-    told name one time. A screen looks for it in steps of minutes, and no further back than it must.
+    """The idleness with its beginning as the examination has it, so that findings, the record of a reclaim and
+    notifications name one time. A screen searches for it in steps of minutes, and no further back than it must.
 
     Only an examination that reaches into the stretch which the screen has found says when that began: what has worked
     since is in between.

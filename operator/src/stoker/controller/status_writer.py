@@ -41,17 +41,23 @@ class StatusWriter:
         self._meter = meter
 
     async def publish(
-        self, raw: Object, draft: NextStatus, *, before: Sequence[Finding], notices: Sequence[Notice], now: datetime
+        self,
+        raw: Object,
+        next_status: NextStatus,
+        *,
+        before: Sequence[Finding],
+        notices: Sequence[Notice],
+        now: datetime,
     ) -> Object:
-        """Write the status if it has changed; tell of the notices, of what became of the job, and of findings that were
+        """Write the status if it has changed; record the notices, what became of the job, and findings that were
         not open `before`.
         """
         was = raw.get("status", {})
-        raw = await self.write(raw, draft.status(was, now))
+        raw = await self.write(raw, next_status.status(was, now))
         await self.announce(raw, notices)
         for event in milestones(was, raw.get("status", {}), now):
             await self._events.record(raw, event)
-        for finding in opened(before, draft.findings):
+        for finding in opened(before, next_status.findings):
             if Source.METRICS in finding.sources:
                 episode = rfc3339(finding.since) if finding.since is not None else "open"
                 note = f"{finding.detail} {finding.fix}"

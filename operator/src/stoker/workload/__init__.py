@@ -13,11 +13,11 @@ from stoker.workload.facts import (
     unread_program,
 )
 from stoker.workload.manifest import job_manifest, service_manifest
-from stoker.workload.observation import Observation, observe
+from stoker.workload.observation import JobObservation, observe
 from stoker.workload.runs import remembered, run_to_status
 
 __all__ = [
-    "Observation",
+    "JobObservation",
     "ProgramFacts",
     "facts_of",
     "job_facts",

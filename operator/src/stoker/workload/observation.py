@@ -23,7 +23,7 @@ BY_USER, BY_RECLAIM = "user", "reclaim"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class JobObservation:
     """The part of the status that follows from the children."""
 
     phase: Phase
@@ -51,7 +51,7 @@ def observe(
     unsuspendable: str | None = None,
     unwritten: str | None = None,
     queued: Obstacle | None = None,
-) -> Observation:
+) -> JobObservation:
     """`child` is the DLJob's own Job, None before it is created; `pods` are the Job's. `obstacle` is why pods could not
     be made. `reclaimed`: reclaim asked for the suspension. `held`: Stoker keeps the Job's pods away, though its manager
     may not have suspended it yet; `unsuspendable` is why it can't, `unwritten` why it could not be changed just now;
@@ -77,7 +77,7 @@ def observe(
         unwritten=unwritten,
         queued=queued,
     )
-    return Observation(
+    return JobObservation(
         phase=phase,
         ready_pods=ready,
         nodes=nodes,

@@ -37,7 +37,7 @@ _Role = tuple[bool, int, str]
 class PodGroup:
     """Pods with GPUs that one object made, in the order of their creation. A pod of nobody's is a group by itself.
 
-    `uid` is the object's, as far as its pods tell it; `replaced`: another object of the same name was created since.
+    `uid` is the object's, as far as its pods name it; `replaced`: another object of the same name was created since.
     """
 
     kind: str
@@ -115,7 +115,7 @@ def group_facts(group: PodGroup, program: ProgramFacts) -> JobFacts:
 
 
 def _by_uid(kind: str, namespace: str, name: str, pods: Sequence[Mapping[str, Any]]) -> list[PodGroup]:
-    """One group for each object that had this name. Pods that don't tell whose they are belong to the latest."""
+    """One group for each object that had this name. Pods without an owner belong to the latest."""
     uids = [_owner_uid(pod, name) for pod in pods]
     latest = next((uid for uid in reversed(uids) if uid), "")
     return [

@@ -100,7 +100,7 @@ def is_ready(pod: Mapping[str, Any]) -> bool:
 
 
 def was_ready(pod: Mapping[str, Any]) -> bool:
-    """Whether it is ready, or was since its trainer started, which still runs as far as its node has told."""
+    """Whether it is ready, or was since its trainer started, which still runs as far as its node has reported."""
     if is_terminating(pod) or "running" not in trainer_status(pod).get("state", {}):
         return False
     started, lost = started_at(pod), _transition(pod, "Ready", "False")
