@@ -138,7 +138,7 @@ def test_an_update_is_refused_only_for_what_it_introduces(submitter: Submitter) 
         ({"reclaim": {"idleAfter": "soon"}}, "spec.reclaim.idleAfter"),
         ({"rules": {RULE: {"action": "Refuse"}}}, f"spec.rules[{RULE}].action"),
         ({"thresholds": {"lowPercent": 101}}, "spec.thresholds.lowPercent"),
-        ({"thresholds": {"lowPercent": 3, "idlePercent": 5}}, "spec.thresholds.idlePercent: what counts as idle"),
+        ({"thresholds": {"lowPercent": 3, "idlePercent": 5}}, "spec.thresholds.idlePercent: idlePercent"),
         ({"rules": {RULE: {"parameters": {"most": 3}}}}, f"spec.rules[{RULE}].parameters.most: unknown"),
         ({"reclaim": {"idleAfter": "10m"}}, "spec.reclaim.idleAfter: '10m': must be at least 12m"),
         (

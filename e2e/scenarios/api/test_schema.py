@@ -58,7 +58,7 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
     ("no quantity", {"resources": {"limits": {"memory": "8X"}}}, ["spec.resources.limits.memory"]),
     ("a fraction without quotes", {"resources": {"limits": {"cpu": 0.5}}}, ["spec.resources.limits.cpu", "string"]),
     ("a variable without a name", {"env": [{"value": "x"}]}, ["spec.env[0].name: Required value"]),
-    # What is the operator's in a pod template.
+    # What is set by the operator in a pod template.
     (
         "the trainer's image",
         {"podTemplate": trainer(image="x")},
