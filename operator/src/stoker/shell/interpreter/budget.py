@@ -32,22 +32,21 @@ MAX_INVOCATIONS = 4_096
 
 
 class Budget:
-    """What is left for one script."""
+    """What is left for one script.
+
+    check: raises ExhaustedError once the processor time is over; to be called wherever reading goes round.
+    """
 
     def __init__(self, allowance: Allowance) -> None:
-        self._allowance = allowance
+        self.check = allowance.check
         self._steps = 0
         self._work = 0
         self._nested_text = 0
 
-    def check(self) -> None:
-        """Raise ExhaustedError once the processor time is over. To be called wherever reading goes round."""
-        self._allowance.check()
-
     def step(self, count: int = 1, *, limit: int = MAX_STEPS) -> None:
         """Count statements, or work of their size. Raises ExhaustedError beyond the limit."""
         self._steps += count
-        self._allowance.check()
+        self.check()
         if self._steps > limit:
             raise ExhaustedError
 
@@ -68,4 +67,4 @@ class Budget:
 
     def close(self) -> None:
         """Let what is asked of the words later on cost the asker."""
-        self._allowance = Allowance()
+        self.check = Allowance().check

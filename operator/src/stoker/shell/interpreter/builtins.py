@@ -29,6 +29,15 @@ _BENIGN_SOURCES = re.compile(
     r"environment|modules?(\.sh)?|init/(bash|sh)|nvm\.sh|lmod\.sh)$"
 )
 
+NAMES = frozenset(
+    {
+        ".", ":", "[", "alias", "break", "continue", "coproc", "declare", "eval", "exit", "export", "false", "getopts",
+        "let", "local", "mapfile", "printf", "read", "readarray", "readonly", "return", "set", "shift", "shopt",
+        "source", "test", "trap", "true", "typeset", "ulimit", "umask", "unalias", "unset",
+    }
+)  # fmt: skip
+"""The shell's own commands that are followed; others of them, such as `cd`, are recorded like programs."""
+
 
 class Builtins:
     """The shell's own commands."""

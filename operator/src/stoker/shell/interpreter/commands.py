@@ -8,7 +8,7 @@ from tree_sitter import Node
 from stoker.shell.interpreter import repeated_commands, values, wrappers
 from stoker.shell.interpreter.assignments import Assignments
 from stoker.shell.interpreter.budget import MAX_DEPTH
-from stoker.shell.interpreter.builtins import Builtins
+from stoker.shell.interpreter.builtins import NAMES, Builtins
 from stoker.shell.interpreter.expansion import Field
 from stoker.shell.interpreter.frame import Ended, Frame
 from stoker.shell.interpreter.programs import Programs, change_files
@@ -121,7 +121,7 @@ class Commands:
                 return UNDECIDED, state
             if name in state.functions:
                 return self._call(name, fields, prefix, state, frame)
-            builtin = self._builtins.run(name, fields, prefix, state, frame)
+            builtin = self._builtins.run(name, fields, prefix, state, frame) if name in NAMES else None
             if builtin is not None:
                 return builtin
         unwrapped = wrappers.unwrap(fields)

@@ -87,18 +87,15 @@ class Expander:
 
     def fields(self, nodes: Sequence[Node], state: ShellState, frame: Frame) -> list[list[Field]]:
         """The words of a command: one list, or several where alternatives split differently."""
+        source = frame.text
         variants: list[list[Field]] = [[]]
-        for word in _joined(nodes, frame.text):
-            start, end = frame.text.start(word[0]), frame.text.end(word[-1])
-            site = frame.text.outer(start, end)
-            if (
-                len(word) == 1
-                and word[0].type in ("word", "number")
-                and not _SPECIAL.search(frame.text.text, start, end)
-            ):
+        for word in _joined(nodes, source):
+            start, end = source.start(word[0]), source.end(word[-1])
+            site = source.outer(start, end)
+            if len(word) == 1 and word[0].type in ("word", "number") and not _SPECIAL.search(source.text, start, end):
                 # Most words are nothing but their characters.
                 for variant in variants:
-                    variant.append(Field(((Fragment(frame.text.text[start:end], *site),),), site))
+                    variant.append(Field(((Fragment(source.text[start:end], *site),),), site))
                 continue
             value = values.concatenate([self.value(node, state, frame) for node in word])
             choices = self._field_choices(value, site, state)

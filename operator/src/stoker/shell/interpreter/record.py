@@ -135,7 +135,7 @@ class Record:
                 text=text,
                 possible=frozenset({text}),
                 prefix=text,
-                span=self.span(site),
+                span=self.script.span_of(*site) if site != NOWHERE else None,
                 argument=expanded.argument,
                 pieces=_places(value[0]),
             )
