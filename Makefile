@@ -7,6 +7,8 @@ FUZZ_SECONDS ?= 300
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 PYTEST := $(BIN)/pytest -rs
+# Processes that share the unit tests; 0 runs them in one, which takes the least processor time.
+WORKERS ?= 0
 UV_COMPILE = $(BIN)/python hack/uv.py pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
 	--generate-hashes --no-header --no-annotate --no-emit-index-url $(LOCK_FLAGS)
 
@@ -35,8 +37,8 @@ test: binaries packages ## Run the unit tests, then the end-to-end tests (ARGS=.
 	$(PYTEST) -m "not long" tests e2e $(ARGS)
 
 .PHONY: test-unit
-test-unit: $(STAMP) packages ## Run the unit tests only: no cluster, under a minute
-	$(PYTEST) -m "not long" tests $(ARGS)
+test-unit: $(STAMP) packages ## Run the unit tests only, without a cluster (WORKERS=2 shares them among two processes)
+	$(PYTEST) -n $(WORKERS) -m "not long" tests $(ARGS)
 
 .PHONY: test-e2e
 test-e2e: binaries ## Run the end-to-end tests only
