@@ -36,7 +36,7 @@ class Request:
 
 
 class Watcher(Protocol):
-    """Somebody who is told of changes."""
+    """An observer of changes."""
 
     def changed(self, resource: Resource, kind: str, obj: Object) -> None:
         """ADDED, MODIFIED or DELETED."""
@@ -153,7 +153,7 @@ class ApiServer:
         self.remove(resource, known, request)
 
     def remove(self, resource: Resource, known: Object, request: Request) -> None:
-        """Take an object away. What it owns is for the garbage collector, who is a witness."""
+        """Take an object away. What it owns is for the garbage collector, which is an observer."""
         metadata = known["metadata"]
         del self._objects[resource][metadata.get("namespace", ""), metadata["name"]]
         self.version += 1
@@ -192,8 +192,8 @@ class ApiServer:
     def _tell(
         self, resource: Resource, kind: str, before: Object | None, after: Object | None, obj: Object, request: Request
     ) -> None:
-        for witness in self.observers:
-            witness(resource, before, after, request)
+        for observer in self.observers:
+            observer(resource, before, after, request)
         for watcher in self.watchers:
             watcher.changed(resource, kind, obj)
 

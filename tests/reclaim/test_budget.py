@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.api.policy import MAX_RECENT_RECLAIMS, RecentReclaim
-from stoker.reclaim.budget import Budget, Slot, full, holds_slot, is_held_by, within
+from stoker.reclaim.budget import ReclaimBudget, Slot, full, holds_slot, is_held_by, within
 from stoker.reclaim.order import TOGETHER, SlotRequest, in_order, turn
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -21,9 +21,11 @@ def slot(uid: str, minutes_ago: float = 0.0, gpus: int = 8, resource: str | None
     return Slot(job_uid=uid, job=f"team/{uid}", time=time, gpus=gpus, resource=resource)
 
 
-def budget(jobs: int = 5, gpu_percent: int = 10, cluster: Mapping[str, int] | None = None, unread: str = "") -> Budget:
+def budget(
+    jobs: int = 5, gpu_percent: int = 10, cluster: Mapping[str, int] | None = None, unread: str = ""
+) -> ReclaimBudget:
     gpus = None if unread else cluster or {GPU: 160}
-    return Budget(window=WINDOW, jobs=jobs, gpu_percent=gpu_percent, cluster_gpus=gpus, unread=unread)
+    return ReclaimBudget(window=WINDOW, jobs=jobs, gpu_percent=gpu_percent, cluster_gpus=gpus, unread=unread)
 
 
 def request(uid: str, gpus: int = 8, idle_hours: float = 2.0, due_minutes_ago: float = 10.0) -> SlotRequest:

@@ -42,12 +42,14 @@ Claim = tuple[str, str]
 KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
 
 
-class Unreadable(Exception):  # noqa: N818 - it states a condition, which is told as a reason
+class CapacityUnreadableError(Exception):
     """Nodes or pods could not be read, or hold what nobody understands."""
 
 
 class Capacity:
-    """Reads them. Every method may raise Unreadable; what could not be read is not asked for again at once."""
+    """Reads them. Every method may raise CapacityUnreadableError; what could not be read is not asked for again at
+    once.
+    """
 
     def __init__(self, api: KubernetesApi, clock: Clock) -> None:
         self._api = api
@@ -126,13 +128,13 @@ class Capacity:
             if self._nodes is not None and now - self._nodes[0] < NODES_KEPT:
                 return self._nodes
             if self._failed is not None and now - self._failed[0] < FAILURE_KEPT:
-                raise Unreadable(self._failed[1])
+                raise CapacityUnreadableError(self._failed[1])
             try:
                 with _understood():
                     listed, _ = await self._api.list(NODES)
                     listed = [node for node in listed if _is_node(node)]
                     self._nodes = now, tuple(map(node_of, filter(_takes_pods, listed))), _devices(listed)
-            except Unreadable as error:
+            except CapacityUnreadableError as error:
                 self._failed = now, str(error)
                 raise
             return self._nodes
@@ -144,9 +146,9 @@ def _understood() -> Iterator[None]:
     try:
         yield
     except ApiError as error:
-        raise Unreadable(str(error)) from error
+        raise CapacityUnreadableError(str(error)) from error
     except ODD as error:
-        raise Unreadable(f"an object that can't be read ({error})") from error
+        raise CapacityUnreadableError(f"an object that can't be read ({error})") from error
 
 
 def is_understood(pod: Object) -> bool:

@@ -21,11 +21,11 @@ from stoker.cluster.cache import Key, Store
 from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
 from stoker.controller.brake import Brakes
-from stoker.controller.capacity import Capacity, Unreadable, is_understood, requests_of
+from stoker.controller.capacity import Capacity, CapacityUnreadableError, is_understood, requests_of
 from stoker.findings.vocabulary import ReclaimMode, ReclaimState
 from stoker.policy.effective import EffectivePolicy, JobTraits
 from stoker.reclaim import Constraints, Obstruction, Record
-from stoker.reclaim.budget import Budget, Slot, full, holds_slot, is_held_by, within
+from stoker.reclaim.budget import ReclaimBudget, Slot, full, holds_slot, is_held_by, within
 from stoker.reclaim.order import SlotRequest, in_order, turn
 from stoker.reclaim.pressure import Amounts, Gain, added, pressed
 from stoker.workload import job_traits
@@ -224,14 +224,14 @@ class ClusterConstraints:
         self._passed.add(first.job_uid)
         return True
 
-    async def _budget(self, policy: EffectivePolicy) -> Budget:
+    async def _budget(self, policy: EffectivePolicy) -> ReclaimBudget:
         unread, gpus = "", None
         try:
             gpus = await self._capacity.gpus()
-        except Unreadable as error:
+        except CapacityUnreadableError as error:
             unread = str(error)
         reclaim = policy.reclaim
-        return Budget(
+        return ReclaimBudget(
             window=reclaim.window,
             jobs=reclaim.max_jobs_per_window,
             gpu_percent=reclaim.max_gpu_percent_per_window,
@@ -271,7 +271,7 @@ class ClusterConstraints:
             gained = {name for gain in gains for name in gain.by_node}
             nearest = sorted(nodes, key=lambda node: node.name not in gained)[:NODES_READ] if gains else []
             roomy = await self._capacity.with_room(nearest, leaving=self._leaving())
-        except Unreadable as error:
+        except CapacityUnreadableError as error:
             return Pressed(at=now, unread=str(error))
         return Pressed(at=now, jobs=await asyncio.to_thread(pressed, waiting, roomy, gains))
 

@@ -35,14 +35,14 @@ async def resume(api: KubernetesApi, namespace: str, name: str) -> str:
         return will
     if asked is not None and asked != record.get("handledResume"):
         return f"{will} (already requested)"
-    word = secrets.token_hex(6)
-    await _annotate(api, namespace, name, {RESUME_ANNOTATION: word})
-    heard = await _heard(api, namespace, name, "handledResume", word)
-    return will if heard is not None else f"{will} {_silent(namespace, name)}"
+    value = secrets.token_hex(6)
+    await _annotate(api, namespace, name, {RESUME_ANNOTATION: value})
+    recorded = await _recorded(api, namespace, name, "handledResume", value)
+    return will if recorded is not None else f"{will} {_silent(namespace, name)}"
 
 
 def resumption_of(raw: Mapping[str, Any]) -> str:
-    """What the word to resume does to a job, by its status. Raises RefusedError where it can't be brought back."""
+    """What a request to resume does to a job, by its status. Raises RefusedError where it can't be brought back."""
     record = _record(raw)
     phase = raw.get("status", {}).get("phase")
     state, deleted = record.get("state"), record.get("action") == "Delete"
@@ -88,17 +88,17 @@ async def snooze(api: KubernetesApi, namespace: str, name: str, until: datetime,
         raise RefusedError(f"it has already been reclaimed: start it again with stoker resume {name} -n {namespace}")
     asked = rfc3339(until)
     await _annotate(api, namespace, name, {SNOOZE_ANNOTATION: asked, SNOOZE_REASON_ANNOTATION: why})
-    heard = await _heard(api, namespace, name, "handledSnooze", asked)
-    if heard is None and record.get("state") == "Reclaiming":
+    recorded = await _recorded(api, namespace, name, "handledSnooze", asked)
+    if recorded is None and record.get("state") == "Reclaiming":
         return (
             f"is being reclaimed: if the snooze came too late, start it again with stoker resume {name} -n {namespace}"
         )
-    if heard is None:
+    if recorded is None:
         return (
             f"will not be reclaimed before {asked}, or for the policy's maxSnooze if that is shorter "
             f"{_silent(namespace, name)}"
         )
-    granted = _record(heard).get("snoozedUntil", asked)
+    granted = _record(recorded).get("snoozedUntil", asked)
     if granted != asked and datetime.fromisoformat(granted) <= datetime.now(UTC):
         raise RefusedError("its policy does not allow owners to snooze (reclaim.maxSnooze)")
     if granted != asked:
@@ -126,12 +126,12 @@ async def _annotate(api: KubernetesApi, namespace: str, name: str, annotations: 
     await api.patch(DLJOBS, namespace, name, {"metadata": {"annotations": dict(annotations)}})
 
 
-async def _heard(api: KubernetesApi, namespace: str, name: str, field: str, word: str) -> dict[str, Any] | None:
-    """The job once the controller has taken the word; None where it has not within PATIENCE."""
+async def _recorded(api: KubernetesApi, namespace: str, name: str, field: str, value: str) -> dict[str, Any] | None:
+    """The job once the controller has recorded the value; None where it has not within PATIENCE."""
     end = asyncio.get_running_loop().time() + PATIENCE
     while True:
         raw = await _get(api, namespace, name)
-        if _record(raw).get(field) == word:
+        if _record(raw).get(field) == value:
             return raw
         if asyncio.get_running_loop().time() >= end:
             return None

@@ -42,7 +42,7 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class ReclaimBudget:
     """The most that may be reclaimed within `window`: so many `jobs`, and `gpu_percent` of the cluster's GPUs of each
     resource, of which there are `cluster_gpus`; None where that can't be read, `unread` says why.
     """
@@ -71,7 +71,7 @@ def holds_slot(slots: Iterable[Slot], job_uid: str, warned_at: datetime) -> bool
     return any(is_held_by(one, job_uid, warned_at) for one in slots)
 
 
-def full(slots: Sequence[Slot], wanted: Slot, budget: Budget) -> Obstruction | None:
+def full(slots: Sequence[Slot], wanted: Slot, budget: ReclaimBudget) -> Obstruction | None:
     """Why there is no slot for one more beside those that count, the oldest first; None where there is one. One job
     always may be reclaimed.
     """
@@ -96,7 +96,7 @@ def full(slots: Sequence[Slot], wanted: Slot, budget: Budget) -> Obstruction | N
     return _until(alike[0], budget, reason)
 
 
-def _until(leaving: Slot, budget: Budget, reason: str) -> Obstruction:
+def _until(leaving: Slot, budget: ReclaimBudget, reason: str) -> Obstruction:
     return Obstruction(reason=reason.format(format_duration(budget.window)), until=leaving.time + budget.window)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from stoker.reclaim.budget import Budget, Slot, full
+from stoker.reclaim.budget import ReclaimBudget, Slot, full
 from stoker.reclaim.candidate import Obstruction
 
 TOGETHER = timedelta(minutes=1)
@@ -41,7 +41,7 @@ def in_order(requests: Iterable[SlotRequest], now: datetime) -> list[SlotRequest
 
 
 def turn(
-    request: SlotRequest, others: Iterable[SlotRequest], slots: Sequence[Slot], budget: Budget, now: datetime
+    request: SlotRequest, others: Iterable[SlotRequest], slots: Sequence[Slot], budget: ReclaimBudget, now: datetime
 ) -> Obstruction | None:
     """Why the request must wait: there is no slot, or none is left beside those that go before it. `others` are
     requests that nothing but the bounds holds back; `slots` count within the window, the oldest first.

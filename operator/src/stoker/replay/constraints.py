@@ -10,7 +10,7 @@ from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim import Constraints, Obstruction
 from stoker.reclaim.brake import Brake, JobActivity
 from stoker.reclaim.brake import after as braked
-from stoker.reclaim.budget import Budget, Slot, within
+from stoker.reclaim.budget import ReclaimBudget, Slot, within
 from stoker.reclaim.order import SlotRequest, turn
 from stoker.telemetry.activity import IDLE_PROFILING_PERCENT
 from stoker.telemetry.past import JobOutline, Outlines
@@ -113,13 +113,13 @@ class SimulatedConstraints:
         """The job holds its GPUs again."""
         self._away.discard(key)
 
-    def _budget(self, policy: EffectivePolicy, now: datetime) -> Budget:
+    def _budget(self, policy: EffectivePolicy, now: datetime) -> ReclaimBudget:
         grid = self._outlines.grid
         last = min(grid.first_at(now), grid.size - 1)
         first = grid.first_at(now - CLUSTER_SEEN)
         seen = self._outlines.cluster_gpus[first : last + 1]
         known = seen[np.isfinite(seen)]
-        return Budget(
+        return ReclaimBudget(
             window=policy.reclaim.window,
             jobs=policy.reclaim.max_jobs_per_window,
             gpu_percent=policy.reclaim.max_gpu_percent_per_window,
