@@ -30,7 +30,7 @@ from pathlib import Path
 
 from stoker.adapters.workers import Workers
 from stoker.admission import judgement
-from stoker.admission.admission_review import ALLOWED, AdmissionRequest, Answer
+from stoker.admission.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse
 from stoker.admission.job_review import JobReviewer
 from stoker.admission.server import AdmissionServer, Reviewer, Route, ServerSettings
 from stoker.cluster.view import ClusterView
@@ -60,7 +60,7 @@ class Load:
 # ------------------------------------------------------------------------------------------------------------- servers
 
 
-async def allow(_: AdmissionRequest) -> Answer:
+async def allow(_: AdmissionRequest) -> AdmissionResponse:
     """What the Go webhook answers."""
     return ALLOWED
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import aiohttp
 import orjson
 
-from stoker.admission.admission_review import ALLOWED, AdmissionRequest, Answer
+from stoker.admission.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse
 from stoker.admission.process import warm_up
 from stoker.admission.server import AdmissionServer, Route, ServerSettings
 from tests.admission.malformed_reviews import review
@@ -37,7 +37,7 @@ PATIENCE = 3.0
 PAUSE = 0.25
 
 
-async def allow(_: AdmissionRequest) -> Answer:
+async def allow(_: AdmissionRequest) -> AdmissionResponse:
     """The least that a reviewer can do."""
     return ALLOWED
 

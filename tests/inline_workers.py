@@ -4,7 +4,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from stoker.adapters.workers import End, Outcome, Workers
+from stoker.adapters.workers import TaskEnd, TaskOutcome, Workers
 
 T = TypeVar("T")
 
@@ -14,13 +14,13 @@ class InlineWorkers(Workers):
 
     def __init__(self) -> None:
         super().__init__(1)
-        self.end: End | None = None
+        self.end: TaskEnd | None = None
         self.results = 0
         self.asked: list[dict[str, Any]] = []
 
     async def run(
         self, function: Callable[..., Iterator[T]], *arguments: Any, owner: str, cpu: float, deadline: float
-    ) -> Outcome[T]:
+    ) -> TaskOutcome[T]:
         self.asked.append({"owner": owner, "cpu": cpu, "deadline": deadline})
         result: T | None = None
         try:
@@ -29,5 +29,5 @@ class InlineWorkers(Workers):
                     break
                 result = answer
         except Exception:
-            return Outcome(end=End.RAISED, result=result, detail=traceback.format_exc())
-        return Outcome(end=self.end or End.DONE, result=result)
+            return TaskOutcome(end=TaskEnd.RAISED, result=result, detail=traceback.format_exc())
+        return TaskOutcome(end=self.end or TaskEnd.DONE, result=result)

@@ -17,9 +17,9 @@ from stoker.api.dljob import DLJob
 from stoker.cluster.cache import concerned
 from stoker.cluster.watch import SilentWatchError
 from stoker.controller.assembly import Ports, Substitutes, Timing, assemble
-from stoker.controller.manifest_cache import Manifests
+from stoker.controller.manifest_cache import ManifestCache
 from stoker.controller.presence import PresenceChecker
-from stoker.controller.scan import Scanner, Subject
+from stoker.controller.scan import ScannedJob, Scanner
 from stoker.findings.diagnosis import Diagnosis
 from stoker.findings.verdict import Verdict
 from stoker.lint.kinds.dljob import read_dljob
@@ -193,7 +193,7 @@ class Client:
         await asyncio.Future[None]()
 
 
-class Unreviewed(Manifests):
+class Unreviewed(ManifestCache):
     """What manifests say, without the review of admission: it finds the same in every job here, and takes longest. They
     are read at once, as there are no processes beside in simulated time.
     """
@@ -216,7 +216,7 @@ class SimulatedScanner(Scanner):
 
     finds: Callable[[str], Diagnosis]
 
-    async def _diagnose(self, subject: Subject) -> Diagnosis:
+    async def _diagnose(self, subject: ScannedJob) -> Diagnosis:
         return self.finds(subject.uid)
 
 
@@ -245,7 +245,7 @@ class Process:
         )
         parts = Substitutes(manifests=Unreviewed, scanner=SimulatedScanner, presences=PresenceChecker(clock))
         controller = assemble(ports, Timing(), parts)
-        self.store, self.queue = controller.store, controller.queue
+        self.cache, self.queue = controller.cache, controller.queue
         self._resync, self._reconciler = controller.resync, controller.reconciler
         self._scanner = controller.scanner
         assert isinstance(self._scanner, SimulatedScanner)
@@ -309,7 +309,7 @@ class Process:
     def changed(self, resource: Resource, kind: str, obj: Object) -> None:
         """The API server has news."""
         world, fault_rates = self._world, self._world.fault_rates
-        if resource not in self.store.resources:
+        if resource not in self.cache.resources:
             return
         chance = world.random.random
         if chance() < fault_rates.event_lost:
@@ -326,7 +326,7 @@ class Process:
             world.loop.call_later(delay + chance() * fault_rates.event_latest, self._told, resource, kind, obj)
 
     def _told(self, resource: Resource, kind: str, obj: Object) -> None:
-        if not self.is_dead and self.store.collection(resource).watched(kind, obj):
+        if not self.is_dead and self.cache.collection(resource).watched(kind, obj):
             key = concerned(resource, obj)
             if key is not None:
                 self.queue.add(key, changed=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stoker.cluster.cache import Store
+from stoker.cluster.cache import ClusterCache
 from stoker.findings.finding import rfc3339
 
 GPUS = 8
@@ -126,9 +126,9 @@ class Job:
         }
 
 
-def store(jobs: int, now: datetime) -> Store:
+def store(jobs: int, now: datetime) -> ClusterCache:
     """What the operator's watches hold of them."""
-    filled = Store()
+    filled = ClusterCache()
     for number in range(jobs):
         job = Job(number)
         filled.dljobs.put(job.dljob(now))

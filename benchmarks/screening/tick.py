@@ -64,7 +64,7 @@ async def tick(url: str, jobs: int, end: datetime, ticks: int, timeout: timedelt
     held = store(jobs, end)
     clock = PausedClock(end)
     async with PrometheusSource(PrometheusAccess(url=url, timeout=timeout), max_skew=None) as source:
-        parts = Substitutes(store=held, scanner=CountingScanner)
+        parts = Substitutes(cache=held, scanner=CountingScanner)
         controller = assembled(FakeApi(), clock, metrics=source, substitutes=parts)
         scanner, scan_results = controller.scanner, controller.scan_results
         assert isinstance(scanner, CountingScanner)

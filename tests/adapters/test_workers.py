@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from stoker.adapters import workers as module
-from stoker.adapters.workers import End, Outcome, Workers
+from stoker.adapters.workers import TaskEnd, TaskOutcome, Workers
 from tests.adapters import misbehaving
 
 LONG = 120.0
@@ -36,13 +36,13 @@ async def run(
     owner: str = "team",
     cpu: float = CPU,
     wait: float = LONG,
-) -> Outcome[Any]:
+) -> TaskOutcome[Any]:
     deadline = asyncio.get_running_loop().time() + wait
     return await pool.run(function, *arguments, owner=owner, cpu=cpu, deadline=deadline)
 
 
 async def test_the_last_result_counts(workers: Workers) -> None:
-    assert await run(workers, misbehaving.answers, 42) == Outcome(end=End.DONE, result=42)
+    assert await run(workers, misbehaving.answers, 42) == TaskOutcome(end=TaskEnd.DONE, result=42)
     assert workers.not_ready() is None
     assert workers.stuck() is None
 
@@ -50,7 +50,7 @@ async def test_the_last_result_counts(workers: Workers) -> None:
 async def test_what_the_function_raises_is_told_with_its_traceback_and_costs_no_process(workers: Workers) -> None:
     before = {(await run(workers, misbehaving.pid)).result for _ in range(8)}
     outcome = await run(workers, misbehaving.fails)
-    assert (outcome.end, outcome.result) == (End.RAISED, "the first result")
+    assert (outcome.end, outcome.result) == (TaskEnd.RAISED, "the first result")
     assert outcome.detail.rstrip().endswith("ZeroDivisionError: on purpose")
     assert {(await run(workers, misbehaving.pid)).result for _ in range(8)} & before
 
@@ -67,34 +67,34 @@ async def test_a_signal_to_the_whole_process_group_leaves_the_end_to_the_parent(
 @pytest.mark.parametrize(
     "function, cpu, wait, end",
     [
-        (misbehaving.holds_the_interpreter, LITTLE, LONG, End.TIME),
-        (misbehaving.sleeps, CPU, 2.0, End.LATE),
-        (misbehaving.takes_all_memory, CPU, LONG, End.MEMORY),
-        (misbehaving.exits, CPU, LONG, End.DIED),
-        (misbehaving.crashes, CPU, LONG, End.DIED),
+        (misbehaving.holds_the_interpreter, LITTLE, LONG, TaskEnd.TIME),
+        (misbehaving.sleeps, CPU, 2.0, TaskEnd.LATE),
+        (misbehaving.takes_all_memory, CPU, LONG, TaskEnd.MEMORY),
+        (misbehaving.exits, CPU, LONG, TaskEnd.DIED),
+        (misbehaving.crashes, CPU, LONG, TaskEnd.DIED),
     ],
     ids=["time", "deadline", "memory", "exit", "crash"],
 )
 async def test_what_must_be_stopped_is_and_meanwhile_others_are_answered(
-    function: Callable[..., Iterator[Any]], cpu: float, wait: float, end: End, workers: Workers
+    function: Callable[..., Iterator[Any]], cpu: float, wait: float, end: TaskEnd, workers: Workers
 ) -> None:
     await workers.ready()
     guilty = asyncio.create_task(run(workers, function, cpu=cpu, wait=wait, owner="guilty"))
     other = await run(workers, misbehaving.answers, 1, owner="other")
-    assert other == Outcome(end=End.DONE, result=1)
+    assert other == TaskOutcome(end=TaskEnd.DONE, result=1)
     outcome = await guilty
     assert (outcome.end, outcome.result) == (end, "the first result")
     # Both workers are there again, or soon.
     both = await asyncio.gather(*(run(workers, misbehaving.answers, 7, owner=f"o{n}") for n in range(4)))
-    assert {one.end for one in both} == {End.DONE}
+    assert {one.end for one in both} == {TaskEnd.DONE}
 
 
 async def test_what_nobody_can_take_counts_as_too_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Workers(1, memory=1024 * 1024 * 1024) as workers:
-        assert (await run(workers, misbehaving.answers_too_much)).end is End.MEMORY
+        assert (await run(workers, misbehaving.answers_too_much)).end is TaskEnd.MEMORY
         assert (await run(workers, misbehaving.answers, 2)).result == 2
         monkeypatch.setattr(module, "MAX_MESSAGE", 1000)
-        assert (await run(workers, misbehaving.answers, "x" * 2000)).end is End.MEMORY
+        assert (await run(workers, misbehaving.answers, "x" * 2000)).end is TaskEnd.MEMORY
 
 
 async def test_fifty_hostile_tasks_of_one_owner_hold_up_nobody_else(workers: Workers) -> None:
@@ -103,7 +103,7 @@ async def test_fifty_hostile_tasks_of_one_owner_hold_up_nobody_else(workers: Wor
     await asyncio.sleep(0)
     for number in range(5):
         outcome = await run(workers, misbehaving.answers, number, owner="bystander")
-        assert outcome == Outcome(end=End.DONE, result=number)
+        assert outcome == TaskOutcome(end=TaskEnd.DONE, result=number)
     assert not all(one.done() for one in flood), "the bystander was answered after the flood only"
     for one in flood:
         one.cancel()
@@ -113,7 +113,7 @@ async def test_fifty_hostile_tasks_of_one_owner_hold_up_nobody_else(workers: Wor
 async def test_owners_whose_tasks_had_to_be_stopped_share_what_is_not_the_last_worker(workers: Workers) -> None:
     """Who has two namespaces gets no second worker for that."""
     for owner in ("one", "two"):
-        assert (await run(workers, misbehaving.holds_the_interpreter, owner=owner, cpu=0.05)).end is End.TIME
+        assert (await run(workers, misbehaving.holds_the_interpreter, owner=owner, cpu=0.05)).end is TaskEnd.TIME
     flood = [
         asyncio.create_task(run(workers, misbehaving.holds_the_interpreter, owner=owner, cpu=LITTLE))
         for owner in ("one", "two") * 5
@@ -127,16 +127,16 @@ async def test_owners_whose_tasks_had_to_be_stopped_share_what_is_not_the_last_w
 
 
 async def test_too_many_that_wait_and_those_whose_time_is_over_are_told_so(workers: Workers) -> None:
-    assert (await run(workers, misbehaving.answers, 1)).end is End.DONE  # a worker is there
+    assert (await run(workers, misbehaving.answers, 1)).end is TaskEnd.DONE  # a worker is there
     blocked = asyncio.create_task(run(workers, misbehaving.holds_the_interpreter, cpu=2.0))
     await asyncio.sleep(0)
     late = await run(workers, misbehaving.answers, 1, wait=0.1)
-    assert late == Outcome(end=End.BUSY)
+    assert late == TaskOutcome(end=TaskEnd.BUSY)
     waiting = [asyncio.create_task(run(workers, misbehaving.answers, 1)) for _ in range(module.MAX_WAITING)]
     await asyncio.sleep(0)
-    assert (await run(workers, misbehaving.answers, 1)).end is End.BUSY
-    assert (await blocked).end is End.TIME
-    assert {(await one).end for one in waiting} == {End.DONE}
+    assert (await run(workers, misbehaving.answers, 1)).end is TaskEnd.BUSY
+    assert (await blocked).end is TaskEnd.TIME
+    assert {(await one).end for one in waiting} == {TaskEnd.DONE}
 
 
 async def test_a_worker_leaves_ctrl_c_to_its_parent_and_has_no_socket_of_it(workers: Workers) -> None:
@@ -165,7 +165,7 @@ async def test_it_says_when_there_is_no_worker(monkeypatch: pytest.MonkeyPatch) 
         while "no more processes" not in str(pool.not_ready()):
             await asyncio.sleep(0.01)
         assert "no worker process for" in str(pool.stuck())
-        assert (await run(pool, misbehaving.answers, 1, wait=0.05)).end is End.BUSY
+        assert (await run(pool, misbehaving.answers, 1, wait=0.05)).end is TaskEnd.BUSY
 
 
 PARENT = """

@@ -4,7 +4,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from stoker.admission.admission_review import ALLOWED, AdmissionRequest, Answer
+from stoker.admission.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse
 from stoker.admission.server import AdmissionServer, Reviewer, Route, ServerSettings
 from tests.certificates.authority import Authority
 
@@ -30,7 +30,7 @@ async def client(authority: Authority) -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
-async def allow(_: AdmissionRequest) -> Answer:
+async def allow(_: AdmissionRequest) -> AdmissionResponse:
     """The most trivial reviewer."""
     return ALLOWED
 

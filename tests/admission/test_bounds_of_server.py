@@ -16,7 +16,7 @@ import pytest
 
 from e2e.cluster.pki import CertificateAuthority, write_private
 from stoker.adapters.http.listener import Limits
-from stoker.admission.admission_review import AdmissionRequest, Answer
+from stoker.admission.admission_review import AdmissionRequest, AdmissionResponse
 from stoker.admission.server import AdmissionServer, ServerSettings
 from tests.admission.conftest import allow, serving
 from tests.admission.malformed_reviews import OBJECT, review
@@ -137,7 +137,7 @@ async def test_a_connection_whose_review_is_at_work_is_not_closed_for_others(
 ) -> None:
     entered, release = asyncio.Semaphore(0), asyncio.Event()
 
-    async def slow(request: AdmissionRequest) -> Answer:
+    async def slow(request: AdmissionRequest) -> AdmissionResponse:
         entered.release()
         await release.wait()
         return await allow(request)
@@ -178,7 +178,7 @@ async def test_too_many_reviews_at_a_time_are_to_be_asked_again(
 ) -> None:
     entered, release = asyncio.Semaphore(0), asyncio.Event()
 
-    async def slow(request: AdmissionRequest) -> Answer:
+    async def slow(request: AdmissionRequest) -> AdmissionResponse:
         entered.release()
         await release.wait()
         return await allow(request)

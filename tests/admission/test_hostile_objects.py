@@ -10,7 +10,7 @@ import pytest
 
 from e2e.hostile.objects import Hostile, Kind, dljob, hostile_objects
 from stoker.adapters.workers import Workers
-from stoker.admission.admission_review import Answer
+from stoker.admission.admission_review import AdmissionResponse
 from stoker.admission.job_review import JobReviewer
 from stoker.cluster.view import ClusterView
 from tests.admission.test_job_review import request
@@ -37,7 +37,7 @@ async def reviewer() -> AsyncIterator[JobReviewer]:
         yield JobReviewer(view, workers, lambda: NOW)
 
 
-async def answered(reviewer: JobReviewer, manifest: Any, namespace: str) -> Answer:
+async def answered(reviewer: JobReviewer, manifest: Any, namespace: str) -> AdmissionResponse:
     deadline = asyncio.get_running_loop().time() + LONG
     return await reviewer(replace(request(new=manifest), namespace=namespace, deadline=deadline))
 
@@ -49,7 +49,7 @@ async def test_a_bystander_gets_the_same_answer_beside_each_hostile_object(
     alone = await answered(reviewer, WRONG, "team")
     assert not alone.allowed
     room = asyncio.Semaphore(AT_ONCE)
-    answers: dict[str, Answer] = {}
+    answers: dict[str, AdmissionResponse] = {}
 
     async def beside(one: Hostile) -> None:
         async with room:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stoker.admission.admission_review import AdmissionRequest, Answer, Operation
+from stoker.admission.admission_review import AdmissionRequest, AdmissionResponse, Operation
 from stoker.admission.policy_review import PolicyReviewer
 from stoker.api.bounds import MAX_SPEC_BYTES
 from stoker.api.policy import UtilizationPolicy, UtilizationPolicySpec
@@ -23,7 +23,7 @@ SECONDS = 5.0
 """CPU time that no review may take; the worst takes a fifth of it on the machine that this was written on."""
 
 
-async def review(spec: Any, name: str = "other", beside: tuple[UtilizationPolicy, ...] = ()) -> Answer:
+async def review(spec: Any, name: str = "other", beside: tuple[UtilizationPolicy, ...] = ()) -> AdmissionResponse:
     document = {"metadata": {"name": name}, "spec": spec}
     request = AdmissionRequest(
         uid="1",

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from stoker.adapters.workers import End
+from stoker.adapters.workers import TaskEnd
 from stoker.admission import judgement
-from stoker.admission.admission_review import ALLOWED, AdmissionRequest, Answer, Operation
+from stoker.admission.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse, Operation
 from stoker.admission.job_review import JobReviewer
 from stoker.api.dljob import DLJob
 from stoker.cluster.view import ClusterView
@@ -215,15 +215,15 @@ async def test_a_name_that_is_still_to_be_generated_is_no_fault(
 @pytest.mark.parametrize(
     "end, shortfall",
     [
-        (End.TIME, Shortfall.OVER_BUDGET),
-        (End.MEMORY, Shortfall.OVER_BUDGET),
-        (End.LATE, Shortfall.BUSY),
-        (End.BUSY, Shortfall.BUSY),
-        (End.DIED, Shortfall.FAULT),
+        (TaskEnd.TIME, Shortfall.OVER_BUDGET),
+        (TaskEnd.MEMORY, Shortfall.OVER_BUDGET),
+        (TaskEnd.LATE, Shortfall.BUSY),
+        (TaskEnd.BUSY, Shortfall.BUSY),
+        (TaskEnd.DIED, Shortfall.FAULT),
     ],
 )
 async def test_a_review_that_was_stopped_leaves_what_the_manifest_says(
-    end: End, shortfall: Shortfall, workers: InlineWorkers, reviewer: JobReviewer
+    end: TaskEnd, shortfall: Shortfall, workers: InlineWorkers, reviewer: JobReviewer
 ) -> None:
     workers.end, workers.results = end, 1
     wrong = {"spec": OBJECT["spec"] | {"script": "torchrun --nproc_per_node=3 t.py", "image": "bert:latest"}}
@@ -236,7 +236,7 @@ async def test_a_review_that_was_stopped_leaves_what_the_manifest_says(
 
 
 async def test_without_any_result_the_job_passes_with_a_warning(workers: InlineWorkers, reviewer: JobReviewer) -> None:
-    workers.end = End.BUSY
+    workers.end = TaskEnd.BUSY
     answer = await reviewer(request())
     assert (answer.allowed, answer.warnings) == (True, (not_analysed(Shortfall.BUSY),))
 
@@ -244,7 +244,7 @@ async def test_without_any_result_the_job_passes_with_a_warning(workers: InlineW
 async def test_a_manifest_that_is_denied_stays_so_where_the_review_was_stopped(
     workers: InlineWorkers, reviewer: JobReviewer
 ) -> None:
-    workers.end, workers.results = End.TIME, 1
+    workers.end, workers.results = TaskEnd.TIME, 1
     answer = await reviewer(request(new=OBJECT | {"spec": OBJECT["spec"] | {"image": "not an image"}}))
     assert not answer.allowed
     assert "image-invalid" in answer.message
@@ -255,7 +255,7 @@ async def test_a_job_that_is_there_can_be_suspended_though_it_is_over_the_budget
 ) -> None:
     metadata = {"name": "default", "resourceVersion": "2"}
     view.policies.watched("ADDED", {"metadata": metadata, "spec": {"analysis": {"onOverBudget": "Deny"}}})
-    workers.end, workers.results = End.TIME, 1
+    workers.end, workers.results = TaskEnd.TIME, 1
     assert not (await reviewer(request())).allowed
     assert (await reviewer(request(Operation.UPDATE, OBJECT, OBJECT))).allowed
 
@@ -313,7 +313,7 @@ async def test_a_fault_of_the_review_itself_is_logged_and_never_denies(
         raise RecursionError("too deep")
 
     verdicts(judge)
-    assert await reviewer(request()) == Answer(allowed=True, warnings=(not_analysed(Shortfall.FAULT),))
+    assert await reviewer(request()) == AdmissionResponse(allowed=True, warnings=(not_analysed(Shortfall.FAULT),))
     assert [(record.levelno, "RecursionError: too deep" in record.getMessage()) for record in caplog.records] == [
         (logging.ERROR, True)
     ]

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from stoker.adapters.http.metrics_server import MetricsServer, MetricsSettings
-from stoker.admission.admission_review import AdmissionRequest, Answer, Operation
+from stoker.admission.admission_review import AdmissionRequest, AdmissionResponse, Operation
 from stoker.admission.job_review import JobReviewer
 from stoker.admission.metrics import AdmissionMetrics
 from stoker.admission.server import Reviewer
@@ -27,7 +27,7 @@ class World:
         self.metrics = AdmissionMetrics(self.view.in_force)
         self.review: Reviewer = self.metrics.counting("DLJob", JobReviewer(self.view, pool, lambda: NOW))
 
-    async def submit(self, script: str, **spec: Any) -> Answer:
+    async def submit(self, script: str, **spec: Any) -> AdmissionResponse:
         body = {
             "apiVersion": "stoker.dev/v1alpha1",
             "kind": "DLJob",
@@ -100,7 +100,7 @@ async def test_what_could_not_be_analysed_is_counted_by_its_reason(
 
 
 async def test_a_reviewer_that_fails_is_counted_and_fails(world: World) -> None:
-    async def failing(_: AdmissionRequest) -> Answer:
+    async def failing(_: AdmissionRequest) -> AdmissionResponse:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from stoker.admission.admission_review import ALLOWED, AdmissionRequest, Answer, Operation
+from stoker.admission.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse, Operation
 from stoker.admission.policy_review import PolicyReviewer
 from stoker.api.policy import UtilizationPolicy
 from stoker.catalogue import diagnosis_rules
@@ -80,7 +80,7 @@ async def review(
     old: dict[str, Any] | None = None,
     *others: dict[str, Any],
     surroundings: ClusterSettings = EVERY_MINUTE,
-) -> Answer:
+) -> AdmissionResponse:
     known = [UtilizationPolicy.model_validate(other) for other in others]
     reviewer = PolicyReviewer(known, NAMESPACES, RULES, surroundings, lambda: NOW)
     return await reviewer(request(new, old, Operation.UPDATE if old else Operation.CREATE))

@@ -10,7 +10,7 @@ import aiohttp
 import orjson
 import pytest
 
-from stoker.admission.admission_review import AdmissionRequest, Answer, Operation
+from stoker.admission.admission_review import AdmissionRequest, AdmissionResponse, Operation
 from stoker.admission.server import ServerSettings
 from stoker.lint.messages import StatusCause
 from tests.admission.conftest import allow, serving
@@ -30,9 +30,9 @@ async def test_a_review_is_read_and_its_answer_carries_the_uid(
 ) -> None:
     seen: list[AdmissionRequest] = []
 
-    async def reviewer(request: AdmissionRequest) -> Answer:
+    async def reviewer(request: AdmissionRequest) -> AdmissionResponse:
         seen.append(request)
-        return Answer(allowed=True, warnings=("image-tag: no tag",), annotations={"rules": "image-tag"})
+        return AdmissionResponse(allowed=True, warnings=("image-tag: no tag",), annotations={"rules": "image-tag"})
 
     async with serving(settings, reviewer) as server:
         url = f"https://localhost:{server.port}/validate/dljobs?timeout=3s"
@@ -55,9 +55,9 @@ async def test_a_review_is_read_and_its_answer_carries_the_uid(
 async def test_a_denial_is_a_422_with_its_causes_beside_the_message(
     settings: ServerSettings, client: aiohttp.ClientSession
 ) -> None:
-    async def reviewer(_: AdmissionRequest) -> Answer:
+    async def reviewer(_: AdmissionRequest) -> AdmissionResponse:
         cause = StatusCause(field="spec.script", message="line 1: wrong", reason="FieldValueInvalid")
-        return Answer(allowed=False, message="spec.script: line 1: wrong", causes=(cause,))
+        return AdmissionResponse(allowed=False, message="spec.script: line 1: wrong", causes=(cause,))
 
     async with serving(settings, reviewer) as server:
         url = f"https://localhost:{server.port}/validate/dljobs"
@@ -169,7 +169,7 @@ async def test_another_method_is_405(method: str, settings: ServerSettings, clie
 async def test_a_fault_of_ours_is_a_500_for_the_client_and_a_traceback_for_the_log(
     settings: ServerSettings, client: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def broken(_: AdmissionRequest) -> Answer:
+    async def broken(_: AdmissionRequest) -> AdmissionResponse:
         raise RuntimeError("secret of the job")
 
     async with serving(settings, broken) as server:
@@ -261,7 +261,7 @@ async def test_a_stopping_server_finishes_reviews_and_asks_for_new_connections(
     )
     entered, release = asyncio.Event(), asyncio.Event()
 
-    async def slow(request: AdmissionRequest) -> Answer:
+    async def slow(request: AdmissionRequest) -> AdmissionResponse:
         entered.set()
         await release.wait()
         return await allow(request)

@@ -9,12 +9,14 @@ from cryptography import x509
 
 from stoker.adapters.certificates import issue, read_all, serves
 from stoker.adapters.kubernetes.client import ConflictError, UnavailableError
-from stoker.certificates.renewal import SECRETS, SETTLE, WEBHOOKS, CertificateKeeper, Kept, Place, renewed
+from stoker.certificates.renewal import SECRETS, SETTLE, WEBHOOKS, CertificateKeeper, CertificateLocation, Kept, renewed
 from tests.controller.cluster import FakeApi, HeldClock
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
-PLACE = Place(namespace="stoker-system", secret="tls", webhook="hook", names=("a.b.svc", "a.b.svc.c"), valid=90 * DAY)
+PLACE = CertificateLocation(
+    namespace="stoker-system", secret="tls", webhook="hook", names=("a.b.svc", "a.b.svc.c"), valid=90 * DAY
+)
 
 
 class World:

@@ -2,7 +2,7 @@ import random
 from typing import Any
 
 from stoker.adapters.kubernetes.client import DLJOBS, JOBS, NAMESPACES, PODS, Object
-from stoker.cluster.cache import Collection, Key, Store, concerned, owner_key, version_of
+from stoker.cluster.cache import ClusterCache, Collection, Key, concerned, owner_key, version_of
 from tests.workload.building import JOB_UID, job, pod
 
 
@@ -166,19 +166,19 @@ def test_managed_fields_are_not_kept() -> None:
 
 def test_what_nobody_reads_is_not_kept() -> None:
     """A flood of large objects: the copies that kubectl keeps, and the script in each pod and in the Job's template."""
-    store = Store()
+    cache = ClusterCache()
     large = "x" * 100_000
     big = pod(0)
     big["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = large
     big["spec"]["containers"][0] |= {"command": ["sh", "-c", large], "args": [large]}
-    store.pods.put(big)
+    cache.pods.put(big)
     made = job()
     made["spec"]["template"] = {"spec": {"containers": [{"command": [large]}]}}
-    store.jobs.put(made)
-    for collection in (store.pods, store.jobs):
+    cache.jobs.put(made)
+    for collection in (cache.pods, cache.jobs):
         (kept,) = collection
         assert len(str(kept)) < 5_000
-    (kept,) = store.pods_of(Key("team", "bert"), JOB_UID)
+    (kept,) = cache.pods_of(Key("team", "bert"), JOB_UID)
     assert kept["spec"]["containers"][0]["resources"] == big["spec"]["containers"][0]["resources"]
     assert kept["metadata"]["annotations"] == {"batch.kubernetes.io/job-completion-index": "0"}
     assert len(str(big)) > 300_000, "the caller's object is not changed"
@@ -186,14 +186,14 @@ def test_what_nobody_reads_is_not_kept() -> None:
 
 def test_of_a_pod_that_no_job_made_only_its_name_is_kept() -> None:
     """Anybody may make pods with the label."""
-    store = Store()
+    cache = ClusterCache()
     fake = pod(0)
     fake["metadata"]["ownerReferences"] = [{"uid": JOB_UID, "controller": False}]
-    store.pods.put(fake)
-    (kept,) = store.pods
+    cache.pods.put(fake)
+    (kept,) = cache.pods
     assert kept.keys() == {"metadata"}
-    assert store.pods_of(Key("team", "bert"), JOB_UID) == []
-    assert store.pods.compare([fake], version=20) == [], "it is known"
+    assert cache.pods_of(Key("team", "bert"), JOB_UID) == []
+    assert cache.pods.compare([fake], version=20) == [], "it is known"
 
 
 def test_where_versions_go_back_the_list_counts() -> None:
@@ -228,16 +228,16 @@ def test_a_follower_that_fails_on_an_object_keeps_nobody_from_being_told() -> No
 
 
 def test_pods_are_those_of_the_job_and_not_of_an_earlier_one() -> None:
-    store = Store()
-    store.pods.put(pod(0))
-    store.pods.put(pod(1))
+    cache = ClusterCache()
+    cache.pods.put(pod(0))
+    cache.pods.put(pod(1))
     other = pod(2)
     other["metadata"]["ownerReferences"] = [{"controller": True, "uid": "an earlier Job"}]
-    store.pods.put(other)
-    names = {one["metadata"]["name"] for one in store.pods_of(Key("team", "bert"), JOB_UID)}
+    cache.pods.put(other)
+    names = {one["metadata"]["name"] for one in cache.pods_of(Key("team", "bert"), JOB_UID)}
     assert names == {"bert-0-abcde", "bert-1-abcde"}
-    store.pods.watched("DELETED", pod(0) | {"metadata": pod(0)["metadata"] | {"resourceVersion": "99"}})
-    assert len(store.pods_of(Key("team", "bert"), JOB_UID)) == 1
+    cache.pods.watched("DELETED", pod(0) | {"metadata": pod(0)["metadata"] | {"resourceVersion": "99"}})
+    assert len(cache.pods_of(Key("team", "bert"), JOB_UID)) == 1
 
 
 def test_an_event_leads_to_the_dljob_it_concerns() -> None:

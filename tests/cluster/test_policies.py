@@ -99,10 +99,10 @@ def test_a_version_with_the_same_spec_is_not_read_or_complained_of_again(caplog:
 
 def test_it_is_told_how_a_policy_stands() -> None:
     world = World()
-    assert world.in_force.standing("default").read is None
+    assert world.in_force.state_of("default").read is None
     world.policies.watched("ADDED", obj("default", 5, acting("Deny")))
     world.policies.watched("MODIFIED", obj("default", 6, acting("Maybe")))
-    standing = world.in_force.standing("default")
+    standing = world.in_force.state_of("default")
     assert standing.read is not None
     assert standing.read.metadata.generation == 5
     assert [fault.field_path for fault in standing.faults] == ["spec.rules[launcher-too-few].action"]

@@ -2,7 +2,7 @@ import pytest
 
 from stoker.adapters.clock import SystemClock
 from stoker.adapters.kubernetes.client import DLJOBS, JOBS
-from stoker.cluster.cache import Key, Store
+from stoker.cluster.cache import ClusterCache, Key
 from stoker.cluster.policies import Policies
 from stoker.cluster.watch import Resync, SilentWatchError, kopf_settings, queue_jobs
 from stoker.cluster.workqueue import WorkQueue
@@ -10,30 +10,30 @@ from tests.controller.cluster import FakeApi
 from tests.workload.building import dljob_object, job
 
 
-def world() -> tuple[FakeApi, Store, WorkQueue[Key], Resync]:
-    api, store, queue = FakeApi(), Store(), WorkQueue[Key]()
-    return api, store, queue, Resync(api, store, queue, SystemClock())
+def world() -> tuple[FakeApi, ClusterCache, WorkQueue[Key], Resync]:
+    api, cache, queue = FakeApi(), ClusterCache(), WorkQueue[Key]()
+    return api, cache, queue, Resync(api, cache, queue, SystemClock())
 
 
 async def test_a_list_fills_the_store_and_has_every_job_looked_at() -> None:
-    api, store, queue, resync = world()
+    api, cache, queue, resync = world()
     api.store(DLJOBS, None, dljob_object())
     assert resync.not_listed() is not None
     await resync.once()
     assert resync.not_listed() is None
-    assert store.dljobs.get(Key("team", "bert")) is not None
+    assert cache.dljobs.get(Key("team", "bert")) is not None
     assert len(queue) == 1
 
 
 async def test_what_was_deleted_in_a_gap_of_the_watch_goes() -> None:
-    api, store, _, resync = world()
+    api, cache, _, resync = world()
     raw = api.store(DLJOBS, None, dljob_object())
     await resync.once()
-    store.dljobs.watched(None, raw)
+    cache.dljobs.watched(None, raw)
     del api.objects[DLJOBS, None, "bert"]
     api.store(JOBS, None, job())  # time goes on
     await resync.once()
-    assert store.dljobs.get(Key("team", "bert")) is None
+    assert cache.dljobs.get(Key("team", "bert")) is None
 
 
 async def test_a_watch_that_stays_silent_from_one_list_to_the_next_ends_the_process() -> None:
@@ -46,23 +46,23 @@ async def test_a_watch_that_stays_silent_from_one_list_to_the_next_ends_the_proc
 
 @pytest.mark.parametrize("namespace, looked_at", [("team", 1), ("other", 0)])
 async def test_where_another_policy_may_hold_the_jobs_are_looked_at(namespace: str, looked_at: int) -> None:
-    _, store, queue, _ = world()
-    Policies(store.policies, store.namespaces).follow(queue_jobs(store, queue))
-    store.dljobs.put(dljob_object())
+    _, cache, queue, _ = world()
+    Policies(cache.policies, cache.namespaces).follow(queue_jobs(cache, queue))
+    cache.dljobs.put(dljob_object())
     metadata = {"resourceVersion": "1", "uid": "u", "generation": 1}
-    store.namespaces.watched("MODIFIED", {"metadata": {"name": namespace, **metadata}})
+    cache.namespaces.watched("MODIFIED", {"metadata": {"name": namespace, **metadata}})
     assert len(queue) == looked_at
-    store.policies.watched("ADDED", {"metadata": {"name": "default", **metadata}, "spec": {}})
+    cache.policies.watched("ADDED", {"metadata": {"name": "default", **metadata}, "spec": {}})
     assert len(queue) == 1
 
 
 async def test_the_status_of_a_policy_wakes_no_job() -> None:
-    _, store, queue, _ = world()
-    Policies(store.policies, store.namespaces).follow(queue_jobs(store, queue))
+    _, cache, queue, _ = world()
+    Policies(cache.policies, cache.namespaces).follow(queue_jobs(cache, queue))
     metadata = {"name": "default", "uid": "u", "generation": 1}
-    store.policies.watched("ADDED", {"metadata": {**metadata, "resourceVersion": "1"}, "spec": {}})
-    store.dljobs.put(dljob_object())
-    store.policies.watched("MODIFIED", {"metadata": {**metadata, "resourceVersion": "2"}, "spec": {}, "status": {}})
+    cache.policies.watched("ADDED", {"metadata": {**metadata, "resourceVersion": "1"}, "spec": {}})
+    cache.dljobs.put(dljob_object())
+    cache.policies.watched("MODIFIED", {"metadata": {**metadata, "resourceVersion": "2"}, "spec": {}, "status": {}})
     assert len(queue) == 0
 
 

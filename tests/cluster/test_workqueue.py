@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from stoker.cluster.workqueue import Answer, Backoff, Transient, WorkQueue
+from stoker.cluster.workqueue import Backoff, Requeue, Transient, WorkQueue
 
-Handler = Callable[[str], Awaitable[Answer]]
+Handler = Callable[[str], Awaitable[Requeue]]
 
 
 @asynccontextmanager
@@ -126,13 +126,13 @@ def test_the_backoff_doubles_up_to_its_bound_and_is_spread() -> None:
     assert low._pause("a", backoff) == 2.5
 
 
-async def passes_over(queue: WorkQueue[str], answers: list[Answer | Exception]) -> int:
+async def passes_over(queue: WorkQueue[str], answers: list[Requeue | Exception]) -> int:
     """How often a key was worked on that is added once, and then each time that the queue has nothing to do, as often
     as there are answers.
     """
     seen = 0
 
-    async def handle(_: str) -> Answer:
+    async def handle(_: str) -> Requeue:
         nonlocal seen
         seen += 1
         answer = answers[seen - 1]
@@ -166,7 +166,7 @@ async def test_what_has_changed_is_worked_on_at_once_and_its_backoff_begins_anew
     refused = Backoff(first=60.0, longest=300.0)
     seen = 0
 
-    async def handle(_: str) -> Answer:
+    async def handle(_: str) -> Requeue:
         nonlocal seen
         seen += 1
         if seen == 2:

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stoker.adapters.kubernetes.client import DLJOBS, EVENTS, JOBS, PODS
-from stoker.cluster.cache import Key, Store
-from stoker.cluster.recorder import UNMETERED, Meter
-from stoker.cluster.workqueue import Answer
+from stoker.cluster.cache import ClusterCache, Key
+from stoker.cluster.recorder import NO_RECORDER, MetricsRecorder
+from stoker.cluster.workqueue import Requeue
 from stoker.controller.assembly import Substitutes
 from stoker.controller.presence import PresenceChecker
 from tests.controller.assembled import assembled
@@ -20,29 +20,31 @@ KEY = Key("team", "bert")
 class World:
     """A DLJob `bert` that nothing is known of yet but its `status`, and passes over it."""
 
-    def __init__(self, status: dict[str, Any] | None = None, *, meter: Meter = UNMETERED, **spec: Any) -> None:
-        self._meter = meter
-        self.api, self.store, self.clock = FakeApi(), Store(), HeldClock(NOW)
+    def __init__(
+        self, status: dict[str, Any] | None = None, *, recorder: MetricsRecorder = NO_RECORDER, **spec: Any
+    ) -> None:
+        self._recorder = recorder
+        self.api, self.cache, self.clock = FakeApi(), ClusterCache(), HeldClock(NOW)
         raw = self.api.store(DLJOBS, "team", dljob_object(status=status, **spec))
-        self.store.dljobs.put(raw)
+        self.cache.dljobs.put(raw)
         self.restart()
 
-    async def reconcile(self) -> Answer:
+    async def reconcile(self) -> Requeue:
         return await self.reconciler.reconcile(KEY)
 
     def put_job(self, **options: Any) -> None:
         """The Job, in the cluster and in the store."""
-        self.store.jobs.put(self.api.store(JOBS, "team", job(**options)))
+        self.cache.jobs.put(self.api.store(JOBS, "team", job(**options)))
 
     def put_pods(self, *pods: Any) -> None:
         """Pods in the store."""
         for one in pods:
-            self.store.pods.put(self.api.store(PODS, "team", one))
+            self.cache.pods.put(self.api.store(PODS, "team", one))
 
     def restart(self) -> None:
         """The operator's process begins anew: what it had in memory is gone."""
-        parts = Substitutes(store=self.store, presences=PresenceChecker())
-        self.controller = assembled(self.api, self.clock, substitutes=parts, recorder=self._meter)
+        parts = Substitutes(cache=self.cache, presences=PresenceChecker())
+        self.controller = assembled(self.api, self.clock, substitutes=parts, recorder=self._recorder)
         self.reconciler, self.scan_results = self.controller.reconciler, self.controller.scan_results
 
     @property

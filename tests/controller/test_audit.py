@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stoker.adapters.kubernetes.client import DLJOBS, ConflictError
-from stoker.cluster.recorder import UNMETERED
+from stoker.cluster.recorder import NO_RECORDER
 from stoker.controller.audit import Audit
 from stoker.findings.vocabulary import ReclaimMode, ReclaimState
 from stoker.policy.effective import PolicyRevision
@@ -48,7 +48,7 @@ class Counts:
         self.gpus[policy] += gpus
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(UNMETERED, name)
+        return getattr(NO_RECORDER, name)
 
 
 @pytest.fixture
@@ -149,11 +149,11 @@ def test_the_brake_is_told_of_its_policy(lines: Any) -> None:
 
 async def test_what_could_not_be_written_is_not_told(lines: Any) -> None:
     api, counts = FakeApi(), Counts()
-    publisher = assembled(api, HeldClock(NOW), recorder=counts).publisher
+    status_writer = assembled(api, HeldClock(NOW), recorder=counts).status_writer
     raw = api.store(DLJOBS, "team", dljob_object())
     notice = Notice(reason=NoticeReason.WARNED, message="", episode="1")
     api.before = failing(ConflictError("replace", code=409, reason="Conflict"))
     with pytest.raises(ConflictError):
-        await publisher.announce(await publisher.write(raw, {"gpus": 8}), [notice])
+        await status_writer.announce(await status_writer.write(raw, {"gpus": 8}), [notice])
     assert lines() == []
     assert not counts.events

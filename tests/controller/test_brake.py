@@ -8,7 +8,7 @@ import pytest
 from stoker.adapters.kubernetes.client import EVENTS, POLICIES, ConflictError, UnavailableError
 from stoker.api.policy import UtilizationPolicy
 from stoker.api.schema import violations
-from stoker.cluster.cache import Store
+from stoker.cluster.cache import ClusterCache
 from stoker.controller.assembly import Substitutes
 from stoker.policy.effective import EffectivePolicy, EffectiveReclaim
 from stoker.reclaim.brake import JobActivity
@@ -23,15 +23,15 @@ class World:
     """Policies and their brakes in an API server of one's own."""
 
     def __init__(self, *names: str) -> None:
-        self.api, self.clock, self.store = FakeApi(), HeldClock(NOW), Store()
+        self.api, self.clock, self.cache = FakeApi(), HeldClock(NOW), ClusterCache()
         for name in names or ("default",):
             kind = {"apiVersion": "stoker.dev/v1alpha1", "kind": "UtilizationPolicy"}
             raw = {**kind, "metadata": {"name": name, "generation": 7}, "spec": {}, "status": {"observedGeneration": 7}}
-            self.store.policies.put(self.api.store(POLICIES, None, raw))
+            self.cache.policies.put(self.api.store(POLICIES, None, raw))
         self.restart()
 
     def restart(self) -> None:
-        self.brakes = assembled(self.api, self.clock, substitutes=Substitutes(store=self.store)).brakes
+        self.brakes = assembled(self.api, self.clock, substitutes=Substitutes(cache=self.cache)).brakes
 
     async def look(self, works: str = "", rests: str = "", *, policy: str = "default") -> None:
         self.clock.time += timedelta(seconds=30)
@@ -49,7 +49,7 @@ class World:
     def annotate(self, value: str) -> None:
         raw = self.api.objects[POLICIES, None, "default"]
         metadata = {**raw["metadata"], "annotations": {"stoker.dev/release-brake": value}}
-        self.store.policies.put(self.api.store(POLICIES, None, {**raw, "metadata": metadata}))
+        self.cache.policies.put(self.api.store(POLICIES, None, {**raw, "metadata": metadata}))
 
     def status(self, name: str = "default") -> dict[str, Any]:
         raw = self.api.objects[POLICIES, None, name]

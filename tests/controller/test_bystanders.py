@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stoker.adapters.kubernetes.client import DLJOBS
 from stoker.cluster.cache import Key
-from stoker.cluster.workqueue import Answer, WorkQueue
+from stoker.cluster.workqueue import Requeue, WorkQueue
 from stoker.controller import scan
 from stoker.controller.scan import FAILING, NOT_READY_AFTER, RESTART_AFTER
 from stoker.findings.diagnosis import IdlenessState
@@ -39,7 +39,7 @@ def world() -> World:
 
 def newer(made: World, collection: str, name: str) -> dict[str, Any]:
     """The next version of an object, to be changed and put."""
-    objects = getattr(made.store, collection)
+    objects = getattr(made.cache, collection)
     (found,) = (
         obj for obj in objects if obj["metadata"]["name"].rpartition("-")[0] == name or name == obj["metadata"]["name"]
     )
@@ -169,7 +169,7 @@ async def test_no_single_object_changes_what_is_said_of_another(changes: list[tu
             set_in(odd, path, value)
         except (TypeError, AttributeError, IndexError, KeyError):
             continue  # an earlier change has taken away what this one is in
-        getattr(beside.store, collection).put(odd)
+        getattr(beside.cache, collection).put(odd)
     assert await said(beside) == await said(alone)
 
 
@@ -183,7 +183,7 @@ async def test_a_pods_quantity_concerns_its_own_job_alone(amount: Any, where: st
     odd = newer(made, "pods", GUILTY)
     container = {"name": "side", "restartPolicy": "Always", "resources": {"limits": {"nvidia.com/gpu": amount}}}
     odd["spec"].setdefault(where, []).append(container)
-    made.store.pods.put(odd)
+    made.cache.pods.put(odd)
     assert await said(made) == await said(world())
 
 
@@ -193,7 +193,7 @@ async def test_an_index_that_is_none_concerns_nobody(index: str | None) -> None:
     made = world()
     odd = newer(made, "pods", GUILTY)
     odd["metadata"]["annotations"] = {INDEX: index}
-    made.store.pods.put(odd)
+    made.cache.pods.put(odd)
     assert await said(made) == await said(world())
     look = made.scan_results.get(f"uid-{GUILTY}")
     assert look is not None
@@ -206,7 +206,7 @@ async def test_a_job_that_can_not_be_read_is_unknown_says_why_and_is_logged_once
     made = world()
     odd = newer(made, "pods", GUILTY)
     odd["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "a\x1b[2Jb"
-    made.store.pods.put(odd)
+    made.cache.pods.put(odd)
     for _ in range(3):
         await made.scanner.tick()
     look = made.scan_results.get(f"uid-{GUILTY}")
@@ -216,7 +216,7 @@ async def test_a_job_that_can_not_be_read_is_unknown_says_why_and_is_logged_once
     assert [record.message.count("left out (scan)") for record in caplog.records if "guilty" in record.message] == [1]
     mended = newer(made, "pods", GUILTY)
     mended["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "8"
-    made.store.pods.put(mended)
+    made.cache.pods.put(mended)
     await made.scanner.tick()
     look = made.scan_results.get(f"uid-{GUILTY}")
     assert look is not None
@@ -252,7 +252,7 @@ async def test_a_pod_that_only_names_the_job_as_its_owner_is_not_its_pod() -> No
     fake = newer(made, "pods", "resting")
     fake["metadata"] |= {"name": "resting-0-fake", "uid": "fake"}
     fake["metadata"]["ownerReferences"][0]["controller"] = False
-    made.store.pods.put(fake)
+    made.cache.pods.put(fake)
     assert await said(made) == await said(world())
 
 
@@ -296,20 +296,20 @@ async def test_a_pass_over_an_odd_job_ends_in_an_answer_or_in_a_fault_that_its_s
     guilty.put_job()
     guilty.put_pods(pod(0))
     for collection, path, value in changes:
-        (known,) = getattr(guilty.store, collection)
+        (known,) = getattr(guilty.cache, collection)
         odd = deepcopy(known)
         try:
             set_in(odd, path, value)
         except (TypeError, AttributeError, IndexError, KeyError):
             continue
         odd["metadata"]["resourceVersion"] = str(int(odd["metadata"]["resourceVersion"]) + 1)
-        getattr(guilty.store, collection).put(odd)
+        getattr(guilty.cache, collection).put(odd)
         if collection == "dljobs":
             guilty.api.objects[DLJOBS, "team", "bert"] = odd
     queue: WorkQueue[Key] = WorkQueue()
     done = asyncio.Event()
 
-    async def handle(key: Key) -> Answer:
+    async def handle(key: Key) -> Requeue:
         if key.name == "bystander":
             done.set()
             return None

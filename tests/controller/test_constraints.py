@@ -81,11 +81,11 @@ class Controller:
 
     def __init__(self, api: Cluster, clock: HeldClock) -> None:
         controller = assembled(api, clock)
-        self.store, self.policies = controller.store, controller.policies
+        self.cache, self.policies = controller.cache, controller.policies
         self.brakes, self.reader = controller.brakes, controller.constraints
         for (resource, _, _), obj in api.objects.items():
-            if resource in self.store.resources:
-                self.store.collection(resource).put(obj)
+            if resource in self.cache.resources:
+                self.cache.collection(resource).put(obj)
 
 
 class World:
@@ -123,10 +123,10 @@ class World:
         status = {"phase": "Running", "jobUID": f"job-of-{name}", "reclaim": record}
         raw = dljob_object(name, status=status, gpusPerNode=each, nodes=nodes, **spec)
         raw["metadata"]["uid"] = f"uid-of-{name}"
-        self.here.store.dljobs.put(self.api.store(DLJOBS, "team", raw))
+        self.here.cache.dljobs.put(self.api.store(DLJOBS, "team", raw))
 
     def delete(self, name: str) -> None:
-        self.here.store.dljobs.remove(self.api.objects.pop((DLJOBS, "team", name)))
+        self.here.cache.dljobs.remove(self.api.objects.pop((DLJOBS, "team", name)))
 
     async def constraints(self, name: str, at: Controller | None = None) -> Constraints:
         job = self.job(name)
@@ -342,7 +342,7 @@ async def test_a_place_that_the_first_in_line_does_not_take_is_not_kept_for_good
     assert await world.bounds("next") is None, "nobody waits for it a second time"
     assert await world.bounds("stuck") is None, "though it may go at any time"
     raw = world.api.objects[DLJOBS, "team", "stuck"]
-    world.here.store.dljobs.remove(world.api.store(DLJOBS, "team", raw))
+    world.here.cache.dljobs.remove(world.api.store(DLJOBS, "team", raw))
     world.warn("stuck", 8)
     assert await world.bounds("next") is not None, "until it is warned anew"
 
@@ -436,7 +436,7 @@ def running(world: World, name: str, *on: str) -> None:
     """The job's pods, in the cluster and in the store."""
     for rank, where in enumerate(on):
         raw = world.api.store(PODS, "team", pod(f"{name}-{rank}", on=where, owner=name))
-        world.here.store.pods.put(raw)
+        world.here.cache.pods.put(raw)
 
 
 async def test_on_pressure_nobody_goes_until_a_pod_waits_that_would_fit() -> None:
@@ -503,7 +503,7 @@ async def test_one_that_waits_takes_one_job_and_while_that_ends_no_other() -> No
     assert await world.reclaim("longest")
     raw = world.api.objects[DLJOBS, "team", "longest"]
     raw["status"]["reclaim"]["state"] = "Reclaiming"
-    world.here.store.dljobs.put(world.api.store(DLJOBS, "team", raw))
+    world.here.cache.dljobs.put(world.api.store(DLJOBS, "team", raw))
     world.clock.time += timedelta(seconds=10)
     assert (await world.constraints("other")).pressure is not None, "what it holds is as good as free"
     world.api.objects[PODS, "team", "longest-0"]["metadata"]["deletionTimestamp"] = rfc3339(NOW)
@@ -566,6 +566,6 @@ async def test_a_job_that_works_again_holds_nobody_up() -> None:
     assert await world.bounds("small") is not None
     raw = world.api.objects[DLJOBS, "team", "large"]
     raw["status"]["reclaim"] = {"state": "Active"}
-    world.here.store.dljobs.put(world.api.store(DLJOBS, "team", raw))
-    assert Key("team", "large") in world.here.store.dljobs.objects
+    world.here.cache.dljobs.put(world.api.store(DLJOBS, "team", raw))
+    assert Key("team", "large") in world.here.cache.dljobs.objects
     assert await world.bounds("small") is None

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from stoker.cluster.cache import Store
+from stoker.cluster.cache import ClusterCache
 from stoker.controller.gpu_time import SHARES, UNEXPLAINED, GpuState, GpuTime, split_hours, written_hours
 
 USED, IDLE, UNKNOWN = GpuState.USED, GpuState.IDLE, GpuState.UNKNOWN
@@ -23,21 +23,21 @@ def status(held: float, idle: float | None = None, coverage: int = 100, **claims
 
 class Cluster:
     def __init__(self) -> None:
-        self.store = Store()
+        self.cache = ClusterCache()
         self._version = 0
 
     def put(self, name: str, status: dict[str, Any] | None = None, uid: str = "") -> None:
         self._version += 1
         metadata = {"namespace": "team", "name": name, "uid": uid or name, "resourceVersion": str(self._version)}
-        self.store.dljobs.put({"metadata": metadata, "status": status or {}})
+        self.cache.dljobs.put({"metadata": metadata, "status": status or {}})
 
     def remove(self, name: str) -> None:
         self._version += 1
         metadata = {"namespace": "team", "name": name, "resourceVersion": str(self._version)}
-        self.store.dljobs.remove({"metadata": metadata})
+        self.cache.dljobs.remove({"metadata": metadata})
 
     def start(self) -> GpuTime:
-        return GpuTime(self.store.dljobs, self.store.namespaces)
+        return GpuTime(self.cache.dljobs, self.cache.namespaces)
 
 
 def counted(time: GpuTime) -> dict[tuple[str, str], float]:
@@ -121,6 +121,6 @@ def test_a_namespace_starts_with_every_share_at_0_and_goes_with_its_counters() -
     time = cluster.start()
     cluster.put("bert")
     assert {share for _, share, _ in time} == set(SHARES)
-    cluster.store.namespaces.put({"metadata": {"name": "team", "resourceVersion": "1"}})
-    cluster.store.namespaces.remove({"metadata": {"name": "team", "resourceVersion": "2"}})
+    cluster.cache.namespaces.put({"metadata": {"name": "team", "resourceVersion": "1"}})
+    cluster.cache.namespaces.remove({"metadata": {"name": "team", "resourceVersion": "2"}})
     assert list(time) == []

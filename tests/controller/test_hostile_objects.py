@@ -26,12 +26,12 @@ def put(made: World, one: Hostile) -> None:
         case Kind.JOB:
             job = newer(made, "dljobs", GUILTY)
             metadata = {**one.manifest["metadata"], **job["metadata"]}
-            made.store.dljobs.put({**job, "metadata": metadata, "spec": one.manifest["spec"]})
+            made.cache.dljobs.put({**job, "metadata": metadata, "spec": one.manifest["spec"]})
         case Kind.POD | Kind.POD_STATUS:
-            made.store.pods.put(merged(newer(made, "pods", GUILTY), one.manifest))
+            made.cache.pods.put(merged(newer(made, "pods", GUILTY), one.manifest))
         case Kind.STRAY:
             stray = merged(newer(made, "pods", GUILTY), {"metadata": {"name": "stray", "uid": "stray"}})
-            made.store.pods.put(merged(stray, {"spec": one.manifest["spec"]}))
+            made.cache.pods.put(merged(stray, {"spec": one.manifest["spec"]}))
         case Kind.CHILD:
             owner = {"controller": True, "uid": f"uid-{GUILTY}"}
             metadata = {"name": GUILTY, "namespace": "team", "uid": "job", "resourceVersion": "1"}
@@ -40,7 +40,7 @@ def put(made: World, one: Hostile) -> None:
                 "spec": {"suspend": False, "parallelism": 1, "completions": 1},
                 "status": {},
             }
-            made.store.jobs.put(merged(child, one.manifest))
+            made.cache.jobs.put(merged(child, one.manifest))
 
 
 @pytest.mark.parametrize("one", OBJECTS, ids=lambda one: one.name)

@@ -8,8 +8,8 @@ from stoker.controller.leader_election import (
     RENEW_DEADLINE,
     REQUEST_TIMEOUT,
     RETRY,
-    Elector,
-    LeadersApi,
+    LeaderElector,
+    LeaderOnlyApi,
     LeadershipLostError,
 )
 from tests.controller.cluster import FakeApi, failing
@@ -34,8 +34,8 @@ class HeldClock:
         self.seconds += seconds
 
 
-def elector(api: FakeApi, clock: HeldClock, identity: str = "a") -> Elector:
-    return Elector(api, clock, namespace="stoker-system", name="lease", identity=identity, sleep=clock.sleep)
+def elector(api: FakeApi, clock: HeldClock, identity: str = "a") -> LeaderElector:
+    return LeaderElector(api, clock, namespace="stoker-system", name="lease", identity=identity, sleep=clock.sleep)
 
 
 def holder(api: FakeApi) -> str:
@@ -168,7 +168,7 @@ async def test_a_process_that_stood_still_writes_nothing_however_far_it_had_come
     clock = HeldClock()
     first = elector(api, clock)
     await first.acquire()
-    leaders = LeadersApi(api, lambda: first.is_leader, sleep=clock.sleep)
+    leaders = LeaderOnlyApi(api, lambda: first.is_leader, sleep=clock.sleep)
     body = {"spec": {"suspend": True}}
     assert (await leaders.patch(JOBS, "team", "job", body))["spec"]["suspend"]
     clock.seconds += RENEW_DEADLINE
@@ -188,6 +188,6 @@ async def test_a_process_that_stood_still_writes_nothing_however_far_it_had_come
 async def test_a_write_waits_for_a_renewal_that_is_late() -> None:
     api, clock = FakeApi(), HeldClock()
     api.store(JOBS, "team", {"metadata": {"name": "job", "namespace": "team"}, "spec": {"suspend": False}})
-    leaders = LeadersApi(api, lambda: clock.seconds >= RETRY, sleep=clock.sleep)
+    leaders = LeaderOnlyApi(api, lambda: clock.seconds >= RETRY, sleep=clock.sleep)
     assert (await leaders.patch(JOBS, "team", "job", {"spec": {"suspend": True}}))["spec"]["suspend"]
     assert clock.seconds >= RETRY

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stoker.adapters.workers import End, Workers
+from stoker.adapters.workers import TaskEnd, Workers
 from stoker.api.dljob import DLJob
 from stoker.cluster.workqueue import Transient
 from stoker.controller.manifest_cache import warm_up
@@ -26,14 +26,14 @@ class World:
     def __init__(self) -> None:
         self.clock, self.workers = HeldClock(NOW), InlineWorkers()
         controller = assembled(FakeApi(), self.clock, workers=self.workers)
-        self.store, self.manifests = controller.store, controller.manifests
-        self.store.namespaces.put({"metadata": {"name": "team", "resourceVersion": "1"}})
+        self.cache, self.manifests = controller.cache, controller.manifests
+        self.cache.namespaces.put({"metadata": {"name": "team", "resourceVersion": "1"}})
         self.version = 0
 
     def policy(self, **spec: Any) -> None:
         self.version += 1
         metadata = {"name": "default", "uid": "u", "generation": self.version, "resourceVersion": str(self.version)}
-        self.store.policies.put({"metadata": metadata, "spec": spec})
+        self.cache.policies.put({"metadata": metadata, "spec": spec})
 
     async def rules(self, **labels: str) -> list[str]:
         return [one.rule for one in (await self.manifests.review(job(**labels))).findings]
@@ -84,7 +84,7 @@ async def test_what_has_not_changed_is_not_read_again(world: World) -> None:
 async def test_a_review_that_did_not_end_leaves_what_the_manifest_says_and_is_tried_again_ever_later(
     world: World,
 ) -> None:
-    world.workers.end, world.workers.results = End.TIME, 1
+    world.workers.end, world.workers.results = TaskEnd.TIME, 1
     late = await world.manifests.review(job())
     assert (late.findings, late.shortfall) == ((), Shortfall.OVER_BUDGET)
     asked = []
@@ -101,17 +101,17 @@ async def test_a_review_that_did_not_end_leaves_what_the_manifest_says_and_is_tr
     assert await world.rules() == [RULE]
 
 
-@pytest.mark.parametrize("end", [End.DIED, End.RAISED])
+@pytest.mark.parametrize("end", [TaskEnd.DIED, TaskEnd.RAISED])
 async def test_a_worker_that_failed_is_a_fault_of_ours(
-    end: End, world: World, caplog: pytest.LogCaptureFixture
+    end: TaskEnd, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.workers.end = end
     assert (await world.manifests.review(job())).not_analysed is Shortfall.FAULT
     assert "rule review failed" in caplog.text
 
 
-@pytest.mark.parametrize("end", [End.BUSY, End.LATE])
-async def test_where_others_were_in_the_way_it_is_tried_again(end: End, world: World) -> None:
+@pytest.mark.parametrize("end", [TaskEnd.BUSY, TaskEnd.LATE])
+async def test_where_others_were_in_the_way_it_is_tried_again(end: TaskEnd, world: World) -> None:
     """Nothing is concluded from it, and nothing remembered."""
     world.workers.end = end
     with pytest.raises(Transient, match="all workers were busy"):
@@ -142,7 +142,7 @@ async def test_a_program_that_is_not_read_to_its_end_stays_unread(world: World) 
 
 async def test_what_was_read_once_stays_though_a_later_review_has_less_time(world: World) -> None:
     assert await world.rules() == [RULE]
-    world.workers.end, world.workers.results = End.TIME, 1
+    world.workers.end, world.workers.results = TaskEnd.TIME, 1
     world.policy(rules={RULE: {"action": "Deny"}})
     assert (await world.manifests.review(job())).shortfall is Shortfall.OVER_BUDGET
     assert not world.manifests.program(job()).is_unread

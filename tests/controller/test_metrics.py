@@ -8,7 +8,7 @@ from aiohttp.test_utils import make_mocked_request
 from prometheus_client.parser import text_string_to_metric_families
 
 from stoker.adapters.kubernetes.client import DLJOBS, ConflictError
-from stoker.cluster.cache import Store
+from stoker.cluster.cache import ClusterCache
 from stoker.controller.metrics import ControllerMetrics
 from stoker.controller.scan_results import ScanResult, ScanResults
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState, StageSpan, Utilization
@@ -42,12 +42,12 @@ class Page:
     """A controller's page over one store."""
 
     def __init__(self, status: dict[str, Any] | None = None, *, leads: bool = True, **spec: Any) -> None:
-        self.store, self.scan_results, self.metrics = Store(), ScanResults(), ControllerMetrics()
+        self.cache, self.scan_results, self.metrics = ClusterCache(), ScanResults(), ControllerMetrics()
         labels = {"stoker.dev/owner": "ada", "stoker.dev/team": "nlp"}
         self.raw = dljob_object(status=status or STATUS, labels=labels, **spec)
-        self.store.dljobs.put(self.raw)
+        self.cache.dljobs.put(self.raw)
         if leads:
-            self.metrics.lead(self.store, self.scan_results, lambda: 3, HeldClock(NOW))
+            self.metrics.lead(self.cache, self.scan_results, lambda: 3, HeldClock(NOW))
 
     async def read(self) -> Series:
         response = await self.metrics.page(make_mocked_request("GET", "/metrics"))
@@ -107,7 +107,7 @@ async def test_pods_hold_gpus_from_their_node_on_and_until_they_end() -> None:
     async def tell(version: int, *pods: dict[str, Any]) -> None:
         for pod in pods:
             pod["metadata"]["resourceVersion"] = str(version)
-            page.store.pods.put(pod)
+            page.cache.pods.put(pod)
         held.append(await page.value("stoker_dljob_gpus_held", **WHO))
 
     await tell(1)
@@ -122,14 +122,14 @@ async def test_the_gpus_model_is_the_one_that_the_pods_chose() -> None:
     page = Page({**STATUS, "jobUID": JOB_UID})
     pod = building.pod()
     pod["spec"]["nodeSelector"] = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
-    page.store.pods.put(pod)
+    page.cache.pods.put(pod)
     (info,) = (dict(labels) for name, labels in await page.read() if name == "stoker_dljob_info")
     assert info["product"] == "NVIDIA-H100-80GB-HBM3"
 
 
 async def test_the_series_go_with_the_job() -> None:
     page = Page()
-    page.store.dljobs.remove({**page.raw, "metadata": {**page.raw["metadata"], "resourceVersion": "99"}})
+    page.cache.dljobs.remove({**page.raw, "metadata": {**page.raw["metadata"], "resourceVersion": "99"}})
     assert not [name for name, labels in await page.read() if ("uid", UID) in labels]
 
 
@@ -204,19 +204,19 @@ async def test_the_controllers_work_is_counted() -> None:
 
 async def test_writes_of_a_status_are_counted_by_how_they_ended() -> None:
     page = Page()
-    world = World(meter=page.metrics)
+    world = World(recorder=page.metrics)
     await world.reconcile()
     assert await page.value("stoker_status_writes_total", result="done") == 1
     world.api.before = failing(ConflictError("put", code=409, reason="Conflict"))
     with pytest.raises(ConflictError):
-        await world.controller.publisher.write(world.api.objects[DLJOBS, "team", "bert"], {"phase": "Running"})
+        await world.controller.status_writer.write(world.api.objects[DLJOBS, "team", "bert"], {"phase": "Running"})
     assert await page.value("stoker_status_writes_total", result="conflict") == 1
 
 
 async def test_a_policy_whose_brake_is_on_is_told() -> None:
     page = Page()
     for name, status in (("default", {}), ("research", {"brake": {"since": "2026-11-21T11:00:00Z", "message": "so"}})):
-        page.store.policies.put({"metadata": {"name": name, "resourceVersion": "1"}, "status": status})
+        page.cache.policies.put({"metadata": {"name": name, "resourceVersion": "1"}, "status": status})
     assert await page.value("stoker_reclaim_stopped", policy="default") == 0
     assert await page.value("stoker_reclaim_stopped", policy="research") == 1
 

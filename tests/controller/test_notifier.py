@@ -13,8 +13,8 @@ from stoker.adapters.kubernetes.client import DLJOBS, EVENTS, NAMESPACES, POLICI
 from stoker.adapters.notifications import Address, NoAddressesError
 from stoker.api.dljob import DLJob
 from stoker.api.notification import Message
-from stoker.cluster.cache import Key, Store
-from stoker.cluster.recorder import UNMETERED
+from stoker.cluster.cache import ClusterCache, Key
+from stoker.cluster.recorder import NO_RECORDER
 from stoker.cluster.workqueue import Transient
 from stoker.controller.assembly import Substitutes
 from stoker.controller.notifier import TRIED_FOR
@@ -68,7 +68,7 @@ class Counts:
         self.messages.append((event, result))
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(UNMETERED, name)
+        return getattr(NO_RECORDER, name)
 
 
 NOON = "2026-11-21T12:00:00Z"
@@ -104,7 +104,7 @@ class World:
     """Jobs with their records, one policy, one post office; `restart` forgets what the process knew."""
 
     def __init__(self, record: dict[str, Any] | None = None, *, jobs: int = 1, **notification: Any) -> None:
-        self.api, self.store, self.clock, self.counts = FakeApi(), Store(), HeldClock(NOW), Counts()
+        self.api, self.cache, self.clock, self.counts = FakeApi(), ClusterCache(), HeldClock(NOW), Counts()
         self.box = Box(ops=["one"], own=["own-line"])
         self.names = ["bert", *(f"bert-{n}" for n in range(1, jobs))]
         self.policy(**notification)
@@ -116,24 +116,24 @@ class World:
         body = {
             "apiVersion": "stoker.dev/v1alpha1",
             "kind": "UtilizationPolicy",
-            "metadata": {"name": "default", "generation": len(self.store.policies) + 1},
+            "metadata": {"name": "default", "generation": len(self.cache.policies) + 1},
             "spec": {"notification": {"secretKey": "ops", **notification}},
         }
-        self.store.policies.put(self.api.store(POLICIES, None, body))
+        self.cache.policies.put(self.api.store(POLICIES, None, body))
 
     def namespace(self, **annotations: str) -> None:
         body = {"metadata": {"name": "team", "annotations": annotations}}
-        self.store.namespaces.put(self.api.store(NAMESPACES, None, body))
+        self.cache.namespaces.put(self.api.store(NAMESPACES, None, body))
 
     def record(self, record: dict[str, Any], name: str = "bert", phase: str = "Running") -> None:
         body = dljob_object(
             name, status={"phase": phase, "gpus": 8, "reclaim": record}, labels={"stoker.dev/owner": "ada"}
         )
         body["metadata"]["uid"] = f"uid-of-{name}"
-        self.store.dljobs.put(self.api.store(DLJOBS, "team", body))
+        self.cache.dljobs.put(self.api.store(DLJOBS, "team", body))
 
     def restart(self) -> None:
-        parts = Substitutes(store=self.store)
+        parts = Substitutes(cache=self.cache)
         controller = assembled(self.api, self.clock, substitutes=parts, post=self.box, recorder=self.counts)
         self.notifier, self.digests = controller.notifier, controller.digests
         self.notifier.remember()
@@ -334,7 +334,7 @@ async def test_a_job_that_keeps_changing_is_noted_later() -> None:
 
 def test_the_note_survives_every_write_of_the_record() -> None:
     world = World(warned(notified=[warned_of("Sent", "2026-11-21T12:00:00Z")]))
-    status = DLJob.model_validate(world.store.dljobs.get(KEY)).status
+    status = DLJob.model_validate(world.cache.dljobs.get(KEY)).status
     assert status is not None
     assert Record.from_status(status.reclaim).to_status()["notified"] == world.notified()
 
@@ -364,13 +364,13 @@ async def test_one_namespace_can_not_silence_the_warnings_of_another() -> None:
     for number in range(4):
         body = dljob_object(f"other-{number}", status={"phase": "Running", "gpus": 8, "reclaim": warned()})
         body["metadata"] |= {"namespace": "other", "uid": f"other-{number}"}
-        world.store.dljobs.put(world.api.store(DLJOBS, "other", body))
+        world.cache.dljobs.put(world.api.store(DLJOBS, "other", body))
         await world.notifier.notify(Key("other", f"other-{number}"))
     assert len(world.box.sent) == 22, "a tenth of the hour's messages is each namespace's own"
     world.restart()
     body = dljob_object("third", status={"phase": "Running", "gpus": 8, "reclaim": warned()})
     body["metadata"] |= {"namespace": "other", "uid": "third"}
-    world.store.dljobs.put(world.api.store(DLJOBS, "other", body))
+    world.cache.dljobs.put(world.api.store(DLJOBS, "other", body))
     await world.notifier.notify(Key("other", "third"))
     assert len(world.box.sent) == 22, "a restart does not give it anew"
 

@@ -78,7 +78,7 @@ def waiting() -> World:
     world = World(status={"jobUID": JOB_UID, "phase": "Queued"})
     child = job(suspend=True)
     child["metadata"]["labels"] |= QUEUE
-    world.store.jobs.put(world.api.store(JOBS, "team", child))
+    world.cache.jobs.put(world.api.store(JOBS, "team", child))
     return world
 
 
@@ -94,11 +94,11 @@ async def test_a_waiting_job_says_what_kueue_says_and_follows_it() -> None:
         (workload(NO_QUOTA), "insufficient quota"),
     ):
         world.api.store(WORKLOADS[0], "team", one)
-        await world.controller.queued.once()
+        await world.controller.pending_workloads.once()
         await world.reconcile()
         assert words in ready(world)["message"]
     world.api.store(WORKLOADS[0], "team", workload(NO_QUOTA, active=False))
-    await world.controller.queued.once()
+    await world.controller.pending_workloads.once()
     await world.reconcile()
     assert ready(world)["reason"] == "QueueInactive"
     assert len(world.events_of("QueueInactive")) == 1
@@ -108,7 +108,7 @@ async def test_a_preempted_job_whose_pods_still_end_says_that_they_hold_their_gp
     world = waiting()
     world.put_pods(pod())
     world.api.store(WORKLOADS[0], "team", workload(NO_QUOTA, PREEMPTED))
-    await world.controller.queued.once()
+    await world.controller.pending_workloads.once()
     await world.reconcile()
     assert ready(world)["reason"] == "Preempted"
     assert ready(world)["message"].endswith("1 pod of its last run still terminating and holding GPUs")
@@ -122,7 +122,7 @@ async def test_without_the_permission_to_read_workloads_that_is_said() -> None:
             raise ForbiddenError("list", code=403, reason="Forbidden")
 
     world.api.before = refuse
-    await world.controller.queued.once()
+    await world.controller.pending_workloads.once()
     await world.reconcile()
     assert "may not list Kueue's Workloads" in ready(world)["message"]
 
@@ -132,12 +132,14 @@ async def test_however_many_wait_a_look_asks_for_a_few_and_all_have_their_turn()
     raw, child = world.api.objects[DLJOBS, "team", "bert"], world.api.objects[JOBS, "team", "bert"]
     for number in range(3 * EACH):
         name, uid = f"job-{number}", f"uid-{number}"
-        world.store.dljobs.put(world.api.store(DLJOBS, "team", {**raw, "metadata": {**raw["metadata"], "name": name}}))
+        world.cache.dljobs.put(world.api.store(DLJOBS, "team", {**raw, "metadata": {**raw["metadata"], "name": name}}))
         made = {**child, "metadata": {**child["metadata"], "name": name, "uid": uid}}
-        world.store.jobs.put(world.api.store(JOBS, "team", made))
+        world.cache.jobs.put(world.api.store(JOBS, "team", made))
     world.api.requests.clear()
-    await world.controller.queued.once()
+    await world.controller.pending_workloads.once()
     assert world.api.requests == ["list workloads"] * EACH
     for _ in range(3):
-        await world.controller.queued.once()
-    assert all(world.controller.queued.why({"metadata": {"uid": f"uid-{number}"}}) for number in range(3 * EACH))
+        await world.controller.pending_workloads.once()
+    assert all(
+        world.controller.pending_workloads.why({"metadata": {"uid": f"uid-{number}"}}) for number in range(3 * EACH)
+    )

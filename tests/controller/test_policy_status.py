@@ -6,7 +6,7 @@ import pytest
 
 from stoker.adapters.kubernetes.client import POLICIES, ConflictError
 from stoker.api.policy import UtilizationPolicy
-from stoker.controller.policy_status import Territory, territories
+from stoker.controller.policy_status import PolicyScope, policy_scopes
 from tests.controller.assembled import assembled
 from tests.controller.cluster import FakeApi, HeldClock
 
@@ -19,18 +19,18 @@ class World:
     def __init__(self) -> None:
         self.api, self.clock = FakeApi(), HeldClock(NOW)
         controller = assembled(self.api, self.clock)
-        self.store, self.policies, self.reporter = controller.store, controller.policies, controller.reporter
+        self.cache, self.policies, self.reporter = controller.cache, controller.policies, controller.policy_status
 
     def namespace(self, name: str, version: int = 1, **labels: str) -> None:
         labels["kubernetes.io/metadata.name"] = name
-        self.store.namespaces.put({"metadata": {"name": name, "resourceVersion": str(version), "labels": labels}})
+        self.cache.namespaces.put({"metadata": {"name": name, "resourceVersion": str(version), "labels": labels}})
 
     def policy(self, name: str, selector: Mapping[str, str] | None = None, generation: int = 1, **spec: Any) -> None:
         if name != "default":
             spec["namespaceSelector"] = {"matchLabels": selector or {}}
         known = self.api.objects.get((POLICIES, None, name), {})
         body = {**known, "metadata": {"name": name, "uid": name, "generation": generation}, "spec": spec}
-        self.store.policies.put(self.api.store(POLICIES, None, body))
+        self.cache.policies.put(self.api.store(POLICIES, None, body))
 
     def status(self, name: str) -> dict[str, Any]:
         status: dict[str, Any] = self.api.objects[POLICIES, None, name]["status"]
@@ -72,13 +72,13 @@ async def test_a_policy_that_selects_nothing_says_so_until_a_namespace_comes(wor
 async def test_a_policy_that_comes_during_a_look_is_told_of_at_the_next(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def found(*given: Any) -> dict[str, Territory]:
-        before = territories(*given)
+    def found(*given: Any) -> dict[str, PolicyScope]:
+        before = policy_scopes(*given)
         if "prod" not in before:
             world.policy("prod", {"tier": "prod"})
         return before
 
-    monkeypatch.setattr("stoker.controller.policy_status.territories", found)
+    monkeypatch.setattr("stoker.controller.policy_status.policy_scopes", found)
     await world.reporter.once()
     assert "status" not in world.api.objects[POLICIES, None, "prod"]
     await world.reporter.once()
@@ -133,7 +133,7 @@ async def test_an_exemption_is_told_of_a_week_before_its_end_and_after_it(world:
     assert world.condition("default", "NeedsAttention") == (
         "True",
         "ExemptionExpiring",
-        "spec.exemptions[0].until: ends at 2026-11-29T12:00:00Z (new images)",
+        "spec.exemptions[0].until: ends at 2026-11-29T12:00:00Z (reason: new images)",
     )
     world.clock.time = until
     await world.reporter.once()
@@ -169,7 +169,7 @@ async def test_what_reclaim_noted_is_kept_and_what_it_notes_meanwhile_is_not_ove
     stored = world.api.store(POLICIES, None, {**raw, "status": {"recentReclaims": [noted]}})
     await world.reporter.once()
     assert world.status("default") == {"recentReclaims": [noted]}, "the store had not seen it: refused"
-    world.store.policies.put(stored)
+    world.cache.policies.put(stored)
     await world.reporter.once()
     assert world.status("default")["recentReclaims"] == [noted]
     assert world.condition("default")[:2] == ("True", "InForce")
@@ -206,7 +206,7 @@ def test_overlaps_are_bounded_in_number_and_length() -> None:
         for name in names
     ]
     namespaces = [(f"{'n' * 60}{number:03}", {f"{number:03}": "x"}) for number in range(100)]
-    found = territories(policies, namespaces)
+    found = policy_scopes(policies, namespaces)
     assert {one.selected for one in found.values()} == {99}
     assert max(len(line) for one in found.values() for line in one.overlaps) <= 512
 

@@ -23,7 +23,7 @@ from stoker.adapters.kubernetes.client import (
     Resource,
 )
 from stoker.api.dljob import DLJob
-from stoker.cluster.cache import Store
+from stoker.cluster.cache import ClusterCache
 from stoker.cluster.workqueue import Transient
 from stoker.controller.assembly import Substitutes
 from stoker.controller.candidates import action_effect
@@ -109,7 +109,7 @@ class World:
     """One warned job whose deadline has passed, in an API server of one's own."""
 
     def __init__(self, *, mode: str = "Suspend", **reclaim: Any) -> None:
-        self.api, self.store, self.metrics, self.people = FakeApi(), Store(), Gauges(), People()
+        self.api, self.cache, self.metrics, self.people = FakeApi(), ClusterCache(), Gauges(), People()
         self.record: dict[str, Any] = {
             "state": "Warned",
             "action": mode,
@@ -129,10 +129,10 @@ class World:
             "apiVersion": "stoker.dev/v1alpha1",
             "kind": "UtilizationPolicy",
         }
-        self.store.policies.put(self.api.store(POLICIES, None, policy))
-        self.store.namespaces.put(self.api.store(NAMESPACES, None, {"metadata": {"name": "team", "labels": {}}}))
+        self.cache.policies.put(self.api.store(POLICIES, None, policy))
+        self.cache.namespaces.put(self.api.store(NAMESPACES, None, {"metadata": {"name": "team", "labels": {}}}))
         self.clock = StoppedClock()
-        parts = Substitutes(store=self.store, presences=self.people)
+        parts = Substitutes(cache=self.cache, presences=self.people)
         controller = assembled(self.api, self.clock, metrics=self.metrics, substitutes=parts)
         self.reclaimer, self.manifests = controller.reclaimer, controller.manifests
 
@@ -419,7 +419,7 @@ async def test_a_policy_of_which_the_watch_has_not_told_yet_holds_at_the_action(
     """
     world = World()
     held = observing("held", {"team": "held"})
-    world.store.policies.put(world.api.store(POLICIES, None, held))
+    world.cache.policies.put(world.api.store(POLICIES, None, held))
 
     def change() -> None:
         world.touch_policy()

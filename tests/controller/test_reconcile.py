@@ -85,7 +85,7 @@ async def test_a_deleted_job_is_the_end_only_when_the_api_server_says_so_too() -
     await world.reconcile()
     assert world.status["phase"] == "Pending"
     del world.api.objects[JOBS, "team", "bert"]
-    world.store.jobs.objects.clear()
+    world.cache.jobs.objects.clear()
     assert await world.reconcile() == AT_ONCE
     assert world.status["phase"] == "Failed"
     assert "create jobs" not in world.writes
@@ -254,7 +254,7 @@ async def test_a_word_that_comes_after_the_deletion_brings_nothing_back() -> Non
     world = World(status={"jobUID": JOB_UID, "reclaim": record})
     world.put_pods(pod(terminating=True))
     world.api.objects[DLJOBS, "team", "bert"]["metadata"]["annotations"] = {"stoker.dev/resume": "please"}
-    world.store.dljobs.put(world.api.store(DLJOBS, "team", world.api.objects[DLJOBS, "team", "bert"]))
+    world.cache.dljobs.put(world.api.store(DLJOBS, "team", world.api.objects[DLJOBS, "team", "bert"]))
     await world.reconcile()
     assert (world.status["phase"], world.status["reclaim"]["state"]) == ("Reclaimed", "Reclaiming")
     assert world.status["reclaim"]["handledResume"] == "please"
@@ -288,7 +288,7 @@ def due_for(since: timedelta) -> tuple[World, Idleness]:
     template = {"spec": {**WITH_VOLUME["spec"], "terminationGracePeriodSeconds": 600}}
     world = World(status=status, podTemplate=template)
     metadata = {"name": "default", "uid": "u", "generation": 1, "resourceVersion": "200"}
-    world.store.policies.put({"metadata": metadata, "spec": {"reclaim": {"mode": "Suspend"}}})
+    world.cache.policies.put({"metadata": metadata, "spec": {"reclaim": {"mode": "Suspend"}}})
     world.put_job()
     world.put_pods(pod())
     return world, Idleness(state=IdlenessState.IDLE, observed_at=NOW, since=old, pod_uids=frozenset({"pod-0"}))
@@ -395,8 +395,8 @@ async def test_the_owners_word_is_written_before_the_job_is_resumed() -> None:
     world = World(status={"jobUID": JOB_UID, "reclaim": record})
     raw = world.api.objects[DLJOBS, "team", "bert"]
     raw["metadata"]["annotations"] = {"stoker.dev/resume": "now"}
-    world.store.dljobs.objects.clear()
-    world.store.dljobs.put(raw)
+    world.cache.dljobs.objects.clear()
+    world.cache.dljobs.put(raw)
     world.put_job(suspend=True, annotations={"stoker.dev/suspended-by": "reclaim"})
 
     def refuse(asked: str) -> None:
@@ -439,7 +439,7 @@ def world_of(script: str, status: dict[str, Any] | None = None, **rules: str) ->
 def set_rules(world: World, generation: int, **rules: str) -> None:
     metadata = {"name": "default", "uid": "u", "generation": generation, "resourceVersion": str(100 + generation)}
     actions = {rule.replace("_", "-"): {"action": action} for rule, action in rules.items()}
-    world.store.policies.put({"metadata": metadata, "spec": {"rules": actions}})
+    world.cache.policies.put({"metadata": metadata, "spec": {"rules": actions}})
 
 
 def told(world: World) -> list[tuple[str, dict[str, Any] | None]]:
@@ -485,7 +485,7 @@ async def test_a_job_is_looked_at_again_when_an_exemption_ends() -> None:
     until = NOW + timedelta(minutes=7)
     exempt = {"jobSelector": {}, "rules": ["launcher-too-few"], "until": rfc3339(until), "reason": "on trial"}
     metadata = {"name": "default", "uid": "u", "generation": 2, "resourceVersion": "200"}
-    world.store.policies.put({"metadata": metadata, "spec": {"exemptions": [exempt]}})
+    world.cache.policies.put({"metadata": metadata, "spec": {"exemptions": [exempt]}})
     assert await world.reconcile() == 420
     assert told(world) == []
     world.clock.time = until
@@ -498,7 +498,7 @@ async def test_a_job_that_can_not_be_analysed_is_held_back_only_where_the_policy
     world = World(script="f(){ f|f& };f")
     for generation, action in enumerate(("Deny", "Warn"), start=1):
         metadata = {"name": "default", "uid": "u", "generation": generation, "resourceVersion": str(100 + generation)}
-        world.store.policies.put({"metadata": metadata, "spec": {"analysis": {"onNotAnalysed": action}}})
+        world.cache.policies.put({"metadata": metadata, "spec": {"analysis": {"onNotAnalysed": action}}})
         assert await world.reconcile() == (REFUSED if action == "Deny" else None)
         assert ((JOBS, "team", "bert") in world.api.objects) is (action == "Warn")
         (ready,) = (one for one in world.status["conditions"] if one["type"] == "PodsReady")
@@ -542,7 +542,7 @@ async def test_a_pod_that_vanished_is_remembered_with_its_end() -> None:
     await world.reconcile()
     run = {"name": "bert-0-abcde", "rank": 0, "node": "gpu-0", "gpus": 8, "since": "2026-11-21T05:00:00Z"}
     assert world.status["pods"] == [run]
-    world.store.pods.remove({**pod(), "metadata": {**pod()["metadata"], "resourceVersion": "99"}})
+    world.cache.pods.remove({**pod(), "metadata": {**pod()["metadata"], "resourceVersion": "99"}})
     world.restart()
     await world.reconcile()
     assert world.status["pods"] == [{**run, "until": "2026-11-21T12:00:00Z"}]
@@ -590,7 +590,7 @@ async def test_a_job_that_is_not_analysed_to_its_end_says_so_and_why() -> None:
 async def test_what_exceeds_the_budget_can_be_kept_from_running_and_what_failed_runs() -> None:
     world = World(script="f(){ f|f& };f")
     metadata = {"name": "default", "uid": "u", "generation": 1, "resourceVersion": "100"}
-    world.store.policies.put({"metadata": metadata, "spec": {"analysis": {"onOverBudget": "Deny"}}})
+    world.cache.policies.put({"metadata": metadata, "spec": {"analysis": {"onOverBudget": "Deny"}}})
     await world.reconcile()
     assert (JOBS, "team", "bert") not in world.api.objects
     (ready,) = (one for one in world.status["conditions"] if one["type"] == "PodsReady")

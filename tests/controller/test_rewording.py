@@ -134,7 +134,7 @@ class Story(World):
             "metadata": {"name": "default", "uid": "p", "generation": 3},
             "spec": {"reclaim": {"mode": mode}, "rules": {"launcher-too-few": {"action": "Warn"}}},
         }
-        self.store.policies.put(self.api.store(POLICIES, None, policy))
+        self.cache.policies.put(self.api.store(POLICIES, None, policy))
         self.restart()
         self.put_job()
         self.put_pods(pod(node="gpu-0", started="2026-11-21T04:00:00Z"))
@@ -151,12 +151,12 @@ class Story(World):
     def annotate(self, **annotations: str) -> None:
         raw = self.api.objects[DLJOBS, "team", "bert"]
         metadata = {**raw["metadata"], "annotations": {f"stoker.dev/{key}": text for key, text in annotations.items()}}
-        self.store.dljobs.put(self.api.store(DLJOBS, "team", {**raw, "metadata": metadata}))
+        self.cache.dljobs.put(self.api.store(DLJOBS, "team", {**raw, "metadata": metadata}))
 
     def reword(self) -> None:
         """Replace every text of the status."""
         raw = self.api.objects[DLJOBS, "team", "bert"]
-        self.store.dljobs.put(self.api.store(DLJOBS, "team", {**raw, "status": reworded(raw["status"])}))
+        self.cache.dljobs.put(self.api.store(DLJOBS, "team", {**raw, "status": reworded(raw["status"])}))
 
 
 async def goes_on(story: Story) -> None:
@@ -178,7 +178,7 @@ async def is_kept(story: Story) -> None:
 
 
 async def loses_its_pod(story: Story) -> None:
-    story.store.pods.remove({**pod(), "metadata": {**pod()["metadata"], "resourceVersion": "99"}})
+    story.cache.pods.remove({**pod(), "metadata": {**pod()["metadata"], "resourceVersion": "99"}})
     await story.reconcile()
 
 
@@ -190,7 +190,7 @@ async def ends(story: Story) -> None:
 
 
 async def loses_its_job(story: Story) -> None:
-    story.store.jobs.objects.clear()
+    story.cache.jobs.objects.clear()
     del story.api.objects[JOBS, "team", "bert"]
     await story.reconcile()
 
@@ -199,9 +199,9 @@ def conclusions(story: Story) -> dict[str, Any]:
     """All that Stoker makes of what it has written."""
     raw = story.api.objects[DLJOBS, "team", "bert"]
     job, now = DLJob.model_validate(raw), story.clock.now()
-    policy = Policies(story.store.policies, story.store.namespaces).of("team")
+    policy = Policies(story.cache.policies, story.cache.namespaces).of("team")
     record = Record.of(raw)
-    report = reclaim_report(job, story.store.jobs.get(KEY), list(story.store.pods), policy, now)
+    report = reclaim_report(job, story.cache.jobs.get(KEY), list(story.cache.pods), policy, now)
     due = occasion(record, (NotificationEvent.WARNED, NotificationEvent.RECLAIMED), now)
     found = digest("default", [raw], DigestPeriod(start=NOW - timedelta(days=1), end=NOW + timedelta(days=1)))
     return {
@@ -212,7 +212,7 @@ def conclusions(story: Story) -> dict[str, Any]:
         "cause": report.case.cause is not None and report.case.cause.rule,
         "notification": None if due is None else notification(due, job, record, policy),
         "digest": None if found is None else found.title,
-        "metrics": JobMetrics(story.store, story.scan_results, story.clock).text(),
+        "metrics": JobMetrics(story.cache, story.scan_results, story.clock).text(),
     }
 
 

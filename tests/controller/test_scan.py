@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stoker.api.dljob import DLJob
-from stoker.cluster.cache import Key, Store
+from stoker.cluster.cache import ClusterCache, Key
 from stoker.cluster.workqueue import WorkQueue
 from stoker.controller.assembly import Substitutes
 from stoker.controller.scan import EXAMINED, FAILURES
@@ -107,9 +107,9 @@ class World:
     """A scanner over DLJobs in memory; `source` is asked in place of `metrics`, if given."""
 
     def __init__(self, source: MetricsSource | None = None) -> None:
-        self.store, self.metrics, self.queue, self.clock = Store(), Asked(), Waiting(), StoppedClock()
-        self.store.namespaces.put({"metadata": {"name": "team", "resourceVersion": "1"}})
-        parts = Substitutes(store=self.store, queue=self.queue)
+        self.cache, self.metrics, self.queue, self.clock = ClusterCache(), Asked(), Waiting(), StoppedClock()
+        self.cache.namespaces.put({"metadata": {"name": "team", "resourceVersion": "1"}})
+        parts = Substitutes(cache=self.cache, queue=self.queue)
         controller = assembled(FakeApi(), self.clock, metrics=source or self.metrics, substitutes=parts)
         self.scanner, self.scan_results = controller.scanner, controller.scan_results
         self._versions: Iterator[int] = iter(range(1, 10_000))
@@ -130,7 +130,7 @@ class World:
         raw = dljob_object(name, status=status, **options)
         version = str(next(self._versions))
         raw["metadata"] |= {"namespace": namespace, "uid": f"uid-{name}", "resourceVersion": version}
-        self.store.dljobs.put(raw)
+        self.cache.dljobs.put(raw)
         for rank in range(pods):
             one = pod(rank, started=started, ready=ready)
             one["metadata"] |= {
@@ -140,7 +140,7 @@ class World:
                 "resourceVersion": str(next(self._versions)),
                 "ownerReferences": [{"controller": True, "uid": f"{JOB_UID}-{name}"}],
             }
-            self.store.pods.put(one)
+            self.cache.pods.put(one)
 
     async def tick(self) -> None:
         """Half a minute after the last one."""
@@ -438,6 +438,6 @@ async def test_jobs_that_are_gone_are_forgotten() -> None:
     world = World()
     world.add("job")
     await world.tick()
-    world.store.dljobs.compare([], version=100_000)
+    world.cache.dljobs.compare([], version=100_000)
     await world.tick()
     assert world.scan_results.get("uid-job") is None

@@ -47,6 +47,6 @@ async def test_logs_are_read_only_where_the_policy_says_so(diagnosed: list[JobSe
         "metadata": {"name": "default", "uid": "p", "resourceVersion": "99999"},
         "spec": {"analysis": {"readLogs": True}},
     }
-    world.store.policies.put(policy)
+    world.cache.policies.put(policy)
     await world.scanner.tick()
     assert (logs.asked, diagnosed[-1].marks) == (["bert"], (MARK,))

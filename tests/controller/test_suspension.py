@@ -74,7 +74,7 @@ class Queue(World):
     def kueue(self, *, suspend: bool) -> None:
         """Kueue suspends the Job, or starts it."""
         changed = {**self.child, "spec": {**self.child["spec"], "suspend": suspend}}
-        self.store.jobs.put(self.api.store(JOBS, "team", changed))
+        self.cache.jobs.put(self.api.store(JOBS, "team", changed))
 
 
 @pytest.mark.parametrize("served", WORKLOADS)
@@ -90,7 +90,7 @@ async def test_a_user_suspends_and_resumes_a_job_of_a_queue(served: Resource) ->
     world.kueue(suspend=True)
     raw = {**world.api.objects[DLJOBS, "team", "bert"]}
     raw["spec"] = {**raw["spec"], "suspend": False}
-    world.store.dljobs.put(world.api.store(DLJOBS, "team", raw))
+    world.cache.dljobs.put(world.api.store(DLJOBS, "team", raw))
     await world.reconcile()
     assert (world.workload["spec"]["active"], world.child["spec"]["suspend"]) == (True, True)
     assert world.marks == [None, None]
@@ -106,7 +106,7 @@ async def test_a_workload_that_somebody_else_deactivated_is_left_alone() -> None
     assert world.status["phase"] == "Queued"
     raw = {**world.api.objects[DLJOBS, "team", "bert"]}
     raw["spec"] = {**raw["spec"], "suspend": False}
-    world.store.dljobs.put(world.api.store(DLJOBS, "team", raw))
+    world.cache.dljobs.put(world.api.store(DLJOBS, "team", raw))
     await world.reconcile()
     assert world.workload["spec"]["active"] is False
 
@@ -140,7 +140,7 @@ async def test_a_reclaim_counts_when_kueue_has_suspended_the_job_and_its_pods_ar
     world.kueue(suspend=True)
     await world.reconcile()
     assert world.status["reclaim"]["state"] == "Reclaiming"
-    world.store.pods.remove({**pod(), "metadata": {**pod()["metadata"], "resourceVersion": "99"}})
+    world.cache.pods.remove({**pod(), "metadata": {**pod()["metadata"], "resourceVersion": "99"}})
     await world.reconcile()
     assert (world.status["phase"], world.status["reclaim"]["state"]) == ("Reclaimed", "Reclaimed")
     assert not [one for one in world.writes if one in {"patch jobs", "patch workloads"}]
@@ -218,7 +218,7 @@ async def test_a_job_in_a_queue_without_exactly_one_workload_is_not_touched(coun
     world = Queue(suspend=True)
     labelled = job()
     labelled["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "gpus"
-    world.store.jobs.put(world.api.store(JOBS, "team", labelled))
+    world.cache.jobs.put(world.api.store(JOBS, "team", labelled))
     for number in range(count):
         body = workload()
         body["metadata"]["name"] += str(number)

@@ -51,7 +51,7 @@ STUCK_AFTER = 120.0
 _HEADER = struct.Struct("!BI")
 
 
-class End(Enum):
+class TaskEnd(Enum):
     """How a task ended."""
 
     DONE = "done"
@@ -64,10 +64,10 @@ class End(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome(Generic[T]):
+class TaskOutcome(Generic[T]):
     """How a task ended, and the last result that there was by then; `detail` is a traceback, or how the worker died."""
 
-    end: End
+    end: TaskEnd
     result: T | None = None
     detail: str = ""
 
@@ -79,7 +79,7 @@ class _Task:
     work: bytes
     owner: str
     deadline: float
-    outcome: asyncio.Future[Outcome[Any]]
+    outcome: asyncio.Future[TaskOutcome[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ class Workers:
         await asyncio.gather(*self._slots, return_exceptions=True)
         for tasks in self._waiting.values():
             for task in tasks:
-                _settle(task, Outcome(end=End.BUSY))
+                _settle(task, TaskOutcome(end=TaskEnd.BUSY))
         self._waiting.clear()
 
     async def ready(self) -> None:
@@ -157,7 +157,7 @@ class Workers:
 
     async def run(
         self, function: Callable[..., Iterator[T]], *arguments: Any, owner: str, cpu: float, deadline: float
-    ) -> Outcome[T]:
+    ) -> TaskOutcome[T]:
         """Run a function of a module's top level, whose results each replace the one before.
 
         `cpu` are seconds of processor time, `deadline` is a time of the running loop. Arguments and results are
@@ -165,10 +165,10 @@ class Workers:
         """
         work = pickle.dumps((function, arguments, cpu), protocol=pickle.HIGHEST_PROTOCOL)
         if len(work) > MAX_MESSAGE:
-            return Outcome(end=End.MEMORY, detail=f"its arguments take more than {MAX_MESSAGE} bytes")
+            return TaskOutcome(end=TaskEnd.MEMORY, detail=f"its arguments take more than {MAX_MESSAGE} bytes")
         tasks = self._waiting.setdefault(owner, deque())
         if len(tasks) >= MAX_WAITING:
-            return Outcome(end=End.BUSY, detail=f"{MAX_WAITING} others of {owner} are waiting")
+            return TaskOutcome(end=TaskEnd.BUSY, detail=f"{MAX_WAITING} others of {owner} are waiting")
         loop = asyncio.get_running_loop()
         task = _Task(work=work, owner=owner, deadline=deadline, outcome=loop.create_future())
         tasks.append(task)
@@ -185,7 +185,7 @@ class Workers:
     def _expire(self, task: _Task) -> None:
         """The end of a task that no worker has taken; of one that runs its worker's slot sees to it."""
         if self._forget(task):
-            _settle(task, Outcome(end=End.BUSY))
+            _settle(task, TaskOutcome(end=TaskEnd.BUSY))
 
     def _forget(self, task: _Task) -> bool:
         """Take a task out of the queue; whether it was in it."""
@@ -284,32 +284,32 @@ class Workers:
                     if kind is not _Kind.RESULT:
                         break
                     result = answer
-            end = {_Kind.DONE: End.DONE, _Kind.RAISED: End.RAISED, _Kind.MEMORY: End.MEMORY}[kind]
+            end = {_Kind.DONE: TaskEnd.DONE, _Kind.RAISED: TaskEnd.RAISED, _Kind.MEMORY: TaskEnd.MEMORY}[kind]
             detail = answer if kind is _Kind.RAISED else ""
         except TimeoutError:
-            end, detail = End.LATE, ""
+            end, detail = TaskEnd.LATE, ""
         except (OSError, EOFError, asyncio.IncompleteReadError):
             end, detail = await self._death(worker)
         except asyncio.CancelledError:
-            _settle(task, Outcome(end=End.BUSY))
+            _settle(task, TaskOutcome(end=TaskEnd.BUSY))
             raise
         finally:
             self._running.remove(task.owner)
             self._changed.set()
-        if end in {End.TIME, End.MEMORY, End.LATE, End.DIED}:
+        if end in {TaskEnd.TIME, TaskEnd.MEMORY, TaskEnd.LATE, TaskEnd.DIED}:
             self._costly[task.owner] = asyncio.get_running_loop().time() + COSTLY_FOR
-        _settle(task, Outcome(end=end, result=result, detail=detail))
-        return end in {End.DONE, End.RAISED}
+        _settle(task, TaskOutcome(end=end, result=result, detail=detail))
+        return end in {TaskEnd.DONE, TaskEnd.RAISED}
 
-    async def _death(self, worker: _Worker) -> tuple[End, str]:
+    async def _death(self, worker: _Worker) -> tuple[TaskEnd, str]:
         """Why a worker has died by itself."""
         await asyncio.to_thread(worker.process.join, 5.0)
         code = worker.process.exitcode
         ended = {
-            -signal.SIGPROF: End.TIME,
-            -signal.SIGABRT: End.MEMORY,  # of a library that could not get any
-            -signal.SIGKILL: End.MEMORY,  # by the kernel, in want of it
-        }.get(code if code is not None else 0, End.DIED)
+            -signal.SIGPROF: TaskEnd.TIME,
+            -signal.SIGABRT: TaskEnd.MEMORY,  # of a library that could not get any
+            -signal.SIGKILL: TaskEnd.MEMORY,  # by the kernel, in want of it
+        }.get(code if code is not None else 0, TaskEnd.DIED)
         return ended, f"its worker ended with the exit code {code}"
 
     async def _end(self, worker: _Worker) -> None:
@@ -322,7 +322,7 @@ class Workers:
             worker.process.close()
 
 
-def _settle(task: _Task, outcome: Outcome[Any]) -> None:
+def _settle(task: _Task, outcome: TaskOutcome[Any]) -> None:
     if not task.outcome.done():
         task.outcome.set_result(outcome)
 
@@ -414,4 +414,4 @@ def _limit_memory(more: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-__all__ = ["End", "Outcome", "Workers"]
+__all__ = ["TaskEnd", "TaskOutcome", "Workers"]

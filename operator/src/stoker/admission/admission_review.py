@@ -117,7 +117,7 @@ class AdmissionRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class AdmissionResponse:
     """What is answered: `warnings` are lines that kubectl prints, `annotations` stand in the API server's audit log.
 
     `verdict` is what the answer was made of, where rules have judged; it is counted, not sent.
@@ -158,12 +158,12 @@ class Answer:
         return _envelope(response)
 
 
-ALLOWED = Answer(allowed=True)
+ALLOWED = AdmissionResponse(allowed=True)
 
 
 def unreadable(
     request: AdmissionRequest, error: ValidationError, read: Callable[[Mapping[str, Any]], object]
-) -> Answer:
+) -> AdmissionResponse:
     """The refusal of an object that breaks its schema, with one cause to each violation that the request introduces.
 
     A stored object that can't be read any more, because the schema got stricter, can still be labelled, suspended and
@@ -179,7 +179,7 @@ def unreadable(
     return refused(wrong) if wrong else ALLOWED
 
 
-def outside_bounds(request: AdmissionRequest) -> Answer | None:
+def outside_bounds(request: AdmissionRequest) -> AdmissionResponse | None:
     """The refusal of an object that is too large or too deep to be kept; None for one within bounds, or whose stored
     state is as far outside, so that it can still be labelled, suspended and deleted.
     """
@@ -191,11 +191,11 @@ def outside_bounds(request: AdmissionRequest) -> Answer | None:
     return refused(wrong) if wrong else None
 
 
-def refused(wrong: Iterable[Violation]) -> Answer:
+def refused(wrong: Iterable[Violation]) -> AdmissionResponse:
     """The refusal of an object for what is wrong with it, one cause to each as far as people read."""
     causes = tuple(_cause(violation) for violation in islice(wrong, MAX_CAUSES))
     message = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
-    return Answer(allowed=False, message=message, causes=causes)
+    return AdmissionResponse(allowed=False, message=message, causes=causes)
 
 
 def _cause(violation: Violation) -> StatusCause:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from stoker.adapters.workers import End, Outcome, Workers
-from stoker.admission.admission_review import ALLOWED, AdmissionRequest, Answer, Operation, outside_bounds
+from stoker.adapters.workers import TaskEnd, TaskOutcome, Workers
+from stoker.admission.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse, Operation, outside_bounds
 from stoker.admission.judgement import judge, not_analysed
 from stoker.cluster.view import ClusterView
 from stoker.findings.verdict import Verdict
@@ -26,12 +26,12 @@ MARGIN = 0.3
 """Seconds of it that are left for the way back."""
 
 SHORTFALLS = {
-    End.TIME: Shortfall.OVER_BUDGET,
-    End.MEMORY: Shortfall.OVER_BUDGET,
-    End.LATE: Shortfall.BUSY,
-    End.BUSY: Shortfall.BUSY,
-    End.RAISED: Shortfall.FAULT,
-    End.DIED: Shortfall.FAULT,
+    TaskEnd.TIME: Shortfall.OVER_BUDGET,
+    TaskEnd.MEMORY: Shortfall.OVER_BUDGET,
+    TaskEnd.LATE: Shortfall.BUSY,
+    TaskEnd.BUSY: Shortfall.BUSY,
+    TaskEnd.RAISED: Shortfall.FAULT,
+    TaskEnd.DIED: Shortfall.FAULT,
 }
 """What it means for the job that its review has not ended as it should. Where the processor time was not over, and yet
 the answer came too late, the machine was busy.
@@ -51,7 +51,7 @@ class JobReviewer:
         self._workers = workers
         self._now = now
 
-    async def __call__(self, request: AdmissionRequest) -> Answer:
+    async def __call__(self, request: AdmissionRequest) -> AdmissionResponse:
         if request.subresource or request.operation not in {Operation.CREATE, Operation.UPDATE}:
             return ALLOWED  # nothing of the spec can change: neither status nor deletion waits for a review
         if (answer := outside_bounds(request)) is not None:
@@ -66,14 +66,16 @@ class JobReviewer:
             cpu=CPU_SHARE * policy.analysis.review_budget.total_seconds() * (1 if request.old_object is None else 2),
             deadline=(request.deadline or asyncio.get_running_loop().time() + TIMEOUT) - MARGIN,
         )
-        if outcome.end is not End.DONE or outcome.result is None:
+        if outcome.end is not TaskEnd.DONE or outcome.result is None:
             return self._fallen_short(outcome, policy, request)
         answer = outcome.result
         for rule, failure in answer.verdict.failures if answer.verdict is not None else ():
             logger.error("Rule %s failed on %s: %s", rule, described(request), failure)
         return answer
 
-    def _fallen_short(self, outcome: Outcome[Answer], policy: EffectivePolicy, request: AdmissionRequest) -> Answer:
+    def _fallen_short(
+        self, outcome: TaskOutcome[AdmissionResponse], policy: EffectivePolicy, request: AdmissionRequest
+    ) -> AdmissionResponse:
         """What the manifest alone says, and that there is no more."""
         shortfall = SHORTFALLS.get(outcome.end, Shortfall.FAULT)
         log = logger.error if shortfall is Shortfall.FAULT else logger.warning

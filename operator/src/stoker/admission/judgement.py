@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from stoker.admission.admission_review import ALLOWED, AdmissionRequest, Answer, Operation, unreadable
+from stoker.admission.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse, Operation, unreadable
 from stoker.api import dljob
 from stoker.api.dljob import DLJob
 from stoker.api.names import API_VERSION, GROUP
@@ -28,7 +28,7 @@ of its time, and now and then for 100 ms.
 """
 
 
-def judge(request: AdmissionRequest, policy: EffectivePolicy, now: datetime) -> Iterator[Answer]:
+def judge(request: AdmissionRequest, policy: EffectivePolicy, now: datetime) -> Iterator[AdmissionResponse]:
     """The answer to the creation or update of a DLJob: first by its manifest alone, then with its scripts.
 
     The first costs next to nothing, and is what is left where the second takes too much.
@@ -48,7 +48,9 @@ def judge(request: AdmissionRequest, policy: EffectivePolicy, now: datetime) -> 
         yield answer
 
 
-def not_analysed(answer: Answer, policy: EffectivePolicy, request: AdmissionRequest, shortfall: Shortfall) -> Answer:
+def not_analysed(
+    answer: AdmissionResponse, policy: EffectivePolicy, request: AdmissionRequest, shortfall: Shortfall
+) -> AdmissionResponse:
     """An answer with what the policy does about a job that could not be analysed to its end.
 
     An update is not denied for that: the program is immutable, and the job must stay one that can be suspended.
@@ -124,12 +126,12 @@ def _read(document: Mapping[str, Any], request: AdmissionRequest) -> DLJob:
     return DLJob.model_validate(document)
 
 
-def _answer(job: DLJob, verdict: Verdict) -> Answer:
+def _answer(job: DLJob, verdict: Verdict) -> AdmissionResponse:
     told = {
         "findings": {finding.rule for finding in verdict.findings},
         "suppressed": {one.finding.rule for one in verdict.suppressed},
     }
-    answer = Answer(
+    answer = AdmissionResponse(
         allowed=True,
         warnings=tuple(messages.warnings(verdict)),
         annotations={name: " ".join(sorted(rules)) for name, rules in told.items() if rules},

@@ -11,7 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from stoker.adapters.http.certificate import Certificate
-from stoker.admission.admission_review import AdmissionRequest, Answer
+from stoker.admission.admission_review import AdmissionRequest, AdmissionResponse
 from stoker.admission.server import Reviewer
 from stoker.cluster.policies import Policies
 from stoker.findings.verdict import Verdict
@@ -66,7 +66,7 @@ class AdmissionMetrics:
     def counting(self, kind: str, reviewer: Reviewer) -> Reviewer:
         """The reviewer, its answers counted under `kind`."""
 
-        async def counted(request: AdmissionRequest) -> Answer:
+        async def counted(request: AdmissionRequest) -> AdmissionResponse:
             start = time.perf_counter()
             try:
                 answer = await reviewer(request)
@@ -135,7 +135,7 @@ class _PolicyCollector(Collector):
         )
 
 
-def _outcome(answer: Answer) -> ReviewOutcome:
+def _outcome(answer: AdmissionResponse) -> ReviewOutcome:
     if not answer.allowed:
         return ReviewOutcome.DENY
     return ReviewOutcome.WARN if answer.warnings else ReviewOutcome.ALLOW

@@ -10,7 +10,7 @@ from stoker.adapters.kubernetes.client import Object
 from stoker.admission.admission_review import (
     ALLOWED,
     AdmissionRequest,
-    Answer,
+    AdmissionResponse,
     Operation,
     outside_bounds,
     refused,
@@ -47,7 +47,7 @@ class PolicyReviewer:
         self._surroundings = surroundings
         self._now = now
 
-    async def __call__(self, request: AdmissionRequest) -> Answer:
+    async def __call__(self, request: AdmissionRequest) -> AdmissionResponse:
         if request.subresource or request.operation not in {Operation.CREATE, Operation.UPDATE}:
             return ALLOWED
         assert request.new_object is not None
@@ -63,7 +63,7 @@ class PolicyReviewer:
             return refused(introduced)
         lines = [str(one) for one in review.contradictions]
         lines += [str(one) for one in review.remarks if one.reason is not RemarkReason.EXEMPTION_EXPIRING]
-        return Answer(allowed=True, warnings=tuple(_warnings(lines)))
+        return AdmissionResponse(allowed=True, warnings=tuple(_warnings(lines)))
 
     def _review(self, policy: UtilizationPolicy) -> PolicyReview:
         labels = (namespace["metadata"].get("labels") or {} for namespace in self._namespaces)

@@ -35,12 +35,18 @@ from aiohttp import web
 
 from stoker.adapters.http.certificate import Certificate
 from stoker.adapters.http.listener import Limits, Listener
-from stoker.admission.admission_review import AdmissionRequest, Answer, NotAReviewError, TooDeepError, refuse_unread
+from stoker.admission.admission_review import (
+    AdmissionRequest,
+    AdmissionResponse,
+    NotAReviewError,
+    TooDeepError,
+    refuse_unread,
+)
 from stoker.findings.finding import rfc3339
 
 logger = logging.getLogger(__name__)
 
-Reviewer = Callable[[AdmissionRequest], Awaitable[Answer]]
+Reviewer = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
 """Answers one review. What it raises is a fault of ours, logged and answered with HTTP 500."""
 
 

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import DLJOBS, PODS, ApiError, KubernetesApi, NotFoundError, Object
-from stoker.admission.admission_review import ALLOWED, AdmissionRequest, Answer, Operation
+from stoker.admission.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse, Operation
 from stoker.cluster.cache import Key, owner_key
 from stoker.findings.finding import rfc3339
 
@@ -53,7 +53,7 @@ class Sessions:
         """Pods whose session was taken up, and jobs whose session was noted."""
         self._noted = Recent(clock)
 
-    async def __call__(self, request: AdmissionRequest) -> Answer:
+    async def __call__(self, request: AdmissionRequest) -> AdmissionResponse:
         """Allow it."""
         opens = request.operation is Operation.CONNECT and request.subresource in OPENINGS
         if opens and not request.dry_run and request.namespace and request.name:

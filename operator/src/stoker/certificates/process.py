@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from stoker.adapters.clock import SystemClock
 from stoker.adapters.http.health import HealthServer
 from stoker.adapters.kubernetes.client import ApiError, Kubernetes
-from stoker.certificates.renewal import CertificateKeeper, Place
+from stoker.certificates.renewal import CertificateKeeper, CertificateLocation
 
 logger = logging.getLogger(__name__)
 
@@ -24,12 +24,12 @@ STALE = 3600.0
 class CertificateSettings:
     """How the process runs."""
 
-    place: Place
+    place: CertificateLocation
     health_address: str = "0.0.0.0"  # noqa: S104 - the kubelet's probes come from outside the pod
     health_port: int = 8081
 
 
-class Looking:
+class RenewalChecks:
     """Looks for ever, and knows how it went."""
 
     def __init__(self, keeper: CertificateKeeper, clock: SystemClock) -> None:
@@ -64,7 +64,7 @@ async def serve(settings: CertificateSettings) -> None:
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         api = await stack.enter_async_context(await Kubernetes.connect())
-        looking = Looking(CertificateKeeper(api, settings.place, clock), clock)
+        looking = RenewalChecks(CertificateKeeper(api, settings.place, clock), clock)
         await stack.enter_async_context(
             HealthServer(
                 address=settings.health_address,

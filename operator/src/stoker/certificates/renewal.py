@@ -33,7 +33,7 @@ SETTLE = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CertificateLocation:
     """Where the certificate is kept and whom it is for. `valid`: how long a new one holds; it is renewed when a third
     of that is left.
     """
@@ -76,7 +76,7 @@ _KEYS: Mapping[str, str] = {
 }
 
 
-def renewed(kept: Kept, place: Place, now: datetime) -> Kept:
+def renewed(kept: Kept, place: CertificateLocation, now: datetime) -> Kept:
     """What the Secret should hold now: the same, or one step further."""
     trusted = [one for one in read_all(kept.authorities) if one.not_valid_after_utc > now]
     if not _holds(kept.certificate, kept.key, trusted, place.names, now):
@@ -110,7 +110,7 @@ def _holds(
 class CertificateKeeper:
     """Brings the Secret and the webhook's configuration to what they should be."""
 
-    def __init__(self, api: KubernetesApi, place: Place, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, place: CertificateLocation, clock: Clock) -> None:
         self._api = api
         self._place = place
         self._clock = clock

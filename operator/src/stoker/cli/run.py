@@ -331,11 +331,11 @@ def certificates(
     from stoker.adapters.kubernetes.client import CredentialsError
     from stoker.certificates.process import CertificateSettings
     from stoker.certificates.process import run as run_certificates
-    from stoker.certificates.renewal import SETTLE, Place
+    from stoker.certificates.renewal import SETTLE, CertificateLocation
 
     if valid < 12 * SETTLE:
         raise click.BadParameter("must be at least 1h, to leave time for a renewal", param_hint="--valid")
-    place = Place(namespace=namespace, secret=secret, webhook=webhook, names=dns_names, valid=valid)
+    place = CertificateLocation(namespace=namespace, secret=secret, webhook=webhook, names=dns_names, valid=valid)
     try:
         run_certificates(CertificateSettings(place=place, health_port=health_port))
     except (CredentialsError, OSError) as error:

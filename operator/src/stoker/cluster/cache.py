@@ -97,7 +97,7 @@ class Collection:
     group: Callable[[Mapping[str, Any]], Key | None] | None = None
     """By what objects are looked up together."""
     groups: dict[Key, dict[Key, Object]] = field(default_factory=lambda: defaultdict(dict))
-    untold: dict[Key, int] = field(default_factory=dict)
+    unseen: dict[Key, int] = field(default_factory=dict)
     """Versions that a list has brought and the watch has not told of yet."""
     overdue: int = 0
     """Of these, the ones that the watch had not told of until the next list: it has fallen silent."""
@@ -133,8 +133,8 @@ class Collection:
     def watched(self, kind: str | None, obj: Object) -> bool:
         """Take an event of the watch: ADDED, MODIFIED, DELETED, or None for an object that the watch began with."""
         key = key_of(obj)
-        if self.untold.get(key, version_of(obj) + 1) <= version_of(obj):
-            del self.untold[key]
+        if self.unseen.get(key, version_of(obj) + 1) <= version_of(obj):
+            del self.unseen[key]
         return self.remove(obj) if kind == "DELETED" else self.put(obj)
 
     def put(self, obj: Object) -> bool:
@@ -148,7 +148,7 @@ class Collection:
         kept = self.objects[key] = self.slim(obj)
         if self.group is not None and (group := self.group(kept)) is not None:
             self.groups[group][key] = kept
-        self._tell(key, kept)
+        self._notify(key, kept)
         return True
 
     def remove(self, obj: Mapping[str, Any]) -> bool:
@@ -159,7 +159,7 @@ class Collection:
         if known is None or version_of(known) > version:
             return False
         self._forget(key)
-        self._tell(key, None)
+        self._notify(key, None)
         return True
 
     def compare(self, objects: Iterable[Object], version: int) -> list[Object]:
@@ -172,14 +172,14 @@ class Collection:
         if version < self.listed_at:
             return self._begin_anew(listed, version)
         self.listed_at = version
-        self.overdue = sum(key in self.objects for key in self.untold)
+        self.overdue = sum(key in self.objects for key in self.unseen)
         gone = [known for key, known in self.objects.items() if key not in listed and version_of(known) <= version]
         for known in gone:
             self._forget(key_of(known))
-            self._tell(key_of(known), None)
+            self._notify(key_of(known), None)
         changed = [obj for key, obj in listed.items() if self._take(key, obj)]
-        still = {key: at for key, at in self.untold.items() if key in self.objects}
-        self.untold = still | {key_of(obj): version_of(obj) for obj in changed}
+        still = {key: at for key, at in self.unseen.items() if key in self.objects}
+        self.unseen = still | {key_of(obj): version_of(obj) for obj in changed}
         self.deleted = {key: at for key, at in self.deleted.items() if at > version}
         self.is_listed = True
         return gone + changed
@@ -192,8 +192,8 @@ class Collection:
         for key in list(self.objects):
             self._forget(key)
             if key not in listed:
-                self._tell(key, None)
-        self.deleted, self.untold, self.overdue, self.listed_at = {}, {}, 0, version
+                self._notify(key, None)
+        self.deleted, self.unseen, self.overdue, self.listed_at = {}, {}, 0, version
         for key, obj in listed.items():
             self._take(key, obj)
         return known + list(listed.values())
@@ -213,7 +213,7 @@ class Collection:
             if not self.groups[group]:
                 del self.groups[group]
 
-    def _tell(self, key: Key, obj: Object | None) -> None:
+    def _notify(self, key: Key, obj: Object | None) -> None:
         for follower in self.followers:
             try:
                 follower(key, obj)
@@ -222,7 +222,7 @@ class Collection:
                 self.faults.caught("watch", str(key), error)
 
 
-class Store:
+class ClusterCache:
     """All collections that the controller reads."""
 
     def __init__(self, faults: Faults | None = None) -> None:

@@ -6,7 +6,7 @@ import logging
 import traceback
 from pathlib import PurePath
 
-from stoker.cluster.recorder import UNMETERED, Meter
+from stoker.cluster.recorder import NO_RECORDER, MetricsRecorder
 from stoker.findings.finding import single_line
 
 logger = logging.getLogger(__name__)
@@ -19,15 +19,15 @@ MAX_WORDS = 200
 class Faults:
     """Counts every fault, and logs it once for each object and place."""
 
-    def __init__(self, meter: Meter = UNMETERED) -> None:
-        self._meter = meter
+    def __init__(self, recorder: MetricsRecorder = NO_RECORDER) -> None:
+        self._recorder = recorder
         self._known: dict[tuple[str, str], str] = {}
 
     def caught(self, place: str, name: str, error: Exception) -> str:
         """Take note that `error` was raised at `place` (a short word) by the object of that name; what it was, in a few
         words that end no line and move no cursor.
         """
-        self._meter.faulted(place)
+        self._recorder.faulted(place)
         words = described(error)
         where = _where(error)
         if self._known.get((place, name)) != where:

@@ -22,7 +22,7 @@ SPARE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class PolicyState:
     """What is known of one policy: the newest version that could be `read`, None if none could, and the `faults` of the
     newest of all.
     """
@@ -45,7 +45,7 @@ class Policies:
 
     def __init__(self, policies: Collection, namespaces: Collection) -> None:
         self._namespaces = namespaces
-        self._standing: dict[Key, Standing] = {}
+        self._states: dict[Key, PolicyState] = {}
         self._resolved: dict[str, EffectivePolicy] = {}
         self.revision = 0
         self.taken = 0
@@ -55,11 +55,11 @@ class Policies:
         namespaces.follow(self._namespace_changed)
 
     def __iter__(self) -> Iterator[UtilizationPolicy]:
-        return iter([one.read for one in self._standing.values() if one.read is not None])
+        return iter([one.read for one in self._states.values() if one.read is not None])
 
-    def standing(self, name: str) -> Standing:
+    def state_of(self, name: str) -> PolicyState:
         """How it stands with the policy of that name."""
-        return self._standing.get(Key("", name), Standing(read=None))
+        return self._states.get(Key("", name), PolicyState(read=None))
 
     def follow(self, follower: Callable[[str | None], None]) -> None:
         """Tell from now on where another policy may hold: in one namespace, or anywhere (None)."""
@@ -68,7 +68,7 @@ class Policies:
     @property
     def invalid(self) -> int:
         """How many policies are not in force as they are written."""
-        return sum(bool(one.faults) for one in self._standing.values())
+        return sum(bool(one.faults) for one in self._states.values())
 
     def of(self, namespace: str) -> EffectivePolicy:
         """What holds in a namespace. One that is unknown has no labels but its name."""
@@ -77,7 +77,7 @@ class Policies:
             scope = self._namespaces.get(Key("", namespace))
             labels = scope["metadata"].get("labels") or {} if scope is not None else {}
             policy = resolve(self, namespace, labels)
-            if any(one.read is None for one in self._standing.values()):
+            if any(one.read is None for one in self._states.values()):
                 policy = replace(policy, reclaim=replace(policy.reclaim, mode=ReclaimMode.OBSERVE))
             while len(self._resolved) >= len(self._namespaces.objects) + SPARE:
                 del self._resolved[next(iter(self._resolved))]
@@ -86,21 +86,21 @@ class Policies:
 
     def _policy_changed(self, key: Key, obj: Object | None) -> None:
         # Read as it comes: when it is first asked for, the last valid version may be gone.
-        before = self._standing.pop(key, None)
+        before = self._states.pop(key, None)
         if obj is not None:
-            self._standing[key] = self._read(obj, before)
-        after = self._standing.get(key)
+            self._states[key] = self._read(obj, before)
+        after = self._states.get(key)
         if _in_force(before) != _in_force(after):
             self._resolved.clear()
-            self._tell(None)
+            self._notify(None)
 
-    def _read(self, obj: Object, before: Standing | None) -> Standing:
+    def _read(self, obj: Object, before: PolicyState | None) -> PolicyState:
         metadata = obj["metadata"]
         spec_of = (metadata.get("uid"), metadata.get("generation"))
         if before is not None and before.spec_of == spec_of and None not in spec_of:
             return before
         try:
-            standing = Standing(read=UtilizationPolicy.model_validate(obj), spec_of=spec_of)
+            state = PolicyState(read=UtilizationPolicy.model_validate(obj), spec_of=spec_of)
         except Exception as error:
             # Whatever keeps it from being read: what it protects stays protected.
             own = (Violation(field_path="", message=f"Stoker fails to read it ({described(error)})"),)
@@ -110,22 +110,22 @@ class Policies:
             said = "; ".join(map(str, faults))
             logger.error("UtilizationPolicy %s is invalid, %s: %s", metadata["name"], follows, said)  # noqa: TRY400 -- not our fault
             self.rejected += 1
-            return Standing(read=last, faults=faults, spec_of=spec_of)
+            return PolicyState(read=last, faults=faults, spec_of=spec_of)
         self.taken += 1
-        return standing
+        return state
 
     def _namespace_changed(self, key: Key, _: Object | None) -> None:
         self._resolved.pop(key.name, None)
-        self._tell(key.name)
+        self._notify(key.name)
 
-    def _tell(self, namespace: str | None) -> None:
+    def _notify(self, namespace: str | None) -> None:
         self.revision += 1
         for follower in self._followers:
             follower(namespace)
 
 
-def _in_force(standing: Standing | None) -> object:
+def _in_force(state: PolicyState | None) -> object:
     """What of a policy decides about namespaces: its spec, or that it is there and unreadable."""
-    if standing is None:
+    if state is None:
         return "absent"
-    return standing.read.spec if standing.read is not None else "unreadable"
+    return state.read.spec if state.read is not None else "unreadable"

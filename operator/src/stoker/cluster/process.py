@@ -19,11 +19,11 @@ logger = logging.getLogger(__name__)
 LOGIN_AGAIN = 2.0
 """Seconds before credentials are tried again that the API server has refused."""
 
-Told = Callable[[str | None, Object], object]
+WatchHandler = Callable[[str | None, Object], object]
 """Takes an event of a watch: ADDED, MODIFIED, DELETED, or None for an object that the watch began with."""
 
 
-def watches(told: Mapping[Resource, Told]) -> kopf.OperatorRegistry:
+def watches(handlers: Mapping[Resource, WatchHandler]) -> kopf.OperatorRegistry:
     """The watches of some resources, and kubectl's way of finding credentials."""
     registry = kopf.OperatorRegistry()
 
@@ -42,18 +42,18 @@ def watches(told: Mapping[Resource, Told]) -> kopf.OperatorRegistry:
         refused[:] = [found]
         return with_bounded_depth(found)
 
-    for resource, take in told.items():
-        _watch(registry, resource, take)
+    for resource, handler in handlers.items():
+        _watch(registry, resource, handler)
     return registry
 
 
-def _watch(registry: kopf.OperatorRegistry, resource: Resource, told: Told) -> None:
+def _watch(registry: kopf.OperatorRegistry, resource: Resource, handler: WatchHandler) -> None:
     # A coroutine: other handlers kopf runs in threads.
     @kopf.on.event(
         resource.group, resource.version, resource.plural, id=f"{resource.plural}-changed", registry=registry
     )
     async def changed(event: kopf.RawEvent, **_: Any) -> None:
-        told(event["type"], dict(event["object"]))
+        handler(event["type"], dict(event["object"]))
 
 
 def watch_only(*, exit_timeout: float) -> kopf.OperatorSettings:

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 
-class Meter(Protocol):
+class MetricsRecorder(Protocol):
     """Counts what the controller does. All values are of small, fixed sets."""
 
     def ticked(self, seconds: float, *, failed: bool) -> None:
@@ -35,7 +35,7 @@ class Meter(Protocol):
         ...
 
 
-class _Unmetered:
+class _NoRecorder:
     def ticked(self, seconds: float, *, failed: bool) -> None:
         pass
 
@@ -58,5 +58,5 @@ class _Unmetered:
         pass
 
 
-UNMETERED: Meter = _Unmetered()
+NO_RECORDER: MetricsRecorder = _NoRecorder()
 """Counts nothing."""

@@ -9,8 +9,8 @@ import kopf
 
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import DLJOBS, JOBS, NAMESPACES, PODS, POLICIES, KubernetesApi, Object, Resource
-from stoker.cluster.cache import Key, Store, concerned
-from stoker.cluster.process import Told, keep_listed, watch_only, watches
+from stoker.cluster.cache import ClusterCache, Key, concerned
+from stoker.cluster.process import WatchHandler, keep_listed, watch_only, watches
 from stoker.cluster.workqueue import WorkQueue
 from stoker.workload.manifest import DLJOB_LABEL
 
@@ -24,26 +24,26 @@ class SilentWatchError(Exception):
     """A watch has stopped telling of changes: the process must be started anew."""
 
 
-def watching(store: Store, queue: WorkQueue[Key]) -> kopf.OperatorRegistry:
+def watch_registry(cache: ClusterCache, queue: WorkQueue[Key]) -> kopf.OperatorRegistry:
     """The handlers of all watches."""
-    return watches({resource: _feeding(resource, store, queue) for resource in store.resources})
+    return watches({resource: _feeding(resource, cache, queue) for resource in cache.resources})
 
 
-def _feeding(resource: Resource, store: Store, queue: WorkQueue[Key]) -> Told:
-    collection = store.collection(resource)
+def _feeding(resource: Resource, cache: ClusterCache, queue: WorkQueue[Key]) -> WatchHandler:
+    collection = cache.collection(resource)
 
-    def told(kind: str | None, obj: Object) -> None:
+    def handle(kind: str | None, obj: Object) -> None:
         if collection.watched(kind, obj) and (key := concerned(resource, obj)) is not None:
             queue.add(key, changed=True)
 
-    return told
+    return handle
 
 
-def queue_jobs(store: Store, queue: WorkQueue[Key]) -> Callable[[str | None], None]:
+def queue_jobs(cache: ClusterCache, queue: WorkQueue[Key]) -> Callable[[str | None], None]:
     """Has the DLJobs of one namespace, or all (None), looked at: another policy may hold for them."""
 
     def changed(namespace: str | None) -> None:
-        for key in store.dljobs.objects:
+        for key in cache.dljobs.objects:
             if namespace in {None, key.namespace}:
                 queue.add(key, changed=True)
 
@@ -63,9 +63,9 @@ class Resync:
     fall silent.
     """
 
-    def __init__(self, api: KubernetesApi, store: Store, queue: WorkQueue[Key], clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, cache: ClusterCache, queue: WorkQueue[Key], clock: Clock) -> None:
         self._api = api
-        self._store = store
+        self._cache = cache
         self._queue = queue
         self._clock = clock
         self._last = clock.monotonic()
@@ -74,7 +74,7 @@ class Resync:
     async def once(self) -> None:
         """List everything and have every DLJob looked at. Raises ApiError, or SilentWatchError."""
         for resource in (NAMESPACES, POLICIES, JOBS, PODS, DLJOBS):
-            collection = self._store.collection(resource)
+            collection = self._cache.collection(resource)
             objects, version = await self._api.list(resource, labels=SELECTORS.get(resource))
             missed = collection.compare(objects, int(version))
             if collection.overdue:
@@ -82,7 +82,7 @@ class Resync:
                 raise SilentWatchError(msg)
             for key in filter(None, (concerned(resource, obj) for obj in missed)):
                 self._queue.add(key, changed=True)
-        for key in self._store.dljobs.objects:
+        for key in self._cache.dljobs.objects:
             self._queue.add(key)
         self._last = self._clock.monotonic()
         self.done.set()

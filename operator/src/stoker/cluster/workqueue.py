@@ -38,11 +38,11 @@ class Transient(Exception):  # noqa: N818 - a reason to try again, not an error
     """
 
 
-Answer = float | Backoff | None
+Requeue = float | Backoff | None
 """After how many seconds to look again, or earlier when the key is added; None: when it is added."""
 
 
-def alike(_: Hashable) -> Hashable:
+def one_group(_: Hashable) -> Hashable:
     """The group of keys that are not told apart."""
     return None
 
@@ -58,7 +58,7 @@ class WorkQueue(Generic[K]):
     def __init__(
         self,
         *,
-        group: Callable[[K], Hashable] = alike,
+        group: Callable[[K], Hashable] = one_group,
         jitter: Callable[[], float] = random.random,
         place: str = "reconcile",
         faults: Faults | None = None,
@@ -120,7 +120,7 @@ class WorkQueue(Generic[K]):
                 return key
         return None
 
-    async def run(self, handle: Callable[[K], Awaitable[Answer]], *, workers: int) -> None:
+    async def run(self, handle: Callable[[K], Awaitable[Requeue]], *, workers: int) -> None:
         """Work on keys for ever."""
         self._free = workers
         async with asyncio.TaskGroup() as group:
@@ -144,7 +144,7 @@ class WorkQueue(Generic[K]):
             await self._wake.wait()
         return key
 
-    async def _work(self, handle: Callable[[K], Awaitable[Answer]]) -> None:
+    async def _work(self, handle: Callable[[K], Awaitable[Requeue]]) -> None:
         while True:
             key = await self._next()
             group = self._group(key)
@@ -166,7 +166,7 @@ class WorkQueue(Generic[K]):
                 self._wake.set()  # a group may have waited for a worker
             self._settle(key, answer)
 
-    async def _handled(self, key: K, handle: Callable[[K], Awaitable[Answer]]) -> Answer:
+    async def _handled(self, key: K, handle: Callable[[K], Awaitable[Requeue]]) -> Requeue:
         try:
             answer = await handle(key)
         except Transient as reason:
@@ -178,7 +178,7 @@ class WorkQueue(Generic[K]):
         self._faults.passed(self._place, str(key))
         return answer
 
-    def _settle(self, key: K, answer: Answer) -> None:
+    def _settle(self, key: K, answer: Requeue) -> None:
         """Have a key come again as its handler has answered, and as was asked meanwhile."""
         added = self._again.pop(key, None)
         if not isinstance(answer, Backoff):

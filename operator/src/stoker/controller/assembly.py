@@ -15,10 +15,10 @@ from stoker.adapters.kubernetes.events import EventWriter
 from stoker.adapters.kubernetes.pod_logs import PodLogs
 from stoker.adapters.workers import Workers
 from stoker.catalogue import all_rules
-from stoker.cluster.cache import Key, Store, namespace_of
+from stoker.cluster.cache import ClusterCache, Key, namespace_of
 from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
-from stoker.cluster.recorder import UNMETERED, Meter
+from stoker.cluster.recorder import NO_RECORDER, MetricsRecorder
 from stoker.cluster.watch import Resync, queue_jobs
 from stoker.cluster.workqueue import WorkQueue
 from stoker.controller.audit import Audit
@@ -26,10 +26,10 @@ from stoker.controller.brake import Brakes
 from stoker.controller.children import Children
 from stoker.controller.constraints import ClusterConstraints
 from stoker.controller.digest import Digests
-from stoker.controller.manifest_cache import Manifests
+from stoker.controller.manifest_cache import ManifestCache
 from stoker.controller.notifier import Notifier, Post
-from stoker.controller.pending_workloads import QueuedJobs
-from stoker.controller.policy_status import PolicyReporter
+from stoker.controller.pending_workloads import PendingWorkloads
+from stoker.controller.policy_status import PolicyStatusWriter
 from stoker.controller.presence import PresenceChecker
 from stoker.controller.reclaimer import PresenceReader, Reclaimer
 from stoker.controller.reconcile import Reconciler
@@ -52,7 +52,7 @@ class Ports:
     """
 
     api: KubernetesApi
-    """Writes must be refused while another controller leads (leader_election.LeadersApi)."""
+    """Writes must be refused while another controller leads (leader_election.LeaderOnlyApi)."""
     metrics: MetricsSource
     clock: Clock
     workers: Workers
@@ -64,7 +64,7 @@ class Ports:
     """None: notebook servers are not asked when they were used."""
     logs: PodLogs | None = None
     """None: no trainer's log is read, whatever policies ask for."""
-    recorder: Meter = UNMETERED
+    recorder: MetricsRecorder = NO_RECORDER
     jitter: Callable[[], float] = random.random
     """Draws from 0..1 for the queue's backoff."""
 
@@ -86,10 +86,10 @@ class Substitutes:
     Production has none.
     """
 
-    store: Store | None = None
+    cache: ClusterCache | None = None
     """Objects that are known already; None: none."""
     queue: WorkQueue[Key] | None = None
-    manifests: Callable[[Policies, Clock, Workers], Manifests] = Manifests
+    manifests: Callable[[Policies, Clock, Workers], ManifestCache] = ManifestCache
     scanner: type[Scanner] = Scanner
     presences: PresenceReader | None = None
 
@@ -101,22 +101,22 @@ NO_SUBSTITUTES = Substitutes()
 class Controller:
     """The parts of one controller, wired."""
 
-    store: Store
+    cache: ClusterCache
     queue: WorkQueue[Key]
     resync: Resync
     scan_results: ScanResults
     policies: Policies
-    manifests: Manifests
+    manifests: ManifestCache
     children: Children
-    publisher: StatusWriter
+    status_writer: StatusWriter
     brakes: Brakes
     constraints: ClusterConstraints
     presences: PresenceReader
     reclaimer: Reclaimer
     reconciler: Reconciler
     scanner: Scanner
-    queued: QueuedJobs
-    reporter: PolicyReporter
+    pending_workloads: PendingWorkloads
+    policy_status: PolicyStatusWriter
     notifier: Notifier
     digests: Digests
     faults: Faults
@@ -126,8 +126,8 @@ class Controller:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.queue.run(self.reconciler.reconcile, workers=WORKERS))
             group.create_task(self.scanner.run())
-            group.create_task(self.queued.run())
-            group.create_task(self.reporter.run())
+            group.create_task(self.pending_workloads.run())
+            group.create_task(self.policy_status.run())
             group.create_task(self.notifier.run())
             group.create_task(self.digests.run())
 
@@ -136,34 +136,34 @@ def assemble(ports: Ports, timing: Timing, substitutes: Substitutes = NO_SUBSTIT
     """Wire a controller. Nothing runs yet, and nothing outside is asked."""
     api, clock, metrics, recorder = ports.api, ports.clock, ports.metrics, ports.recorder
     faults = Faults(recorder)
-    store = substitutes.store if substitutes.store is not None else Store(faults)
+    cache = substitutes.cache if substitutes.cache is not None else ClusterCache(faults)
     queue = substitutes.queue
     if queue is None:
         queue = WorkQueue(group=namespace_of, jitter=ports.jitter, faults=faults)
-    policies = Policies(store.policies, store.namespaces)
-    policies.follow(queue_jobs(store, queue))
+    policies = Policies(cache.policies, cache.namespaces)
+    policies.follow(queue_jobs(cache, queue))
     scan_results = ScanResults()
 
     audit = Audit(clock, recorder)
     events = EventWriter(api, clock, instance=ports.instance)
-    publisher = StatusWriter(api, store, events, recorder, audit)
-    children = Children(api, store, clock)
+    status_writer = StatusWriter(api, cache, events, recorder, audit)
+    children = Children(api, cache, clock)
     manifests = substitutes.manifests(policies, clock, ports.workers)
-    queued = QueuedJobs(store, queue, children.suspension, clock, faults)
+    pending_workloads = PendingWorkloads(cache, queue, children.suspension, clock, faults)
 
-    brakes = Brakes(api, store, events, audit, clock, faults)
+    brakes = Brakes(api, cache, events, audit, clock, faults)
     constraints = ClusterConstraints(
-        api, store, policies, brakes, clock, minimum_warning_grace=timing.minimum_warning_grace, faults=faults
+        api, cache, policies, brakes, clock, minimum_warning_grace=timing.minimum_warning_grace, faults=faults
     )
     presences = substitutes.presences or PresenceChecker(clock, manifests, jupyter=ports.jupyter, metrics=metrics)
     reclaimer = Reclaimer(
-        api, children, publisher, policies, manifests, metrics, clock, presences=presences, constraints=constraints
+        api, children, status_writer, policies, manifests, metrics, clock, presences=presences, constraints=constraints
     )
     reconciler = Reconciler(
-        api, store, scan_results, children, policies, manifests, publisher, reclaimer, queued, clock
+        api, cache, scan_results, children, policies, manifests, status_writer, reclaimer, pending_workloads, clock
     )
     scanner = substitutes.scanner(
-        store,
+        cache,
         queue,
         scan_results,
         metrics,
@@ -172,30 +172,30 @@ def assemble(ports: Ports, timing: Timing, substitutes: Substitutes = NO_SUBSTIT
         clock,
         interval=timing.scan_interval,
         brakes=brakes,
-        meter=recorder,
+        recorder=recorder,
         faults=faults,
         logs=ports.logs,
     )
 
     limits = ClusterSettings(scrape_interval=timing.scrape_interval, minimum_warning_grace=timing.minimum_warning_grace)
     return Controller(
-        store=store,
+        cache=cache,
         queue=queue,
-        resync=Resync(api, store, queue, clock),
+        resync=Resync(api, cache, queue, clock),
         scan_results=scan_results,
         policies=policies,
         manifests=manifests,
         children=children,
-        publisher=publisher,
+        status_writer=status_writer,
         brakes=brakes,
         constraints=constraints,
         presences=presences,
         reclaimer=reclaimer,
         reconciler=reconciler,
         scanner=scanner,
-        queued=queued,
-        reporter=PolicyReporter(api, store, policies, all_rules(), limits, clock, faults),
-        notifier=Notifier(api, store, policies, publisher, ports.post, clock, recorder, faults),
-        digests=Digests(api, store, policies, ports.post, clock, recorder, faults),
+        pending_workloads=pending_workloads,
+        policy_status=PolicyStatusWriter(api, cache, policies, all_rules(), limits, clock, faults),
+        notifier=Notifier(api, cache, policies, status_writer, ports.post, clock, recorder, faults),
+        digests=Digests(api, cache, policies, ports.post, clock, recorder, faults),
         faults=faults,
     )

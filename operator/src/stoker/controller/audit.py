@@ -11,7 +11,7 @@ from typing import Any
 
 from stoker.adapters.clock import Clock
 from stoker.api.names import OWNER_LABEL, TEAM_LABEL
-from stoker.cluster.recorder import UNMETERED, Meter
+from stoker.cluster.recorder import NO_RECORDER, MetricsRecorder
 from stoker.findings.finding import rfc3339
 from stoker.reclaim import Notice, NoticeReason, revisions_to_status
 
@@ -41,9 +41,9 @@ class Audit:
     never doubles it.
     """
 
-    def __init__(self, clock: Clock, meter: Meter = UNMETERED) -> None:
+    def __init__(self, clock: Clock, recorder: MetricsRecorder = NO_RECORDER) -> None:
         self._clock = clock
-        self._meter = meter
+        self._recorder = recorder
 
     def of_job(self, raw: Mapping[str, Any], notice: Notice) -> None:
         """An event of a DLJob; `raw` is the object as it was written with the event."""
@@ -70,9 +70,9 @@ class Audit:
 
     def _write(self, event: NoticeReason, fields: Mapping[str, Any], message: str) -> None:
         policy = str(fields.get("policy") or NO_POLICY)
-        self._meter.noticed(event.value, policy)
+        self._recorder.noticed(event.value, policy)
         if event is NoticeReason.RECLAIMED:
-            self._meter.freed(int(fields.get("gpus") or 0), policy)
+            self._recorder.freed(int(fields.get("gpus") or 0), policy)
         line = {"time": rfc3339(self._clock.now()), "event": event.value, **fields, "message": message}
         logger.info("%s", json.dumps({name: value for name, value in line.items() if value is not None}))
 

@@ -14,7 +14,7 @@ from stoker.adapters.kubernetes.client import POLICIES, ApiError, ConflictError,
 from stoker.adapters.kubernetes.events import Event, EventWriter
 from stoker.api.names import RELEASE_BRAKE_ANNOTATION
 from stoker.api.policy import UtilizationPolicyStatus
-from stoker.cluster.cache import Key, Store
+from stoker.cluster.cache import ClusterCache, Key
 from stoker.cluster.faults import Faults
 from stoker.controller.audit import Audit
 from stoker.findings.finding import rfc3339
@@ -38,7 +38,7 @@ class Brakes:
     def __init__(
         self,
         api: KubernetesApi,
-        store: Store,
+        cache: ClusterCache,
         events: EventWriter,
         audit: Audit,
         clock: Clock,
@@ -46,7 +46,7 @@ class Brakes:
     ) -> None:
         self._faults = faults if faults is not None else Faults()
         self._api = api
-        self._store = store
+        self._cache = cache
         self._events = events
         self._audit = audit
         self._clock = clock
@@ -67,7 +67,7 @@ class Brakes:
     def _of(self, policy: str) -> Brake | None:
         brake = self._brakes.get(policy)
         if brake is None:
-            raw = self._store.policies.get(Key("", policy))
+            raw = self._cache.policies.get(Key("", policy))
             brake = _read(raw, self._clock.now()) if raw is not None else None
         return brake
 
@@ -82,7 +82,7 @@ class Brakes:
             if (name := policy.counts_in) is not None:
                 activities[name].append(activity)
                 settings[name] = policy.reclaim
-        present = {raw["metadata"]["name"]: raw for raw in self._store.policies}
+        present = {raw["metadata"]["name"]: raw for raw in self._cache.policies}
         self._brakes = {name: brake for name, brake in self._brakes.items() if name in present}
         for name, raw in present.items():
             try:
@@ -127,7 +127,7 @@ class Brakes:
                     raise
                 raw = await self._api.get(POLICIES, None, name)
                 continue
-            self._store.policies.put(raw)
+            self._cache.policies.put(raw)
             return raw
         raise AssertionError("unreachable")
 

@@ -22,7 +22,7 @@ from stoker.adapters.kubernetes.client import (
     Warn,
 )
 from stoker.api.dljob import DLJob
-from stoker.cluster.cache import Store, key_of, version_of
+from stoker.cluster.cache import ClusterCache, key_of, version_of
 from stoker.controller.api_refusals import not_created, warned
 from stoker.controller.suspension import Suspension
 from stoker.workload.manifest import is_ours, job_manifest, service_manifest
@@ -37,7 +37,7 @@ FIRST_PAUSE, LAST_PAUSE = 5.0, 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
+class _CreationCheck:
     """What a Job's events have told: of which version of it with how many pods, and until when that serves."""
 
     seen: tuple[str, int]
@@ -61,18 +61,18 @@ class NotCreatedError(Exception):
 class Children:
     """All writes to children. Each is a create, or a merge patch of single fields with the resource version read."""
 
-    def __init__(self, api: KubernetesApi, store: Store, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, cache: ClusterCache, clock: Clock) -> None:
         self._api = api
-        self._store = store
+        self._cache = cache
         self._clock = clock
-        self._told: dict[str, _Told] = {}
+        self._creation_checks: dict[str, _CreationCheck] = {}
         """What events have told of Jobs that lack pods, by the Jobs' uids."""
-        self.suspension = Suspension(api, store, clock)
+        self.suspension = Suspension(api, cache, clock)
 
     async def find(self, job: DLJob, *, afresh: bool = False) -> Object | None:
         """The DLJob's own Job. The API server is asked `afresh`, or where the store has none though one was created."""
         key = key_of({"metadata": {"namespace": job.namespace, "name": job.name}})
-        known = self._store.jobs.get(key)
+        known = self._cache.jobs.get(key)
         if known is not None and is_ours(known, job.uid) and not afresh:
             return known
         if job.status is None or job.status.job_uid is None:
@@ -83,7 +83,7 @@ class Children:
             return None
         if not is_ours(found, job.uid):
             return None
-        self._store.jobs.put(found)
+        self._cache.jobs.put(found)
         return found
 
     async def create(self, job: DLJob) -> tuple[Object, str]:
@@ -97,7 +97,7 @@ class Children:
             await self._create(SERVICES, job, service)
         manifest, warnings = job_manifest(job), list[str]()
         child = await self._create(JOBS, job, manifest, warnings.append)
-        self._store.jobs.put(child)
+        self._cache.jobs.put(child)
         return child, warned(warnings, manifest)
 
     async def _create(
@@ -126,7 +126,7 @@ class Children:
         fence = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
         body = {"metadata": fence, "spec": {"activeDeadlineSeconds": seconds}}
         patched = await self._api.patch(JOBS, metadata["namespace"], metadata["name"], body)
-        self._store.jobs.put(patched)
+        self._cache.jobs.put(patched)
         return patched
 
     async def delete(self, child: Mapping[str, Any]) -> None:
@@ -151,18 +151,18 @@ class Children:
         uid, spec, status = child["metadata"]["uid"], child["spec"], child.get("status", {})
         missing = spec.get("parallelism", 0) - len(pods)
         if spec.get("suspend") or missing <= 0 or status.get("active", 0) >= spec.get("parallelism", 0):
-            self._told.pop(uid, None)
+            self._creation_checks.pop(uid, None)
             return None, None
         now, seen = self._clock.monotonic(), (child["metadata"]["resourceVersion"], len(pods))
-        known = self._told.get(uid)
+        known = self._creation_checks.get(uid)
         if known is None or known.seen != seen or now >= known.until:
             pause = min(known.pause * 2, LAST_PAUSE) if known is not None and known.seen == seen else FIRST_PAUSE
             found = await self._failure_to_create(child)
-            known = _Told(seen=seen, until=now + pause, pause=pause, obstacle=found)
-            old = [other for other, one in self._told.items() if now - one.until > LAST_PAUSE]
+            known = _CreationCheck(seen=seen, until=now + pause, pause=pause, obstacle=found)
+            old = [other for other, one in self._creation_checks.items() if now - one.until > LAST_PAUSE]
             for other in old:
-                del self._told[other]
-            self._told[uid] = known
+                del self._creation_checks[other]
+            self._creation_checks[uid] = known
         return known.obstacle, None if known.obstacle is None else max(known.until - now, 0.0)
 
     async def _failure_to_create(self, child: Mapping[str, Any]) -> Obstacle | None:

@@ -17,7 +17,7 @@ from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import NAMESPACES, POLICIES, ConflictError, KubernetesApi, Object
 from stoker.api.dljob import DLJob
 from stoker.api.policy import UtilizationPolicyStatus
-from stoker.cluster.cache import Key, Store
+from stoker.cluster.cache import ClusterCache, Key
 from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
 from stoker.controller.brake import Brakes
@@ -90,7 +90,7 @@ class ClusterConstraints:
     def __init__(
         self,
         api: KubernetesApi,
-        store: Store,
+        cache: ClusterCache,
         policies: Policies,
         brakes: Brakes,
         clock: Clock,
@@ -100,7 +100,7 @@ class ClusterConstraints:
     ) -> None:
         self._faults = faults if faults is not None else Faults()
         self._api = api
-        self._store = store
+        self._cache = cache
         self._policies = policies
         self._brakes = brakes
         self._clock = clock
@@ -116,7 +116,7 @@ class ClusterConstraints:
         self._pressed: Pressed | None = None
         self._asking = asyncio.Lock()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        store.dljobs.follow(self._changed)
+        cache.dljobs.follow(self._changed)
         policies.follow(self._policy_changed)
 
     async def of(self, job: DLJob, pods: Sequence[Object], policy: EffectivePolicy, record: Record) -> Constraints:
@@ -169,7 +169,7 @@ class ClusterConstraints:
                     if attempt == ATTEMPTS - 1:
                         raise
                     continue
-                self._store.policies.put(written)
+                self._cache.policies.put(written)
                 return True
         return False
 
@@ -181,9 +181,9 @@ class ClusterConstraints:
         listed, _ = await self._api.list(POLICIES)
         present = {raw["metadata"]["name"]: raw for raw in listed}
         for raw in listed:
-            self._store.policies.put(raw)
-        self._store.namespaces.put(await self._api.get(NAMESPACES, None, job.namespace))
-        is_late = any(raw["metadata"]["name"] not in present for raw in self._store.policies)
+            self._cache.policies.put(raw)
+        self._cache.namespaces.put(await self._api.get(NAMESPACES, None, job.namespace))
+        is_late = any(raw["metadata"]["name"] not in present for raw in self._cache.policies)
         if is_late or self._policies.of(job.namespace) != policy:
             return None
         return present.get(policy.counts_in or "")
@@ -192,7 +192,7 @@ class ClusterConstraints:
         self, request: SlotRequest, name: str, policy: EffectivePolicy, now: datetime
     ) -> Obstruction | None:
         """Why there is no slot for a job that is due."""
-        raw = self._store.policies.get(Key("", name))
+        raw = self._cache.policies.get(Key("", name))
         slots = _slots(raw, policy, now) if raw is not None else None
         if slots is None:
             return Obstruction(reason=f"recent reclaims can't be read from the status of the policy {name}")
@@ -279,7 +279,7 @@ class ClusterConstraints:
         """What its pods hold."""
         by_node: dict[str, Amounts] = {}
         job_uid = (job.status.job_uid if job.status is not None else None) or ""
-        for pod in self._store.pods_of(Key(job.namespace, job.name), job_uid):
+        for pod in self._cache.pods_of(Key(job.namespace, job.name), job_uid):
             node = pod["spec"].get("nodeName")
             is_there = node and not pod_status.is_finished(pod) and not pod_status.is_terminating(pod)
             if is_there and is_understood(pod):
@@ -354,7 +354,7 @@ class ClusterConstraints:
 
     def _traits(self, job: DLJob) -> JobTraits:
         job_uid = (job.status.job_uid if job.status is not None else None) or ""
-        return job_traits(job, self._store.pods_of(Key(job.namespace, job.name), job_uid))
+        return job_traits(job, self._cache.pods_of(Key(job.namespace, job.name), job_uid))
 
     def _request(self, job: DLJob, record: Record, policy: EffectivePolicy, traits: JobTraits) -> SlotRequest | None:
         """What a warned job requests."""

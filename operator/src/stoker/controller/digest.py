@@ -19,10 +19,10 @@ from stoker.adapters.notifications import NoAddressesError
 from stoker.api.names import CHANNEL_ANNOTATION
 from stoker.api.notification import Message
 from stoker.api.policy import BASE, WEEKDAYS, DigestTime
-from stoker.cluster.cache import Key, Store
+from stoker.cluster.cache import ClusterCache, Key
 from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
-from stoker.cluster.recorder import UNMETERED, Meter
+from stoker.cluster.recorder import NO_RECORDER, MetricsRecorder
 from stoker.controller.notification_messages import LATEST, moment
 from stoker.controller.notifier import Post, counting
 from stoker.findings.finding import parse_time, rfc3339, single_line
@@ -213,20 +213,20 @@ class Digests:
     def __init__(
         self,
         api: KubernetesApi,
-        store: Store,
+        cache: ClusterCache,
         policies: Policies,
         post: Post,
         clock: Clock,
-        meter: Meter = UNMETERED,
+        recorder: MetricsRecorder = NO_RECORDER,
         faults: Faults | None = None,
     ) -> None:
-        self._faults = faults if faults is not None else Faults(meter)
+        self._faults = faults if faults is not None else Faults(recorder)
         self._api = api
-        self._store = store
+        self._cache = cache
         self._policies = policies
         self._post = post
         self._clock = clock
-        self._meter = meter
+        self._recorder = recorder
         self._tries: dict[str, _Try] = {}
 
     async def run(self) -> None:
@@ -240,7 +240,7 @@ class Digests:
 
     async def once(self) -> None:
         """Send what is due now."""
-        for raw in list(self._store.policies):
+        for raw in list(self._cache.policies):
             name = raw["metadata"]["name"]
             try:
                 await self._of_policy(name, raw)
@@ -254,10 +254,10 @@ class Digests:
                 self._faults.passed("digest", name)
 
     async def _of_policy(self, name: str, raw: Mapping[str, Any]) -> None:
-        standing = self._policies.standing(name).read
+        standing = self._policies.state_of(name).read
         if standing is None:
             return
-        base = self._policies.standing(BASE).read
+        base = self._policies.state_of(BASE).read
         layers = [base] if base is not None and name != BASE else []
         policy = combined([*layers, standing], {})
         if NotificationEvent.DIGEST in policy.notification.events:
@@ -293,28 +293,28 @@ class Digests:
         if start < due and (attempt.taken or not failures):
             await self._note(raw, due)
             if attempt.taken:
-                self._meter.notified(NotificationEvent.DIGEST.value, NotificationResult.SENT.value.lower())
+                self._recorder.notified(NotificationEvent.DIGEST.value, NotificationResult.SENT.value.lower())
         if not failures:
             del self._tries[name]
             return
         attempt.next, attempt.pause = now + attempt.pause, min(attempt.pause * 2, LONGEST_PAUSE)
         logger.warning("the digest of policy %s is tried again: %s", name, "; ".join(failures))
         if not attempt.taken:
-            self._meter.notified(NotificationEvent.DIGEST.value, NotificationResult.FAILED.value.lower())
+            self._recorder.notified(NotificationEvent.DIGEST.value, NotificationResult.FAILED.value.lower())
 
     def _audiences(self, name: str, policy: EffectivePolicy) -> dict[str, list[Mapping[str, Any]]]:
         """By channel, the jobs that its digest is about."""
         own = policy.notification.secret_key
         channels: dict[str, set[str]] = {}
-        for namespace in {key.namespace for key in self._store.dljobs.objects}:
+        for namespace in {key.namespace for key in self._cache.dljobs.objects}:
             if counting(self._policies.of(namespace)) == name:
-                scope = self._store.namespaces.get(Key("", namespace))
+                scope = self._cache.namespaces.get(Key("", namespace))
                 annotations = (scope["metadata"].get("annotations") or {}) if scope is not None else {}
                 chosen = policy.notification.key_for(namespace, annotations.get(CHANNEL_ANNOTATION))
                 channels[namespace] = {channel for channel in (own, chosen) if channel is not None}
         audiences: dict[str, list[Mapping[str, Any]]] = {} if own is None else {own: []}
         if any(channels.values()):
-            for key, raw in self._store.dljobs.objects.items():
+            for key, raw in self._cache.dljobs.objects.items():
                 for channel in channels.get(key.namespace, ()):
                     audiences.setdefault(channel, []).append(raw)
         return audiences
@@ -342,4 +342,4 @@ class Digests:
         name = raw["metadata"]["name"]
         current = await self._api.get(POLICIES, None, name)
         body = {**current, "status": {**(current.get("status") or {}), "lastDigest": rfc3339(until)}}
-        self._store.policies.put(await self._api.replace(POLICIES, None, name, body, subresource="status"))
+        self._cache.policies.put(await self._api.replace(POLICIES, None, name, body, subresource="status"))

@@ -1,4 +1,6 @@
-"""Whose turn it is to be examined in full: where it matters often, everybody once in a while."""
+"""Decides which jobs are examined next (their series read in full), for each tick of the scan (scan.py): jobs on whose
+examination much depends often, every other job once in a while.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -10,13 +12,13 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Standing(StrEnum):
-    """How much hangs on the next examination of a job, the most first."""
+class ExaminationPriority(StrEnum):
+    """How much depends on the next examination of a job, the most first."""
 
     ENDED = "Ended"
     """It gets its final diagnosis, which stays."""
     DUE = "Due"
-    """It would be reclaimed now, and a place is kept for it for a short while: all waits for this examination."""
+    """It would be reclaimed now, and a slot is kept for it for a short while: only this examination is missing."""
     WARNED = "Warned"
     """It is about to be reclaimed: its cause must not be an old one."""
     IDLE = "Idle"
@@ -24,76 +26,83 @@ class Standing(StrEnum):
     OTHER = "Other"
 
 
-PATIENCE: Mapping[Standing, float] = {
-    Standing.ENDED: 120.0,
-    Standing.DUE: 0.1,
-    Standing.WARNED: 5.0,
-    Standing.IDLE: 300.0,
-    Standing.LOW: 600.0,
-    Standing.OTHER: 7200.0,
+PATIENCE: Mapping[ExaminationPriority, float] = {
+    ExaminationPriority.ENDED: 120.0,
+    ExaminationPriority.DUE: 0.1,
+    ExaminationPriority.WARNED: 5.0,
+    ExaminationPriority.IDLE: 300.0,
+    ExaminationPriority.LOW: 600.0,
+    ExaminationPriority.OTHER: 7200.0,
 }
-"""Seconds that a job may wait. Where not everybody's turn can come in time, all wait longer in these proportions; a
-warned job's comes in each tick unless many are.
+"""Seconds that a job may wait. Where not all can be examined in time, all wait longer in these proportions; a warned
+job is examined in each tick unless many are warned. Chosen so that a reclaim is not held up by jobs that no reclaim
+waits for, and that a busy job is still examined within two hours.
 """
 NEWCOMER = 0.1
-"""Who was never examined waits so much less: nothing is known of it."""
+"""A job that was never examined may wait this share of its priority's seconds: nothing is known of it."""
 SHARE = 10
-"""Of one namespace's jobs whose time is over so many come before those of others."""
+"""So many overdue jobs of one namespace come before the next ones of other namespaces. Chosen as half of what one
+tick examines (scan.EXAMINED), so that a tick always serves two namespaces.
+"""
 SETBACK = 4.0
+"""Factor by which a job waits longer after each examination that fails or finds no samples."""
 MAX_MISSES = 4
-"""After each examination that fails or finds no samples a job waits so many times longer, up to so many times."""
+"""So many such examinations in a row lengthen the wait (256 times at most); further ones do not."""
 
 
 @dataclass(slots=True)
-class _Turn:
-    """Since when a job waits: since it was examined, or since it came (or ended) while it has not been."""
+class _Schedule:
+    """Since when a job waits: since its last examination, or since it appeared (or ended) if it had none."""
 
-    standing: Standing
+    priority: ExaminationPriority
     since: float
     is_new: bool = True
     misses: int = 0
 
     def urgency(self, now: float) -> float:
-        patience = PATIENCE[self.standing] * (NEWCOMER if self.is_new else 1.0) * SETBACK**self.misses
+        patience = PATIENCE[self.priority] * (NEWCOMER if self.is_new else 1.0) * SETBACK**self.misses
         return (now - self.since) / patience
 
 
-class Turns:
+class ExaminationScheduler:
     """Remembers when each job, by its uid, was examined. Times are seconds of a steady clock."""
 
     def __init__(self) -> None:
-        self._turns: dict[str, _Turn] = {}
+        self._schedules: dict[str, _Schedule] = {}
 
-    def order(self, standings: Mapping[str, Standing], namespaces: Mapping[str, str], now: float) -> list[str]:
+    def order(
+        self, priorities: Mapping[str, ExaminationPriority], namespaces: Mapping[str, str], now: float
+    ) -> list[str]:
         """The jobs, the most urgent first; all others are forgotten. Who has ended is new once more: its last
         examination was not the final one.
 
-        Of those whose time is over, namespaces take turns within each standing, and none has more than SHARE of its
-        jobs before others' that wait too: thousands of jobs of one make nobody else's wait as long.
+        Among the overdue jobs of one priority the namespaces are served round-robin, and no namespace has more than
+        SHARE of its jobs before those of others that are overdue too: thousands of jobs of one namespace do not make
+        the jobs of others wait as long.
         """
-        turns: dict[str, _Turn] = {}
-        for uid, standing in standings.items():
-            turn = self._turns.get(uid)
-            if turn is None:
-                turn = _Turn(standing, now)
-            elif standing is Standing.ENDED and turn.standing is not Standing.ENDED:
-                turn = _Turn(standing, turn.since)
-            turn.standing = standing
-            turns[uid] = turn
-        self._turns = turns
-        ranks = {standing: rank for rank, standing in enumerate(Standing)}
-        urgency = {uid: turn.urgency(now) for uid, turn in turns.items()}
-        ordered = sorted(turns, key=lambda uid: (-urgency[uid], ranks[turns[uid].standing]))
+        schedules: dict[str, _Schedule] = {}
+        for uid, priority in priorities.items():
+            schedule = self._schedules.get(uid)
+            if schedule is None:
+                schedule = _Schedule(priority, now)
+            elif priority is ExaminationPriority.ENDED and schedule.priority is not ExaminationPriority.ENDED:
+                schedule = _Schedule(priority, schedule.since)
+            schedule.priority = priority
+            schedules[uid] = schedule
+        self._schedules = schedules
+        ranks = {priority: rank for rank, priority in enumerate(ExaminationPriority)}
+        urgency = {uid: schedule.urgency(now) for uid, schedule in schedules.items()}
+        ordered = sorted(schedules, key=lambda uid: (-urgency[uid], ranks[schedules[uid].priority]))
         due = sum(urgency[uid] >= 1 for uid in ordered)
-        return [*self._in_turn(ordered[:due], namespaces), *ordered[due:]]
+        return [*self._by_round_robin(ordered[:due], namespaces), *ordered[due:]]
 
-    def _in_turn(self, ordered: Sequence[str], namespaces: Mapping[str, str]) -> list[str]:
-        """The jobs of each standing in the places of that standing, the namespaces by turns."""
-        alike: defaultdict[Standing, list[str]] = defaultdict(list)
+    def _by_round_robin(self, ordered: Sequence[str], namespaces: Mapping[str, str]) -> list[str]:
+        """The jobs reordered within each priority, so that namespaces are served round-robin."""
+        alike: defaultdict[ExaminationPriority, list[str]] = defaultdict(list)
         for uid in ordered:
-            alike[self._turns[uid].standing].append(uid)
-        queues = {standing: iter(by_turns(uids, namespaces.__getitem__)) for standing, uids in alike.items()}
-        fair = [next(queues[self._turns[uid].standing]) for uid in ordered]
+            alike[self._schedules[uid].priority].append(uid)
+        queues = {priority: iter(round_robin(uids, namespaces.__getitem__)) for priority, uids in alike.items()}
+        fair = [next(queues[self._schedules[uid].priority]) for uid in ordered]
         taken: Counter[str] = Counter()
         rounds: dict[str, int] = {}
         for uid in fair:
@@ -101,15 +110,15 @@ class Turns:
             taken[namespaces[uid]] += 1
         return sorted(fair, key=rounds.__getitem__)
 
-    def took(self, uid: str, now: float, *, fruitful: bool) -> None:
+    def examined(self, uid: str, now: float, *, fruitful: bool) -> None:
         """A job was examined; `fruitful` False: it failed, or there were no samples."""
-        turn = self._turns[uid]
-        turn.since, turn.is_new = now, False
-        turn.misses = 0 if fruitful else min(turn.misses + 1, MAX_MISSES)
+        schedule = self._schedules[uid]
+        schedule.since, schedule.is_new = now, False
+        schedule.misses = 0 if fruitful else min(schedule.misses + 1, MAX_MISSES)
 
 
-def by_turns(items: Sequence[T], namespace: Callable[[T], str]) -> list[T]:
-    """The first of each namespace, in the order given, then the second of each, and so on."""
+def round_robin(items: Sequence[T], namespace: Callable[[T], str]) -> list[T]:
+    """The first item of each namespace, in the order given, then the second of each, and so on."""
     seen: Counter[str] = Counter()
     placed: list[tuple[int, T]] = []
     for item in items:

@@ -13,7 +13,7 @@ from typing import Any
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import Object
 from stoker.api.names import OWNER_LABEL, TEAM_LABEL
-from stoker.cluster.cache import Store, key_of
+from stoker.cluster.cache import ClusterCache, key_of
 from stoker.cluster.faults import Faults
 from stoker.controller.gpu_time import GpuState, split_hours, written_hours
 from stoker.controller.scan_results import ScanResults
@@ -67,9 +67,11 @@ class _Written:
 class JobMetrics:
     """All DLJobs as text in Prometheus' format."""
 
-    def __init__(self, store: Store, scan_results: ScanResults, clock: Clock, faults: Faults | None = None) -> None:
+    def __init__(
+        self, cache: ClusterCache, scan_results: ScanResults, clock: Clock, faults: Faults | None = None
+    ) -> None:
         self._faults = faults if faults is not None else Faults()
-        self._store = store
+        self._cache = cache
         self._scan_results = scan_results
         self._clock = clock
         self._written: dict[str, _Written] = {}
@@ -78,7 +80,7 @@ class JobMetrics:
         """The page's part about jobs. May run beside the event loop, but not beside itself."""
         now = self._clock.now()
         before, self._written = self._written, {}
-        for key, raw in list(self._store.dljobs.objects.items()):
+        for key, raw in list(self._cache.dljobs.objects.items()):
             uid = raw["metadata"]["uid"]
             scan_result, known = self._scan_results.get(uid), before.get(uid)
             diagnosis = scan_result.diagnosis if scan_result is not None else None
@@ -101,7 +103,7 @@ class JobMetrics:
 
     def _pods(self, raw: Object) -> list[Object]:
         job_uid = raw.get("status", {}).get("jobUID")
-        return self._store.pods_of(key_of(raw), job_uid) if job_uid else []
+        return self._cache.pods_of(key_of(raw), job_uid) if job_uid else []
 
 
 def _write(raw: Object, diagnosis: Diagnosis | None, pods: Sequence[Object]) -> _Written:

@@ -36,7 +36,7 @@ request takes.
 """
 RETRY = 2.0
 REQUEST_TIMEOUT = 4.0
-LEAD_LOOK = 0.1
+LEADER_POLL = 0.1
 """Seconds between two looks whether a renewal has come that a write waits for."""
 
 
@@ -44,7 +44,7 @@ class LeadershipLostError(Exception):
     """Another process may lead from now on: stop at once."""
 
 
-class Elector:
+class LeaderElector:
     """One candidate for one Lease."""
 
     def __init__(
@@ -167,7 +167,7 @@ class Elector:
         }
 
 
-class LeadersApi:
+class LeaderOnlyApi:
     """The API as the leader sees it; implements KubernetesApi. It writes nothing while another may lead: a process that
     stood still for a while (a frozen machine, a stopped process) goes on in the midst of what it did, and learns only
     by its next renewal whether it still leads. Writes wait for that, or are refused.
@@ -234,5 +234,5 @@ class LeadersApi:
         while not self._may_write():
             if waited >= RETRY + REQUEST_TIMEOUT:
                 raise UnavailableError(verb, code=None, reason="NotLeading")
-            await self._sleep(LEAD_LOOK)
-            waited += LEAD_LOOK
+            await self._sleep(LEADER_POLL)
+            waited += LEADER_POLL

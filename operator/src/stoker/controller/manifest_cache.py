@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from stoker.adapters.clock import Clock
-from stoker.adapters.workers import End, Workers
+from stoker.adapters.workers import TaskEnd, Workers
 from stoker.api.dljob import DLJob
 from stoker.api.meta import ObjectMeta
 from stoker.cluster.policies import Policies
@@ -40,20 +40,20 @@ SETTLING = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ManifestReading:
     """What was read of a manifest."""
 
     verdict: Verdict
     program: ProgramFacts
 
 
-def read_manifest(job: DLJob, policy: EffectivePolicy, now: datetime) -> Iterator[Reading]:
+def read_manifest(job: DLJob, policy: EffectivePolicy, now: datetime) -> Iterator[ManifestReading]:
     """What a worker process does: reads the manifest first without its scripts, then with them, once for both ends.
 
     Of a program that is not read to its end nobody knows whether it serves, or starts Jupyter.
     """
     unread = unread_program(job)
-    yield Reading(verdict=review_without_scripts(job, policy, now=now), program=unread)
+    yield ManifestReading(verdict=review_without_scripts(job, policy, now=now), program=unread)
     start = time.thread_time()
     try:
         submissions = read(job, policy, allowance_of(policy, start))
@@ -61,9 +61,9 @@ def read_manifest(job: DLJob, policy: EffectivePolicy, now: datetime) -> Iterato
     except MemoryError:
         raise
     except Exception as failure:  # a fault of ours must not decide about a job
-        yield Reading(verdict=failed(failure), program=unread)
+        yield ManifestReading(verdict=failed(failure), program=unread)
         return
-    yield Reading(verdict=review_submissions(submissions, policy, now=now, start=start), program=program)
+    yield ManifestReading(verdict=review_submissions(submissions, policy, now=now, start=start), program=program)
 
 
 def warm_up() -> None:
@@ -78,7 +78,7 @@ def warm_up() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reviewed:
+class CachedReview:
     """A review's verdict, and what it hangs on beside the spec, which is immutable where rules look."""
 
     verdict: Verdict
@@ -99,7 +99,7 @@ class Reviewed:
         )
 
 
-class Manifests:
+class ManifestCache:
     """Remembers, by the DLJob's uid, what was read: a DLJob's program is immutable."""
 
     def __init__(self, policies: Policies, clock: Clock, workers: Workers) -> None:
@@ -107,7 +107,7 @@ class Manifests:
         self._clock = clock
         self._workers = workers
         self._programs: dict[str, ProgramFacts] = {}
-        self._reviewed: dict[str, Reviewed] = {}
+        self._reviewed: dict[str, CachedReview] = {}
         self._wanted: dict[str, dict[str, DLJob]] = {}
         """The jobs whose manifests are to be read, by namespace and uid."""
         self._readers: dict[str, asyncio.Task[None]] = {}
@@ -147,13 +147,13 @@ class Manifests:
             cpu=CPU_SHARE * policy.analysis.review_budget.total_seconds(),
             deadline=asyncio.get_running_loop().time() + PATIENCE,
         )
-        reading = outcome.result or Reading(verdict=Verdict(), program=unread_program(job))
+        reading = outcome.result or ManifestReading(verdict=Verdict(), program=unread_program(job))
         match outcome.end:
-            case End.DONE:
+            case TaskEnd.DONE:
                 pass
-            case End.BUSY | End.LATE:
+            case TaskEnd.BUSY | TaskEnd.LATE:
                 raise Transient("its manifest has not been read yet: all workers were busy")
-            case End.TIME | End.MEMORY:
+            case TaskEnd.TIME | TaskEnd.MEMORY:
                 reading = replace(reading, verdict=replace(reading.verdict, shortfall=Shortfall.OVER_BUDGET))
             case _:
                 detail = outcome.detail or outcome.end.value
@@ -166,7 +166,7 @@ class Manifests:
         self._programs = {uid: known for uid, known in self._programs.items() if uid in kept}
         self._reviewed = {uid: known for uid, known in self._reviewed.items() if uid in kept}
 
-    def _remember(self, job: DLJob, policy: EffectivePolicy, now: datetime, reading: Reading) -> Verdict:
+    def _remember(self, job: DLJob, policy: EffectivePolicy, now: datetime, reading: ManifestReading) -> Verdict:
         verdict = reading.verdict
         for name, fault in verdict.failures:
             logger.error("%s/%s: rule %s failed: %s", job.namespace, job.name, name, fault)
@@ -176,7 +176,7 @@ class Manifests:
             if before is not None and before.verdict.not_analysed is not None:
                 again_after = min(2 * before.again_after, LATE_LONGEST)
             until = min(until or now + again_after, now + again_after)
-        self._reviewed[job.uid] = Reviewed(
+        self._reviewed[job.uid] = CachedReview(
             verdict=verdict, policy=policy, metadata=job.metadata, until=until, again_after=again_after
         )
         # The program is immutable: what was read once stays, though a later review has less time.

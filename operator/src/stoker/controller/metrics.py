@@ -17,7 +17,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from stoker.adapters.clock import Clock
-from stoker.cluster.cache import Store
+from stoker.cluster.cache import ClusterCache
 from stoker.cluster.faults import Faults
 from stoker.controller.gpu_time import GpuTime
 from stoker.controller.job_metrics import JobMetrics
@@ -111,7 +111,7 @@ class ControllerMetrics:
 
     def lead(
         self,
-        store: Store,
+        cache: ClusterCache,
         scan_results: ScanResults,
         queue_length: Callable[[], int],
         clock: Clock,
@@ -119,16 +119,16 @@ class ControllerMetrics:
     ) -> None:
         """From now on tell of the jobs."""
         self._leading.set(1)
-        self._jobs = JobMetrics(store, scan_results, clock, faults)
+        self._jobs = JobMetrics(cache, scan_results, clock, faults)
         self._last_success = Gauge(
             "stoker_scan_last_success_timestamp_seconds",
             "Time of the last successful scan, or of the start of leadership, in seconds since 1970.",
             registry=self.registry,
         )
         self._last_success.set(clock.now().timestamp())
-        self.registry.register(_Counts(store))
-        self.registry.register(_Policies(store))
-        self.registry.register(_GpuHours(GpuTime(store.dljobs, store.namespaces)))
+        self.registry.register(_DLJobCollector(cache))
+        self.registry.register(_PolicyCollector(cache))
+        self.registry.register(_GpuHoursCollector(GpuTime(cache.dljobs, cache.namespaces)))
         waiting = Gauge("stoker_queue_length", "DLJobs that wait in the workqueue.", registry=self.registry)
         waiting.set_function(queue_length)
 
@@ -172,7 +172,7 @@ class ControllerMetrics:
         return generate_latest(self.registry) + jobs
 
 
-class _GpuHours(Collector):
+class _GpuHoursCollector(Collector):
     """GPU-hours by namespace, state and cause."""
 
     def __init__(self, time: GpuTime) -> None:
@@ -190,11 +190,11 @@ class _GpuHours(Collector):
         yield hours
 
 
-class _Policies(Collector):
+class _PolicyCollector(Collector):
     """What holds under each policy."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, cache: ClusterCache) -> None:
+        self._cache = cache
 
     def collect(self) -> Iterator[Metric]:
         stopped: Any = GaugeMetricFamily(
@@ -202,20 +202,20 @@ class _Policies(Collector):
             "1 while the mass-idle brake stops reclaims under the policy, else 0.",
             labels=["policy"],
         )
-        for raw in list(self._store.policies):
+        for raw in list(self._cache.policies):
             stopped.add_metric([raw["metadata"]["name"]], "brake" in (raw.get("status") or {}))
         yield stopped
 
 
-class _Counts(Collector):
+class _DLJobCollector(Collector):
     """DLJobs by phase and by reclaim state."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, cache: ClusterCache) -> None:
+        self._cache = cache
 
     def collect(self) -> Iterator[Metric]:
         phases, states, gpus = dict.fromkeys(Phase, 0), dict.fromkeys(ReclaimState, 0), dict.fromkeys(ReclaimState, 0)
-        for raw in list(self._store.dljobs.objects.values()):
+        for raw in list(self._cache.dljobs.objects.values()):
             status = raw.get("status", {})
             if (phase := status.get("phase")) in phases:
                 phases[Phase(phase)] += 1

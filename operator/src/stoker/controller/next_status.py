@@ -10,7 +10,7 @@ from typing import Any
 
 from stoker.api.dljob import DLJob
 from stoker.controller.hysteresis import is_look_due, says_the_same, steady_record
-from stoker.controller.scan_results import NOT_RUNNING, ScanResult, idle_fact, low_fact, not_looked_at, not_running
+from stoker.controller.scan_results import NOT_RUNNING, ScanResult, idle_fact, low_fact, not_running, not_scanned
 from stoker.controller.status_findings import final_summary, summary
 from stoker.diagnosis.words import to_status
 from stoker.findings.finding import Finding, parse_time, rfc3339
@@ -175,7 +175,7 @@ class NextStatus:
             )
         if any(one["type"] == ConditionType.IDLE and one["reason"] != NOT_RUNNING for one in old):
             return ()
-        return not_looked_at()
+        return not_scanned()
 
     def _conflict_fact(self) -> Fact:
         if self.conflict is None:

@@ -18,10 +18,10 @@ from stoker.adapters.notifications import Address, NoAddressesError
 from stoker.api.dljob import MAX_NOTIFIED, DLJob
 from stoker.api.names import CHANNEL_ANNOTATION
 from stoker.api.notification import Message
-from stoker.cluster.cache import Key, Store, namespace_of
+from stoker.cluster.cache import ClusterCache, Key, namespace_of
 from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
-from stoker.cluster.recorder import UNMETERED, Meter
+from stoker.cluster.recorder import NO_RECORDER, MetricsRecorder
 from stoker.cluster.workqueue import Transient, WorkQueue
 from stoker.controller.notification_messages import Occasion, notification, occasion, people
 from stoker.controller.rate_limit import HOUR, LastHour, Sent
@@ -68,22 +68,22 @@ class Notifier:
     def __init__(
         self,
         api: KubernetesApi,
-        store: Store,
+        cache: ClusterCache,
         policies: Policies,
-        publisher: StatusWriter,
+        status_writer: StatusWriter,
         post: Post,
         clock: Clock,
-        meter: Meter = UNMETERED,
+        recorder: MetricsRecorder = NO_RECORDER,
         faults: Faults | None = None,
     ) -> None:
-        self._faults = faults if faults is not None else Faults(meter)
+        self._faults = faults if faults is not None else Faults(recorder)
         self._api = api
-        self._store = store
+        self._cache = cache
         self._policies = policies
-        self._publisher = publisher
+        self._status_writer = status_writer
         self._post = post
         self._clock = clock
-        self._meter = meter
+        self._recorder = recorder
         self._queue: WorkQueue[Key] = WorkQueue(group=namespace_of, place="notification", faults=self._faults)
         self._deliveries: dict[Key, Delivery] = {}
         self._sent_lately: defaultdict[str, LastHour] = defaultdict(LastHour)
@@ -92,7 +92,7 @@ class Notifier:
     async def run(self) -> None:
         """Notify until cancelled. Only the leader runs it."""
         self.remember()
-        self._store.dljobs.follow(self._changed)
+        self._cache.dljobs.follow(self._changed)
         self._policies.follow(self._policy_changed)
         await self._queue.run(self.notify, workers=WORKERS)
 
@@ -100,7 +100,7 @@ class Notifier:
         """Count what was sent within the last hour, by what the jobs say of it."""
         now = self._clock.now()
         found: defaultdict[str, list[Sent]] = defaultdict(list)
-        for key, raw in self._store.dljobs.objects.items():
+        for key, raw in self._cache.dljobs.objects.items():
             try:
                 sent = [
                     Sent(one.time, key.namespace, one.event is NotificationEvent.WARNED)
@@ -120,13 +120,13 @@ class Notifier:
             self._queue.add(key)
 
     def _policy_changed(self, namespace: str | None) -> None:
-        for key, raw in self._store.dljobs.objects.items():
+        for key, raw in self._cache.dljobs.objects.items():
             if namespace in {None, key.namespace}:
                 self._changed(key, raw)
 
     async def notify(self, key: Key) -> None:
         """Send the notification that is due for one job and record its result. Raises Transient to be called again."""
-        raw = self._store.dljobs.get(key)
+        raw = self._cache.dljobs.get(key)
         try:
             job = DLJob.model_validate(raw) if raw is not None else None
         except ValidationError:
@@ -179,13 +179,13 @@ class Notifier:
         if failures:
             raw = await self._note(raw, due, NotificationResult.FAILED)
             note = f"The notification {due.event} was not delivered: {reasons}."
-            await self._publisher.record(
+            await self._status_writer.record(
                 raw, "Warning", "NotificationFailed", note, rule="notification", episode=str(due)
             )
         del self._deliveries[key]
 
     def _channel(self, namespace: str, policy: EffectivePolicy) -> str | None:
-        scope = self._store.namespaces.get(Key("", namespace))
+        scope = self._cache.namespaces.get(Key("", namespace))
         annotations: Mapping[str, str] = (scope["metadata"].get("annotations") or {}) if scope is not None else {}
         asked = annotations.get(CHANNEL_ANNOTATION)
         channel = policy.notification.key_for(namespace, asked)
@@ -220,11 +220,11 @@ class Notifier:
                 entries = [one.to_status() for one in (*notified, entry)][-MAX_NOTIFIED:]
                 reclaim = {**status.get("reclaim", {}), "notified": entries}
                 try:
-                    raw = await self._publisher.write(raw, {**status, "reclaim": reclaim})
+                    raw = await self._status_writer.write(raw, {**status, "reclaim": reclaim})
                 except ConflictError:
                     raw = await self._api.get(DLJOBS, namespace, name)
                 else:
-                    self._meter.notified(due.event.value, result.value.lower())
+                    self._recorder.notified(due.event.value, result.value.lower())
                     return raw
         except NotFoundError:
             return raw

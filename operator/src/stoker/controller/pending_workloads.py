@@ -13,7 +13,7 @@ from typing import Any
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import ApiError, Object
 from stoker.api.names import QUEUE_LABEL
-from stoker.cluster.cache import Key, Store
+from stoker.cluster.cache import ClusterCache, Key
 from stoker.cluster.faults import Faults
 from stoker.cluster.workqueue import WorkQueue
 from stoker.controller.api_refusals import bounded
@@ -30,30 +30,30 @@ EACH = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class QueueCheck:
     """What was seen of a waiting job, and when by the steady clock."""
 
     at: float
     why: Obstacle
 
 
-class QueuedJobs:
+class PendingWorkloads:
     """Remembers by the Job's uid what it waits for."""
 
     def __init__(
         self,
-        store: Store,
+        cache: ClusterCache,
         queue: WorkQueue[Key],
         suspension: Suspension,
         clock: Clock,
         faults: Faults | None = None,
     ) -> None:
         self._faults = faults if faults is not None else Faults()
-        self._store = store
+        self._cache = cache
         self._queue = queue
         self._suspension = suspension
         self._clock = clock
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, QueueCheck] = {}
 
     def why(self, child: Mapping[str, Any]) -> Obstacle | None:
         """What the Job waits for; None where nobody has looked yet."""
@@ -70,7 +70,7 @@ class QueuedJobs:
         """Look at the next few jobs, and have those passed over of which there is news."""
         waiting = {child["metadata"]["uid"]: (key, child) for key, child in self._waiting()}
         self._seen = {uid: seen for uid, seen in self._seen.items() if uid in waiting}
-        never = Seen(at=float("-inf"), why=Obstacle(reason="", message=""))
+        never = QueueCheck(at=float("-inf"), why=Obstacle(reason="", message=""))
         for uid in sorted(waiting, key=lambda one: self._seen.get(one, never).at)[:EACH]:
             key, child = waiting[uid]
             try:
@@ -85,14 +85,14 @@ class QueuedJobs:
                 self._faults.caught("queue", str(key), error)
                 continue
             known = self._seen.get(uid, never)
-            self._seen[uid] = Seen(at=self._clock.monotonic(), why=why)
+            self._seen[uid] = QueueCheck(at=self._clock.monotonic(), why=why)
             if why != known.why:
                 self._queue.add(key)
 
     def _waiting(self) -> list[tuple[Key, Object]]:
         found = []
-        for key, raw in list(self._store.dljobs.objects.items()):
-            child = self._store.jobs.get(key)
+        for key, raw in list(self._cache.dljobs.objects.items()):
+            child = self._cache.jobs.get(key)
             if raw.get("status", {}).get("phase") == Phase.QUEUED and child is not None:
                 found.append((key, child))
         return found

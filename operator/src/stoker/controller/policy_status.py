@@ -14,9 +14,9 @@ from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import POLICIES, ApiError, ConflictError, KubernetesApi, NotFoundError, Object
 from stoker.api.meta import matches
 from stoker.api.policy import BASE, MAX_OVERLAPS, UtilizationPolicy
-from stoker.cluster.cache import Store
+from stoker.cluster.cache import ClusterCache
 from stoker.cluster.faults import Faults
-from stoker.cluster.policies import Policies, Standing
+from stoker.cluster.policies import Policies, PolicyState
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import PolicyConditionType, ReclaimMode
 from stoker.policy.checks import ClusterSettings, RemarkReason, review_policy
@@ -34,7 +34,7 @@ CONTRADICTION = "Contradiction"
 
 
 @dataclass(slots=True)
-class Territory:
+class PolicyScope:
     """Where one policy selects: the number of `selected` namespaces, in how many it `counts`, which policies come
     before it elsewhere, and in words what it shares with others.
     """
@@ -45,34 +45,34 @@ class Territory:
     overlaps: list[str] = field(default_factory=list)
 
 
-def territories(
+def policy_scopes(
     policies: Iterable[UtilizationPolicy], namespaces: Iterable[tuple[str, Mapping[str, str]]]
-) -> dict[str, Territory]:
+) -> dict[str, PolicyScope]:
     """The territory of each policy but `default`, by its name. `namespaces` are names with labels."""
     overrides = sorted((one for one in policies if one.name != BASE), key=rank)
     contested: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     for namespace, labels in namespaces:
         selecting = tuple(one.name for one in overrides if matches(one.spec.namespace_selector, labels))
         contested[selecting].append(namespace)
-    found = {one.name: Territory() for one in overrides}
+    found = {one.name: PolicyScope() for one in overrides}
     for selecting, shared in sorted(contested.items(), key=lambda item: min(item[1])):
         for name in selecting:
-            territory = found[name]
-            territory.selected += len(shared)
-            territory.counts += len(shared) if name == selecting[0] else 0
+            scope = found[name]
+            scope.selected += len(shared)
+            scope.counts += len(shared) if name == selecting[0] else 0
             if name != selecting[0]:
-                territory.outranked_by.add(selecting[0])
+                scope.outranked_by.add(selecting[0])
             if len(selecting) > 1:
                 others = _listed([one for one in selecting if one != name])
                 line = f"{_listed(sorted(shared))}: also selected by {others}; {selecting[0]} applies"
-                territory.overlaps.append(clamp(line, MAX_OVERLAP))
+                scope.overlaps.append(clamp(line, MAX_OVERLAP))
     return found
 
 
 def policy_status(
     raw: Object,
-    standing: Standing,
-    territory: Territory | None,
+    state: PolicyState,
+    scope: PolicyScope | None,
     remarks: Sequence[tuple[str, str]],
     mode: ReclaimMode | None,
     now: datetime,
@@ -84,7 +84,7 @@ def policy_status(
     """
     before = raw.get("status") or {}
     generation = raw["metadata"]["generation"]
-    facts = [_ready(standing, territory)]
+    facts = [_ready(state, scope)]
     seen = {condition["type"] for condition in before.get("conditions", ())}
     if remarks:
         message = "; ".join(text for _, text in remarks)
@@ -95,7 +95,7 @@ def policy_status(
     fields = {
         "observedGeneration": generation,
         "conditions": written(facts, before.get("conditions", ()), generation=generation, now=now),
-        "overlaps": _bounded(territory.overlaps) if territory is not None else [],
+        "overlaps": _bounded(scope.overlaps) if scope is not None else [],
     }
     if mode is not None:
         fields["reclaimMode"] = mode.value
@@ -103,25 +103,25 @@ def policy_status(
     return kept | {key: value for key, value in fields.items() if value != []}
 
 
-def _ready(standing: Standing, territory: Territory | None) -> Fact:
+def _ready(state: PolicyState, scope: PolicyScope | None) -> Fact:
     kind = PolicyConditionType.READY
-    if standing.faults:
-        if standing.read is None:
+    if state.faults:
+        if state.read is None:
             follows = "no earlier version is known: the policy is ignored, and no job is reclaimed in any namespace"
         else:
-            follows = f"generation {standing.read.metadata.generation} stays in force"
-        said = "; ".join(map(str, standing.faults))
+            follows = f"generation {state.read.metadata.generation} stays in force"
+        said = "; ".join(map(str, state.faults))
         return Fact(type=kind, status=FALSE, reason="Invalid", message=f"{follows}: {said}")
-    if territory is None:
+    if scope is None:
         return Fact(type=kind, status=TRUE, reason="InForce", message="the base of all namespaces")
-    if not territory.selected:
+    if not scope.selected:
         message = "no namespace has the labels that spec.namespaceSelector asks for"
         return Fact(type=kind, status=FALSE, reason="SelectsNothing", message=message)
-    if not territory.counts:
-        others = _listed(sorted(territory.outranked_by))
-        message = f"other policies have precedence in all {territory.selected} namespaces that it selects: {others}"
+    if not scope.counts:
+        others = _listed(sorted(scope.outranked_by))
+        message = f"other policies have precedence in all {scope.selected} namespaces that it selects: {others}"
         return Fact(type=kind, status=FALSE, reason="Overridden", message=message)
-    message = f"applies in {territory.counts} of {territory.selected} selected namespaces"
+    message = f"applies in {scope.counts} of {scope.selected} selected namespaces"
     return Fact(type=kind, status=TRUE, reason="InForce", message=message)
 
 
@@ -136,7 +136,7 @@ def _bounded(lines: Sequence[str]) -> list[str]:
     return [*lines[: MAX_OVERLAPS - 1], f"and {len(lines) - MAX_OVERLAPS + 1} more"]
 
 
-class PolicyReporter:
+class PolicyStatusWriter:
     """Writes each policy's status when it has changed, fenced by the resource version: what reclaim has noted in it
     meanwhile is never lost.
     """
@@ -144,7 +144,7 @@ class PolicyReporter:
     def __init__(
         self,
         api: KubernetesApi,
-        store: Store,
+        cache: ClusterCache,
         policies: Policies,
         rules: Collection[Rule[Any]],
         surroundings: ClusterSettings,
@@ -153,12 +153,12 @@ class PolicyReporter:
     ) -> None:
         self._faults = faults if faults is not None else Faults()
         self._api = api
-        self._store = store
+        self._cache = cache
         self._policies = policies
         self._rules = rules
         self._surroundings = surroundings
         self._clock = clock
-        self._territories: dict[str, Territory] = {}
+        self._scopes: dict[str, PolicyScope] = {}
         self._revision = -1
 
     async def run(self) -> None:
@@ -175,9 +175,9 @@ class PolicyReporter:
         revision = self._policies.revision
         if self._revision != revision:
             # Thousands of namespaces and tens of policies take a fraction of a second, which would hold up the watches.
-            self._territories = await asyncio.to_thread(territories, list(self._policies), list(self._namespaces()))
+            self._scopes = await asyncio.to_thread(policy_scopes, list(self._policies), list(self._namespaces()))
             self._revision = revision
-        for raw in list(self._store.policies):
+        for raw in list(self._cache.policies):
             name = raw["metadata"]["name"]
             try:
                 await self._report(raw)
@@ -187,37 +187,37 @@ class PolicyReporter:
                 self._faults.passed("policy", name)
 
     def _namespaces(self) -> Iterator[tuple[str, Mapping[str, str]]]:
-        for namespace in self._store.namespaces:
+        for namespace in self._cache.namespaces:
             yield namespace["metadata"]["name"], namespace["metadata"].get("labels") or {}
 
     async def _report(self, raw: Object) -> None:
         name = raw["metadata"]["name"]
         now = self._clock.now()
-        standing, territory = self._policies.standing(name), self._territories.get(name)
-        if territory is None and standing.read is not None and name != BASE:
+        state, scope = self._policies.state_of(name), self._scopes.get(name)
+        if scope is None and state.read is not None and name != BASE:
             return  # it came while the territories were found: the next look knows its own
-        status = policy_status(raw, standing, territory, self._remarks(standing, now), self._mode(standing), now)
+        status = policy_status(raw, state, scope, self._remarks(state, now), self._mode(state), now)
         if status == raw.get("status"):
             return
         try:
             body = {**raw, "status": status}
-            self._store.policies.put(await self._api.replace(POLICIES, None, name, body, subresource="status"))
+            self._cache.policies.put(await self._api.replace(POLICIES, None, name, body, subresource="status"))
         except (ConflictError, NotFoundError):
             pass  # it has changed or gone since: the watch will tell, and the next look sees it
         except ApiError as error:
             logger.warning("The status of UtilizationPolicy %s could not be written: %s", name, error)
 
-    def _mode(self, standing: Standing) -> ReclaimMode | None:
+    def _mode(self, state: PolicyState) -> ReclaimMode | None:
         """The policy's own mode, else that of `default`, else the built-in one."""
-        if standing.read is None:
+        if state.read is None:
             return None
-        base = [one for one in self._policies if one.name == BASE and standing.read.name != BASE]
-        return combined([*base, standing.read], {}).reclaim.mode
+        base = [one for one in self._policies if one.name == BASE and state.read.name != BASE]
+        return combined([*base, state.read], {}).reclaim.mode
 
-    def _remarks(self, standing: Standing, now: datetime) -> list[tuple[str, str]]:
-        if standing.read is None:
+    def _remarks(self, state: PolicyState, now: datetime) -> list[tuple[str, str]]:
+        if state.read is None:
             return []
-        review = review_policy(standing.read, self._policies, self._rules, self._surroundings, now)
+        review = review_policy(state.read, self._policies, self._rules, self._surroundings, now)
         contradictions = [(CONTRADICTION, str(one)) for one in review.contradictions]
         # That it counts nowhere is what Ready says; that Delete is for good is said to who applies the policy.
         unsaid = {RemarkReason.OUTRANKED, RemarkReason.SELECTS_NOTHING, RemarkReason.IRREVERSIBLE}

@@ -15,7 +15,7 @@ from stoker.adapters.jupyter import Jupyter, Server, Unreadable
 from stoker.adapters.kubernetes.client import Object
 from stoker.api.dljob import DLJob
 from stoker.api.names import JUPYTER_ANNOTATION
-from stoker.controller.manifest_cache import Manifests
+from stoker.controller.manifest_cache import ManifestCache
 from stoker.reclaim import NOBODY, Presence
 from stoker.reclaim.cpu_presence import as_told, by_cpus
 from stoker.telemetry.screen import MIN_STEP, MetricsSource, MetricsUnavailable
@@ -72,7 +72,7 @@ class PresenceChecker:
     def __init__(
         self,
         clock: Clock | None = None,
-        manifests: Manifests | None = None,
+        manifests: ManifestCache | None = None,
         *,
         jupyter: Jupyter | None = None,
         metrics: MetricsSource | None = None,

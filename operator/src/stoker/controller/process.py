@@ -22,9 +22,9 @@ from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.adapters.prometheus.source import PrometheusSource
 from stoker.adapters.workers import Workers
 from stoker.cluster.process import until_one_ends
-from stoker.cluster.watch import SilentWatchError, kopf_settings, watching
+from stoker.cluster.watch import SilentWatchError, kopf_settings, watch_registry
 from stoker.controller.assembly import Ports, Timing, assemble
-from stoker.controller.leader_election import Elector, LeadersApi, LeadershipLostError
+from stoker.controller.leader_election import LeaderElector, LeaderOnlyApi, LeadershipLostError
 from stoker.controller.manifest_cache import warm_up
 from stoker.controller.metrics import ControllerMetrics
 
@@ -74,17 +74,17 @@ async def serve(settings: ControllerSettings) -> None:
     clock = SystemClock()
     identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
     leading = asyncio.Event()
-    told = ControllerMetrics()
+    recorder = ControllerMetrics()
     async with AsyncExitStack() as stack:
         kubernetes = await stack.enter_async_context(await Kubernetes.connect())
-        elector = Elector(kubernetes, clock, namespace=settings.namespace, name=LEASE, identity=identity)
+        elector = LeaderElector(kubernetes, clock, namespace=settings.namespace, name=LEASE, identity=identity)
 
         def may_act() -> bool:
             return elector.is_leader or not settings.leader_elect
 
         ports = Ports(
-            api=LeadersApi(kubernetes, may_act),
-            metrics=await stack.enter_async_context(PrometheusSource(settings.prometheus, observer=told)),
+            api=LeaderOnlyApi(kubernetes, may_act),
+            metrics=await stack.enter_async_context(PrometheusSource(settings.prometheus, observer=recorder)),
             clock=clock,
             workers=await stack.enter_async_context(
                 Workers(settings.review_workers, warm_up=warm_up, modules=[warm_up.__module__])
@@ -93,7 +93,7 @@ async def serve(settings: ControllerSettings) -> None:
             instance=identity,
             jupyter=await stack.enter_async_context(Jupyter()) if settings.asks_jupyter else None,
             logs=PodLogs(kubernetes, clock),
-            recorder=told,
+            recorder=recorder,
         )
         controller = assemble(ports, settings.timing)
         resync, scanner = controller.resync, controller.scanner
@@ -108,21 +108,21 @@ async def serve(settings: ControllerSettings) -> None:
                 },
             )
         )
-        await stack.enter_async_context(MetricsServer(told.page, settings.metrics, kubernetes))
+        await stack.enter_async_context(MetricsServer(recorder.page, settings.metrics, kubernetes))
 
         async def lead() -> None:
             await resync.done.wait()
             if settings.leader_elect:
                 await elector.acquire()
             leading.set()
-            told.lead(controller.store, controller.scan_results, controller.queue.__len__, clock, controller.faults)
+            recorder.lead(controller.cache, controller.scan_results, controller.queue.__len__, clock, controller.faults)
             async with asyncio.TaskGroup() as group:
                 group.create_task(controller.lead())
                 if settings.leader_elect:
                     group.create_task(_hold(elector))
 
         watch = kopf.operator(
-            registry=watching(controller.store, controller.queue),
+            registry=watch_registry(controller.cache, controller.queue),
             settings=kopf_settings(exit_timeout=settings.exit_timeout),
             clusterwide=True,
             standalone=True,
@@ -133,7 +133,7 @@ async def serve(settings: ControllerSettings) -> None:
             await elector.release()
 
 
-async def _hold(elector: Elector) -> None:
+async def _hold(elector: LeaderElector) -> None:
     """Renew the lease. Without it another controller may act any moment: nothing is unwound, the process ends."""
     try:
         await elector.hold()

@@ -17,7 +17,7 @@ from stoker.controller.candidates import candidate as candidate_of
 from stoker.controller.candidates import is_of, is_unsuspended
 from stoker.controller.children import Children
 from stoker.controller.grace_periods import WarningAges
-from stoker.controller.manifest_cache import Manifests
+from stoker.controller.manifest_cache import ManifestCache
 from stoker.controller.presence import PresenceQuery
 from stoker.controller.status_findings import recorded
 from stoker.controller.status_writer import StatusWriter
@@ -87,9 +87,9 @@ class Reclaimer:
         self,
         api: KubernetesApi,
         children: Children,
-        publisher: StatusWriter,
+        status_writer: StatusWriter,
         policies: Policies,
-        manifests: Manifests,
+        manifests: ManifestCache,
         metrics: MetricsSource,
         clock: Clock,
         presences: PresenceReader,
@@ -97,7 +97,7 @@ class Reclaimer:
     ) -> None:
         self._api = api
         self._children = children
-        self._publisher = publisher
+        self._status_writer = status_writer
         self._policies = policies
         self._manifests = manifests
         self._metrics = metrics
@@ -177,7 +177,9 @@ class Reclaimer:
                     taken = await self._constraints.take_slot(job, policy, self._clock.now())
                     execution = replace(execution, slot_taken=taken)
                 case Step.RECORD_INTENT:
-                    raw = await self._publisher.write(raw, {**raw["status"], "reclaim": next_plan.record.to_status()})
+                    raw = await self._status_writer.write(
+                        raw, {**raw["status"], "reclaim": next_plan.record.to_status()}
+                    )
                     execution = replace(execution, intent_recorded=True)
                 case Step.RETRY:
                     raise Transient(next_plan.reason)
@@ -187,8 +189,10 @@ class Reclaimer:
                     logger.info(
                         "%s/%s: not reclaimed when checked again: %s", job.namespace, job.name, next_plan.reason
                     )
-                    raw = await self._publisher.write(raw, {**raw["status"], "reclaim": next_plan.record.to_status()})
-                    await self._publisher.announce(raw, next_plan.notices)
+                    raw = await self._status_writer.write(
+                        raw, {**raw["status"], "reclaim": next_plan.record.to_status()}
+                    )
+                    await self._status_writer.announce(raw, next_plan.notices)
                     return idle
             check_age = timedelta(seconds=self._clock.monotonic() - checked_at)
             case = replace(case, execution=replace(execution, check_age=check_age))

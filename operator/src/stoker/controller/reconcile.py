@@ -27,17 +27,17 @@ from stoker.adapters.kubernetes.client import (
 from stoker.api.bounds import out_of_bounds
 from stoker.api.dljob import DLJob, DLJobStatus
 from stoker.api.schema import Violation, explain, readable
-from stoker.cluster.cache import Key, Store, key_of
+from stoker.cluster.cache import ClusterCache, Key, key_of
 from stoker.cluster.faults import described
 from stoker.cluster.policies import Policies
-from stoker.cluster.workqueue import Answer, Backoff, Transient
+from stoker.cluster.workqueue import Backoff, Requeue, Transient
 from stoker.controller.api_refusals import not_changed
 from stoker.controller.candidates import action_effect
 from stoker.controller.children import Children, NameConflictError, NotCreatedError
 from stoker.controller.hysteresis import lasting
-from stoker.controller.manifest_cache import Manifests
+from stoker.controller.manifest_cache import ManifestCache
 from stoker.controller.next_status import NextStatus
-from stoker.controller.pending_workloads import QueuedJobs
+from stoker.controller.pending_workloads import PendingWorkloads
 from stoker.controller.reclaimer import Reclaimer, owner_response
 from stoker.controller.scan_results import ScanResult, ScanResults
 from stoker.controller.status_findings import holding, merged, recorded
@@ -219,32 +219,32 @@ class Reconciler:
     def __init__(
         self,
         api: KubernetesApi,
-        store: Store,
+        cache: ClusterCache,
         scan_results: ScanResults,
         children: Children,
         policies: Policies,
-        manifests: Manifests,
-        publisher: StatusWriter,
+        manifests: ManifestCache,
+        status_writer: StatusWriter,
         reclaimer: Reclaimer,
-        queued: QueuedJobs,
+        pending_workloads: PendingWorkloads,
         clock: Clock,
     ) -> None:
-        self._queued = queued
+        self._pending_workloads = pending_workloads
         self._api = api
-        self._store = store
+        self._cache = cache
         self._scan_results = scan_results
         self._children = children
         self._policies = policies
         self._manifests = manifests
-        self._publisher = publisher
+        self._status_writer = status_writer
         self._reclaimer = reclaimer
         self._clock = clock
 
-    async def reconcile(self, key: Key) -> Answer:
+    async def reconcile(self, key: Key) -> Requeue:
         """One pass over one DLJob; returns after how many seconds to look again. Raises Transient to be tried again, or
         whatever a fault of ours raises, which the DLJob's status tells of.
         """
-        raw = self._store.dljobs.get(key)
+        raw = self._cache.dljobs.get(key)
         if raw is None or "deletionTimestamp" in raw["metadata"]:
             # What it owns is the garbage collector's.
             return None
@@ -281,7 +281,7 @@ class Reconciler:
         fields = f"{', '.join(left_out[:5])}{', ...' if len(left_out) > 5 else ''}"
         logger.warning("%s: fields of its status can't be read and are rewritten: %s", key_of(raw), fields)
         _, rest, _ = readable(DLJobStatus, raw["status"])
-        return await self._publisher.write(raw, rest)
+        return await self._status_writer.write(raw, rest)
 
     async def _tell_unwritable(self, raw: Object, error: ApiError) -> None:
         """Tell of a DLJob whose status does not fit into the API server's store beside it, or is not valid with it."""
@@ -296,12 +296,12 @@ class Reconciler:
             f"The status of this DLJob can't be written: {why}. Its job is not started; one that runs is not "
             f"managed. {remedy}"
         )
-        await self._publisher.record(raw, "Warning", reason, note, rule="status", episode=reason)
+        await self._status_writer.record(raw, "Warning", reason, note, rule="status", episode=reason)
 
     async def _tell_fault(self, key: Key, error: Exception) -> None:
         """Say in the status that the pass has failed, by a fault of ours; whoever called logs it."""
         try:
-            raw = self._store.dljobs.get(key)
+            raw = self._cache.dljobs.get(key)
             if raw is None:
                 return
             status, generation = raw.get("status", {}), raw["metadata"].get("generation", 0)
@@ -310,13 +310,13 @@ class Reconciler:
             facts = [Fact(type=one, status=UNKNOWN, reason=INTERNAL_ERROR, message=message) for one in kinds]
             conditions = written(facts, status.get("conditions", ()), generation=generation, now=self._clock.now())
             fields = {"phase": status.get("phase", Phase.PENDING.value), "conditions": conditions}
-            await self._publisher.write(raw, {**status, **fields})
+            await self._status_writer.write(raw, {**status, **fields})
         except Exception as also:
             logger.warning("%s: its status can't be written either: %s", key, described(also))
 
     # ------------------------------------------------------------------------------------------ a job that is not over
 
-    async def _drive(self, raw: Object, job: DLJob) -> Answer:
+    async def _drive(self, raw: Object, job: DLJob) -> Requeue:
         record = Record.from_status(job.status.reclaim if job.status is not None else None)
         # After an intent the action may be done though its answer was lost, and the watch may not have told of it yet.
         child = await self._children.find(job, afresh=record.state is ReclaimState.RECLAIMING)
@@ -390,8 +390,8 @@ class Reconciler:
 
     async def _resumed(self, raw: Object, job: DLJob, response: Resumption) -> tuple[Object, DLJob]:
         fields = {"reclaim": response.record.to_status(), "observedSuspend": bool(job.spec.suspend)}
-        raw = await self._publisher.write(raw, {**raw["status"], **fields})
-        await self._publisher.announce(raw, response.notices)
+        raw = await self._status_writer.write(raw, {**raw["status"], **fields})
+        await self._status_writer.announce(raw, response.notices)
         return raw, DLJob.model_validate(raw)
 
     async def _with_mechanism(self, this: Pass, child: Object) -> Pass:
@@ -437,12 +437,12 @@ class Reconciler:
             child = await self._children.set_deadline(child, job.spec.active_deadline_seconds)
         return replace(this, child=child, mechanism=mechanism)
 
-    async def _conclude(self, this: Pass) -> Answer:
+    async def _conclude(self, this: Pass) -> Requeue:
         """Observe, decide about reclaim, write."""
         job, child, obstacle = this.job, this.child, this.obstacle
         again: float | None = None
         if child is not None:
-            pods = self._store.pods_of(Key(job.namespace, job.name), child["metadata"]["uid"])
+            pods = self._cache.pods_of(Key(job.namespace, job.name), child["metadata"]["uid"])
             if obstacle is None and finished(child) is None:
                 obstacle, again = await self._children.obstacle(child, pods)
             this = _after_action(replace(this, pods=tuple(pods), obstacle=obstacle))
@@ -456,7 +456,7 @@ class Reconciler:
             held=this.is_held,
             unsuspendable=this.unsuspendable,
             unwritten=this.unwritten,
-            queued=self._queued.why(child) if child is not None else None,
+            queued=self._pending_workloads.why(child) if child is not None else None,
         )
         next_plan = Plan(record=this.record)
         if child is not None and not reclaimed:
@@ -507,7 +507,9 @@ class Reconciler:
             runs=this.runs,
             is_over=is_over,
         )
-        return await self._publisher.publish(this.raw, draft, before=this.before, notices=this.notices, now=this.now)
+        return await self._status_writer.publish(
+            this.raw, draft, before=this.before, notices=this.notices, now=this.now
+        )
 
     # ------------------------------------------------------------------------------------------------ endings
 
@@ -515,7 +517,7 @@ class Reconciler:
         """A Job was created and is no more: reclaim deleted it, or somebody else did. It is not brought back."""
         job, record = this.job, this.record
         if record.action is ReclaimMode.DELETE and record.state in {ReclaimState.RECLAIMING, ReclaimState.RECLAIMED}:
-            pods = self._store.pods_of(Key(job.namespace, job.name), (job.status.job_uid if job.status else None) or "")
+            pods = self._cache.pods_of(Key(job.namespace, job.name), (job.status.job_uid if job.status else None) or "")
             this = _after_action(replace(this, pods=tuple(pods)))
             seen = observe(job, None, this.pods, reclaimed=True)
             if this.record.state is ReclaimState.RECLAIMED and this.record.reclaimed_at is not None:
@@ -537,7 +539,7 @@ class Reconciler:
         message = f"{where}{first.detail} ({first.rule}){more}"
         raw = await self._publish(_without_news(this), _failed(this.job, failure("Refused", message), this.now))
         note = f"The job is not run: {message}. {first.fix}"
-        await self._publisher.record(raw, "Warning", "Refused", note, rule=first.rule, episode="creation")
+        await self._status_writer.record(raw, "Warning", "Refused", note, rule=first.rule, episode="creation")
 
     async def _fail(self, this: Pass, obstacle: Obstacle) -> None:
         """What can't become a Job, whatever else changes, is over."""
@@ -546,7 +548,7 @@ class Reconciler:
 
     def _has_job(self, raw: Object) -> bool:
         """Whether a Job was made for a DLJob, as far as its status and the watch tell."""
-        child = self._store.jobs.get(key_of(raw))
+        child = self._cache.jobs.get(key_of(raw))
         return bool(raw.get("status", {}).get("jobUID")) or (
             child is not None and is_ours(child, raw["metadata"]["uid"])
         )
@@ -565,7 +567,7 @@ class Reconciler:
         fields = {"phase": Phase.FAILED.value, "observedGeneration": generation, "completionTime": rfc3339(now)}
         facts = failure("Refused", message)
         conditions = written(facts, status.get("conditions", ()), generation=generation, now=now)
-        await self._publisher.write(raw, {**status, **fields, "conditions": conditions})
+        await self._status_writer.write(raw, {**status, **fields, "conditions": conditions})
 
     async def _wait_for_name(self, this: Pass, conflict: str) -> None:
         seen = observe(this.job, None, (), obstacle=Obstacle(reason="NameConflict", message=conflict))
@@ -595,8 +597,8 @@ class Reconciler:
             static=_unmeasured(before),
             policy=self._policies.of(job.namespace),
             scan_result=self._scan_results.get(job.uid),
-            child=self._store.jobs.get(key),
-            pods=tuple(self._store.pods_of(key, job.status.job_uid or "")),
+            child=self._cache.jobs.get(key),
+            pods=tuple(self._cache.pods_of(key, job.status.job_uid or "")),
         )
         seen = JobObservation(
             phase=job.status.phase or Phase.FAILED,

@@ -22,16 +22,16 @@ from stoker.adapters.kubernetes.client import Object
 from stoker.adapters.kubernetes.pod_logs import PodLogs
 from stoker.api.dljob import DLJob
 from stoker.catalogue import diagnosis_rules
-from stoker.cluster.cache import Key, Store
+from stoker.cluster.cache import ClusterCache, Key
 from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
-from stoker.cluster.recorder import Meter
+from stoker.cluster.recorder import MetricsRecorder
 from stoker.cluster.workqueue import Transient, WorkQueue
 from stoker.controller.brake import Brakes
-from stoker.controller.event_loop import Breath
-from stoker.controller.examination_scheduler import Standing, Turns, by_turns
+from stoker.controller.event_loop import LoopYielder
+from stoker.controller.examination_scheduler import ExaminationPriority, ExaminationScheduler, round_robin
 from stoker.controller.hysteresis import is_look_due
-from stoker.controller.manifest_cache import Manifests
+from stoker.controller.manifest_cache import ManifestCache
 from stoker.controller.reclaimer import unknown
 from stoker.controller.reconcile import FINAL
 from stoker.controller.scan_results import ScanResult, ScanResults
@@ -64,7 +64,7 @@ SCREEN_TIMEOUT = 30.0
 """Of a screen's queries together; each has its own, shorter limit."""
 MANY = 1_000
 """Jobs read anew in one tick, as after a start, whose objects are a good part of the process's memory."""
-LOOKED_AT = frozenset({Phase.STARTING, Phase.RUNNING, *FINAL})
+SCANNED = frozenset({Phase.STARTING, Phase.RUNNING, *FINAL})
 TICK_LATE = 600.0
 """Seconds beyond the interval after which the scan counts as hung: every query in a tick has its own, shorter limit."""
 FAILING = 3
@@ -75,14 +75,14 @@ RESTART_AFTER = 1800.0
 """And after which it is started anew: what it holds in memory may be the reason."""
 MANY_PODS = 4096
 """A DLJob has up to 1,024 pods; whose Job has so many more is not read any further."""
-FINAL_LOOK = timedelta(days=7)
+FINAL_EXAMINATION = timedelta(days=7)
 """How long after its end a job may still get its final examination: the operator may have been down for a while."""
 SETTLED = timedelta(minutes=2)
 """How long after a job's end its last samples may still arrive: it is examined at its end, and once more then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class ScannedJob:
     """One job to be looked at in this tick."""
 
     key: Key
@@ -114,16 +114,16 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
+class CachedJob:
     """What was read of a DLJob, from which objects."""
 
     uid: str
     sources: tuple[Any, ...]
-    subject: Subject | None
+    subject: ScannedJob | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ScreenResult:
     """What a screen has said of a job; `is_low` as far as a summary tells, and `works`, where it is known."""
 
     idleness: Idleness
@@ -137,17 +137,17 @@ class Scanner:
 
     def __init__(
         self,
-        store: Store,
+        cache: ClusterCache,
         queue: WorkQueue[Key],
         scan_results: ScanResults,
         metrics: MetricsSource,
         policies: Policies,
-        manifests: Manifests,
+        manifests: ManifestCache,
         clock: Clock,
         *,
         interval: timedelta,
         brakes: Brakes,
-        meter: Meter,
+        recorder: MetricsRecorder,
         faults: Faults,
         logs: PodLogs | None,
     ) -> None:
@@ -156,9 +156,9 @@ class Scanner:
         """
         self._faults = faults
         self._brakes = brakes
-        self._meter = meter
+        self._recorder = recorder
         self._logs = logs
-        self._store = store
+        self._cache = cache
         self._queue = queue
         self._scan_results = scan_results
         self._metrics = metrics
@@ -168,11 +168,11 @@ class Scanner:
         self._interval = interval
         self._last_tick = self._last_success = clock.monotonic()
         self._failed_in_a_row = 0
-        self._turns = Turns()
-        self._read: dict[str, Read] = {}
+        self._scheduler = ExaminationScheduler()
+        self._cached: dict[str, CachedJob] = {}
         self._left_out: dict[str, Key] = {}
         """The jobs that raised something in the present tick, by uid."""
-        self._looked_at: dict[str, float] = {}
+        self._checked_at: dict[str, float] = {}
         """Of each job: when it was checked in detail last, by the steady clock."""
 
     async def run(self) -> None:
@@ -180,7 +180,7 @@ class Scanner:
         while True:
             started = self._clock.monotonic()
             succeeded = await self.try_to_tick()
-            self._meter.ticked(self._last_tick - started, failed=not succeeded)
+            self._recorder.ticked(self._last_tick - started, failed=not succeeded)
             await asyncio.sleep(max(self._interval.total_seconds() - (self._clock.monotonic() - started), 0.1))
 
     async def try_to_tick(self) -> bool:
@@ -209,7 +209,7 @@ class Scanner:
             reason=UnknownReason.SCAN_FAILED,
             message=message,
         )
-        for key, raw in self._store.dljobs.objects.items():
+        for key, raw in self._cache.dljobs.objects.items():
             before = self._scan_results.get(uid := raw["metadata"]["uid"])
             if before is not None:
                 self._scan_results.put(uid, ScanResult(idleness=failed, diagnosis=before.diagnosis))
@@ -231,11 +231,11 @@ class Scanner:
 
     async def tick(self) -> None:
         """Look once at everything. What one job brings about concerns that job alone."""
-        uids = {raw["metadata"]["uid"] for raw in self._store.dljobs}
+        uids = {raw["metadata"]["uid"] for raw in self._cache.dljobs}
         self._scan_results.keep_only(uids)
         self._manifests.keep_only(uids)
-        self._read = {uid: read for uid, read in self._read.items() if uid in uids}
-        self._looked_at = {uid: when for uid, when in self._looked_at.items() if uid in uids}
+        self._cached = {uid: read for uid, read in self._cached.items() if uid in uids}
+        self._checked_at = {uid: when for uid, when in self._checked_at.items() if uid in uids}
         before = {uid: self._scan_results.get(uid) for uid in uids}
         self._left_out = {}
         subjects = await self._subjects()
@@ -249,7 +249,7 @@ class Scanner:
             self._scan_results.put(subject.uid, ScanResult(idleness=answer.idleness, diagnosis=diagnosis))
         if any(answer.idleness.reason is not UnknownReason.PROMETHEUS_UNAVAILABLE for _, answer in seen):
             await self._examine(seen)
-        due = {subject.uid for subject in subjects if _is_look_due(subject, self._scan_results.get(subject.uid))}
+        due = {subject.uid for subject in subjects if _is_observation_due(subject, self._scan_results.get(subject.uid))}
         for uid, key in ({subject.uid: subject.key for subject in subjects} | self._left_out).items():
             if uid in due or _is_news(before.get(uid), self._scan_results.get(uid)):
                 self._queue.add(key)
@@ -261,9 +261,9 @@ class Scanner:
         The event loop serves others in between.
         """
         made: list[tuple[T, R]] = []
-        breath = Breath()
+        yielder = LoopYielder()
         for key, uid, item in items:
-            await breath.take()
+            await yielder.yield_if_due()
             try:
                 made.append((item, work(item)))
             except Exception as error:
@@ -286,13 +286,13 @@ class Scanner:
         )
         self._left_out[uid] = key
 
-    async def _subjects(self) -> list[Subject]:
+    async def _subjects(self) -> list[ScannedJob]:
         """The jobs that hold GPUs, and those that ended lately without a final look. What was read of objects that have
         not changed since is read no second time.
         """
         now = self._clock.now()
-        before = dict(self._read)
-        objects = list(self._store.dljobs.objects.items())
+        before = dict(self._cached)
+        objects = list(self._cache.dljobs.objects.items())
         read = await self._each(
             "scan",
             ((key, raw["metadata"]["uid"], (key, raw)) for key, raw in objects),
@@ -306,26 +306,24 @@ class Scanner:
             for _, one in read
             if one is not None
             and one.subject is not None
-            and (not one.subject.is_final or _wants_final_look(one.subject.job, now))
+            and (not one.subject.is_final or _wants_final_examination(one.subject.job, now))
         ]
 
-    def _read_job(self, key: Key, raw: Object, now: datetime) -> Read | None:
+    def _read_job(self, key: Key, raw: Object, now: datetime) -> CachedJob | None:
         """What a DLJob's objects say; None for one that a look is not for. Raises whatever odd objects raise."""
         status = raw.get("status", {})
-        if (status.get("phase") not in LOOKED_AT and not _was_deleted(status)) or "deletionTimestamp" in raw[
-            "metadata"
-        ]:
+        if (status.get("phase") not in SCANNED and not _was_deleted(status)) or "deletionTimestamp" in raw["metadata"]:
             return None
-        child, policy = self._store.jobs.get(key), self._policies.of(key.namespace)
-        pods = self._store.pods_of(key, status.get("jobUID", ""))
+        child, policy = self._cache.jobs.get(key), self._policies.of(key.namespace)
+        pods = self._cache.pods_of(key, status.get("jobUID", ""))
         uid = raw["metadata"]["uid"]
         sources = (raw, child, policy, self._manifests.known_program(uid), *pods)
-        read = self._read.get(uid)
+        read = self._cached.get(uid)
         # The store replaces an object that has changed, and so do the policies.
         if read is None or len(read.sources) != len(sources) or any(map(operator.is_not, read.sources, sources)):
-            self._read.pop(uid, None)
-            read = Read(uid=uid, sources=sources, subject=self._subject(key, raw, child, policy, pods, now))
-            self._read[uid] = read
+            self._cached.pop(uid, None)
+            read = CachedJob(uid=uid, sources=sources, subject=self._subject(key, raw, child, policy, pods, now))
+            self._cached[uid] = read
         return read
 
     def _subject(
@@ -336,7 +334,7 @@ class Scanner:
         policy: EffectivePolicy,
         pods: Sequence[Object],
         now: datetime,
-    ) -> Subject | None:
+    ) -> ScannedJob | None:
         """None for a job that can't be read, that has no GPUs, or that is over and has never run."""
         try:
             job = DLJob.model_validate(raw)
@@ -352,20 +350,20 @@ class Scanner:
         if is_final and (not _has_started(facts) or self._manifests.known_program(job.uid) is None):
             return None  # the final examination waits until the manifest is read
         window = idle_after(job.idle_after, job_traits(job, pods), policy)
-        return Subject(key=key, uid=job.uid, job=job, facts=facts, policy=policy, window=window, is_final=is_final)
+        return ScannedJob(key=key, uid=job.uid, job=job, facts=facts, policy=policy, window=window, is_final=is_final)
 
     # ---------------------------------------------------------------------------------------------------- screening
 
-    async def _screen(self, subjects: Sequence[Subject]) -> list[tuple[Subject, Seen]]:
+    async def _screen(self, subjects: Sequence[ScannedJob]) -> list[tuple[ScannedJob, ScreenResult]]:
         """Whether each job is idle, and whether it looks low."""
         now, steady = self._clock.now(), self._clock.monotonic()
         # Where not all that rest can be looked at detailed, the warned ones are, and those that waited longest; by
         # turns, so that thousands of one namespace are in nobody else's way.
         waiting = sorted(
             (subject for subject in subjects if not subject.is_final),
-            key=lambda subject: (not subject.is_warned, self._looked_at.get(subject.uid, -math.inf)),
+            key=lambda subject: (not subject.is_warned, self._checked_at.get(subject.uid, -math.inf)),
         )
-        asked = by_turns(waiting, lambda subject: subject.key.namespace)
+        asked = round_robin(waiting, lambda subject: subject.key.namespace)
         requests = await self._each("request", _by_job(asked), lambda subject: subject.screen_request(now))
         screens: Mapping[str, Screen] = {}
         failure: MetricsUnavailable | None = None
@@ -382,24 +380,24 @@ class Scanner:
         there = [subject for subject in subjects if subject.uid not in self._left_out]
         if failure is not None:
             logger.warning("no metrics: %s", failure.message)
-            nothing = Seen(idleness=unknown(failure, now))
+            nothing = ScreenResult(idleness=unknown(failure, now))
             return [(subject, nothing) for subject in there]
         return await self._each("screen", _by_job(there), lambda subject: self._seen(subject, screens, steady))
 
-    def _seen(self, subject: Subject, screens: Mapping[str, Screen], steady: float) -> Seen:
+    def _seen(self, subject: ScannedJob, screens: Mapping[str, Screen], steady: float) -> ScreenResult:
         # Of a job that is over no screen is needed to say that it waits for nothing any more.
         screen = screens.get(subject.uid) or Screen(at=self._clock.now(), window=subject.window)
         if screen.gpus:
-            self._looked_at[subject.uid] = steady
+            self._checked_at[subject.uid] = steady
         idle_percent = subject.policy.thresholds.idle_percent
-        return Seen(
+        return ScreenResult(
             idleness=self._idleness(subject, screen),
             is_low=_looks_low(subject, screen),
             works=works(subject.facts, screen, idle_percent=idle_percent),
             has_worked=has_worked(subject.facts, screen, idle_percent=idle_percent),
         )
 
-    async def _watch(self, seen: Sequence[tuple[Subject, Seen]]) -> None:
+    async def _watch(self, seen: Sequence[tuple[ScannedJob, ScreenResult]]) -> None:
         """Let the brakes see what worked and what rests."""
         now = self._clock.now()
         counted = [
@@ -410,17 +408,19 @@ class Scanner:
         shown = await self._each("brake", counted, lambda one: self._shown(*one, now))
         await self._brakes.scanned([activity for _, activity in shown if activity is not None])
 
-    def _shown(self, subject: Subject, seen: Seen, now: datetime) -> tuple[EffectivePolicy, JobActivity] | None:
+    def _shown(
+        self, subject: ScannedJob, seen: ScreenResult, now: datetime
+    ) -> tuple[EffectivePolicy, JobActivity] | None:
         """What the brake of the job's policy sees of it; None for what serves."""
         return None if self._is_service(subject) else (subject.policy, _activity(subject, seen, now))
 
-    def _is_service(self, subject: Subject) -> bool:
+    def _is_service(self, subject: ScannedJob) -> bool:
         """Whether it serves: at night that is idle, and never reclaimed."""
         declared = subject.job.job_type is JobType.SERVING and subject.policy.trusted_job_types
         program = self._manifests.program(subject.job)
         return declared or program.serves or program.offers is not None
 
-    def _idleness(self, subject: Subject, screen: Screen) -> Idleness:
+    def _idleness(self, subject: ScannedJob, screen: Screen) -> Idleness:
         now = self._clock.now()
         known = self._scan_results.get(subject.uid)
         if screen.deferred and known is not None and _holds(known.idleness, subject, now):
@@ -436,7 +436,7 @@ class Scanner:
 
     # --------------------------------------------------------------------------------------------------- examination
 
-    async def _examine(self, seen: Sequence[tuple[Subject, Seen]]) -> None:
+    async def _examine(self, seen: Sequence[tuple[ScannedJob, ScreenResult]]) -> None:
         """Read some jobs' series in full, in turn, within EXAMINED and EXAMINE_SECONDS."""
         by_uid = {
             subject.uid: (subject, answer)
@@ -444,13 +444,13 @@ class Scanner:
             if subject.facts.pods and _has_started(subject.facts)
         }
         items = ((subject.key, uid, (subject, answer)) for uid, (subject, answer) in by_uid.items())
-        stand = await self._each("turn", items, lambda one: self._standing(*one))
-        standings = {subject.uid: standing for (subject, _), standing in stand}
+        stand = await self._each("turn", items, lambda one: self._priority(*one))
+        priorities = {subject.uid: priority for (subject, _), priority in stand}
         namespaces = {uid: subject.key.namespace for uid, (subject, _) in by_uid.items()}
         started = self._clock.monotonic()
         failures: Counter[str] = Counter()
         examined = 0
-        for uid in self._turns.order(standings, namespaces, started):
+        for uid in self._scheduler.order(priorities, namespaces, started):
             subject, answer = by_uid[uid]
             is_late = self._clock.monotonic() - started > EXAMINE_SECONDS
             if is_late or examined == EXAMINED or len(failures) == FAILURES:
@@ -463,37 +463,37 @@ class Scanner:
                 diagnosis = await self._diagnose(subject)
             except Transient as error:
                 logger.info("%s: not examined: %s", subject.key, error)
-                self._meter.examined("unavailable")
+                self._recorder.examined("unavailable")
             except (MetricsUnavailable, TimeoutError) as error:
                 logger.warning("%s: not examined: %s", subject.key, error)
-                self._meter.examined("unavailable")
+                self._recorder.examined("unavailable")
                 failures[subject.key.namespace] += 1
             except Exception as error:
                 self._faults.caught("examination", str(subject.key), error)
-                self._meter.examined("failed")
+                self._recorder.examined("failed")
             else:
                 failures.clear()
-                self._meter.examined("done")
+                self._recorder.examined("done")
                 self._faults.passed("examination", str(subject.key))
                 self._scan_results.put(uid, ScanResult(idleness=answer.idleness, diagnosis=diagnosis))
             fruitful = diagnosis is not None and diagnosis.unknown is None
-            self._turns.took(uid, self._clock.monotonic(), fruitful=fruitful)
+            self._scheduler.examined(uid, self._clock.monotonic(), fruitful=fruitful)
 
-    def _standing(self, subject: Subject, seen: Seen) -> Standing:
+    def _priority(self, subject: ScannedJob, seen: ScreenResult) -> ExaminationPriority:
         if subject.is_final:
-            return Standing.ENDED
+            return ExaminationPriority.ENDED
         if subject.is_warned:
-            return Standing.DUE if self._scan_results.is_wanted(subject.uid) else Standing.WARNED
+            return ExaminationPriority.DUE if self._scan_results.is_wanted(subject.uid) else ExaminationPriority.WARNED
         if seen.idleness.state is IdlenessState.IDLE:
-            return Standing.IDLE
+            return ExaminationPriority.IDLE
         known = self._scan_results.get(subject.uid)
         if _is_in_doubt(subject.job, known.diagnosis if known is not None else None):
-            return Standing.IDLE
+            return ExaminationPriority.IDLE
         used = known.diagnosis.utilization if known is not None and known.diagnosis is not None else None
         was_low = used is not None and used.is_low(subject.policy.thresholds.low_percent) is True
-        return Standing.LOW if seen.is_low or was_low else Standing.OTHER
+        return ExaminationPriority.LOW if seen.is_low or was_low else ExaminationPriority.OTHER
 
-    async def _diagnose(self, subject: Subject) -> Diagnosis:
+    async def _diagnose(self, subject: ScannedJob) -> Diagnosis:
         facts, now = subject.facts, self._clock.now()
         start = min(_starts(facts))
         ends = [pod.finished_at for pod in facts.pods]
@@ -511,11 +511,11 @@ class Scanner:
         return await asyncio.to_thread(diagnose, facts, series, verdict.findings, thresholds, now, off=off)
 
 
-def _by_job(subjects: Iterable[Subject]) -> Iterator[tuple[Key, str, Subject]]:
+def _by_job(subjects: Iterable[ScannedJob]) -> Iterator[tuple[Key, str, ScannedJob]]:
     return ((subject.key, subject.uid, subject) for subject in subjects)
 
 
-def _is_look_due(subject: Subject, scan_result: ScanResult | None) -> bool:
+def _is_observation_due(subject: ScannedJob, scan_result: ScanResult | None) -> bool:
     status = subject.job.status
     if scan_result is None or status is None or status.looked_at is None or subject.is_final:
         return False
@@ -547,10 +547,10 @@ def _end(job: DLJob) -> datetime | None:
     return status.completion_time
 
 
-def _wants_final_look(job: DLJob, now: datetime) -> bool:
+def _wants_final_examination(job: DLJob, now: datetime) -> bool:
     """Whether a job that is over has not been looked at since its end, or since its last samples have arrived."""
     status, end = job.status, _end(job)
-    if status is None or end is None or now - end > FINAL_LOOK:
+    if status is None or end is None or now - end > FINAL_EXAMINATION:
         return False
     as_of = status.utilization.as_of if status.utilization is not None else None
     return as_of is None or as_of < end or as_of < end + SETTLED <= now
@@ -567,7 +567,7 @@ def _starts(facts: JobFacts) -> Iterator[datetime]:
         yield from (start for start in starts if start is not None)
 
 
-def _activity(subject: Subject, seen: Seen, now: datetime) -> JobActivity:
+def _activity(subject: ScannedJob, seen: ScreenResult, now: datetime) -> JobActivity:
     """What the brake sees of a job. Of its past that counts only of a job that no earlier look has seen."""
     job, window = subject.job, subject.policy.reclaim.window
     start = max(_starts(subject.facts), default=now)
@@ -588,14 +588,14 @@ def _activity(subject: Subject, seen: Seen, now: datetime) -> JobActivity:
     )
 
 
-def _looks_low(subject: Subject, screen: Screen) -> bool:
+def _looks_low(subject: ScannedJob, screen: Screen) -> bool:
     """Whether its pods have used little of their GPUs in the last minutes."""
     summaries = (screen.summaries.get((subject.facts.namespace, pod.name)) for pod in subject.facts.pods)
     averages = [one.average_percent for one in summaries if one is not None and one.average_percent is not None]
     return bool(averages) and sum(averages) / len(averages) <= subject.policy.thresholds.low_percent
 
 
-def _holds(known: Idleness, subject: Subject, now: datetime) -> bool:
+def _holds(known: Idleness, subject: ScannedJob, now: datetime) -> bool:
     """Whether what a detailed check has said of these pods is not too old to be said again."""
     same = known.pod_uids == frozenset(pod.uid for pod in subject.facts.pods)
     return known.state is IdlenessState.IDLE and same and now - known.observed_at <= STALE_AFTER

@@ -87,7 +87,7 @@ def not_running() -> Fact:
     return Fact(type=ConditionType.IDLE, status=FALSE, reason=NOT_RUNNING, message="the job holds no GPUs")
 
 
-def not_looked_at() -> tuple[Fact, ...]:
+def not_scanned() -> tuple[Fact, ...]:
     """The conditions Idle and LowUtilization of a job that runs and that no scan has seen yet."""
     return tuple(
         Fact(type=kind, status=UNKNOWN, reason=UnknownReason.NO_SAMPLES.value, message="not scanned yet")

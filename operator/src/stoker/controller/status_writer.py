@@ -10,8 +10,8 @@ from typing import Any, Literal
 from stoker.adapters.clock import SystemClock
 from stoker.adapters.kubernetes.client import DLJOBS, ApiError, ConflictError, KubernetesApi, Object
 from stoker.adapters.kubernetes.events import Event, EventWriter
-from stoker.cluster.cache import Store
-from stoker.cluster.recorder import UNMETERED, Meter
+from stoker.cluster.cache import ClusterCache
+from stoker.cluster.recorder import NO_RECORDER, MetricsRecorder
 from stoker.controller.audit import Audit
 from stoker.controller.lifecycle_events import milestones
 from stoker.controller.next_status import NextStatus
@@ -29,16 +29,16 @@ class StatusWriter:
     def __init__(
         self,
         api: KubernetesApi,
-        store: Store,
+        cache: ClusterCache,
         events: EventWriter,
-        meter: Meter = UNMETERED,
+        recorder: MetricsRecorder = NO_RECORDER,
         audit: Audit | None = None,
     ) -> None:
-        self._audit = audit or Audit(SystemClock(), meter)
+        self._audit = audit or Audit(SystemClock(), recorder)
         self._api = api
-        self._store = store
+        self._cache = cache
         self._events = events
-        self._meter = meter
+        self._recorder = recorder
 
     async def publish(
         self,
@@ -74,10 +74,10 @@ class StatusWriter:
         try:
             written = await self._api.replace(DLJOBS, namespace, name, body, subresource="status")
         except ApiError as error:
-            self._meter.wrote("conflict" if isinstance(error, ConflictError) else "failed")
+            self._recorder.wrote("conflict" if isinstance(error, ConflictError) else "failed")
             raise
-        self._meter.wrote("done")
-        self._store.dljobs.put(written)
+        self._recorder.wrote("done")
+        self._cache.dljobs.put(written)
         return written
 
     async def announce(self, raw: Object, notices: Iterable[Notice]) -> None:

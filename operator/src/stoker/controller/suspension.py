@@ -26,7 +26,7 @@ from stoker.adapters.kubernetes.client import (
     UnavailableError,
 )
 from stoker.api.names import KUEUE, QUEUE_LABEL
-from stoker.cluster.cache import Store
+from stoker.cluster.cache import ClusterCache
 from stoker.controller.candidates import is_of
 from stoker.lint.kinds.job import SUSPEND
 from stoker.lint.kinds.kind import SuspendField
@@ -77,9 +77,9 @@ class Suspension:
     left as it is (ConflictError).
     """
 
-    def __init__(self, api: KubernetesApi, store: Store, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, cache: ClusterCache, clock: Clock) -> None:
         self._api = api
-        self._store = store
+        self._cache = cache
         self._clock = clock
         self._served: Resource | None = None
         self._absent_until = 0.0
@@ -137,7 +137,7 @@ class Suspension:
         body = {"metadata": {**fence, "annotations": {SUSPENDED_BY: mark}}, **fields}
         patched = await self._api.patch(resource, metadata["namespace"], metadata["name"], body)
         if resource == JOBS:
-            self._store.jobs.put(patched)
+            self._cache.jobs.put(patched)
         return patched
 
     async def _workloads(self, child: Object, *, afresh: bool) -> tuple[Resource, list[Object]] | None:

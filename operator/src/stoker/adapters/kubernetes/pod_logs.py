@@ -50,7 +50,7 @@ class LogApi(Protocol):
 
 
 @dataclass(slots=True)
-class _Reading:
+class _LogReading:
     """How far a pod's log has been read, and what it said. `is_behind`: the last piece did not reach its end."""
 
     marks: tuple[LogMark, ...] = ()
@@ -73,7 +73,7 @@ class PodLogs:
         self._patience = patience
         self._reads: deque[float] = deque()
         self._refused_at: float | None = None
-        self._readings: OrderedDict[str, _Reading] = OrderedDict()
+        self._readings: OrderedDict[str, _LogReading] = OrderedDict()
 
     async def marks(self, facts: JobFacts, container: str = TRAINER) -> tuple[LogMark, ...]:
         """What the logs of the job's first pods say, as far as they could be read. Never raises for an API server that
@@ -95,7 +95,7 @@ class PodLogs:
 
     async def _read_on(self, namespace: str, pod: PodFacts, container: str, *, is_last: bool) -> bool:
         """Read a piece; whether there is more."""
-        reading = self._readings.setdefault(pod.uid, _Reading())
+        reading = self._readings.setdefault(pod.uid, _LogReading())
         self._readings.move_to_end(pod.uid)
         self._forget()
         if reading.is_over or not self._may_read():
