@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from stoker.adapters.kubernetes.client import (
+    ErrorCause,
     ForbiddenError,
     InvalidError,
-    StatusCause,
     UnavailableError,
     error_of,
     warning_text,
@@ -21,7 +21,7 @@ MANIFEST = job_manifest(DLJob.model_validate(dljob_object()))
 
 
 def invalid(*causes: tuple[str, str], answer: str = "") -> InvalidError:
-    made = tuple(StatusCause(field=field, message=message) for field, message in causes)
+    made = tuple(ErrorCause(field=field, message=message) for field, message in causes)
     return InvalidError("create", code=422, reason="Invalid", answer=answer, causes=made)
 
 
@@ -137,7 +137,7 @@ def test_the_causes_and_the_warnings_of_an_answer_are_read() -> None:
         b'{"kind":"Status","reason":"Invalid","message":"m","details":{"causes":'
         b'[{"reason":"FieldValueNotFound","message":"Not found: \\"data\\"","field":"spec.x"}]}}'
     )
-    assert error_of("POST /x", 422, content).causes == (StatusCause(field="spec.x", message='Not found: "data"'),)
+    assert error_of("POST /x", 422, content).causes == (ErrorCause(field="spec.x", message='Not found: "data"'),)
     assert warning_text(r'299 - "unknown field \"spec.template.spec.tolerationz\""') == (
         'unknown field "spec.template.spec.tolerationz"'
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.lint.files.manifests import File, Fragment, InputError, Manifest, Position, Region, parse, read
+from stoker.lint.files.manifests import File, InputError, Manifest, ManifestText, Position, Region, parse, read
 
 JOB = """\
 # a comment
@@ -194,7 +194,7 @@ def test_a_helm_template_is_named_for_what_it_is(tmp_path: Path) -> None:
         f"{tmp_path}/job.yaml:3: looks like a Helm template: render it first (helm template CHART | stoker lint -)"
     )
     (skipped,) = read([str(tmp_path)])
-    assert isinstance(skipped, Fragment)
+    assert isinstance(skipped, ManifestText)
     assert (skipped.path, skipped.line) == (f"{tmp_path}/job.yaml", 3)
     assert skipped.reason == str(error).partition(": ")[2].replace("looks", "what looks", 1)
 
@@ -210,7 +210,7 @@ def test_a_patch_of_kustomize_is_not_taken_for_a_manifest(listed: str, tmp_path:
     job, kustomization, patch = read([str(tmp_path)])
     assert isinstance(job, File)
     assert isinstance(kustomization, File)
-    assert isinstance(patch, Fragment)
+    assert isinstance(patch, ManifestText)
     assert patch.path == f"{tmp_path}/patch.yaml"
     (given,) = read([str(tmp_path / "patch.yaml")])
     assert isinstance(given, File), "who names it wants it judged"

@@ -14,7 +14,7 @@ from stoker.lint.formats import FORMATS, renderer
 
 if TYPE_CHECKING:
     from stoker.lint.files.judgement import Judge
-    from stoker.lint.files.manifests import File, Fragment, InputError
+    from stoker.lint.files.manifests import File, InputError, ManifestText
     from stoker.lint.files.results import Results
     from stoker.lint.fixes.fixer import Fixer
 
@@ -163,9 +163,11 @@ def _fixer(judge: "Judge", *, unsafe: bool) -> "Fixer":
     return Fixer(judge=judge, unsafe=unsafe)
 
 
-def check(files: "Iterable[File | Fragment | InputError]", judge: "Judge", fixer: "Fixer | None" = None) -> "Results":
+def check(
+    files: "Iterable[File | ManifestText | InputError]", judge: "Judge", fixer: "Fixer | None" = None
+) -> "Results":
     """Judge all documents of the files; with a fixer, of what the files become."""
-    from stoker.lint.files.manifests import Fragment, InputError, parse
+    from stoker.lint.files.manifests import InputError, ManifestText, parse
     from stoker.lint.files.results import Report, Results, Skipped
 
     reports: list[Report] = []
@@ -175,7 +177,7 @@ def check(files: "Iterable[File | Fragment | InputError]", judge: "Judge", fixer
         if isinstance(file, InputError):
             errors.append(file)
             continue
-        if isinstance(file, Fragment):
+        if isinstance(file, ManifestText):
             skipped.append(Skipped(path=file.path, line=file.line, reason=file.reason))
             continue
         try:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from stoker.adapters.kubernetes.client import ApiError, ForbiddenError, InvalidError, StatusCause
+from stoker.adapters.kubernetes.client import ApiError, ErrorCause, ForbiddenError, InvalidError
 from stoker.api.dljob import OPERATORS_CONTAINER_FIELDS, TRAINER
 from stoker.findings.finding import single_line
 from stoker.workload.pods import Obstacle
@@ -96,7 +96,7 @@ def _refuser(answer: str) -> str | None:
     return None
 
 
-def _cause(cause: StatusCause, manifest: Mapping[str, Any]) -> str:
+def _cause(cause: ErrorCause, manifest: Mapping[str, Any]) -> str:
     what, value, rest = cause.message.partition("Invalid value: ")
     if value and rest.startswith(STRUCTURES):
         rest = rest.rpartition(": ")[2]

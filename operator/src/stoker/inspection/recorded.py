@@ -17,7 +17,7 @@ from stoker.catalogue import admission_rules
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Framework, JobType
 from stoker.inspection.workload import Workload
-from stoker.lint.files.manifests import File, Fragment, InputError, read
+from stoker.lint.files.manifests import File, InputError, ManifestText, read
 from stoker.lint.review import review
 from stoker.policy.effective import BUILT_IN
 from stoker.telemetry.series import JobFacts, PodFacts
@@ -97,7 +97,7 @@ def read_jobs(path: str, now: datetime) -> tuple[list[Workload], list[InputError
         return [], [InputError(path, "is a directory: give one file")]
     if isinstance(file, InputError):
         return [], [file]
-    if isinstance(file, Fragment) or not file.manifests:
+    if isinstance(file, ManifestText) or not file.manifests:
         return [], [InputError(path, "contains no list of jobs")]
     return _jobs(file, now)
 

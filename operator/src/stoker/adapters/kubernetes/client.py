@@ -85,7 +85,7 @@ WORKLOADS = tuple(Resource("kueue.x-k8s.io", version, "workloads") for version i
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatusCause:
+class ErrorCause:
     """One entry of a Status' `details.causes`: what is wrong, and with which field."""
 
     field: str
@@ -98,7 +98,7 @@ class ApiError(Exception):
     """
 
     def __init__(
-        self, request: str, *, code: int | None, reason: str, answer: str = "", causes: tuple[StatusCause, ...] = ()
+        self, request: str, *, code: int | None, reason: str, answer: str = "", causes: tuple[ErrorCause, ...] = ()
     ) -> None:
         super().__init__(f"{request}: {reason}" if code is None else f"{request}: {code} {reason}")
         self.code = code
@@ -425,7 +425,7 @@ def error_of(request: str, code: int, content: bytes) -> ApiError:
         status = bounded_json.loads(content)
         reason, answer = str(status["reason"]), str(status.get("message", ""))
         causes = tuple(
-            StatusCause(field=str(cause.get("field", "")), message=str(cause.get("message", "")))
+            ErrorCause(field=str(cause.get("field", "")), message=str(cause.get("message", "")))
             for cause in (status.get("details") or {}).get("causes") or ()
         )
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -69,7 +69,7 @@ class SeriesReader:
         aware(start)
         aware(end)
         pods = sorted({pod.name: pod for pod in (*facts.former_pods, *facts.pods)}.values(), key=lambda pod: pod.name)
-        budget = _Budget(MAX_QUERIES)
+        budget = _QueryBudget(MAX_QUERIES)
         seconds = self._step(pods, end - start, step)
         while True:
             try:
@@ -80,7 +80,7 @@ class SeriesReader:
                 LOG.info("reading %s/%s at %d s: %s", facts.namespace, facts.name, 2 * seconds, error.message)
                 seconds *= 2
 
-    async def _look(self, facts: JobFacts, pods: Sequence[PodFacts], times: range, budget: "_Budget") -> JobSeries:
+    async def _look(self, facts: JobFacts, pods: Sequence[PodFacts], times: range, budget: "_QueryBudget") -> JobSeries:
         """The series at these seconds since the epoch, each of which ends a step."""
         devices = DeviceReadings(self._profile, facts.namespace)
         traces: list[Trace] = []
@@ -213,7 +213,7 @@ class SeriesReader:
     # ------------------------------------------------------------------------------------------------------ units
 
     async def _units(
-        self, devices: DeviceReadings, namespace: str, times: range, budget: "_Budget"
+        self, devices: DeviceReadings, namespace: str, times: range, budget: "_QueryBudget"
     ) -> dict[str, float]:
         """The factor of each metric; none for one whose unit can't be told.
 
@@ -259,7 +259,7 @@ def _ends(start: datetime, end: datetime, step: int) -> range:
     return range(origin + step, math.floor(end.timestamp() / step) * step + step, step)
 
 
-class _Budget:
+class _QueryBudget:
     """How many queries are left."""
 
     def __init__(self, queries: int) -> None:

@@ -171,7 +171,7 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fragment:
+class ManifestText:
     """A file of a directory that is no manifest by itself, and what it looks like: a template, a patch."""
 
     path: str
@@ -188,7 +188,7 @@ class File:
     manifests: Sequence[Manifest]
 
 
-def read(paths: Sequence[str]) -> Iterator[File | Fragment | InputError]:
+def read(paths: Sequence[str]) -> Iterator[File | ManifestText | InputError]:
     """All files, those of directories (in order of name), and `-` (standard input).
 
     A file that can't be read or parsed gives an InputError in its place, so that the others are still looked at.
@@ -202,7 +202,7 @@ def read(paths: Sequence[str]) -> Iterator[File | Fragment | InputError]:
         patches = _patches(files) if files != [path] else frozenset[str]()
         for file in files:
             if os.path.normpath(file) in patches:
-                yield Fragment(path=file, line=1, reason=f"a patch of Kustomize: {BUILD}")
+                yield ManifestText(path=file, line=1, reason=f"a patch of Kustomize: {BUILD}")
                 continue
             try:
                 yield _read(file, given=file == path)
@@ -210,7 +210,7 @@ def read(paths: Sequence[str]) -> Iterator[File | Fragment | InputError]:
                 yield error
 
 
-def _read(file: str, *, given: bool) -> File | Fragment:
+def _read(file: str, *, given: bool) -> File | ManifestText:
     """A file that was `given` by name or found in a directory. Raises InputError."""
     text, name = _text(file), STDIN_NAME if file == STDIN else file
     try:
@@ -221,7 +221,7 @@ def _read(file: str, *, given: bool) -> File | Fragment:
             raise
         line = text.count("\n", 0, template.start()) + 1
         if not given:
-            return Fragment(path=name, line=line, reason=f"what looks like a Helm template: {RENDER}")
+            return ManifestText(path=name, line=line, reason=f"what looks like a Helm template: {RENDER}")
         raise InputError(name, f"looks like a Helm template: {RENDER}", line=line) from error
 
 
@@ -420,4 +420,15 @@ def _with_merged(node: YamlNode) -> Iterator[YamlNode]:
         waiting[:0] = [one for value in merged for one in ([value] if value.kind == "mapping" else _children(value))]
 
 
-__all__ = ["STDIN", "STDIN_NAME", "File", "Fragment", "InputError", "Manifest", "Position", "Region", "parse", "read"]
+__all__ = [
+    "STDIN",
+    "STDIN_NAME",
+    "File",
+    "ManifestText",
+    "InputError",
+    "Manifest",
+    "Position",
+    "Region",
+    "parse",
+    "read",
+]

@@ -10,7 +10,7 @@ from stoker.api.policy import BASE, NAMESPACE_LABEL, UtilizationPolicy
 from stoker.api.policy import KIND as POLICY_KIND
 from stoker.api.schema import Violation
 from stoker.catalogue import admission_rules
-from stoker.lint.files.manifests import Fragment, InputError, Manifest, read
+from stoker.lint.files.manifests import InputError, Manifest, ManifestText, read
 from stoker.lint.files.objects import is_ours, metadata, object_name
 from stoker.lint.kinds.custom_resource import violations
 from stoker.policy.effective import BUILT_IN, EffectivePolicy
@@ -83,7 +83,7 @@ def load(paths: Iterable[str], now: datetime) -> PolicyFiles:
     for file in read(paths):
         if isinstance(file, InputError):
             raise file
-        for manifest in () if isinstance(file, Fragment) else file.manifests:
+        for manifest in () if isinstance(file, ManifestText) else file.manifests:
             if is_ours(manifest, POLICY_KIND):
                 policy = _policy(manifest)
                 if policy.name in policies:

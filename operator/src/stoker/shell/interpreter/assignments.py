@@ -8,7 +8,7 @@ from stoker.shell.interpreter import values
 from stoker.shell.interpreter.expansion import Expander
 from stoker.shell.interpreter.frame import Frame
 from stoker.shell.interpreter.parsed_text import Offsets
-from stoker.shell.interpreter.record import Record
+from stoker.shell.interpreter.record import ScriptRecord
 from stoker.shell.interpreter.state import EXPECTED, SUCCESS, UNDECIDED, ExitStatus, ShellState, Variable
 from stoker.shell.interpreter.values import EMPTY, NotFollowedError
 
@@ -19,7 +19,7 @@ MAX_ELEMENTS = 1_024
 class Assignments:
     """NAME=value, arrays, export, local, unset."""
 
-    def __init__(self, expander: Expander, record: Record) -> None:
+    def __init__(self, expander: Expander, record: ScriptRecord) -> None:
         self._expander = expander
         self._record = record
 

@@ -17,7 +17,7 @@ from stoker.shell.interpreter.loops import Loops
 from stoker.shell.interpreter.parsed_text import ParsedText
 from stoker.shell.interpreter.pipelines import Pipelines
 from stoker.shell.interpreter.programs import Programs
-from stoker.shell.interpreter.record import Record
+from stoker.shell.interpreter.record import ScriptRecord
 from stoker.shell.interpreter.redirections import Redirections
 from stoker.shell.interpreter.state import SUCCESS, UNDECIDED, ShellState, Variable
 from stoker.shell.interpreter.substitutions import Substitutions
@@ -37,7 +37,7 @@ class Interpreter:
         self, source: str, *, gpus_per_node: int | None, allowance: Allowance, argument: int | None = None
     ) -> None:
         self._budget = Budget(allowance)
-        self._record = Record(ShellScript(source=source, argument=argument), self._budget)
+        self._record = ScriptRecord(ShellScript(source=source, argument=argument), self._budget)
         expander = Expander(self._substitute, self._record.assumed_unset, self._budget)
         self._walk = Walk(self._record, self._budget, expander, self._statement)
         redirections = Redirections(self._walk, gpus_per_node)

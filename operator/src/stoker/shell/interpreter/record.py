@@ -70,7 +70,7 @@ class _Files(Mapping[str, str]):
         return sum(1 for _ in self)
 
 
-class Record:
+class ScriptRecord:
     """All that is found in one script. `result` once, at the end.
 
     invocations: in the order in which they run. branch_points: by the number that `Branch.decision` names.

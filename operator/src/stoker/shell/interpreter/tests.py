@@ -8,7 +8,7 @@ from tree_sitter import Node
 from stoker.shell.interpreter import test_expression, values
 from stoker.shell.interpreter.expansion import Expander, Field
 from stoker.shell.interpreter.frame import Frame
-from stoker.shell.interpreter.record import Record
+from stoker.shell.interpreter.record import ScriptRecord
 from stoker.shell.interpreter.state import EXPECTED, UNDECIDED, UNEXPECTED, ExitStatus, ShellState, Variable, decided
 from stoker.shell.interpreter.test_expression import Token
 from stoker.shell.interpreter.values import Value
@@ -17,7 +17,7 @@ from stoker.shell.interpreter.values import Value
 class Tests:
     """What `test` and its kin answer, as far as it is known."""
 
-    def __init__(self, expander: Expander, record: Record) -> None:
+    def __init__(self, expander: Expander, record: ScriptRecord) -> None:
         self._expander = expander
         self._record = record
 

@@ -15,7 +15,7 @@ from stoker.shell.interpreter.budget import MAX_DEPTH, MAX_INVOCATIONS, MAX_NEST
 from stoker.shell.interpreter.expansion import Expander, Field
 from stoker.shell.interpreter.frame import Ended, Frame
 from stoker.shell.interpreter.parsed_text import NOWHERE, Offsets, ParsedText
-from stoker.shell.interpreter.record import BranchPoint, Record
+from stoker.shell.interpreter.record import BranchPoint, ScriptRecord
 from stoker.shell.interpreter.state import FAILURE, SUCCESS, UNDECIDED, ExitStatus, ShellState, Variable, join
 from stoker.shell.interpreter.values import Fragment, Text, Value
 from stoker.shell.model import Branch, ExhaustedError
@@ -33,7 +33,7 @@ Statement: TypeAlias = Callable[[Node, ShellState, Frame], Result]
 class Walk:
     """What all statements need. statement: follows one statement."""
 
-    def __init__(self, record: Record, budget: Budget, expander: Expander, statement: Statement) -> None:
+    def __init__(self, record: ScriptRecord, budget: Budget, expander: Expander, statement: Statement) -> None:
         self.record = record
         self.budget = budget
         self.expander = expander
