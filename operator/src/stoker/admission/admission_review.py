@@ -24,6 +24,7 @@ API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
 
 MAX_CAUSES = 64
+"""Causes in a response: kubectl prints each on a line of its own."""
 
 MAX_ANNOTATION_BYTES = 1024
 """What of an audit annotation's value is kept: the audit log is read by people."""

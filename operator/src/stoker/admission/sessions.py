@@ -28,6 +28,7 @@ WAITING = 500
 REMEMBERED = 10_000
 """Pods, and as many jobs, whose latest session is remembered: names in reviews need not exist."""
 AT_ONCE = 8
+"""Sessions that are noted at a time."""
 RETRY_AFTER = (1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds between attempts to note a session."""
 

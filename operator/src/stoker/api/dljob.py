@@ -64,8 +64,10 @@ MAX_NAME_LENGTH = 58
 name, which has a prefix of four.
 """
 MAX_SCRIPT_BYTES = 65_536
+"""Bytes of spec.script; a longer program belongs into the image or into spec.sources."""
 SCRIPT_REMEDY = "put the program into the image or into spec.sources"
 MAX_FINDINGS = 32
+"""Findings in a status, the most idle GPU-hours first."""
 MAX_NODES = 32
 """Pods in status.utilization.nodes, the worst first: a status stays within what etcd stores."""
 MAX_STAGES = 32
@@ -73,8 +75,11 @@ MAX_STAGES = 32
 GPUS_A_ROW, MAX_GPU_ROWS = 8, 8
 """`kubectl describe` prints each inner list on a line of its own. A pod has at most 64 GPUs."""
 MAX_PODS = 1024
+"""Runs of pods in a status: with the other lists they stay within what etcd stores beside the spec."""
 MAX_HISTORY = 10
+"""Events of reclaim in a status, the latest last."""
 MAX_NOTIFIED = 4
+"""Notifications in a status, the latest last: what is due follows from the history."""
 MAX_POLICIES = 2
 """The base and the one override that counts."""
 

@@ -15,9 +15,11 @@ from stoker.api.schema import INT_OR_STRING, LIST_TYPE
 from stoker.api.structural import QUANTITY, QUANTITY_OF_CRD, QUANTITY_PATTERN, Schema
 
 MAX_CONTAINERS = 32
+"""Containers, and as many init containers, of a pod template."""
 MAX_WORDS = 1024
 """Words of a command or of its arguments."""
 MAX_VARIABLES = 256
+"""Variables of one container."""
 MAX_LONG_TEXT = 65_536
 """Characters of a word, of a variable's value, of an annotation."""
 

@@ -24,8 +24,11 @@ NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 """The label that every namespace carries its own name in."""
 
 MAX_OVERLAPS = 64
+"""Other policies that a status names as overlapping."""
 MAX_RECENT_RECLAIMS = 1000
+"""Reclaims that a status remembers to count them against the bounds."""
 MAX_RECENT_IDLE = 1000
+"""Jobs turned idle that a status remembers for the brake."""
 
 SELECTOR = ("spec", "namespaceSelector")
 

@@ -16,6 +16,7 @@ logger = logging.getLogger(__name__)
 INTERVAL = 60.0
 """Seconds between two looks: whatever was changed by others is put right within that time."""
 RETRY = 5.0
+"""Seconds until another try after a failure."""
 STALE = 3600.0
 """Seconds without a look that went through, after which the process is not ready."""
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "json", "html")
 SHORTEST = timedelta(hours=1)
+"""The shortest period: idleAfter and the grace fit into it."""
 LONGEST = timedelta(days=90)
+"""The longest period: three months."""
 STEPS = (timedelta(seconds=10), timedelta(seconds=60))
 QUERY_TIMEOUT = "2m"
 """The default here: a query reads days, and nobody waits for the next tick."""

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "html", "csv", "json")
 DEFAULT_LENGTH = timedelta(days=7)
+"""The period of a report without --since or --from."""
 SHORTEST = timedelta(minutes=12)
+"""The shortest period: less holds too few samples to attribute GPU-hours."""
 LONGEST = timedelta(days=210)
+"""The longest period: thirty weeks are a few hundred queries."""
 QUERY_TIMEOUT = "2m"
 """The default here: a query reads hours of all GPUs, and nobody waits for the next tick."""
 

@@ -14,6 +14,7 @@ logger = logging.getLogger(__name__)
 REMEMBERED = 10_000
 """So many faults are known again; beyond that all are forgotten, and logged once more."""
 MAX_WORDS = 200
+"""Characters of a fault's message in a condition; the log has all of it."""
 
 
 class Faults:

@@ -15,9 +15,11 @@ from stoker.findings.finding import single_line
 from stoker.workload.pods import Obstacle
 
 MAX_CAUSES = 3
+"""Causes of a refusal that are repeated to the owner."""
 MAX_WORDS = 256
 """Characters of one cause, and of what a webhook or a policy says."""
 MAX_WARNINGS = 5
+"""Warnings of the API server that are repeated to the owner."""
 RETRIED = "Stoker tries again"
 
 WEBHOOK_REFUSAL = re.compile(r'admission webhook "([^"]{1,253})" denied the request')

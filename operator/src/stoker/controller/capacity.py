@@ -31,9 +31,13 @@ logger = logging.getLogger(__name__)
 ODD = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError)
 """What an object raises that is not as the API describes it: it concerns that object alone."""
 NODES_KEPT = timedelta(minutes=1)
+"""How long the list of nodes is used again: nodes come and go within minutes."""
 FAILURE_KEPT = timedelta(seconds=5)
+"""How long a failed read is not repeated."""
 READ_AT_ONCE = 8
+"""Requests for nodes' pods at a time."""
 CLAIMS_READ = 50
+"""Persistent volume claims that are read in one search."""
 CLAIMS = Resource("", "v1", "persistentvolumeclaims")
 VOLUMES = Resource("", "v1", "persistentvolumes")
 SHARED = frozenset({"ReadWriteMany", "ReadOnlyMany"})

@@ -42,9 +42,13 @@ whatever is wrong with that one holds nobody else up for longer.
 NOT_KEPT = 1800.0
 """Seconds in which nobody had to wait for that job, after which it has its turn anew."""
 DUE_KEPT = timedelta(seconds=1)
+"""How long the list of due jobs is used again: several of them ask within one tick."""
 PRESSURE_KEPT = timedelta(seconds=5)
+"""How long the answer about who waits for GPUs is used again."""
 OWNERS = 10
+"""Owners of pending pods that are looked at in one search."""
 GAINS = 100
+"""Due jobs whose GPUs are counted as what a reclaim would free."""
 NODES_READ = 100
 """Who waits for GPUs is found out at most every PRESSURE_KEPT, for so many owners of pending pods, due jobs and nodes;
 what runs on a node is one request.

@@ -20,6 +20,7 @@ a steady job's mean.
 RECENT_POINTS = 10
 """Percent; the same of the last ten minutes, which rise and fall with every epoch."""
 HOURS_SHARE = 0.1
+"""Growth of GPU-hours, as a share of what is written, from which they are written again."""
 LEAST_HOURS = 0.5
 """GPU-hours follow when they have grown by a tenth, and by half an hour at least: of a job that lives on, the next
 write comes ever later.
@@ -27,9 +28,11 @@ write comes ever later.
 REFRESH = timedelta(minutes=30)
 """What has moved by less is written after this, with everything else."""
 ABSENT_EXAMINATIONS = 3
+"""Examinations in a row without a finding, after which it closes; see ABSENT_TIME."""
 ABSENT_TIME = timedelta(minutes=5)
 """A finding closes, or loses confidence, when so many examinations over so long a time have not shown it."""
 NOTED_EXAMINATIONS = ABSENT_EXAMINATIONS - 1
+"""Examinations in a row without a finding, after which the status says so; see NOTED_TIME."""
 NOTED_TIME = timedelta(minutes=4)
 """After so many over so long a time the status says that it is away, so that after a restart one more is enough. Not
 after the first: one at its threshold comes and goes with the noise, and each coming and going would be a write.

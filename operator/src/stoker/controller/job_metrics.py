@@ -41,6 +41,7 @@ HELP: Mapping[str, str] = {
 }
 """The metrics by what follows `stoker_dljob_` in their names."""
 MAX_NAME = 253
+"""Characters of a name in a metric's label: the longest that Kubernetes allows."""
 _SUBDOMAIN = re.compile(r"[a-z0-9.-]+")
 MAX_LABEL = 253
 """Characters of a label's value: the longest name that Kubernetes has."""

@@ -35,7 +35,9 @@ RENEW_DEADLINE = 10.0
 request takes.
 """
 RETRY = 2.0
+"""Seconds between two tries to take or renew the Lease (client-go's default RetryPeriod)."""
 REQUEST_TIMEOUT = 4.0
+"""Seconds that one request for the Lease may take: two fit before a renewal is overdue."""
 LEADER_POLL = 0.1
 """Seconds between two looks whether a renewal has come that a write waits for."""
 

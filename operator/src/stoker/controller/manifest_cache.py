@@ -27,6 +27,7 @@ from stoker.workload import ProgramFacts, submission_facts, unread_program
 logger = logging.getLogger(__name__)
 
 LATE_AGAIN = timedelta(minutes=10)
+"""When a review that did not end is tried again for the first time; the time doubles with each try."""
 LATE_LONGEST = timedelta(days=1)
 """When a review that did not end is tried again, the time doubling with each try: most likely the script is too costly,
 but it may have been an accident.

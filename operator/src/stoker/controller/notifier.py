@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 WORKERS = 4
+"""Jobs whose notifications are sent at a time; sending waits for other servers."""
 TRIED_FOR = timedelta(hours=1)
 """How long an address that does not take a notification is tried again, with growing delays."""
 CONFLICTS = 5

@@ -30,6 +30,7 @@ INTERVAL = 10.0
 NAMES = 5
 """So many names are written out, the others are counted."""
 MAX_OVERLAP = 512
+"""Characters of the text about one overlap."""
 CONTRADICTION = "Contradiction"
 
 

@@ -30,6 +30,7 @@ FRESH = 5.0
 KEPT = 300.0
 """Seconds for which it serves where nothing does: a job that is only observed, or whose warning runs."""
 FORGOTTEN = 2 * KEPT
+"""Seconds after which a result is dropped from memory."""
 FAILED = 60.0
 """Seconds after which a server that did not answer is asked again."""
 CHECKED_TOGETHER = 4
@@ -37,6 +38,7 @@ CHECKED_TOGETHER = 4
 PATIENCE = 1.0
 """Seconds that a job's pass waits for one of these checks."""
 METRICS_TIMEOUT = 10.0
+"""Seconds for the series of a job's CPUs."""
 NOTEBOOKS_TIMEOUT = 10.0
 """Seconds for all servers of a job together: its owner chooses how many there are, and how slow."""
 

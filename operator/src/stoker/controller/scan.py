@@ -56,6 +56,7 @@ EXAMINED = 20
 EXAMINE_SECONDS = 20.0
 """After so many seconds no other examination begins in this tick: the next screen must not come late."""
 EXAMINE_TIMEOUT = 20.0
+"""Seconds that one examination may take."""
 FAILURES = 3
 """So many examinations of one namespace's jobs may fail one after the other before the tick leaves that namespace; and
 so many namespaces before it gives up: it is not the jobs' fault then.

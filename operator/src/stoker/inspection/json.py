@@ -11,6 +11,7 @@ from stoker.inspection.look import Looked
 VERSION = 1
 """Version of the JSON; a change that breaks a reader raises it, a new field doesn't."""
 DECIMALS = 2
+"""Decimals of percentages and hours."""
 
 
 def render(looked: Sequence[Looked]) -> str:

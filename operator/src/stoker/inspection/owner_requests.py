@@ -15,6 +15,7 @@ from stoker.findings.finding import rfc3339
 PATIENCE = 5.0
 """Seconds that a command waits for the controller's answer, which says what is truly done."""
 LOOK_AGAIN = 0.25
+"""Seconds between two reads of the DLJob while a command waits."""
 OVER = {"Succeeded": "it has succeeded", "Failed": "it has failed"}
 
 

@@ -14,8 +14,10 @@ from stoker.findings.finding import Finding
 SHOWN = 16
 """GPUs drawn of one job: more is no picture."""
 MAX_LABEL = 22
+"""Columns of the names at the left."""
 MIN_COLUMNS, MAX_COLUMNS = 20, 240
 MARGIN = 2
+"""Columns at the left of everything."""
 FIGURE = 7
 """Columns of ` 100 % `."""
 TICKS = tuple(

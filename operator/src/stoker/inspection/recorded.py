@@ -24,6 +24,7 @@ from stoker.telemetry.series import JobFacts, PodFacts
 from stoker.workload import program_facts
 
 MAX_PODS = 1024
+"""Pods of one recorded job, as in a DLJob."""
 NO_IMAGE = " "
 """Stands for the image of a job that names none: it is no reference, and the rules about images are left out."""
 IMAGE_RULES = "image-"

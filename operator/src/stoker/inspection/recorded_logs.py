@@ -11,6 +11,7 @@ from stoker.telemetry.log_marks import bounded, log_marks, read_line
 from stoker.telemetry.series import JobFacts, LogMark
 
 MAX_BYTES = 256 * 1024 * 1024
+"""Bytes of a file of logs: it is read at once."""
 HOW = "write it with kubectl logs --timestamps --prefix"
 _POD = re.compile(r"\[pod/(?P<pod>[^/\s]{1,253})/(?P<container>[^\]\s]{1,63})\] ")
 

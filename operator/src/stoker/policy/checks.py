@@ -24,6 +24,7 @@ from stoker.policy.effective import EffectivePolicy
 from stoker.policy.resolution import combined, rank
 
 EXPIRES_SOON = timedelta(days=7)
+"""How long before its end an exemption is reported as ending."""
 SCRAPES = 2
 """The fewest scrapes between which a GPU can be seen to stay idle."""
 MAX_UNKNOWN_RULES = 32

@@ -9,6 +9,7 @@ from stoker.findings.vocabulary import JobType
 from stoker.policy.effective import JobTraits
 
 MINIMUM_WARNING_GRACE = timedelta(minutes=5)
+"""The shortest time between a warning and a reclaim whatever a policy says: an owner must be able to answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from stoker.telemetry.past import JobOutline, Outlines
 
 KNOWN_LABELS = frozenset({OWNER_LABEL, TEAM_LABEL})
 NAMED = 5
+"""Jobs that an assumption names; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from stoker.telemetry.usage import Cause, JobRecord, Period, UsageRecord
 COMPARABLE = 0.9
 """The period before must have been watched for this share of its time to be compared with."""
 TOP = 10
+"""Rows of a ranking."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

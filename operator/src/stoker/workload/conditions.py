@@ -10,6 +10,7 @@ from stoker.findings.vocabulary import ConditionType, PolicyConditionType
 
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 MAX_MESSAGE = 1024
+"""Characters of a condition's message; Kubernetes allows 32,768, and people read a few lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from stoker.lint.launch.model import Command, LaunchPlan, Role
 from stoker.shell.model import Word
 
 DEFAULT_PORT = 8888
+"""The port of jupyter_server where no option names one."""
 OFF = "off"
 PORT_VARIABLE, TOKEN_VARIABLE = "JUPYTER_PORT", "JUPYTER_TOKEN"
 """jupyter_server's own defaults of --port and of the token."""
@@ -31,6 +32,7 @@ _OPTION = re.compile(r"--(?:[A-Za-z]\w*\.)?(port|base_url|token|certfile|sock)(?
 _ADDRESS = re.compile(r"([0-9]{1,5})(/.*)?", re.DOTALL)
 _BASE = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[\w.~@%+=:-]+)*/?", re.ASCII)
 MAX_BASE = 200
+"""Characters of a base URL that is believed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

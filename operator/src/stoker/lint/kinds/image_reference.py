@@ -13,6 +13,7 @@ from stoker.lint.word_lists.loader import WordList, word_lists
 from stoker.shell.words import matches_glob
 
 MAX_NAME = 255
+"""Characters of an image's name (distribution/reference)."""
 DOCKER_HUB = "docker.io"
 
 _ALPHANUMERIC = r"[a-z0-9]+"

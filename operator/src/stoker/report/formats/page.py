@@ -38,6 +38,7 @@ TITLES = {
 }
 LABELS = {Dimension.TEAM: TEAM_LABEL, Dimension.OWNER: OWNER_LABEL}
 NEGLIGIBLE = 0.005
+"""Of the lost GPU-hours: a smaller part that belongs to no stage is not mentioned."""
 PICTURED = frozenset({Dimension.TEAM})
 
 

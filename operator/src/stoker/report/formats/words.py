@@ -9,6 +9,7 @@ from stoker.report import Balance, hours, percent
 from stoker.telemetry.usage import Period
 
 SMALL_CHANGE = 0.005
+"""A change of a share by less than half a percentage point is called no change."""
 
 CAUSES = {
     Category.INTERACTIVE_JOB: "a person at a prompt",

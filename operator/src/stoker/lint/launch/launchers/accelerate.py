@@ -26,6 +26,7 @@ from stoker.lint.launch.options import Grammar, count_of, read
 from stoker.shell.model import Invocation, Word
 
 MAX_CONFIGURATION = 65_536
+"""Characters of a configuration file that are parsed."""
 DEFAULT_CONFIGURATION = "huggingface/accelerate/default_config.yaml"
 
 

@@ -9,6 +9,7 @@ from stoker.lint.launch.options import Option
 from stoker.shell.model import Invocation, Word
 
 MAX_HOSTS = 4_096
+"""Hosts of a list that are read."""
 
 
 @dataclass(frozen=True, slots=True)
