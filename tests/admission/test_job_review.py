@@ -67,7 +67,7 @@ def verdicts(monkeypatch: pytest.MonkeyPatch) -> Callable[[Judge], None]:
             return judge(job)
 
         monkeypatch.setattr(judgement, "review", review)
-        monkeypatch.setattr(judgement, "outline", review)
+        monkeypatch.setattr(judgement, "review_without_scripts", review)
 
     return use
 
