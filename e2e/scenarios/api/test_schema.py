@@ -155,7 +155,7 @@ B59 = "b" * 59
 @pytest.mark.parametrize(
     "name, expected",
     [
-        (B59, f'"{B59}" has 59 characters, at most 58 are allowed (its pods are named NAME-RANK)'),
+        (B59, f'"{B59}" has 59 characters, at most 58 are allowed: its pods are called NAME-RANK'),
         ("my.job", '"my.job" must have no dots, because it becomes part of host names; use for example my-job'),
     ],
 )
