@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -261,6 +261,10 @@ class Like:
 
     pattern: str
     words: str
+    _compiled: re.Pattern[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_compiled", re.compile(self.pattern))
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return no_info_after_validator_function(self._check, handler(source))
@@ -270,7 +274,7 @@ class Like:
         return {**handler(schema), **validations(rule)}
 
     def _check(self, text: str) -> str:
-        if re.fullmatch(self.pattern, text) is None:
+        if self._compiled.fullmatch(text) is None:
             raise PydanticCustomError("pattern", "{words}", {"words": self.words})
         return text
 
@@ -328,9 +332,9 @@ class _Described(GenerateJsonSchema):
     def model_schema(self, schema: "ModelSchema") -> JsonSchemaValue:
         document = super().model_schema(schema)
         texts = attribute_docstrings(schema["cls"])
-        for name, field in schema["cls"].model_fields.items():
-            if name in texts and field.alias in document.get("properties", {}):
-                document["properties"][field.alias].setdefault("description", texts[name])
+        for name, info in schema["cls"].model_fields.items():
+            if name in texts and info.alias in document.get("properties", {}):
+                document["properties"][info.alias].setdefault("description", texts[name])
         return document
 
 

@@ -47,7 +47,7 @@ REACH = timedelta(seconds=90)
 PRIMARY = (GpuSignal.UTIL, GpuSignal.GRAPHICS)
 PROOF = 10
 """More than this, in a percentage's own unit, is work under every policy: the other signals are not read then."""
-POD = re.compile(r"(?P<job>.+)-(?P<rank>[0-9]{1,5})-[a-z0-9]{5}")
+POD_NAME = re.compile(r"(?P<job>.+)-(?P<rank>[0-9]{1,5})-[a-z0-9]{5}")
 """What the Job controller names the pods of an Indexed Job: the Job, the index, five characters."""
 SLACK = timedelta(minutes=15)
 """A pod's samples may begin before its job's phase says so, and outlast it: by a few scrapes of either."""
@@ -145,7 +145,7 @@ class PrometheusPast:
         found: dict[str, dict[str, _PodBuffer]] = defaultdict(dict)
         nobodys: set[str] = set()
         for (namespace, name), pod in pods.items():
-            match = POD.fullmatch(name)
+            match = POD_NAME.fullmatch(name)
             owner = None if match is None else _owner(pod, by_name.get((namespace, match["job"]), ()), lives, grid)
             if owner is not None:
                 found[owner][name] = pod
@@ -549,7 +549,7 @@ def _outline(
 
     ordered: list[PastPod] = []
     for name, pod in pods.items():
-        match = POD.fullmatch(name)
+        match = POD_NAME.fullmatch(name)
         assert match is not None  # only such are given to a job
         first, last = pod.extent
         ordered.append(
