@@ -37,7 +37,7 @@ LOOK = """
 import asyncio, sys
 from datetime import UTC, datetime, timedelta
 from stoker.adapters.prometheus.source import PrometheusSource
-from stoker.diagnosis import screen_request
+from stoker.diagnosis.idleness import screen_request
 from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.telemetry.series import JobFacts, PodFacts
 
