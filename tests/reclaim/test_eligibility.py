@@ -63,6 +63,15 @@ def test_an_idle_job_that_nobody_needs_is_eligible_and_the_cause_is_said() -> No
     )
 
 
+def test_a_job_that_its_owner_has_snoozed_is_not_eligible() -> None:
+    snoozed = replace(candidate(JOB, FOUND), snooze="2026-11-21T13:00:00Z", snooze_reason="a demo")
+    answer = eligibility(snoozed, IDLE, BUILT_IN, NOW)
+    assert (answer.eligible, answer.why) == (
+        False,
+        'snoozed by its owner until 2026-11-21T13:00:00Z (reason: "a demo")',
+    )
+
+
 @pytest.mark.parametrize(
     "facts, diagnosis, idleness, why",
     [

@@ -11,6 +11,7 @@ from stoker.findings.wording import clock
 from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim.candidate import Candidate
 from stoker.reclaim.gates import FACTS, GATES, NOTHING_LOST, Case
+from stoker.reclaim.planning import with_snooze
 from stoker.reclaim.record import Record
 from stoker.reclaim.transitions import Trigger
 from stoker.telemetry.series import JobFacts
@@ -47,8 +48,10 @@ def candidate(facts: JobFacts, diagnosis: Diagnosis, *, untouchable: str | None 
 
 
 def eligibility(job: Candidate, idleness: Idleness, policy: EffectivePolicy, now: datetime) -> Eligibility:
-    """What `plan` would make of a job that nobody has warned, put off or resumed, whatever the policy's mode."""
-    case = Case(job=job, idleness=idleness, policy=policy, record=Record(), now=now)
+    """What `plan` would make of a job that nobody has warned or resumed, whatever the policy's mode. Its owner's snooze
+    counts.
+    """
+    case, _ = with_snooze(Case(job=job, idleness=idleness, policy=policy, record=Record(), now=now))
     # Whether results may be lost the job alone answers, under whichever mode.
     asked = (gate.check(case) for gate in GATES if gate.group in FACTS or gate is NOTHING_LOST)
     hold = next((hold for hold in asked if hold is not None), None)
