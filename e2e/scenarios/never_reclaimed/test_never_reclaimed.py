@@ -22,7 +22,7 @@ SPARED = {
     "listening": r"^Exempt: a service is never reclaimed \(its container declares port 8000\)",
     "without-volume": "^Idle: would be reclaimed .* results may be lost",
     "scratch-only": "^Idle: would be reclaimed .* results may be lost",
-    "slow-upload": "^Idle: idle, but only reported: UnreleasedJob is only possible",
+    "slow-upload": "^Idle: idle, but only reported: the finding UnreleasedJob is only possible",
     "stalled": "^Active: a GPU was used within idleAfter",
     "shared": r"^Unknown: .*Idle=Unknown Partial: GPU \d of pod shared-0-\w+ is shared by several pods",
     "partitioned": r"^Unknown: .*Idle=Unknown NoSamples: utilization samples for 0 of 1 GPU of pod partitioned",
@@ -38,7 +38,7 @@ SPARED = {
     "sidecar": r"Idle=False WaitingForPods: the trainer of pod sidecar-0-\w+ has ended",
     "interactive": "^Idle: would be reclaimed .* an interactive job that writes to no volume .* only observed",
     "attended": "^Active: somebody works in it: a session was opened at ",
-    "typing": "^Active: somebody works in it: its CPUs worked at ",
+    "typing": "^Active: somebody works in it: its CPUs were busy at ",
     "notebook": r"^Unknown: it is unknown whether somebody works in it: its Jupyter in pod notebook-0-\w+: ",
 }
 """What the status says of each, as `Cast.why` puts it; what is being deleted is written to no more."""
