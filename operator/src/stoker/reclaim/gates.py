@@ -240,12 +240,14 @@ class Gate:
     check: Check
     asked: Callable[[Case], bool] = _always
     reads: Reads = Reads.JOB
-    replay: str = ""
+    replay: str
     held_back: str = ""
     ended: str = ""
 
 
 _GATES: list[Gate] = []
+RECORDED = ""
+"""What a replay assumes of a gate whose answer was recorded: nothing."""
 
 
 def _gate(
@@ -253,13 +255,15 @@ def _gate(
     group: GateGroup,
     demand: str,
     *,
+    replay: str,
     asked: Callable[[Case], bool] = _always,
     reads: Reads = Reads.JOB,
-    replay: str = "",
     held_back: str = "",
     ended: str = "",
 ) -> Callable[[Check], Gate]:
-    """Makes a check the next gate, under whose name others refer to it."""
+    """Makes a check the next gate, under whose name others refer to it. `replay` has no default: whoever adds a gate
+    says what `stoker replay` assumes where the past does not tell.
+    """
 
     def add(check: Check) -> Gate:
         gate = Gate(
@@ -337,7 +341,7 @@ def _sampled(case: Case) -> GateHold | None:
     return GateHold(trigger=Trigger.KEPT, reason="the controller has not sampled its GPUs since it started")
 
 
-@_gate("gpus", GateGroup.TOUCH, "GPUs requested")
+@_gate("gpus", GateGroup.TOUCH, "GPUs requested", replay=RECORDED)
 def _gpus(case: Case) -> GateHold | None:
     return GateHold(trigger=Trigger.EXEMPT, reason="it requests no GPUs") if case.job.gpus == 0 else None
 
@@ -404,6 +408,7 @@ def _not_snoozed(case: Case) -> GateHold | None:
     "metrics-known",
     GateGroup.IDLE,
     "current samples of every GPU of every pod",
+    replay=RECORDED,
     held_back="unknown whether they were idle",
 )
 def _metrics_known(case: Case) -> GateHold | None:
@@ -414,7 +419,14 @@ def _metrics_known(case: Case) -> GateHold | None:
     return GateHold(trigger=Trigger.UNKNOWN, reason=reason)
 
 
-@_gate("pods-ready", GateGroup.IDLE, "all pods ready", asked=_is_known, ended="lost a pod before the deadline")
+@_gate(
+    "pods-ready",
+    GateGroup.IDLE,
+    "all pods ready",
+    replay=RECORDED,
+    asked=_is_known,
+    ended="lost a pod before the deadline",
+)
 def _pods_ready(case: Case) -> GateHold | None:
     if case.idleness.state is not IdlenessState.WAITING:
         return None
@@ -428,6 +440,7 @@ def _pods_ready(case: Case) -> GateHold | None:
     "all-idle",
     GateGroup.IDLE,
     "every signal of every GPU at its idle level",
+    replay=RECORDED,
     asked=_runs,
     ended="worked again before the deadline",
 )
@@ -447,6 +460,7 @@ def _all_idle(case: Case) -> GateHold | None:
     "scan-fresh",
     GateGroup.IDLE,
     "metrics scanned within the last five minutes",
+    replay=RECORDED,
     asked=_is_idle,
     held_back="no recent scan",
 )
@@ -459,14 +473,21 @@ def _scan_fresh(case: Case) -> GateHold | None:
     return GateHold(trigger=Trigger.UNKNOWN, reason=reason)
 
 
-@_gate("same-pods", GateGroup.IDLE, "metrics of its current pods", asked=_is_idle)
+@_gate("same-pods", GateGroup.IDLE, "metrics of its current pods", replay=RECORDED, asked=_is_idle)
 def _same_pods(case: Case) -> GateHold | None:
     if not _is_idle(case) or (case.idleness.pod_uids == case.job.pod_uids and case.job.pod_uids):
         return None
     return GateHold(trigger=Trigger.ACTIVE, reason="its pods have changed since the last scan of its metrics")
 
 
-@_gate("start-known", GateGroup.IDLE, "start time of its containers known", asked=_is_idle, held_back="start unknown")
+@_gate(
+    "start-known",
+    GateGroup.IDLE,
+    "start time of its containers known",
+    replay=RECORDED,
+    asked=_is_idle,
+    held_back="start unknown",
+)
 def _start_known(case: Case) -> GateHold | None:
     if not _is_idle(case) or (case.job.last_start is not None and case.idleness.since is not None):
         return None
@@ -519,7 +540,12 @@ def _unattended(case: Case) -> GateHold | None:
 
 
 @_gate(
-    "cooled-down", GateGroup.LENGTH, "cooldown after a resume over", reads=Reads.POLICY, held_back="resumed recently"
+    "cooled-down",
+    GateGroup.LENGTH,
+    "cooldown after a resume over",
+    replay=RECORDED,
+    reads=Reads.POLICY,
+    held_back="resumed recently",
 )
 def _cooled_down(case: Case) -> GateHold | None:
     resumed, cooldown = case.record.resumed_at, case.settings.cooldown_after_resume
@@ -530,7 +556,7 @@ def _cooled_down(case: Case) -> GateHold | None:
     return GateHold(trigger=Trigger.IDLE, reason=reason, until=until, reason_names_until=True)
 
 
-@_gate("not-stalled", GateGroup.NEED, "no hang found", held_back="hanging, which is only reported")
+@_gate("not-stalled", GateGroup.NEED, "no hang found", replay=RECORDED, held_back="hanging, which is only reported")
 def _not_stalled(case: Case) -> GateHold | None:
     stalled = next((one for one in case.job.findings if one.category is Category.STALLED and one.is_open), None)
     if stalled is None:
@@ -544,6 +570,7 @@ def _not_stalled(case: Case) -> GateHold | None:
     "cause",
     GateGroup.NEED,
     "UnreleasedJob or InteractiveJob found, with confidence likely or higher",
+    replay=RECORDED,
     held_back="no finding shows that the GPUs are not needed",
     ended="found to be needed",
 )
@@ -563,6 +590,7 @@ def _cause(case: Case) -> GateHold | None:
     "mode",
     GateGroup.CONSENT,
     "policy acts on jobs of its class (mode Suspend or Delete)",
+    replay=RECORDED,
     reads=Reads.POLICY,
     held_back="the policy only observes",
 )
@@ -656,7 +684,7 @@ def _brake_off(case: Case) -> GateHold | None:
     return _obstructed(case.constraints.brake, Trigger.HELD if case.warning_stands else Trigger.IDLE)
 
 
-@_gate("warned", GateGroup.WARNING, "owner warned")
+@_gate("warned", GateGroup.WARNING, "owner warned", replay=RECORDED)
 def _warned(case: Case) -> GateHold | None:
     return None if case.warning_stands else GateHold(trigger=Trigger.WARN, reason="not yet", step=Step.WARN)
 
@@ -665,6 +693,7 @@ def _warned(case: Case) -> GateHold | None:
     "grace-over",
     GateGroup.DUE,
     "grace period of the warning over",
+    replay=RECORDED,
     asked=_is_warned,
     held_back="warned, and within the grace",
 )
@@ -687,6 +716,7 @@ def _grace_over(case: Case) -> GateHold | None:
     "schedule-open",
     GateGroup.DUE,
     "schedule of the policy open",
+    replay=RECORDED,
     asked=_is_warned,
     reads=Reads.POLICY,
     held_back="the schedule was closed",
