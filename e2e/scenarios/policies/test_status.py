@@ -48,8 +48,13 @@ def wait_condition(cluster: Cluster, name: str, kind: str, reason: str) -> Mappi
     return wait_for(f"{kind} {reason} of {name}", probe, timeout=30.0)
 
 
-def told(jobs: DLJobs, name: str) -> list[str]:
-    return [f"{one['rule']} {one['location']}" for one in jobs.status(name).get("findings", ())]
+def found(jobs: DLJobs, name: str) -> list[str]:
+    """The findings in a job's status, each as its rule and `field:line`."""
+    return [f"{one['rule']} {_written(one['location'])}" for one in jobs.status(name).get("findings", ())]
+
+
+def _written(location: dict[str, Any]) -> str:
+    return ":".join(str(location[part]) for part in ("fieldPath", "line") if part in location)
 
 
 def test_a_policy_says_whether_it_is_in_force_and_what_others_take_over(jobs: DLJobs) -> None:
@@ -95,7 +100,7 @@ def test_a_policy_that_became_invalid_past_the_webhook_says_which_generation_cou
     assert condition["observedGeneration"] == 2
     assert status_of(cluster, "default")["recentReclaims"] == [noted]
     jobs.create("bert", script=TOO_FEW)
-    wait_for("the verdict", lambda: told(jobs, "bert") == [f"{RULE} spec.script:1"])
+    wait_for("the verdict", lambda: found(jobs, "bert") == [f"{RULE} spec.script:1"])
     assert "Traceback" not in operator.cluster.log(CONTROLLER)
 
 
@@ -107,22 +112,22 @@ def test_an_exemption_that_ends_is_told_of_before_and_after_and_ends_for_the_job
 
     jobs.create("bert", script=TOO_FEW, labels={"trial": "yes"})
     jobs.wait_phase("bert", "Running")
-    wait_for("the end of the exemption", lambda: told(jobs, "bert") == [f"{RULE} spec.script:1"])
+    wait_for("the end of the exemption", lambda: found(jobs, "bert") == [f"{RULE} spec.script:1"])
     wait_condition(jobs.cluster, "default", "NeedsAttention", "ExemptionExpired")
     assert jobs.status("bert")["phase"] == "Running", "what runs is not stopped for it"
 
 
-def test_all_that_was_said_at_the_door_stands_in_the_status_with_its_lines(jobs: DLJobs) -> None:
+def test_the_status_has_every_finding_of_admission_with_its_line(jobs: DLJobs) -> None:
     jobs.cluster.apply(policy(rules={"image-unpinned": {"action": "Audit"}}))
     wait_condition(jobs.cluster, "default", "Ready", "InForce")
     jobs.create("bert", script=WASTEFUL, image="registry.example.com/nlp/bert:latest")
     jobs.wait_phase("bert", "Running")
     status = jobs.status("bert")
-    said = told(jobs, "bert")
-    assert "image-unpinned spec.image" in said, "audited, and not shown at admission"
-    assert "endless-tail spec.script:5" in said
-    assert len(said) > 3, "three are shown at admission"
-    assert status["findingsSummary"].startswith(f"{len(said)}: ")
+    shown = found(jobs, "bert")
+    assert "image-unpinned spec.image" in shown, "audited, and not shown at admission"
+    assert "endless-tail spec.script:5" in shown
+    assert len(shown) > 3, "three are shown at admission"
+    assert status["findingsSummary"].startswith(f"{len(shown)}: ")
     assert {source for one in status["findings"] for source in one["sources"]} == {"Manifest", "Script"}
 
 
@@ -131,10 +136,10 @@ def test_actions_change_the_status_of_running_jobs_at_once(jobs: DLJobs) -> None
     wait_condition(jobs.cluster, "default", "Ready", "InForce")
     jobs.create("bert", script=TOO_FEW)
     jobs.wait_phase("bert", "Running")
-    wait_for("the finding", lambda: told(jobs, "bert") == [f"{RULE} spec.script:1"])
+    wait_for("the finding", lambda: found(jobs, "bert") == [f"{RULE} spec.script:1"])
     jobs.cluster.apply(policy(rules={RULE: {"action": "Off"}}))
-    wait_for("the finding to go", lambda: told(jobs, "bert") == [])
+    wait_for("the finding to go", lambda: found(jobs, "bert") == [])
     jobs.cluster.apply(policy(rules={RULE: {"action": "Deny"}}))
-    wait_for("the finding to come", lambda: told(jobs, "bert") == [f"{RULE} spec.script:1"])
+    wait_for("the finding to come", lambda: found(jobs, "bert") == [f"{RULE} spec.script:1"])
     jobs.settled("bert")
     assert jobs.status("bert")["phase"] == "Running", "a policy made stricter stops nothing"
