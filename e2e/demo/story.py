@@ -135,7 +135,7 @@ class Story:
         narrator.run("kubectl describe dljob gpt-small", show=_status_part)
 
     def reclaim(self) -> None:
-        """Observed, warned, snoozed, warned anew, suspended; and who waited gets the GPUs."""
+        """Observed, warned, snoozed, warned again, suspended; and who waited gets the GPUs."""
         narrator = self.narrator
         narrator.chapter("GPUs that nobody uses are given back")
         narrator.run("kubectl apply -f examples/deepspeed-single-node.yaml")
@@ -157,7 +157,7 @@ class Story:
         narrator.run(f'stoker snooze gpt-unreleased --for {snooze} --reason "reading its last samples"')
         narrator.wait("it is snoozed, the warning is off", self._is_snoozed, timeout=20)
         narrator.run("stoker explain gpt-unreleased", show=_first_lines)
-        narrator.wait("the snooze is over, gpt-unreleased is warned anew", self._is_warned_after_snooze, timeout=60)
+        narrator.wait("the snooze is over, gpt-unreleased is warned again", self._is_warned_after_snooze, timeout=60)
         narrator.say("A minute of grace again: whoever still needs it may use it. Nobody does.")
         narrator.wait(
             "gpt-unreleased is suspended, its pod has ended, its GPUs are free",

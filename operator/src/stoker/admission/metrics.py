@@ -122,7 +122,7 @@ class _PolicyCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         reloads: Any = CounterMetricFamily(
             "stoker_policy_reloads",
-            "Versions of policies that were read, by result: valid, or invalid (the last valid one stays in force).",
+            "Versions of policies that were read, by result: taken, or invalid (the last valid one stays in force).",
             labels=["result"],
         )
         reloads.add_metric(["taken"], self._policies.taken)
