@@ -15,8 +15,9 @@ import pytest
 
 from benchmarks.reclaim.cluster import Scenario, live
 from stoker.admission.job_review import JobReviewer
+from stoker.cluster.view import ClusterView
 from stoker.diagnosis.job import diagnose
-from tests.admission.test_job_review import request, view
+from tests.admission.test_job_review import request
 from tests.diagnosis.recording import Thresholds, from_dict
 from tests.inline_workers import InlineWorkers
 
@@ -94,7 +95,8 @@ def test_a_review_calls_what_its_walk_names_in_that_order() -> None:
     """From the request on; the server before it is tested at its port, and the workers in another process."""
     wrong = {"gpusPerNode": 8, "image": "a/b:1", "script": "torchrun --standalone --nproc_per_node=4 train.py"}
     manifest = {"apiVersion": "stoker.dev/v1alpha1", "kind": "DLJob", "metadata": {"name": "a"}, "spec": wrong}
-    cluster = view.__wrapped__()  # type: ignore[attr-defined]  # the function behind the fixture
+    cluster = ClusterView()
+    cluster.namespaces.watched(None, {"metadata": {"name": "team", "resourceVersion": "1"}})
     reviewer = JobReviewer(cluster, InlineWorkers(), lambda: datetime(2026, 11, 21, 12, tzinfo=UTC))
     with Trace() as trace:
         answer = asyncio.run(reviewer(request(new=manifest)))
