@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, PlainSerializer, Strict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from stoker.api.schema import A_TIME, LIST_MAP_KEYS, LIST_TYPE, MAP_TYPE, PRESERVE_UNKNOWN, ApiModel, Violation
+from stoker.api.schema import A_TIME, LIST_MAP_KEYS, LIST_TYPE, MAP_TYPE, ApiModel, Violation
 from stoker.api.structural import is_time
 from stoker.findings.finding import rfc3339
 
@@ -210,6 +210,3 @@ def contradiction(*selectors: LabelSelector) -> str | None:
                 case SelectorOperator.DOES_NOT_EXIST:
                     demand.absent = True
     return next((key for key, demand in demands.items() if not demand.can_be_met), None)
-
-
-PRESERVED: dict[str, Any] = {PRESERVE_UNKNOWN: True}
