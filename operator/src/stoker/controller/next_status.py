@@ -13,7 +13,7 @@ from stoker.controller.hysteresis import is_look_due, says_the_same, steady_reco
 from stoker.controller.scan_results import NOT_RUNNING, ScanResult, idle_fact, low_fact, not_running, not_scanned
 from stoker.controller.status_findings import final_summary, summary
 from stoker.diagnosis.words import to_status
-from stoker.findings.finding import Finding, parse_time, rfc3339
+from stoker.findings.finding import Finding, optional_time, parse_time, rfc3339
 from stoker.findings.vocabulary import (
     ConditionType,
     Phase,
@@ -92,8 +92,8 @@ class NextStatus:
             "gpus": self.job.gpus,
             "restarts": seen.restarts,
             "jobUID": self.child_uid or before.get("jobUID"),
-            "startTime": None if seen.start_time is None else rfc3339(seen.start_time),
-            "completionTime": None if seen.completion_time is None else rfc3339(seen.completion_time),
+            "startTime": optional_time(seen.start_time),
+            "completionTime": optional_time(seen.completion_time),
             "conditions": self._conditions(before, measured["utilization"], now),
             "reclaim": reclaim,
             "idleSince": reclaim.get("idleSince") if self._holds_gpus else None,

@@ -7,7 +7,7 @@ from typing import Any
 
 from stoker.api.dljob import GPUS_A_ROW, MAX_NODES, MAX_STAGES
 from stoker.findings.diagnosis import NodeUse, StageSpan, Utilization
-from stoker.findings.finding import rfc3339
+from stoker.findings.finding import optional_time, rfc3339
 from stoker.findings.vocabulary import UnknownReason
 
 UNKNOWN = {
@@ -47,7 +47,7 @@ def _stage(span: StageSpan) -> dict[str, Any]:
     entry = {
         "stage": span.stage.value,
         "start": rfc3339(span.start),
-        "end": None if span.end is None else rfc3339(span.end),
+        "end": optional_time(span.end),
         "averagePercent": whole_percent(span.average_percent),
     }
     return {key: value for key, value in entry.items() if value is not None}

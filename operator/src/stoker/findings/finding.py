@@ -218,6 +218,11 @@ def rfc3339(time: datetime) -> str:
     return f"{time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
+def optional_time(time: datetime | None) -> str | None:
+    """A time as `rfc3339` writes it; None where there is none."""
+    return None if time is None else rfc3339(time)
+
+
 def parse_time(text: str | None) -> datetime | None:
     """Read an RFC 3339 time; None stays None. Raises ValueError for anything else."""
     return None if text is None else datetime.fromisoformat(text)

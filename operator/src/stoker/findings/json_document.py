@@ -1,14 +1,11 @@
-"""What all JSON documents that Stoker prints have in common: how they are written, and how times and numbers appear in
-them. Used by the JSON formats of lint, diagnose, explain, report and replay.
+"""What all JSON documents that Stoker prints have in common: how they are written, and how numbers appear in them. Used
+by the JSON formats of lint, diagnose, explain, report and replay.
 """
 
 import json
 import math
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
-
-from stoker.findings.finding import rfc3339
 
 
 def write_json(document: Mapping[str, Any]) -> str:
@@ -19,14 +16,9 @@ def write_json(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def optional_time(time: datetime | None) -> str | None:
-    """A time as RFC 3339 in UTC; null where there is none."""
-    return None if time is None else rfc3339(time)
-
-
 def rounded(value: float | None, decimals: int) -> float | None:
     """A number with so many decimals; null where it is not known, not a number or infinite."""
     return None if value is None or not math.isfinite(value) else round(value, decimals)
 
 
-__all__ = ["optional_time", "rounded", "write_json"]
+__all__ = ["rounded", "write_json"]

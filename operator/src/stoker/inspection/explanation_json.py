@@ -3,8 +3,8 @@
 from typing import Any
 
 from stoker.api.duration import format_duration
-from stoker.findings.finding import rfc3339
-from stoker.findings.json_document import optional_time, write_json
+from stoker.findings.finding import optional_time, rfc3339
+from stoker.findings.json_document import write_json
 from stoker.inspection.reclaim_report import ReclaimReport
 from stoker.reclaim import GateResult, revisions_to_status
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from stoker.findings.diagnosis import Advice, Diagnosis, GpuUse, StageSpan, Utilization
-from stoker.findings.finding import Finding, Location, Recoverable, rfc3339
-from stoker.findings.json_document import optional_time, rounded, write_json
+from stoker.findings.finding import Finding, Location, Recoverable, optional_time, rfc3339
+from stoker.findings.json_document import rounded, write_json
 from stoker.inspection.look import Looked
 
 VERSION = 1

@@ -7,7 +7,7 @@ from typing import Any
 
 from stoker.api.dljob import MAX_HISTORY, NotificationStatus, PolicyRevisionStatus, ReclaimHistoryEntry, ReclaimStatus
 from stoker.api.schema import readable
-from stoker.findings.finding import rfc3339, single_line
+from stoker.findings.finding import optional_time, rfc3339, single_line
 from stoker.findings.vocabulary import NotificationEvent, NotificationResult, ReclaimEvent, ReclaimMode, ReclaimState
 from stoker.policy.effective import PolicyRevision
 from stoker.reclaim.transitions import WARNABLE
@@ -181,15 +181,15 @@ class Record:
             "rule": self.rule,
             "handledResume": self.handled_resume,
             "handledSnooze": self.handled_snooze,
-            "idleSince": _time(self.idle_since),
-            "warnedAt": _time(self.warned_at),
-            "deadline": _time(self.deadline),
+            "idleSince": optional_time(self.idle_since),
+            "warnedAt": optional_time(self.warned_at),
+            "deadline": optional_time(self.deadline),
             "action": self.action.value if self.action is not None else None,
             "jobUID": self.job_uid,
             "podUIDs": sorted(self.pod_uids),
-            "reclaimedAt": _time(self.reclaimed_at),
-            "resumedAt": _time(self.resumed_at),
-            "snoozedUntil": _time(self.snoozed_until),
+            "reclaimedAt": optional_time(self.reclaimed_at),
+            "resumedAt": optional_time(self.resumed_at),
+            "snoozedUntil": optional_time(self.snoozed_until),
             "snoozes": self.snoozes or None,
             "policies": revisions_to_status(self.policies),
             "notified": [entry.to_status() for entry in self.notified],
@@ -219,7 +219,3 @@ def _in_calendar(time: datetime) -> datetime:
         return time.astimezone(UTC)
     except OverflowError:
         return time.replace(tzinfo=UTC)
-
-
-def _time(time: datetime | None) -> str | None:
-    return None if time is None else rfc3339(time)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from stoker.api.dljob import MAX_PODS, DLJob, PodRunStatus
-from stoker.findings.finding import rfc3339
+from stoker.findings.finding import optional_time, rfc3339
 from stoker.telemetry.series import PodFacts
 from stoker.workload import pods as pod_status
 from stoker.workload.observation import finished
@@ -21,7 +21,7 @@ def run_to_status(pod: PodFacts) -> dict[str, Any]:
         "node": pod.node,
         "gpus": pod.gpus,
         "since": rfc3339(pod.started_at),
-        "until": None if pod.finished_at is None else rfc3339(pod.finished_at),
+        "until": optional_time(pod.finished_at),
     }
     return {key: value for key, value in entry.items() if value is not None}
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from stoker.findings.finding import rfc3339
-from stoker.findings.json_document import optional_time, write_json
+from stoker.findings.finding import optional_time, rfc3339
+from stoker.findings.json_document import write_json
 from stoker.reclaim import GATES
 from stoker.replay import Figures, JobOutcome, ReplaySummary
 from stoker.report.formats.json import assumptions, figure
