@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from e2e.cluster.provider import Taint
 from e2e.cluster.waiting import wait_for
 from e2e.operator import Operator
 from e2e.scenarios.reclaim.idling import RESTS, TRAINS, Idling, Phase, Phases
@@ -19,6 +20,8 @@ SPINS: Phase = {"util": 99, "memory": "70%", "tensor": 0, "dram": 0, "rx": 0, "t
 """A collective operation that never ends."""
 HOLD = "e2e.stoker.dev/hold"
 """A finalizer that nobody removes."""
+ALONE = Taint(key="e2e.stoker.dev/alone")
+"""Of the node on which one of two pods waits for the other: other jobs would take some of its GPUs."""
 TYPING = {"e2e.stoker.dev/policy": "typing"}
 SESSIONS = {
     "admission": {
@@ -207,7 +210,11 @@ OTHERS: dict[str, dict[str, Any]] = {
         "pod_template": {"initContainers": [{"name": "fetch", "image": "registry.example.com/fetch:1"}]},
     },
     "not-ready": {"play": {"ready": "false"}},
-    "waiting": {"nodes": 2, "gpus": 8, "pod_template": {"nodeSelector": {"e2e.stoker.dev/alone": "yes"}}},
+    "waiting": {
+        "nodes": 2,
+        "gpus": 8,
+        "pod_template": {"nodeSelector": {ALONE.key: "yes"}, "tolerations": [{"key": ALONE.key, "operator": "Exists"}]},
+    },
     "terminating": {"grace": GRACE},
     "deleted": {},
     "deleted-job": {},

@@ -4,7 +4,7 @@ import pytest
 
 from e2e.conftest import StartCluster
 from e2e.operator import Operator
-from e2e.scenarios.never_reclaimed.cast import SESSIONS, Cast
+from e2e.scenarios.never_reclaimed.cast import ALONE, SESSIONS, Cast
 
 
 @pytest.fixture(scope="package")
@@ -12,7 +12,7 @@ def cast(start_cluster: StartCluster) -> Iterator[Cast]:
     """All jobs in one cluster, after the twins among them were reclaimed."""
     cluster = start_cluster("never")
     cluster.add_nodes(5)
-    cluster.add_nodes(1, prefix="alone", labels={"e2e.stoker.dev/alone": "yes"})
+    cluster.add_nodes(1, prefix="alone", labels={ALONE.key: "yes"}, taints=[ALONE])
     cluster.start_prometheus()
     operator = Operator(cluster, values=SESSIONS)
     operator.start(scan_interval="1s", minimum_warning_grace="1m")
