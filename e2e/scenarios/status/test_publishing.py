@@ -114,8 +114,13 @@ def test_what_pods_did_before_a_suspension_belongs_to_the_jobs_life(jobs: SlowJo
     jobs.patch("paused", {"spec": {"suspend": True}})
     jobs.wait_phase("paused", "Suspended")
     wait_for("its pod to be gone", lambda: not jobs.pods("paused"))
-    [run] = jobs.status("paused")["pods"]
-    assert "until" in run
+
+    def ended() -> dict[str, Any]:
+        [run] = jobs.status("paused")["pods"]
+        assert "until" in run, run
+        return run
+
+    run = wait_for("the end of its run to be remembered", ended)
     jobs.patch("paused", {"spec": {"suspend": False}})
     jobs.wait_phase("paused", "Running")
 
