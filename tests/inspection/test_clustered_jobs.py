@@ -20,7 +20,6 @@ from stoker.adapters.kubernetes.client import (
 )
 from stoker.findings.vocabulary import Category, Framework, JobType
 from stoker.inspection.clustered import Wanted, find
-from stoker.inspection.look import NOT_LOOKED_AT, Looked, traits
 from stoker.inspection.workload import Workload
 from stoker.reclaim import idle_after
 from tests.workload.test_pod_groups import indexed, of_jobset, of_ray, pod
@@ -116,7 +115,8 @@ async def test_all_jobs_of_a_namespace_are_found_each_once(api: Api) -> None:
     bert = jobs["bert"]
     assert [one.name for one in bert.facts.pods] == ["bert-0-x7k2p"]
     assert "launcher-too-few" in [finding.rule for finding in bert.static_findings]
-    assert bert.labels == {"team": "nlp"}
+    assert bert.candidate is not None
+    assert bert.candidate.labels == {"team": "nlp"}
 
 
 class Counted(list[Object]):
@@ -298,6 +298,6 @@ async def test_a_class_by_priority_or_gpus_counts_as_for_the_controller(api: Api
     api.objects = {DLJOBS: [low, dljob("gpt")], PODS: [pod_of("bert"), chosen], POLICIES: [policy]}
     windows = {}
     for name, one in (await found(api)).items():
-        looked = Looked(workload=one, facts=one.facts, eligibility=NOT_LOOKED_AT)
-        windows[name] = idle_after(None, traits(looked), one.policy)
+        assert one.candidate is not None
+        windows[name] = idle_after(None, one.candidate.traits, one.policy)
     assert windows == {"bert": timedelta(minutes=20), "gpt": timedelta(minutes=30)}

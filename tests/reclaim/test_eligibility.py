@@ -18,7 +18,7 @@ from stoker.findings.vocabulary import (
     UnknownReason,
 )
 from stoker.policy.effective import BUILT_IN, EffectivePolicy, EffectiveReclaim
-from stoker.reclaim import Record, candidate, eligibility, presumed
+from stoker.reclaim import Candidate, Record, eligibility, observed, of_facts, presumed
 from stoker.telemetry.series import JobFacts, PodFacts
 from tests.reclaim.cases import plan_of
 
@@ -53,6 +53,10 @@ SHARED = replace(
     IDLE, state=IdlenessState.UNKNOWN, since=None, reason=UnknownReason.PARTIAL, message="GPU 0 is shared by several"
 )
 WAITS = replace(IDLE, state=IdlenessState.WAITING, since=None, message="pod bert-0 is not ready")
+
+
+def candidate(facts: JobFacts, diagnosis: Diagnosis) -> Candidate:
+    return observed(of_facts(facts), facts, diagnosis)
 
 
 def test_an_idle_job_that_nobody_needs_is_eligible_and_the_cause_is_said() -> None:

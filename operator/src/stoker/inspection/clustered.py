@@ -23,9 +23,9 @@ from stoker.adapters.kubernetes.client import (
     Resource,
 )
 from stoker.api.dljob import DLJob
-from stoker.api.names import SNOOZE_ANNOTATION
 from stoker.api.policy import UtilizationPolicy, UtilizationPolicyStatus
 from stoker.controller.brake import stopped
+from stoker.inspection.candidates import of_dljob, without_dljob
 from stoker.inspection.workload import Workload
 from stoker.lint.kinds.job import POD
 from stoker.lint.kinds.kind import ManifestError, ReadContext, WorkloadKind
@@ -35,9 +35,9 @@ from stoker.lint.review import review, review_submissions
 from stoker.lint.submission import Submission
 from stoker.policy.effective import BUILT_IN, EffectivePolicy
 from stoker.policy.resolution import resolve
-from stoker.reclaim import Obstruction
+from stoker.reclaim import Obstruction, Record
 from stoker.telemetry.series import JobFacts
-from stoker.workload import ProgramFacts, job_facts, job_traits, program_facts, submission_facts
+from stoker.workload import ProgramFacts, job_facts, program_facts, submission_facts
 from stoker.workload.manifest import DLJOB_LABEL
 from stoker.workload.pod_groups import PodGroup, group_facts, groups
 
@@ -127,18 +127,16 @@ async def _dljob(
     if child is not None and child["metadata"]["uid"] != uid:
         child = None
     policy, notes = await policies.of(namespace)
-    facts = job_facts(job, own, program_facts(job), child=child, now=now)
+    program = program_facts(job)
+    facts = job_facts(job, own, program, child=child, now=now)
     if not facts.pods:
         notes = (*notes, "it has no pods; if the job has ended, list its pods in a file and use --jobs FILE")
     return Workload(
         facts=facts,
         policy=policy,
         static_findings=review(job, policy, now=now).findings,
-        labels=job.metadata.labels,
-        priority_class=job_traits(job, own).priority_class,
-        snooze=job.metadata.annotations.get(SNOOZE_ANNOTATION),
-        idle_after=job.idle_after,
-        untouchable="it is being deleted" if "deletionTimestamp" in metadata else None,
+        candidate=of_dljob(job, child, own, (), program),
+        record=Record.from_status(job.status.reclaim if job.status is not None else None),
         notes=notes,
     )
 
@@ -153,14 +151,16 @@ async def _group(api: KubernetesApi, group: PodGroup, policies: "ClusterPolicies
         )
     document = await _manifest(api, group)
     read = _submissions(group, document, policy)
-    program = next((submission_facts(one) for one in read if not one.initial), ProgramFacts())
+    program = next((submission_facts(one, group.spec) for one in read if not one.initial), ProgramFacts())
+    facts = group_facts(group, program)
+    labels = mapping((document or group.pods[-1])["metadata"].get("labels"))
     return Workload(
-        facts=group_facts(group, program),
+        facts=facts,
         owner=group.kind,
         container=group.container,
         policy=policy,
         static_findings=review_submissions(read, policy, now=now).findings if read else (),
-        labels=mapping((document or group.pods[-1])["metadata"].get("labels")),
+        candidate=without_dljob(facts, program, labels),
         notes=notes,
     )
 

@@ -14,9 +14,10 @@ from stoker.diagnosis.words import UNKNOWN
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.findings.vocabulary import Action, Severity, UnknownReason
 from stoker.findings.wording import clock
+from stoker.inspection.candidates import in_the_past
 from stoker.inspection.workload import Workload, as_of, began, ended
-from stoker.policy.effective import EffectivePolicy, JobTraits
-from stoker.reclaim import Candidate, Eligibility, candidate, eligibility, idle_after, presumed
+from stoker.policy.effective import EffectivePolicy
+from stoker.reclaim import Candidate, Eligibility, eligibility, idle_after, observed, of_facts, presumed
 from stoker.reclaim.gates import reclaimable_cause
 from stoker.telemetry.extent import extents, lived
 from stoker.telemetry.screen import MetricsSource, MetricsUnavailable, Screen, ScreenRequest, step_for
@@ -53,12 +54,15 @@ class ReadPeriod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """What is said of one job. `diagnosis` is None with an `error`; `since` and `until` bound what was looked at."""
+    """What is said of one job. `diagnosis` is None with an `error`; `since` and `until` bound what was looked at;
+    `candidate` is the job that `eligibility` was asked about.
+    """
 
     workload: Workload
     facts: JobFacts
     eligibility: Eligibility
     diagnosis: Diagnosis | None = None
+    candidate: Candidate | None = None
     since: datetime | None = None
     until: datetime | None = None
     picture: Timeline | None = None
@@ -203,27 +207,35 @@ class Looker:
         stands or falls by it.
         """
         at = self.period.at
-        jobs = [None if one.diagnosis is None else _candidate(one, one.diagnosis) for one in looked]
+        jobs = [None if one.diagnosis is None else self._candidate(one, one.diagnosis) for one in looked]
         hanging = [
-            place
+            (place, job)
             for place, (one, job) in enumerate(zip(looked, jobs, strict=True))
             if job is not None and _hangs_on_screen(one, job, at)
         ]
-        screened = dict(zip(hanging, await self._idleness([looked[place] for place in hanging]), strict=True))
+        idle_states = await self._idleness([(looked[place], job) for place, job in hanging])
+        screened = dict(zip((place for place, _ in hanging), idle_states, strict=True))
         judged: list[Looked] = []
         for place, (one, job) in enumerate(zip(looked, jobs, strict=True)):
             if job is None or one.diagnosis is None:
                 judged.append(one)
                 continue
             idle = screened.get(place) or presumed(one.facts, one.diagnosis, at)
-            answer = eligibility(job, idle, one.workload.policy, at)
-            judged.append(replace(one, eligibility=_held_back(answer, one, one.diagnosis)))
+            record = one.workload.record if self.period.end is None else None
+            answer = eligibility(job, idle, one.workload.policy, at, record)
+            judged.append(replace(one, candidate=job, eligibility=_held_back(answer, one, one.diagnosis)))
         return judged
 
-    async def _idleness(self, looked: Sequence[Looked]) -> list[Idleness]:
+    def _candidate(self, one: Looked, diagnosis: Diagnosis) -> Candidate:
+        """The job as reclaim takes it, at the time that is taken for the present."""
+        known = one.workload.candidate or of_facts(one.facts)
+        return observed(known if self.period.end is None else in_the_past(known), one.facts, diagnosis)
+
+    async def _idleness(self, jobs: Sequence[tuple[Looked, Candidate]]) -> list[Idleness]:
         """Whether these jobs are idle, by a screen."""
         at = self.period.at
-        windows = [idle_after(one.workload.idle_after, traits(one), one.workload.policy) for one in looked]
+        looked = [one for one, _ in jobs]
+        windows = [idle_after(job.idle_after, job.traits, one.workload.policy) for one, job in jobs]
         thresholds = [one.workload.policy.thresholds for one in looked]
         requests = [
             screen_request(one.facts, window=window, idle_percent=threshold.idle_percent, now=at)
@@ -259,18 +271,6 @@ class Looker:
         return [screens[place] for place in range(len(requests))]
 
 
-def _candidate(one: Looked, diagnosis: Diagnosis) -> Candidate:
-    workload = one.workload
-    known = candidate(one.facts, diagnosis, untouchable=workload.untouchable)
-    return replace(
-        known,
-        labels=workload.labels,
-        priority_class=workload.priority_class,
-        snooze=workload.snooze,
-        idle_after=workload.idle_after,
-    )
-
-
 def _held_back(answer: Eligibility, one: Looked, diagnosis: Diagnosis) -> Eligibility:
     """The answer without what the controller would not do: it acts on a look that is complete, and on DLJobs alone."""
     if answer.eligible and diagnosis.unknown is not None:
@@ -279,16 +279,6 @@ def _held_back(answer: Eligibility, one: Looked, diagnosis: Diagnosis) -> Eligib
         why = f"the controller never reclaims it, because no DLJob owns it; a DLJob would be reclaimable: {answer.why}"
         return Eligibility(eligible=False, why=why)
     return answer
-
-
-def traits(one: Looked) -> JobTraits:
-    """What decides about its class of reclaim settings."""
-    return JobTraits(
-        job_type=one.facts.job_type,
-        priority_class=one.workload.priority_class,
-        gpu_product=one.facts.gpu_product,
-        labels=one.workload.labels,
-    )
 
 
 def _hangs_on_screen(one: Looked, job: Candidate, now: datetime) -> bool:
@@ -307,4 +297,4 @@ def _off(policy: EffectivePolicy) -> frozenset[str]:
     return frozenset(name for name, setting in policy.rules.items() if setting.action is Action.OFF)
 
 
-__all__ = ["CONCURRENCY", "NOT_LOOKED_AT", "Looked", "Looker", "ReadPeriod", "traits"]
+__all__ = ["CONCURRENCY", "NOT_LOOKED_AT", "Looked", "Looker", "ReadPeriod"]

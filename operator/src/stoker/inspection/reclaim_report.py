@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from stoker.adapters.kubernetes.client import Object
 from stoker.api.dljob import DLJob
 from stoker.api.meta import Condition, ConditionStatus
-from stoker.controller.candidates import candidate, is_of
+from stoker.controller.candidates import is_of
 from stoker.controller.status_findings import recorded
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.vocabulary import ConditionType, Phase, ReclaimMode, ReclaimState, UnknownReason
+from stoker.inspection.candidates import of_dljob
 from stoker.policy.effective import EffectivePolicy, EffectiveReclaim, PolicyRevision
-from stoker.reclaim import Case, Constraints, GateResult, Obstruction, Presence, Reads, Record, explain
+from stoker.reclaim import Case, Constraints, GateResult, Obstruction, Reads, Record, explain
 from stoker.workload import program_facts
 
 WAITS = frozenset({"WaitingForPods", "NotRunning"})
@@ -22,7 +23,6 @@ WAITS = frozenset({"WaitingForPods", "NotRunning"})
 HOLDS_GPUS = frozenset({Phase.STARTING, Phase.RUNNING})
 OUT_OF_DATE = timedelta(minutes=20)
 """A running controller writes lookedAt of a job that holds GPUs more often than this."""
-NO_JOB: Object = {"metadata": {"uid": ""}, "spec": {}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +77,7 @@ def reclaim_report(
     """
     own = [pod for pod in pods if child is not None and is_of(pod, child)]
     status = job.status
-    known = candidate(job, child or NO_JOB, own, recorded(job), program_facts(job))
-    if child is None:
-        known = replace(known, untouchable=known.untouchable or "it has no Job")
-    if status is not None and status.phase in {Phase.SUCCEEDED, Phase.FAILED}:
-        known = replace(known, untouchable=f"it has ended: {status.phase}")
-    if status is not None and status.last_session is not None:
-        known = replace(known, presence=Presence(last_seen=status.last_session, how="a session was opened"))
+    known = of_dljob(job, child, own, recorded(job), program_facts(job))
     record = Record.from_status(status.reclaim if status is not None else None)
     conditions = status.conditions if status is not None else ()
     idle = next((one for one in conditions if one.type == ConditionType.IDLE), None)

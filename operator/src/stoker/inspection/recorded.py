@@ -16,6 +16,7 @@ from stoker.api.schema import ApiModel, Violation, explain
 from stoker.catalogue import admission_rules
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Framework, JobType
+from stoker.inspection.candidates import without_dljob
 from stoker.inspection.workload import Workload
 from stoker.lint.files.manifests import File, InputError, ManifestText, read
 from stoker.lint.review import review
@@ -155,25 +156,27 @@ def workload(job: RecordedJob, now: datetime) -> Workload:
     pods, former = _pods(job, nodes)
     # Pods that follow one another did not all start with the job.
     one_each = not former
+    facts = JobFacts(
+        namespace=job.namespace,
+        name=name,
+        uid=f"{job.namespace}/{name}",
+        nodes=nodes,
+        gpus_per_node=job.gpus_per_node,
+        gpu_resource=job.gpu_resource,
+        gpu_product=job.gpu_product,
+        has_persistent_volume=job.persistent_volume,
+        job_type=job.job_type or JobType.TRAINING,
+        framework=program.framework,
+        pods=pods,
+        former_pods=former,
+        interactive_entry=program.interactive_entry,
+        processes_per_node=program.processes_per_node,
+        batch_size=program.batch_size,
+    )
     return Workload(
-        facts=JobFacts(
-            namespace=job.namespace,
-            name=name,
-            uid=f"{job.namespace}/{name}",
-            nodes=nodes,
-            gpus_per_node=job.gpus_per_node,
-            gpu_resource=job.gpu_resource,
-            gpu_product=job.gpu_product,
-            has_persistent_volume=job.persistent_volume,
-            job_type=job.job_type or JobType.TRAINING,
-            framework=program.framework,
-            pods=pods,
-            former_pods=former,
-            interactive_entry=program.interactive_entry,
-            processes_per_node=program.processes_per_node,
-            batch_size=program.batch_size,
-        ),
+        facts=facts,
         owner="",
+        candidate=without_dljob(facts, program),
         static_findings=_static_findings(submitted, job, now),
         start_known=job.start is not None and one_each,
         end_known="end" in job.model_fields_set and one_each,

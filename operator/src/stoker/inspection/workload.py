@@ -1,12 +1,12 @@
 """A job as `stoker diagnose` takes it, wherever it was found."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from stoker.api.dljob import TRAINER
 from stoker.findings.finding import Finding
 from stoker.policy.effective import BUILT_IN, EffectivePolicy
+from stoker.reclaim import Candidate, Record
 from stoker.telemetry.series import JobFacts, PodFacts
 
 
@@ -16,8 +16,9 @@ class Workload:
 
     `start_known` and `end_known`: whether the facts say when its pods ran; what they don't say is sought in the
     samples. `owner`: the kind of the object that its pods belong to, empty for a recorded job. `container`: the name of
-    the one that holds the GPUs. `labels`, `priority_class`, `snooze` and `idle_after` are the DLJob's, for whoever asks
-    whether it may be reclaimed. `notes` are for the reader; `error` says why it can't be looked at.
+    the one that holds the GPUs. `candidate` and `record` are for whoever asks whether it may be
+    reclaimed now: what its objects say, and what its status remembers; None: the facts are all that is known. `notes`
+    are for the reader; `error` says why it can't be looked at.
     """
 
     facts: JobFacts
@@ -27,11 +28,8 @@ class Workload:
     static_findings: tuple[Finding, ...] = ()
     start_known: bool = True
     end_known: bool = True
-    labels: Mapping[str, str] = field(default_factory=dict)
-    priority_class: str | None = None
-    snooze: str | None = None
-    idle_after: timedelta | None = None
-    untouchable: str | None = None
+    candidate: Candidate | None = None
+    record: Record | None = None
     notes: tuple[str, ...] = ()
     error: str | None = None
 

@@ -15,7 +15,15 @@ from stoker.reclaim.candidate import (
     Presence,
 )
 from stoker.reclaim.completion import ActionEffect, completed, is_done, reclaimed, reclaimed_notice, without_job
-from stoker.reclaim.eligibility import Eligibility, candidate, eligibility, presumed
+from stoker.reclaim.eligibility import (
+    Eligibility,
+    eligibility,
+    last_start,
+    observed,
+    of_facts,
+    pod_uids,
+    presumed,
+)
 from stoker.reclaim.explanation import Explanation, GateResult, explain
 from stoker.reclaim.gates import FACTS, GATES, Case, Gate, GateGroup, Reads, idle_after, reclaimable_cause
 from stoker.reclaim.notices import Notice, NoticeReason
@@ -57,7 +65,6 @@ __all__ = [
     "GateGroup",
     "Step",
     "after",
-    "candidate",
     "completed",
     "is_done",
     "reclaimed",
@@ -66,6 +73,10 @@ __all__ = [
     "eligibility",
     "explain",
     "idle_after",
+    "last_start",
+    "observed",
+    "of_facts",
+    "pod_uids",
     "plan",
     "presumed",
     "reclaimable_cause",

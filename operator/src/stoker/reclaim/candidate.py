@@ -30,7 +30,9 @@ NOBODY = Presence()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """What must be known of a running job; controller/candidates.py and eligibility.candidate make it.
+    """What must be known of a running job. controller/candidates.py makes it of a DLJob's objects, for the controller,
+    for `stoker diagnose` and for `stoker explain`; replay/simulation.py makes it of what was recorded, and
+    eligibility.of_facts of pods that no DLJob owns.
 
     `job_uid` and `pod_uids` are its Job and all its pods, `last_start` the latest start of a trainer. `snooze` is the
     annotation's text. `termination_grace` is the shortest time that its pods get between SIGTERM and SIGKILL.

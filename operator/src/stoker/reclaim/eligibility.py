@@ -2,7 +2,7 @@
 report`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
@@ -30,28 +30,39 @@ class Eligibility:
     why: str
 
 
-def candidate(facts: JobFacts, diagnosis: Diagnosis, *, untouchable: str | None = None) -> Candidate:
-    """A job by what its pods and metrics say, as `plan` takes it."""
-    starts = [pod.started_at for pod in facts.pods]
+def of_facts(facts: JobFacts) -> Candidate:
+    """A job of which only the facts are known, as `plan` takes it."""
     return Candidate(
         job_type=facts.job_type,
         gpus=facts.gpus,
         job_uid=facts.uid,
-        pod_uids=frozenset(pod.uid for pod in facts.pods),
-        last_start=None if None in starts else max((start for start in starts if start is not None), default=None),
+        pod_uids=pod_uids(facts),
+        last_start=last_start(facts),
         gpu_product=facts.gpu_product,
-        findings=diagnosis.findings,
         has_persistent_volume=facts.has_persistent_volume,
         termination_grace=DEFAULT_TERMINATION_GRACE,
-        untouchable=untouchable or _ended(facts),
     )
 
 
-def eligibility(job: Candidate, idleness: Idleness, policy: EffectivePolicy, now: datetime) -> Eligibility:
-    """What `plan` would make of a job that nobody has warned or resumed, whatever the policy's mode. Its owner's snooze
-    counts.
+def observed(job: Candidate, facts: JobFacts, diagnosis: Diagnosis) -> Candidate:
+    """The candidate at the time of these facts, of which the diagnosis was made."""
+    return replace(
+        job,
+        findings=diagnosis.findings,
+        pod_uids=pod_uids(facts),
+        last_start=last_start(facts),
+        untouchable=job.untouchable or _ended(facts),
+    )
+
+
+def eligibility(
+    job: Candidate, idleness: Idleness, policy: EffectivePolicy, now: datetime, record: Record | None = None
+) -> Eligibility:
+    """What `plan` would make of a job, whatever the policy's mode. `record` is what its status remembers; without one
+    it was never warned or resumed.
     """
-    case, _ = with_snooze(Case(job=job, idleness=idleness, policy=policy, record=Record(), now=now))
+    record = record or Record()
+    case, _ = with_snooze(Case(job=job, idleness=idleness, policy=policy, record=record, now=now))
     # Whether results may be lost the job alone answers, under whichever mode.
     asked = (gate.check(case) for gate in GATES if gate.group in FACTS or gate is NOTHING_LOST)
     hold = next((hold for hold in asked if hold is not None), None)
@@ -75,13 +86,24 @@ def presumed(facts: JobFacts, diagnosis: Diagnosis, now: datetime) -> Idleness:
 
     Whether a device is shared, and each signal's peak, only a screen knows.
     """
-    uids = frozenset(pod.uid for pod in facts.pods)
+    uids = pod_uids(facts)
     if diagnosis.idle_since is not None:
         return Idleness(state=IdlenessState.IDLE, observed_at=now, since=diagnosis.idle_since, pod_uids=uids)
     if diagnosis.unknown is not None or diagnosis.utilization is None:
         reason = diagnosis.unknown or UnknownReason.NO_SAMPLES
         return Idleness(state=IdlenessState.UNKNOWN, observed_at=now, reason=reason, pod_uids=uids)
     return Idleness(state=IdlenessState.ACTIVE, observed_at=now, pod_uids=uids)
+
+
+def pod_uids(facts: JobFacts) -> frozenset[str]:
+    """The job's pods."""
+    return frozenset(pod.uid for pod in facts.pods)
+
+
+def last_start(facts: JobFacts) -> datetime | None:
+    """When the last of its pods began to compute; None before all have."""
+    starts = [pod.started_at for pod in facts.pods]
+    return None if None in starts else max((start for start in starts if start is not None), default=None)
 
 
 def _ended(facts: JobFacts) -> str | None:

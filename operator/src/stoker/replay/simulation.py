@@ -25,7 +25,9 @@ from stoker.reclaim import (
     Record,
     Step,
     idle_after,
+    last_start,
     plan,
+    pod_uids,
     reclaimed,
     resumed,
 )
@@ -295,14 +297,13 @@ class _Replay:
             idle_percent=thresholds.idle_percent,
             now=now,
         )
-        starts = [pod.started_at for pod in facts.pods]
         held = bool(self.screens.past.held[index])
         candidate = Candidate(
             job_type=facts.job_type,
             gpus=self.identity.gpus,
             job_uid=self.key,
-            pod_uids=frozenset(pod.uid for pod in facts.pods),
-            last_start=None if None in starts else max((one for one in starts if one is not None), default=None),
+            pod_uids=pod_uids(facts),
+            last_start=last_start(facts),
             labels=self._labels,
             priority_class=self.identity.priority or None,
             gpu_product=self.identity.product or None,

@@ -55,6 +55,11 @@ class PodGroup:
         return found[0]
 
     @property
+    def spec(self) -> Mapping[str, Any]:
+        """The latest pod's, with the container that holds the GPUs under the name that a DLJob gives it."""
+        return mapping(_with_trainer(self.pods[-1])["spec"])
+
+    @property
     def children(self) -> frozenset[str]:
         """The names of the objects between it and its pods: a JobSet's Jobs, a Deployment's ReplicaSets."""
         return frozenset(str(owner.get("name")) for pod in self.pods if (owner := _controller(pod)) is not None)
