@@ -71,8 +71,10 @@ async def view() -> ClusterView:
 @pytest.fixture
 async def webhook(settings: ServerSettings, client: aiohttp.ClientSession, view: ClusterView) -> AsyncIterator[Asked]:
     async with AsyncExitStack() as stack:
-        workers = await stack.enter_async_context(Workers(2, warm_up=warm_up, modules=[judgement.__name__]))
+        workers = Workers(2, warm_up=warm_up, modules=[judgement.__name__])
         server = await stack.enter_async_context(serving(settings, JobReviewer(view, workers, lambda: NOW)))
+        # Started last and so ended first: the server waits for the answers to all that it was asked.
+        await stack.enter_async_context(workers)
         yield Asked(client, server.port)
 
 
