@@ -68,7 +68,8 @@ class Automaton:
     groups: dict[int, Any] = field(default_factory=dict)
     conditional: bool = False
     follow: list[list[Step]] = field(default_factory=list)
-    _steps: dict[tuple[int, int, int], list[int]] = field(default_factory=dict)
+    _steps: dict[tuple[int, int], dict[int, list[int]]] = field(default_factory=dict)
+    _steps_in: dict[tuple[int, int, frozenset[int]], dict[int, list[int]]] = field(default_factory=dict)
 
     def node(self) -> int:
         self.silent.append([])
@@ -186,17 +187,33 @@ class Automaton:
 
     # -------------------------------------------------------------------------------------------------------- walking
 
-    def steps(self, place: int, before: int, symbol: int) -> list[int]:
-        """Where a character leads from a place, twice where it leads there in two ways. NOTHING is before the text."""
-        key = (place, before if self.conditional else NOTHING, symbol)
+    def steps(self, place: int, before: int) -> dict[int, list[int]]:
+        """Where each character that leads on from a place leads, twice where it leads there in two ways. NOTHING is
+        before the text.
+        """
+        key = (place, before if self.conditional else NOTHING)
         if key not in self._steps:
-            former, letter = "" if before == NOTHING else self.symbols[before], self.symbols[symbol]
-            self._steps[key] = [
-                following
-                for following, conditions in self.follow[place]
-                if symbol in self.sets[following] and all(holds(former, letter) for holds in conditions)
-            ]
+            former = "" if before == NOTHING else self.symbols[before]
+            ways: dict[int, list[int]] = {}
+            for symbol, letter in enumerate(self.symbols):
+                ways[symbol] = [
+                    following
+                    for following, conditions in self.follow[place]
+                    if symbol in self.sets[following] and all(holds(former, letter) for holds in conditions)
+                ]
+            self._steps[key] = {symbol: found for symbol, found in ways.items() if found}
         return self._steps[key]
+
+    def steps_in(self, place: int, before: int, circle: frozenset[int]) -> dict[int, list[int]]:
+        """Those of the steps that stay within some places."""
+        key = (place, before if self.conditional else NOTHING, circle)
+        if key not in self._steps_in:
+            ways = {
+                symbol: [each for each in found if each in circle]
+                for symbol, found in self.steps(place, before).items()
+            }
+            self._steps_in[key] = {symbol: found for symbol, found in ways.items() if found}
+        return self._steps_in[key]
 
     def walk(self, begin: State, moves: Callable[[State], Iterator[tuple[int, State]]], goal: State | None) -> Paths:
         """Breadth first from a state, until a goal is reached (again): each state that is reached, and from where."""
@@ -241,17 +258,18 @@ class Automaton:
         """The places that may follow themselves."""
         return [place for place, reached in enumerate(self.reach) if place in reached]
 
-    def circle(self, place: int) -> set[int]:
-        """The places that follow a place and that it follows."""
-        return {one for one in self.reach[place] if place in self.reach[one]}
+    @cached_property
+    def circles(self) -> list[frozenset[int]]:
+        """Of each place, the places that follow it and that it follows."""
+        return [frozenset(one for one in reach if place in self.reach[one]) for place, reach in enumerate(self.reach)]
 
     def first(self) -> dict[int, str]:
         """The shortest text that leads to each place."""
 
         def moves(state: State) -> Iterator[tuple[int, State]]:
             place, before = state
-            for symbol in range(len(self.symbols)):
-                for following in self.steps(place, before, symbol):
+            for symbol, found in self.steps(place, before).items():
+                for following in found:
                     yield symbol, (following, self.last(symbol))
 
         begin = (START, NOTHING)
@@ -268,15 +286,15 @@ class Automaton:
         """Texts that lead from a place back to itself, after the text that led to it: the shortest with each first
         character.
         """
-        circle = self.circle(place)
+        circle = self.circles[place]
         begin = (place, self.last(self.symbols.index(text[-1])), 0)
         for symbol in range(len(self.symbols)):
 
             def moves(state: State, symbol: int = symbol) -> Iterator[tuple[int, State]]:
                 at, last, started = state
-                for letter in range(len(self.symbols)) if started else [symbol]:
-                    for following in self.steps(at, last, letter):
-                        if following in circle:
+                for letter, found in self.steps_in(at, last, circle).items():
+                    if started or letter == symbol:
+                        for following in found:
                             yield letter, (following, self.last(letter), 1)
 
             paths = self.walk(begin, moves, None)
@@ -286,15 +304,14 @@ class Automaton:
 
     def doubled(self, place: int) -> Iterator[str]:
         """Texts that lead from a place back to itself in two ways."""
-        circle = self.circle(place)
+        circle = self.circles[place]
 
         def moves(state: State) -> Iterator[tuple[int, State]]:
             one, other, last, parted = state
-            for symbol in range(len(self.symbols)):
-                ways = [each for each in self.steps(one, last, symbol) if each in circle]
-                others = [each for each in self.steps(other, last, symbol) if each in circle]
+            others = self.steps_in(other, last, circle)
+            for symbol, ways in self.steps_in(one, last, circle).items():
                 for index, way in enumerate(ways):
-                    for number, another in enumerate(others):
+                    for number, another in enumerate(others.get(symbol, ())):
                         apart = 1 if parted or one != other or index != number else 0
                         yield symbol, (way, another, self.last(symbol), apart)
 
@@ -306,16 +323,17 @@ class Automaton:
 
     def passed_on(self, place: int, other: int) -> Iterator[str]:
         """Texts that lead from a place back to itself, from there to another one, and from that back to itself."""
-        circle, others = self.circle(place), self.circle(other)
+        circle, others = self.circles[place], self.circles[other]
 
         def moves(state: State) -> Iterator[tuple[int, State]]:
             one, between, two, last, _ = state
-            for symbol in range(len(self.symbols)):
-                stays = [each for each in self.steps(one, last, symbol) if each in circle]
-                ends = [each for each in self.steps(two, last, symbol) if each in others] if stays else []
+            on = self.steps(between, last)
+            goes = self.steps_in(two, last, others)
+            for symbol, stays in self.steps_in(one, last, circle).items():
+                ends = goes.get(symbol)
                 if not ends:
                     continue
-                for way in self.steps(between, last, symbol):
+                for way in on.get(symbol, ()):
                     if way == other or other in self.reach[way]:
                         for stay in stays:
                             for end in ends:
