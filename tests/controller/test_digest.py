@@ -10,6 +10,8 @@ from stoker.api.policy import DigestTime
 from stoker.controller.digest import DigestPeriod, digest, last_due
 from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import ReclaimEvent, ReclaimState
+from stoker.policy.effective import EffectiveDigest
+from stoker.policy.resolution import set_fields
 from stoker.reclaim import Record, resumed
 from tests.controller.test_notifier import NOW, World, reclaimed, warned
 from tests.workload.building import dljob_object
@@ -48,7 +50,8 @@ def job(name: str = "bert", **record: Any) -> dict[str, Any]:
     ],
 )
 def test_the_hour_is_that_of_the_policys_time_zone(settings: dict[str, Any], now: str, due: str) -> None:
-    assert rfc3339(last_due(DigestTime.model_validate(settings), datetime.fromisoformat(now))) == due
+    effective = EffectiveDigest(**set_fields(DigestTime.model_validate(settings)))
+    assert rfc3339(last_due(effective, datetime.fromisoformat(now))) == due
 
 
 def test_it_counts_what_happened_since_the_last_one_and_shows_what_stands() -> None:

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.api.policy import WEEKDAYS, ScheduleWindow, UtilizationPolicy, Weekday
+from stoker.api.policy import ScheduleWindow, UtilizationPolicy
+from stoker.api.weekday import WEEKDAYS, Weekday
 from stoker.findings.vocabulary import JobType
 from stoker.policy.effective import EffectiveReclaim
 from stoker.policy.resolution import resolve

@@ -33,7 +33,7 @@ def judge(rule: str) -> Judge:
     text = fixtures.policy("admission", rule)
     policies = () if text is None else (UtilizationPolicy.model_validate(yaml.safe_load(text)),)
     now = datetime(2026, 11, 21, 12, tzinfo=UTC)
-    return Judge(policies=PolicyFiles(policies=policies), selection=select((), ()), now=now)
+    return Judge(policy_of=PolicyFiles(policies=policies).effective, selection=select((), ()), now=now)
 
 
 @cache

@@ -6,6 +6,10 @@ GROUP = "stoker.dev"
 VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
 
+POLICY_KIND = "UtilizationPolicy"
+ALL_RULES = "*"
+"""Stands for every rule where a policy lists rules."""
+
 OWNER_LABEL = f"{GROUP}/owner"
 TEAM_LABEL = f"{GROUP}/team"
 RESUME_ANNOTATION = f"{GROUP}/resume"

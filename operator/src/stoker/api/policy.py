@@ -12,10 +12,12 @@ from pydantic_core import PydanticCustomError
 from stoker.api.duration_range import Between
 from stoker.api.image import ImageKind
 from stoker.api.meta import Boolean, Conditions, Integer, LabelSelector, ObjectMeta, Time
+from stoker.api.names import POLICY_KIND
 from stoker.api.schema import FIELD_OF_RULE, PRESERVE_UNKNOWN, ApiModel, Like, Validation, validations
+from stoker.api.weekday import Weekday
 from stoker.findings.vocabulary import Action, Framework, JobType, NotificationEvent, ReclaimMode
 
-KIND = "UtilizationPolicy"
+KIND = POLICY_KIND
 PLURAL = "utilizationpolicies"
 BASE = "default"
 """Name of the policy that all others are laid over."""
@@ -35,8 +37,6 @@ SELECTOR = ("spec", "namespaceSelector")
 Int32 = Field(json_schema_extra={"format": "int32"})
 Percent = Annotated[Integer, Field(ge=0, le=100), Int32]
 
-ALL_RULES = "*"
-"""Stands for every rule where a policy lists rules."""
 RuleName = Annotated[str, Field(min_length=1, max_length=63)]
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 
@@ -122,8 +122,6 @@ class MassIdleBrake(ApiModel):
     """Minimum share of the GPUs that were active before, in percent, exclusive, from 1 to 100. Default: 50."""
 
 
-Weekday = Literal["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
-WEEKDAYS: tuple[Weekday, ...] = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 TimeOfDay = Annotated[
     str,
     Like("^([01][0-9]|2[0-3]):[0-5][0-9]$", "must be a time of day such as 08:30, from 00:00 to 23:59"),

@@ -15,6 +15,7 @@ from stoker.lint.formats import FORMATS, renderer
 if TYPE_CHECKING:
     from stoker.lint.files.judgement import Judge
     from stoker.lint.files.manifests import File, InputError, ManifestText
+    from stoker.lint.files.policies import PolicyFiles
     from stoker.lint.files.results import Results
     from stoker.lint.fixes.fixer import Fixer
 
@@ -96,9 +97,8 @@ def lint(
     The exit code is 0 for clean manifests, 1 for findings (with --diff: for changes), 2 for input that can't be read.
     """
     context.with_resource(_rare_collections())
-    from stoker.lint.files.judgement import Judge, config_maps
+    from stoker.lint.files.judgement import Judge, built_in_policy, config_maps
     from stoker.lint.files.manifests import File, InputError, read
-    from stoker.lint.files.policies import load
     from stoker.lint.files.selection import SelectionError, select
 
     if unsafe_fixes and not (fix or diff):
@@ -107,14 +107,14 @@ def lint(
         raise click.UsageError("Give what to check: a file, a directory, - for standard input, or --policy FILE.")
     now = datetime.now(UTC)
     try:
-        policies = load(policy_files, now)
+        policies = _policies(policy_files, now) if policy_files else None
         selection = select(selected, ignored)
     except (InputError, SelectionError) as error:
         complain(error)
         context.exit(EXIT_USAGE)
     files = list(read(paths))
     judge = Judge(
-        policies=policies,
+        policy_of=built_in_policy if policies is None else policies.effective,
         selection=selection,
         now=now,
         namespace=namespace,
@@ -122,8 +122,9 @@ def lint(
     )
     fixer = _fixer(judge, unsafe=unsafe_fixes) if fix or diff else None
     results = check(files, judge, fixer)
-    for doubtful in (*policies.remarks, *policies.unsure(report.namespace for report in results.reports)):
-        click.echo(f"stoker: {doubtful}", err=True)
+    if policies is not None:
+        for doubtful in (*policies.remarks, *policies.unsure(report.namespace for report in results.reports)):
+            click.echo(f"stoker: {doubtful}", err=True)
     errors = [*results.errors, *(fixer.write() if fixer is not None and not diff else ())]
     for problem in errors:
         click.echo(f"stoker: {problem}", err=True)
@@ -135,7 +136,7 @@ def lint(
     piped = fixer.piped if fixer is not None else None
     if piped is not None:
         write(piped, None, context)
-    if not paths and form == "text":
+    if not paths and policies is not None and form == "text":
         number = len(policies.policies)
         write(f"{number} {'policy is' if number == 1 else 'policies are'} valid.\n", output, context)
         return
@@ -155,6 +156,12 @@ def _rare_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*usual)
+
+
+def _policies(paths: tuple[str, ...], now: datetime) -> "PolicyFiles":
+    from stoker.lint.files.policies import load
+
+    return load(paths, now)
 
 
 def _fixer(judge: "Judge", *, unsafe: bool) -> "Fixer":

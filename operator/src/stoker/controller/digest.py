@@ -18,7 +18,8 @@ from stoker.adapters.kubernetes.client import POLICIES, ApiError, ConflictError,
 from stoker.adapters.notifications import NoAddressesError
 from stoker.api.names import CHANNEL_ANNOTATION
 from stoker.api.notification import Message
-from stoker.api.policy import BASE, WEEKDAYS, DigestTime
+from stoker.api.policy import BASE
+from stoker.api.weekday import WEEKDAYS
 from stoker.cluster.cache import ClusterCache, Key
 from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
@@ -28,7 +29,7 @@ from stoker.controller.notifier import Post, counting
 from stoker.findings.finding import parse_time, rfc3339, single_line
 from stoker.findings.vocabulary import NotificationEvent, NotificationResult, ReclaimEvent, ReclaimState
 from stoker.findings.wording import count
-from stoker.policy.effective import EffectivePolicy
+from stoker.policy.effective import EffectiveDigest, EffectivePolicy
 from stoker.policy.resolution import combined
 from stoker.reclaim import NotificationRecord, Record
 from stoker.reclaim.record import EVENT_WORDS
@@ -46,7 +47,7 @@ COUNTED = (ReclaimEvent.WARNED, ReclaimEvent.RECLAIMED, ReclaimEvent.RESUMED, Re
 """The events that a digest counts."""
 
 
-def last_due(digest: DigestTime, now: datetime) -> datetime:
+def last_due(digest: EffectiveDigest, now: datetime) -> datetime:
     """The last time up to `now` at which a digest was to be sent; what has no time of its own is in UTC."""
     zone = ZoneInfo(digest.time_zone or "UTC")
     at, today = time.fromisoformat(digest.at), now.astimezone(zone).date()

@@ -13,8 +13,9 @@ from typing import Any
 
 from stoker.api.duration import format_duration, parse_duration
 from stoker.api.meta import EVERYTHING, LabelSelector, contradiction, matches, selector_faults
+from stoker.api.names import ALL_RULES
 from stoker.api.notification import template_faults
-from stoker.api.policy import ALL_RULES, BASE, Exemption, ReclaimClass, RuleSetting, UtilizationPolicy
+from stoker.api.policy import BASE, Exemption, ReclaimClass, RuleSetting, UtilizationPolicy
 from stoker.api.schema import Violation
 from stoker.catalogue import diagnosis_names
 from stoker.findings.finding import rfc3339

@@ -1,32 +1,26 @@
 """What the policies of a cluster come to in one namespace: every setting with its value, and what follows for a job.
 
-stoker.policy.resolution makes it of what users wrote; admission, diagnosis, reclaim and the report judge by it.
+stoker.policy.resolution makes it of what users wrote; admission, diagnosis, reclaim and the report judge by it. The
+models of what users write are imported for their types alone: `stoker lint` without a policy builds none of them.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
-from typing import Any
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any
 
 from stoker.api.duration import parse_duration
 from stoker.api.image import ImagePattern
 from stoker.api.meta import matches
-from stoker.api.policy import (
-    ALL_RULES,
-    DigestTime,
-    Exemption,
-    MassIdleBrake,
-    NotificationTemplates,
-    ReclaimClass,
-    RuleSetting,
-    ScheduleWindow,
-)
+from stoker.api.names import ALL_RULES
+from stoker.api.weekday import Weekday
 from stoker.findings.vocabulary import Action, JobType, NotificationEvent, ReclaimMode
 from stoker.policy.schedule import applies_to, contains, next_opening
 from stoker.shell.model import Shortfall
+
+if TYPE_CHECKING:
+    from stoker.api.policy import Exemption, ReclaimClass, RuleSetting, ScheduleWindow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +68,10 @@ class EffectiveReclaim:
     min_termination_grace: timedelta = timedelta(seconds=30)
     interactive_without_volume: bool = False
     training_without_volume: bool = False
-    schedule: tuple[ScheduleWindow, ...] = ()
-    classes: tuple[ReclaimClass, ...] = ()
+    schedule: "tuple[ScheduleWindow, ...]" = ()
+    classes: "tuple[ReclaimClass, ...]" = ()
 
-    def class_of(self, job: JobTraits) -> ReclaimClass | None:
+    def class_of(self, job: JobTraits) -> "ReclaimClass | None":
         """The first class that a job belongs to."""
         return next((one for one in self.classes if _has(one, job)), None)
 
@@ -107,6 +101,23 @@ CLASS_SETTINGS = ("mode", "idle_after", "startup_grace", "warning_grace", "on_pr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveDigest:
+    """When the digest is sent: at a time of day in a time zone (None: UTC), on some days (empty: on all)."""
+
+    at: str = "08:00"
+    days: tuple[Weekday, ...] = ()
+    time_zone: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveTemplates:
+    """What messages say; None: the built-in text."""
+
+    warned: str | None = None
+    reclaimed: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveNotification:
     """Who is told of reclaims; `secret_key` None: nobody."""
 
@@ -114,9 +125,8 @@ class EffectiveNotification:
     namespace_keys: tuple[str, ...] = ()
     events: tuple[NotificationEvent, ...] = tuple(NotificationEvent)
     max_per_hour: int = 30
-    # Not validated, so that the built-in policy needs no schema of the models: `stoker lint` starts with it.
-    digest: DigestTime = field(default_factory=lambda: DigestTime.model_construct(at="08:00"))
-    templates: NotificationTemplates = field(default_factory=NotificationTemplates.model_construct)
+    digest: EffectiveDigest = field(default_factory=EffectiveDigest)
+    templates: EffectiveTemplates = field(default_factory=EffectiveTemplates)
 
     def may_name(self, namespace: str, key: str) -> bool:
         """Whether a namespace's annotation may name this key: no namespace's name has a dot."""
@@ -178,8 +188,8 @@ class EffectivePolicy:
     their specs, or the built-in defaults alone.
     """
 
-    rules: Mapping[str, RuleSetting] = field(default_factory=dict)
-    exemptions: tuple[Exemption, ...] = ()
+    rules: "Mapping[str, RuleSetting]" = field(default_factory=dict)
+    exemptions: "tuple[Exemption, ...]" = ()
     suppressible: tuple[str, ...] | None = None
     trusted_job_types: bool = True
     images: tuple[ImagePattern, ...] = ()
@@ -214,7 +224,7 @@ class EffectivePolicy:
         """How a job is reclaimed: as its class is, by the type that it is taken for."""
         return self.reclaim.of(self._as_trusted(job))
 
-    def class_of(self, job: JobTraits) -> ReclaimClass | None:
+    def class_of(self, job: JobTraits) -> "ReclaimClass | None":
         """The class that a job is reclaimed as, by the type that it is taken for."""
         return self.reclaim.class_of(self._as_trusted(job))
 
@@ -232,7 +242,7 @@ class EffectivePolicy:
             return action is not Action.DENY
         return ALL_RULES in self.suppressible or rule in self.suppressible
 
-    def exemption(self, rule: str, job_labels: Mapping[str, str], now: datetime) -> Exemption | None:
+    def exemption(self, rule: str, job_labels: Mapping[str, str], now: datetime) -> "Exemption | None":
         """The exemption that lets a job with these labels pass a rule at `now`; the rule "*" asks for one from
         everything.
         """
@@ -247,7 +257,7 @@ BUILT_IN = EffectivePolicy()
 """What holds where no policy says anything."""
 
 
-def _covers(exemption: Exemption, rule: str, job_labels: Mapping[str, str], now: datetime) -> bool:
+def _covers(exemption: "Exemption", rule: str, job_labels: Mapping[str, str], now: datetime) -> bool:
     """Whether a job with these labels, in a namespace that the exemption selects, is exempt from a rule at `now`.
 
     The rule "*" asks for an exemption from everything, reclaim included.
@@ -260,7 +270,7 @@ def _covers(exemption: Exemption, rule: str, job_labels: Mapping[str, str], now:
     )
 
 
-def _has(reclaim_class: ReclaimClass, job: JobTraits) -> bool:
+def _has(reclaim_class: "ReclaimClass", job: JobTraits) -> bool:
     """Whether a job belongs to the class."""
     return (
         (not reclaim_class.job_types or job.job_type in reclaim_class.job_types)
@@ -284,15 +294,8 @@ DURATION_FIELDS = frozenset(
 )
 
 
-def set_fields(model: BaseModel | None) -> dict[str, Any]:
-    """The fields that are set, in the types of the effective policy."""
-    fields = {} if model is None else {name: getattr(model, name) for name in type(model).model_fields}
-    return {name: concrete(name, value) for name, value in fields.items() if value is not None}
-
-
 def concrete(name: str, value: Any) -> Any:
-    if isinstance(value, MassIdleBrake):
-        return EffectiveBrake(**set_fields(value))
+    """The value of a field of a policy in the type of the effective policy."""
     return parse_duration(value) if name in DURATION_FIELDS else value
 
 
@@ -302,11 +305,13 @@ __all__ = [
     "CLASS_SETTINGS",
     "EffectiveAnalysis",
     "EffectiveBrake",
+    "EffectiveDigest",
     "EffectiveNotification",
     "EffectivePolicy",
     "EffectiveReclaim",
+    "EffectiveTemplates",
     "EffectiveThresholds",
     "JobTraits",
     "PolicyRevision",
-    "set_fields",
+    "concrete",
 ]

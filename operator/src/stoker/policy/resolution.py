@@ -3,7 +3,7 @@
 The cluster's processes, `stoker lint`, `stoker explain` and `stoker replay` all resolve policies by this module.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -11,16 +11,28 @@ from pydantic import BaseModel
 
 from stoker.api.image import ImagePattern
 from stoker.api.meta import LabelSelector, matches
-from stoker.api.policy import BASE, NAMESPACE_LABEL, ImageFamily, UtilizationPolicy, UtilizationPolicySpec
+from stoker.api.policy import (
+    BASE,
+    NAMESPACE_LABEL,
+    DigestTime,
+    ImageFamily,
+    MassIdleBrake,
+    NotificationTemplates,
+    UtilizationPolicy,
+    UtilizationPolicySpec,
+)
 from stoker.policy.effective import (
     BUILT_IN_REVISION,
     EffectiveAnalysis,
+    EffectiveBrake,
+    EffectiveDigest,
     EffectiveNotification,
     EffectivePolicy,
     EffectiveReclaim,
+    EffectiveTemplates,
     EffectiveThresholds,
     PolicyRevision,
-    set_fields,
+    concrete,
 )
 
 
@@ -75,6 +87,24 @@ def combined(layers: Sequence[UtilizationPolicy], labels: Mapping[str, str]) -> 
     )
 
 
+NESTED: Mapping[type[BaseModel], Callable[..., Any]] = {
+    DigestTime: EffectiveDigest,
+    MassIdleBrake: EffectiveBrake,
+    NotificationTemplates: EffectiveTemplates,
+}
+"""What a group of settings within a group becomes."""
+
+
+def set_fields(model: BaseModel | None) -> dict[str, Any]:
+    """The fields that are set, in the types of the effective policy."""
+    fields = {} if model is None else {name: getattr(model, name) for name in type(model).model_fields}
+    return {
+        name: NESTED[type(value)](**set_fields(value)) if type(value) in NESTED else concrete(name, value)
+        for name, value in fields.items()
+        if value is not None
+    }
+
+
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -112,4 +142,4 @@ def _pattern(family: ImageFamily) -> ImagePattern:
     )
 
 
-__all__ = ["combined", "rank", "resolve", "winner"]
+__all__ = ["combined", "rank", "resolve", "set_fields", "winner"]

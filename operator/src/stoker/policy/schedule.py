@@ -5,21 +5,25 @@ Used by stoker.policy.effective, for whether and when idle jobs may be reclaimed
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, time, timedelta
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from stoker.api.policy import WEEKDAYS, ScheduleWindow
+from stoker.api.weekday import WEEKDAYS
 from stoker.findings.vocabulary import JobType
+
+if TYPE_CHECKING:
+    from stoker.api.policy import ScheduleWindow
 
 OPENING_SOUGHT = timedelta(days=16)
 """A week holds every day; the one day that a window has may lack its time, so that the next week's counts."""
 
 
-def applies_to(window: ScheduleWindow, job_type: JobType) -> bool:
+def applies_to(window: "ScheduleWindow", job_type: JobType) -> bool:
     """Whether the window is for jobs of this type."""
     return not window.job_types or job_type in window.job_types
 
 
-def contains(window: ScheduleWindow, now: datetime) -> bool:
+def contains(window: "ScheduleWindow", now: datetime) -> bool:
     """Whether `now`, an aware time, lies in the window; the end is exclusive."""
     local = now.astimezone(ZoneInfo(window.time_zone or "UTC"))
     start, end, at = time.fromisoformat(window.start), time.fromisoformat(window.end), local.time()
@@ -29,7 +33,7 @@ def contains(window: ScheduleWindow, now: datetime) -> bool:
     return (today and at >= start) or (yesterday and at < end)
 
 
-def next_opening(window: ScheduleWindow, now: datetime) -> datetime | None:
+def next_opening(window: "ScheduleWindow", now: datetime) -> datetime | None:
     """The first moment after `now` from which on the window contains the time; None if there is none for weeks.
 
     A window opens at its start, which a day may have twice or not at all, or where the clocks are changed.
@@ -42,11 +46,11 @@ def next_opening(window: ScheduleWindow, now: datetime) -> datetime | None:
     return next((one for one in moments if one > now and _opens(window, one)), None)
 
 
-def _opens(window: ScheduleWindow, moment: datetime) -> bool:
+def _opens(window: "ScheduleWindow", moment: datetime) -> bool:
     return contains(window, moment) and not contains(window, moment - timedelta(minutes=1))
 
 
-def _begins_on(window: ScheduleWindow, local: datetime) -> bool:
+def _begins_on(window: "ScheduleWindow", local: datetime) -> bool:
     return not window.days or WEEKDAYS[local.weekday()] in window.days
 
 

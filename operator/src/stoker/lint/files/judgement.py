@@ -4,27 +4,26 @@ Used by the command and by lint.fixes.fixer, which judges again after each chang
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-from stoker.api.policy import KIND as POLICY_KIND
+from stoker.api.names import POLICY_KIND
 from stoker.api.schema import Violation
 from stoker.findings.finding import Finding, Location
 from stoker.findings.verdict import Verdict
 from stoker.findings.vocabulary import Action, Severity, Source
 from stoker.lint.files.manifests import Manifest, Region
 from stoker.lint.files.objects import is_ours, metadata, object_name
-from stoker.lint.files.policies import PolicyFiles
 from stoker.lint.files.results import SCHEMA_RULE, SUPPRESSION_RULE, Entry, Report, Skipped
 from stoker.lint.files.selection import Selection
 from stoker.lint.kinds.kind import ManifestError, ManifestReader, WorkloadKind
 from stoker.lint.kinds.registry import readable_kind
 from stoker.lint.review import allowance_of, context_of, failed, review_submissions
 from stoker.lint.suppression import MARK
-from stoker.policy.effective import EffectivePolicy
+from stoker.policy.effective import BUILT_IN, EffectivePolicy
 from stoker.shell.model import Shortfall
 
 IMAGE_MISSING = "image-missing"
@@ -36,16 +35,23 @@ ConfigMaps = Mapping[str, Files]
 """By namespace."""
 
 
+def built_in_policy(namespace: str) -> EffectivePolicy:
+    """What holds in every namespace where no policy says anything."""
+    del namespace
+    return BUILT_IN
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
     """Judges manifests by the policy of each one's namespace.
 
-    `namespace`: that of manifests which name none. `config_maps`: those of the input, which jobs take programs from.
+    `policy_of`: what holds in a namespace; an empty name stands for the one called default. `namespace`: that of
+    manifests which name none. `config_maps`: those of the input, which jobs take programs from.
     """
 
-    policies: PolicyFiles
     selection: Selection
     now: datetime
+    policy_of: Callable[[str], EffectivePolicy] = built_in_policy
     namespace: str = ""
     config_maps: ConfigMaps = field(default_factory=dict)
 
@@ -73,7 +79,7 @@ class Judge:
     def _report(self, manifest: Manifest, kind: WorkloadKind, name: str, namespace: str, files: Files) -> Report:
         assert kind.reader is not None
         report = partial(Report, manifest=manifest, namespace=namespace, name=name)
-        policy = self.policies.effective(namespace)
+        policy = self.policy_of(namespace)
         entries = [_violation(manifest, one) for one in kind.reader.violations(manifest.value)]
         try:
             verdict = self._verdict(kind.reader, manifest.value, policy, files)

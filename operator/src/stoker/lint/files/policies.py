@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from stoker.api.meta import LabelSelector
+from stoker.api.names import POLICY_KIND
 from stoker.api.policy import BASE, NAMESPACE_LABEL, UtilizationPolicy
-from stoker.api.policy import KIND as POLICY_KIND
 from stoker.api.schema import Violation
 from stoker.catalogue import admission_rules
 from stoker.lint.files.manifests import InputError, Manifest, ManifestText, read
