@@ -67,6 +67,15 @@ BANS = (
         message="a test waits for a condition, looking often, and not for a time",
     ),
     Ban(
+        pattern=re.compile(r"%[HMS]|\.isoformat\("),
+        # MicroTime of the API; the titles and pictures of reports; a chart's axis; log lines.
+        files=re.compile(
+            r"^operator/src/stoker/(?!findings/finding|adapters/kubernetes/events|report/formats/(words|pictures)"
+            r"|inspection/picture|cli/run)[\w/]+\.py$"
+        ),
+        message="a time in a form of its own: findings.finding.rfc3339 writes it",
+    ),
+    Ban(
         pattern=re.compile(
             rf"{TEXT}\.(startswith|endswith|r?partition|r?split|remove(prefix|suffix)|r?find|r?index|count)\("
             rf"|\bre\.\w+\([^)]*{TEXT}|\.(search|(full)?match|findall|finditer)\([^)]*{TEXT}"

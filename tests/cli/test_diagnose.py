@@ -351,7 +351,7 @@ def test_a_window_cuts_the_life_and_says_so(tmp_path: Path, tape: Tape) -> None:
     assert job["since"] == "2026-11-20T07:00:00Z"
     assert job["utilization"]["gpuHours"] == pytest.approx(6)
     assert job["utilization"]["averagePercent"] == pytest.approx(90)
-    assert "diagnosed from 2026-11-20 07:00 UTC on" in job["notes"][0]
+    assert "diagnosed from 2026-11-20T07:00:00Z on" in job["notes"][0]
 
 
 def test_a_cut_life_has_no_start(tmp_path: Path, tape: Tape) -> None:

@@ -36,7 +36,7 @@ def test_the_shown_answer_is_the_commands(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("stoker.adapters.prometheus.source.PrometheusSource", lambda access, **_: tape)
     job = entry("bert-large", gpusPerNode=4, script="torchrun --standalone train.py\nsleep infinity\n")
     answer = run(tmp_path, jobs=[job], COLUMNS="110").stdout
-    said = "  note: diagnosed as of 2026-11-20 10:00 UTC\n"
+    said = "  note: diagnosed as of 2026-11-20T10:00:00Z\n"
     assert said in answer  # the page shows what is seen at that time
     answer = answer.replace(said, "")
     (shown,) = re.findall(r"```\n(nlp/bert-large\n.*?)```", PAGE, re.DOTALL)

@@ -154,7 +154,7 @@ async def test_a_warning_is_told_once_and_that_is_noted() -> None:
     world.restart()
     await world.tell()
     ((_, message),) = world.box.sent
-    assert message.title == "team/bert will be suspended at 2026-11-21 12:14 UTC"
+    assert message.title == "team/bert will be suspended at 2026-11-21T12:14:50Z"
     assert "stoker snooze bert -n team --for 2h" in message.body
     assert world.notified() == [warned_of("Sent", "2026-11-21T12:00:00Z")]
     assert world.counts.messages == [("Warned", "sent")]
@@ -166,7 +166,7 @@ async def test_the_action_is_told_beside_the_warning() -> None:
     world.record(reclaimed(notified=world.notified()))
     await world.tell()
     assert [message.title for _, message in world.box.sent] == [
-        "team/bert will be suspended at 2026-11-21 11:59 UTC",
+        "team/bert will be suspended at 2026-11-21T11:59:50Z",
         "team/bert was suspended: its GPUs were idle",
     ]
     assert "stoker resume bert -n team" in world.box.sent[1][1].body
@@ -490,7 +490,7 @@ async def test_a_policy_may_use_its_own_words() -> None:
     )
     await world.tell()
     assert world.box.sent[0][1].body == (
-        "ada: bert/team, 8 GPUs, unreleased-job, until 2026-11-21 12:14 UTC {by default@1}"
+        "ada: bert/team, 8 GPUs, unreleased-job, until 2026-11-21T12:14:50Z {by default@1}"
     )
 
 

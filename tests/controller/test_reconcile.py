@@ -331,7 +331,8 @@ async def test_a_reclaim_that_waits_for_samples_says_for_which() -> None:
     world.scan_results.put(world.uid, ScanResult(idleness=idle, diagnosis=partly))
     await world.reconcile()
     assert world.status["reclaim"]["reason"] == (
-        "idle and warned; it waits until the samples of the last 10 min are complete (a gap from 11:51 to 11:54 UTC)"
+        "idle and warned; it waits until the samples of the last 10 min are complete (a gap from "
+        "2026-11-21T11:51:00Z to 2026-11-21T11:54:00Z)"
     )
 
 

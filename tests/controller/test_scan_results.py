@@ -24,7 +24,7 @@ def kept(idleness: Idleness, diagnosis: Diagnosis | None) -> Idleness:
 def test_an_idle_stretch_begins_where_the_examination_says_it_does() -> None:
     seen = kept(IDLE, Diagnosis(utilization=used(NOW - timedelta(minutes=2)), idle_since=EXACT))
     assert seen.since == EXACT
-    assert idle_fact(seen).message == "8 GPUs idle since 2026-11-21 10:56 UTC"
+    assert idle_fact(seen).message == "8 GPUs idle since 2026-11-21T10:56:00Z"
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_rest_at_a_glance_proves_nothing() -> None:
     young = job(started=timedelta(minutes=20))
     answer = judge(young, Screen(at=NOW, window=WINDOW, summaries=summaries))
     assert answer.state is IdlenessState.ACTIVE
-    assert "started at 2026-11-21 11:40:00 UTC" in answer.message
+    assert "started at 2026-11-21T11:40:00Z" in answer.message
 
 
 def test_a_pod_that_not_even_a_glance_has_seen_has_no_samples() -> None:
@@ -253,7 +253,7 @@ def test_the_clock_starts_with_the_latest_container() -> None:
     young = replace(facts.pods[1], started_at=NOW - timedelta(minutes=59))
     answer = judge(replace(facts, pods=(facts.pods[0], young)), screen(facts))
     assert answer.state is IdlenessState.ACTIVE
-    assert "started at 2026-11-21 11:01:00 UTC" in answer.message
+    assert "started at 2026-11-21T11:01:00Z" in answer.message
 
 
 def test_a_job_younger_than_the_screen_is_not_idle_even_if_its_own_window_is_shorter() -> None:

@@ -215,14 +215,14 @@ def test_percents_are_clamped_and_unknown_stays_unknown() -> None:
     ]
 
 
-def test_stages_of_another_day_say_so() -> None:
+def test_stages_are_shown_with_their_start_and_length() -> None:
     spans = [
         StageSpan(stage=Stage.INITIALIZATION, start=START - timedelta(days=1), end=START, average_percent=0),
         StageSpan(stage=Stage.ACTIVE, start=START, end=None, average_percent=None),
     ]
-    assert stage_lines(spans, START) == (
-        "Initialization  11-20 06:00-06:00   0 %",
-        "Active          06:00-              ? %",
+    assert stage_lines(spans) == (
+        "Initialization  2026-11-20T06:00:00Z  24.0 h   0 %",
+        "Active          2026-11-21T06:00:00Z           ? %",
     )
 
 

@@ -63,7 +63,7 @@ def test_an_idle_job_that_nobody_needs_is_eligible_and_the_cause_is_said() -> No
     answer = eligibility(candidate(JOB, FOUND), IDLE, BUILT_IN, NOW)
     assert (answer.eligible, answer.why) == (
         True,
-        "UnreleasedJob, likely; all its GPUs idle since 2026-11-21 09:00 UTC",
+        "UnreleasedJob, likely; all its GPUs idle since 2026-11-21T09:00:00Z",
     )
 
 
@@ -86,7 +86,7 @@ def test_a_job_that_its_owner_has_snoozed_is_not_eligible() -> None:
             JOB,
             FOUND,
             replace(IDLE, since=NOW - timedelta(minutes=30)),
-            "idle since 2026-11-21 11:30 UTC; it must be idle for",
+            "idle since 2026-11-21T11:30:00Z; it must be idle for",
         ),
         (JOB, replace(FOUND, findings=()), IDLE, "it has no open finding UnreleasedJob or InteractiveJob"),
         (

@@ -606,7 +606,10 @@ def test_the_cause_must_have_been_examined_within_five_minutes(minutes: float, g
 
 def test_samples_that_an_examination_lacked_are_named() -> None:
     execution = Execution(is_examination_incomplete=True, examination_gap=(ago(12), ago(4)))
-    assert "(a gap from 11:48 to 11:56 UTC)" in look(record=WARNED, execution=execution).record.reason
+    assert (
+        "(a gap from 2026-11-21T11:48:00Z to 2026-11-21T11:56:00Z)"
+        in look(record=WARNED, execution=execution).record.reason
+    )
 
 
 def test_the_grace_of_a_warning_that_this_process_recorded_counts_by_the_monotonic_clock() -> None:

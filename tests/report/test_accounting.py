@@ -191,9 +191,13 @@ def test_causes_are_not_compared_with_a_period_that_the_operator_did_not_record(
 @pytest.mark.parametrize(
     "changes, key, words",
     [
-        ({"watched": (1.0,) * 40 + (0.5,) + (1.0,) * 15}, "notWatched", "within 2026-11-17 00:00 to 06:00 UTC"),
-        ({"watched": (1.0,) * 40 + (0.0,) * 4 + (1.0,) * 12}, "notWatched", "24 h (2026-11-17 00:00 to 2026-11-18"),
-        ({"recorded": (1.0,) * 54 + (0.0,) * 2}, "notRecorded", "12 h (2026-11-20 12:00 to 2026-11-21 00:00 UTC)"),
+        (
+            {"watched": (1.0,) * 40 + (0.5,) + (1.0,) * 15},
+            "notWatched",
+            "within 2026-11-17T00:00:00Z to 2026-11-17T06:00:00Z",
+        ),
+        ({"watched": (1.0,) * 40 + (0.0,) * 4 + (1.0,) * 12}, "notWatched", "24 h (2026-11-17T00:00:00Z to 2026-11-18"),
+        ({"recorded": (1.0,) * 54 + (0.0,) * 2}, "notRecorded", "12 h (2026-11-20T12:00:00Z to 2026-11-21T00:00:00Z)"),
         ({"warnings": ("a store is unreachable",)}, "prometheusWarning", "a store is unreachable"),
     ],
 )

@@ -388,7 +388,7 @@ STATUS: dict[str, Any] = {
             "confidence": "Likely",
             "location": {"fieldPath": "spec.script", "line": 2},
             "detail": "The active stage uses 33 % of each GPU and at most 38 % of its 80 GiB.",
-            "evidence": "Active 2026-11-21 05:52-09:40 UTC, 16 GPUs, steady; --batch-size 32 at spec.script:2",
+            "evidence": "2026-11-21T05:52:00Z to 2026-11-21T09:40:00Z, 16 GPUs, steady; --batch-size 32",
             "fix": "Raise --batch-size from 32.",
             "docs": "stoker rules show small-batch",
             "gpuHoursIdle": "38.1",

@@ -79,9 +79,9 @@ def test_gpu_numbers_join() -> None:
 
 def test_times_have_their_date_once() -> None:
     hour = timedelta(hours=1)
-    assert interval(START, START + hour) == "2026-11-21 06:00-07:00 UTC"
-    assert interval(START, START + 24 * hour) == "2026-11-21 06:00-2026-11-22 06:00 UTC"
-    assert interval(START, None) == "since 2026-11-21 06:00 UTC"
+    assert interval(START, START + hour) == "2026-11-21T06:00:00Z to 2026-11-21T07:00:00Z"
+    assert interval(START, START + 24 * hour) == "2026-11-21T06:00:00Z to 2026-11-22T06:00:00Z"
+    assert interval(START, None) == "since 2026-11-21T06:00:00Z"
 
 
 def test_durations_and_counts() -> None:

@@ -101,6 +101,7 @@ def replay(
     """
     import asyncio
 
+    from stoker.findings.finding import rfc3339
     from stoker.findings.vocabulary import ReclaimMode
     from stoker.lint.files.manifests import InputError
     from stoker.lint.files.policies import load
@@ -112,7 +113,7 @@ def replay(
     end = min(end or now, now)
     if not SHORTEST <= end - start <= LONGEST:
         raise click.UsageError(
-            f"from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC can't be replayed: at least "
+            f"from {rfc3339(start)} to {rfc3339(end)} can't be replayed: at least "
             f"{SHORTEST // timedelta(hours=1)} hour and at most {LONGEST.days} days can, up to the present."
         )
     if not STEPS[0] <= step <= STEPS[1] or step % timedelta(seconds=1):
@@ -138,7 +139,7 @@ def replay(
     if not summary.jobs:
         where = f" in {', '.join(namespaces)}" if namespaces else ""
         click.echo(
-            f"stoker: no DLJob held GPUs{where} from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC, as far as "
+            f"stoker: no DLJob held GPUs{where} from {rfc3339(start)} to {rfc3339(end)}, as far as "
             "Prometheus knows: is stoker_dljob_phase scraped, and kept for so long?",
             err=True,
         )

@@ -63,6 +63,7 @@ def report(
     """
     import asyncio
 
+    from stoker.findings.finding import rfc3339
     from stoker.telemetry.screen import MetricsUnavailable
     from stoker.telemetry.usage import SETTLES
 
@@ -72,7 +73,7 @@ def report(
     start = start or end - DEFAULT_LENGTH
     if not SHORTEST <= end - start <= LONGEST:
         raise click.UsageError(
-            f"from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC can't be reported on: at least "
+            f"from {rfc3339(start)} to {rfc3339(end)} can't be reported on: at least "
             f"{SHORTEST // timedelta(minutes=1)} minutes and at most {LONGEST.days} days can, up to the present."
         )
     try:

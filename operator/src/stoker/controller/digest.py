@@ -24,11 +24,11 @@ from stoker.cluster.cache import ClusterCache, Key
 from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
 from stoker.cluster.recorder import NO_RECORDER, MetricsRecorder
-from stoker.controller.notification_messages import LATEST, moment
+from stoker.controller.notification_messages import LATEST
 from stoker.controller.notifier import Post, counting
 from stoker.findings.finding import parse_time, rfc3339, single_line
 from stoker.findings.vocabulary import NotificationEvent, NotificationResult, ReclaimEvent, ReclaimState
-from stoker.findings.wording import count
+from stoker.findings.wording import count, interval
 from stoker.policy.effective import EffectiveDigest, EffectivePolicy
 from stoker.policy.resolution import combined
 from stoker.reclaim import NotificationRecord, Record
@@ -113,7 +113,7 @@ def digest(
     gpus, hours = _given_back(jobs, period)
     warned = sorted((one.namespace, _warning(one)) for one in jobs if _is_warned(one.record))
     lines = [
-        f"{moment(period.start)} to {moment(period.end)}: {counts}.",
+        f"{interval(period.start, period.end)}: {counts}.",
         f"Given back: {count(gpus, 'GPU')}, and {hours:.1f} GPU-hours by those reclaimed now or before.",
     ]
     if brake:

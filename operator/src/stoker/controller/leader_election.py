@@ -9,7 +9,6 @@ are for people, so skewed clocks do no harm.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC
 from typing import Any
 
 from stoker.adapters.clock import Clock
@@ -25,6 +24,7 @@ from stoker.adapters.kubernetes.client import (
     UnavailableError,
     Warn,
 )
+from stoker.adapters.kubernetes.events import micro_time
 
 logger = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ class LeaderElector:
 
     def _body(self, lease: Object, *, holder: str, duration: float = DURATION) -> dict[str, Any]:
         spec = dict(lease.get("spec", {}))
-        now = self._clock.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = micro_time(self._clock.now())
         if spec.get("holderIdentity") != holder and holder:
             spec["acquireTime"] = now
             spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from stoker.api.dljob import DLJob
 from stoker.api.names import OWNER_LABEL, TEAM_LABEL
@@ -111,5 +111,5 @@ def _values(about: Occasion, job: DLJob, record: Record, action: ReclaimMode) ->
 
 
 def moment(time: datetime | None) -> str:
-    """A time for people: 2026-11-21 15:00 UTC."""
-    return "an unknown time" if time is None else time.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    """A time, or that it is unknown."""
+    return "an unknown time" if time is None else rfc3339(time)

@@ -9,8 +9,8 @@ from typing import Any
 
 from stoker.controller.hysteresis import Showings
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
+from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import ConditionType, UnknownReason
-from stoker.findings.wording import clock
 from stoker.policy.effective import EffectiveThresholds
 from stoker.workload.conditions import FALSE, TRUE, UNKNOWN, Fact
 
@@ -100,7 +100,7 @@ def idle_fact(idleness: Idleness) -> Fact:
     match idleness.state:
         case IdlenessState.IDLE:
             # Since when is known ever better while the same stretch lasts: no news by itself.
-            since = f" since {clock(idleness.since)}" if idleness.since is not None else ""
+            since = f" since {rfc3339(idleness.since)}" if idleness.since is not None else ""
             message = f"{idleness.message}{since}"
             return Fact(type=ConditionType.IDLE, status=TRUE, reason="AllGPUsIdle", message=message, is_snapshot=True)
         case IdlenessState.ACTIVE:

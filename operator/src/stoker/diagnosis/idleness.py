@@ -8,8 +8,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from stoker.findings.diagnosis import Idleness, IdlenessState
+from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import UnknownReason
-from stoker.findings.wording import clock, count, minutes, moment, percent
+from stoker.findings.wording import count, minutes, percent
 from stoker.telemetry.activity import ACTIVITY_SIGNALS, idle_ceiling
 from stoker.telemetry.screen import LONGEST_GAP, GpuWindow, Screen, ScreenRequest
 from stoker.telemetry.series import GpuSignal, JobFacts, PodFacts
@@ -92,7 +93,7 @@ def idleness(
     started = max(pod.started_at for pod in facts.pods if pod.started_at is not None)
     if screen.at - started < screen.window:
         # The screen's window, not the job's: what it says of the time before the start is not about this job.
-        message = f"started at {moment(started)}; counts as idle after {minutes(screen.window.total_seconds())}"
+        message = f"started at {rfc3339(started)}; counts as idle after {minutes(screen.window.total_seconds())}"
         return replace(answer, state=IdlenessState.ACTIVE, message=message)
     if unproven:
         message = "no work in the last minutes; not checked in detail yet, because too many jobs are idle at once"
@@ -149,7 +150,7 @@ def _screen_fault(screen: Screen, window: timedelta, now: datetime) -> Fault | N
         looked, needed = minutes(screen.window.total_seconds()), minutes(window.total_seconds())
         return UnknownReason.PARTIAL, f"the metrics were read over {looked}, {needed} are needed"
     if not -CLOCK_TOLERANCE <= now - screen.at <= STALE_AFTER:
-        return UnknownReason.STALE, f"the last scan of the metrics was at {clock(screen.at)}"
+        return UnknownReason.STALE, f"the last scan of the metrics was at {rfc3339(screen.at)}"
     return None
 
 
@@ -166,7 +167,7 @@ def _sample_fault(facts: JobFacts, screen: Screen) -> Fault | None:
             return UnknownReason.NO_SAMPLES, f"utilization samples for {found}"
         for gpu in windows:
             if gpu.last_sample_at is None or screen.at - gpu.last_sample_at > STALE_AFTER:
-                last = "is too old" if gpu.last_sample_at is None else f"was at {clock(gpu.last_sample_at)}"
+                last = "is too old" if gpu.last_sample_at is None else f"was at {rfc3339(gpu.last_sample_at)}"
                 return UnknownReason.STALE, f"the last sample of {_name(pod, gpu)} {last}"
             if gpu.doubtful:
                 doubt = "are not numbers, have a wrong timestamp, or have an unknown unit"

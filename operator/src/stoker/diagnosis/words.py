@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from stoker.api.dljob import GPUS_A_ROW, MAX_NODES, MAX_STAGES
 from stoker.findings.diagnosis import NodeUse, StageSpan, Utilization
 from stoker.findings.finding import optional_time, rfc3339
 from stoker.findings.vocabulary import UnknownReason
+from stoker.findings.wording import minutes
 
 UNKNOWN = {
     UnknownReason.NO_SAMPLES: "samples are missing for some or all of its GPUs",
@@ -71,34 +71,26 @@ def whole_percent(value: float | None) -> int | None:
     return min(max(math.floor(value + 0.5), 0), 100)
 
 
-def stage_lines(stages: Sequence[StageSpan], as_of: datetime) -> tuple[str, ...]:
-    """`Initialization  05:40-05:52   0 %`, one line a stage, in columns. Times are UTC, with the day where it isn't
-    `as_of`'s.
+def stage_lines(stages: Sequence[StageSpan]) -> tuple[str, ...]:
+    """`Initialization  2026-11-21T05:40:00Z  12 min   0 %`, one line a stage, in columns: its start, its length once it
+    has ended, and its mean utilization.
     """
     stages = stages[-MAX_STAGES:]
     if not stages:
         return ()
-    times = [_span(stage, as_of) for stage in stages]
+    lengths = ["" if one.end is None else minutes((one.end - one.start).total_seconds()) for one in stages]
     name_width = max(len(stage.stage.value) for stage in stages)
-    time_width = max(map(len, times))
+    length_width = max(map(len, lengths))
     return tuple(
-        f"{stage.stage.value:<{name_width}}  {time:<{time_width}} {_figure(stage.average_percent):>3} %"
-        for stage, time in zip(stages, times, strict=True)
+        f"{stage.stage.value:<{name_width}}  {rfc3339(stage.start)}  {length:>{length_width}} "
+        f"{_figure(stage.average_percent):>3} %"
+        for stage, length in zip(stages, lengths, strict=True)
     )
 
 
 def _figure(value: float | None) -> str:
     rounded = whole_percent(value)
     return "?" if rounded is None else str(rounded)
-
-
-def _span(stage: StageSpan, as_of: datetime) -> str:
-    return f"{_moment(stage.start, as_of)}-{'' if stage.end is None else _moment(stage.end, as_of)}"
-
-
-def _moment(time: datetime, as_of: datetime) -> str:
-    time = time.astimezone(UTC)
-    return f"{time:%H:%M}" if time.date() == as_of.astimezone(UTC).date() else f"{time:%m-%d %H:%M}"
 
 
 def _floor_percent(value: float) -> int:

@@ -214,7 +214,9 @@ def printable(text: str) -> str:
 
 
 def rfc3339(time: datetime) -> str:
-    """A time as Kubernetes writes it: RFC 3339 in UTC, whole seconds."""
+    """A time as Kubernetes writes it: RFC 3339 in UTC, whole seconds. Whatever Stoker writes of a time is in this form,
+    but for the titles of reports and the axes of their pictures.
+    """
     return f"{time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 

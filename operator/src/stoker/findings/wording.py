@@ -1,8 +1,9 @@
-"""Numbers, times and GPUs as findings say them."""
+"""Numbers, stretches of time and GPUs as findings say them."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 
+from stoker.findings.finding import rfc3339
 from stoker.findings.quantity import small_number
 
 
@@ -37,24 +38,9 @@ def gpu_hours(hours: float) -> str:
     return f"{hours:.1f} GPU-hours"
 
 
-def clock(time: datetime) -> str:
-    """A point in time, with its date."""
-    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def moment(time: datetime) -> str:
-    """A point in time to the second, with its date."""
-    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
 def interval(since: datetime, until: datetime | None) -> str:
-    """A stretch of time; the date is said once when both ends share it."""
-    begin = since.astimezone(UTC)
-    if until is None:
-        return f"since {begin:%Y-%m-%d %H:%M} UTC"
-    end = until.astimezone(UTC)
-    second = f"{end:%H:%M}" if end.date() == begin.date() else f"{end:%Y-%m-%d %H:%M}"
-    return f"{begin:%Y-%m-%d %H:%M}-{second} UTC"
+    """A stretch of time."""
+    return f"since {rfc3339(since)}" if until is None else f"{rfc3339(since)} to {rfc3339(until)}"
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

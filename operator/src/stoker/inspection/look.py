@@ -12,8 +12,8 @@ from stoker.diagnosis.job import diagnose
 from stoker.diagnosis.timeline import Timeline, timeline
 from stoker.diagnosis.words import UNKNOWN
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
+from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import Action, Severity, UnknownReason
-from stoker.findings.wording import clock
 from stoker.inspection.candidates import in_the_past
 from stoker.inspection.workload import Workload, as_of, began, ended
 from stoker.policy.effective import EffectivePolicy
@@ -147,17 +147,17 @@ class Looker:
             series = await self.source.series(wide, begin, end, step_for(end - begin))
             seen = extents(series)
             if not seen:
-                return _running(facts, None), (f"no samples of its pods from {clock(begin)} to {clock(end)}",)
+                return _running(facts, None), (f"no samples of its pods from {rfc3339(begin)} to {rfc3339(end)}",)
             begin = max(begin, min(first for first, _ in seen.values()))
             end = min(end, max(last for _, last in seen.values()))
         found = lived(facts, seen, at, starts=not workload.start_known, ends=not workload.end_known)
         notes = []
         if not workload.start_known:
             notes.append(
-                f"its start is not recorded; it is assumed at its first sample, {clock(began(found) or begin)}"
+                f"its start is not recorded; it is assumed at its first sample, {rfc3339(began(found) or begin)}"
             )
         if not workload.end_known and (over := ended(found)) is not None:
-            notes.append(f"its end is not recorded; it is assumed at its last sample, {clock(over)}")
+            notes.append(f"its end is not recorded; it is assumed at its last sample, {rfc3339(over)}")
         return found, tuple(notes)
 
     async def _examined(self, workload: Workload, facts: JobFacts, notes: tuple[str, ...]) -> Looked:
@@ -172,12 +172,12 @@ class Looker:
             return nothing if not workload.start_known else replace(nothing, notes=(*notes, *said))
         since = max(start, self.period.start or start)
         if since >= end:
-            ran = f"it ran from {clock(start)} to {clock(end)}, outside the requested time"
+            ran = f"it ran from {rfc3339(start)} to {rfc3339(end)}, outside the requested time"
             return replace(nothing, notes=(*notes, ran))
         if since > start:
-            notes = (*notes, f"diagnosed from {clock(since)} on; it began at {clock(start)}")
+            notes = (*notes, f"diagnosed from {rfc3339(since)} on; it began at {rfc3339(start)}")
         if self.period.end is not None and end == at:
-            notes = (*notes, f"diagnosed as of {clock(at)}")
+            notes = (*notes, f"diagnosed as of {rfc3339(at)}")
         series = await self.source.series(facts, since, end, step_for(end - since))
         if self.logs is not None:
             marks = await self.logs.marks(facts, workload.container)

@@ -59,7 +59,7 @@ class Writer:
             yield f"  {self._style(picture.legend(self._terminal), colour='bright_black')}"
         if used is not None and used.stages:
             yield ""
-            yield from (f"  {line}" for line in stage_lines(used.stages, used.as_of))
+            yield from (f"  {line}" for line in stage_lines(used.stages))
         for number, finding in enumerate(findings, start=1):
             yield ""
             yield from self._finding(number, finding)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
+from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import UnknownReason
-from stoker.findings.wording import clock
 from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim.candidate import Candidate
 from stoker.reclaim.gates import FACTS, GATES, NOTHING_LOST, Case
@@ -71,12 +71,12 @@ def eligibility(
         assert case.idle_since is not None
         sure = case.cause.confidence.value.lower()
         return Eligibility(
-            eligible=True, why=f"{case.cause.category}, {sure}; all its GPUs idle since {clock(case.idle_since)}"
+            eligible=True, why=f"{case.cause.category}, {sure}; all its GPUs idle since {rfc3339(case.idle_since)}"
         )
     if hold.trigger is Trigger.UNKNOWN:
         return Eligibility(eligible=False, why=f"not known to be idle: {idleness.message or idleness.reason}")
     if hold.trigger is Trigger.IDLE and hold.until is not None and case.idle_since is not None:
-        return Eligibility(eligible=False, why=f"idle since {clock(case.idle_since)}; {hold.reason}")
+        return Eligibility(eligible=False, why=f"idle since {rfc3339(case.idle_since)}; {hold.reason}")
     seen = hold.trigger is Trigger.ACTIVE and job.untouchable is None and idleness.message
     return Eligibility(eligible=False, why=f"{hold.reason} ({idleness.message})" if seen else hold.reason)
 

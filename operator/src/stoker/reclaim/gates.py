@@ -771,8 +771,8 @@ def _examined(case: Case) -> GateHold | None:
     if execution.is_examination_incomplete:
         gap = ""
         if execution.examination_gap is not None:
-            start, end = (time.astimezone(UTC) for time in execution.examination_gap)
-            gap = f" (a gap from {start:%H:%M} to {end:%H:%M} UTC)"
+            start, end = map(rfc3339, execution.examination_gap)
+            gap = f" (a gap from {start} to {end})"
         awaited = f"it waits until the samples of the last 10 min are complete{gap}"
     else:
         awaited = "it waits for the next examination, which must confirm the cause"

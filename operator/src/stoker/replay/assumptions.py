@@ -8,8 +8,9 @@ import numpy as np
 
 from stoker.api.duration import format_duration
 from stoker.api.names import OWNER_LABEL, TEAM_LABEL
+from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import ReclaimMode
-from stoker.findings.wording import clock, count, minutes
+from stoker.findings.wording import count, minutes
 from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim.gates import NOTHING_LOST
 from stoker.replay.simulation import JobOutcome
@@ -144,7 +145,7 @@ def _recording(outlines: Outlines, outcomes: Sequence[JobOutcome], inputs: Input
         yield Assumption(
             key="notWatched",
             text=f"No GPU has samples for {minutes(len(blind) * grid.step.total_seconds())} of the period, "
-            f"between {clock(grid.time(int(blind[0])))} and {clock(grid.time(int(blind[-1])))}: the exporter "
+            f"between {rfc3339(grid.time(int(blind[0])))} and {rfc3339(grid.time(int(blind[-1])))}: the exporter "
             "was down, or "
             "Prometheus no longer retains them. No decision is made for that time, and no figure includes it.",
         )
@@ -153,7 +154,7 @@ def _recording(outlines: Outlines, outcomes: Sequence[JobOutcome], inputs: Input
     if cut:
         yield Assumption(
             key="startedBefore",
-            text=f"{count(len(cut), 'job')} began before {clock(grid.start)}, the start "
+            text=f"{count(len(cut), 'job')} began before {rfc3339(grid.start)}, the start "
             "of the data that was read: figures of "
             f"{'their' if len(cut) > 1 else 'its'} use begin there.",
         )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import fsum
 
+from stoker.findings.wording import interval
 from stoker.report.ledger import Ledger
 from stoker.telemetry.usage import Period, UsageRecord
 
@@ -71,10 +72,8 @@ def _gap(parts: tuple[Period, ...], shares: tuple[float, ...]) -> _Gap | None:
 
 
 def _when(gap: _Gap) -> str:
-    start, end = gap.start, gap.end
-    shown = f"{end:%H:%M}" if start.date() == end.date() else f"{end:%Y-%m-%d %H:%M}"
-    within = "" if gap.length >= (end - start) * WHOLE else "within "
-    return f"({within}{start:%Y-%m-%d %H:%M} to {shown} UTC)"
+    within = "" if gap.length >= (gap.end - gap.start) * WHOLE else "within "
+    return f"({within}{interval(gap.start, gap.end)})"
 
 
 def _comparison(record: UsageRecord, watched: float, comparable: float) -> Iterator[Assumption]:

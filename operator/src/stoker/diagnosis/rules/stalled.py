@@ -40,10 +40,10 @@ import numpy as np
 
 from stoker.diagnosis.series.examination import Claim, Device, Examination
 from stoker.diagnosis.series.stages import runs
-from stoker.findings.finding import Recoverable
+from stoker.findings.finding import Recoverable, rfc3339
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source
-from stoker.findings.wording import clock, count, gpu_hours, interval, minutes, percent
+from stoker.findings.wording import count, gpu_hours, interval, minutes, percent
 from stoker.telemetry.grid import BoolArray
 from stoker.telemetry.series import FloatArray, GpuSignal, MarkKind, PodSignal
 
@@ -204,8 +204,8 @@ def _claim(exam: Examination, first: int, last: int, spinning: BoolArray) -> Cla
     return Claim(
         detail=(
             f"{count(len(spun), 'GPU')} spin at {percent(float(np.nanmean(exam.use[:, mask][spinning[:, mask]])))} "
-            f"without computing {'since' if until is None else 'from'} {clock(since)}, "
-            f"{minutes((last - first) * exam.step)}{f' up to {clock(exam.time(last))}' if until is None else ''}; "
+            f"without computing {'since' if until is None else 'from'} {rfc3339(since)}, "
+            f"{minutes((last - first) * exam.step)}{f' up to {rfc3339(exam.time(last))}' if until is None else ''}; "
             f"{odd or 'no rank stands out'}; {gpu_hours(hours)} held for nothing."
         ),
         evidence="; ".join(

@@ -48,10 +48,10 @@ from stoker.diagnosis.series.examination import Claim, Examination
 from stoker.diagnosis.series.gaps import long_gaps
 from stoker.diagnosis.series.person import looks_interactive
 from stoker.diagnosis.series.unseen_traffic import cpus_rest, is_hidden, waits_for_io
-from stoker.findings.finding import Recoverable
+from stoker.findings.finding import Recoverable, rfc3339
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, JobType, Severity, Source
-from stoker.findings.wording import clock, count, gpu_hours, interval, minutes
+from stoker.findings.wording import count, gpu_hours, interval, minutes
 from stoker.telemetry.grid import BoolArray
 from stoker.telemetry.screen import LONGEST_GAP
 from stoker.telemetry.series import PodSignal
@@ -108,7 +108,7 @@ def check(exam: Examination) -> Iterator[Claim]:
     since, until = exam.time(first), exam.until(last)
     number = exam.facts.gpus
     whole = {1: "The GPU has", 2: "Both GPUs have"}.get(number, f"All {number} GPUs have")
-    rest = f"{minutes(tail.sum() * exam.step)} up to {clock(exam.time(last))}"
+    rest = f"{minutes(tail.sum() * exam.step)} up to {rfc3339(exam.time(last))}"
     if until is not None:
         rest = f"{minutes(tail.sum() * exam.step)} until the end"
     meanwhile = "no CPU samples" if cpu is None else f"at most {cpu:.2f} CPU cores a pod"
@@ -119,7 +119,7 @@ def check(exam: Examination) -> Iterator[Claim]:
     ruled_out = cpu is not None and long_enough and (not is_hidden(exam, quiet) or through)
     unseen = "" if ruled_out or cpu is None else ", but a slow upload can't be ruled out"
     yield Claim(
-        detail=(f"{whole} been idle since {clock(since)} ({rest}); {gpu_hours(hours)} lost."),
+        detail=(f"{whole} been idle since {rfc3339(since)} ({rest}); {gpu_hours(hours)} lost."),
         evidence=(
             f"{minutes(len(worked) * exam.step)} of work before; idle {interval(since, until)}, "
             f"{count(number, 'GPU')}, {meanwhile}{traffic}{unseen}"

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from textwrap import wrap
 
 from stoker.adapters.terminal import Terminal, bold, bullets, clean, padded
-from stoker.findings.wording import clock, count
+from stoker.findings.finding import rfc3339
+from stoker.findings.wording import count
 from stoker.reclaim import GATES
 from stoker.replay import Figures, ReplaySummary
 from stoker.replay.formats import words
@@ -53,7 +54,7 @@ def _lines(summary: ReplaySummary, terminal: Terminal) -> Iterator[str]:
         for line in summary.held_back:
             yield f"  {hours(line.gpu_hours):>9}   {words.held_back(line.gate)}, {count(line.jobs, 'job')}"
     for policy_name, time, message in summary.brakes:
-        yield clean(f"  {clock(time)}: policy {policy_name}: {message}")
+        yield clean(f"  {rfc3339(time)}: policy {policy_name}: {message}")
     yield from _groups("By namespace", summary.by_namespace, "(none)", terminal)
     yield from _groups("By owner", summary.by_owner, "(no owner)", terminal)
     if set(summary.by_class) - {""}:
@@ -79,7 +80,7 @@ def _regrets(summary: ReplaySummary, terminal: Terminal) -> Iterator[str]:
         assert one.returned_at is not None
         job = f"{outcome.identity.namespace}/{outcome.identity.name}"
         yield (
-            f"  {clock(one.at)}  after {words.after(one.returned_at - one.at):<14}"
+            f"  {rfc3339(one.at)}  after {words.after(one.returned_at - one.at):<14}"
             f"{hours(one.interrupted):>8} GPU-hours of work   {clean(job)}"
         )
 
@@ -93,8 +94,8 @@ def _reclaims(summary: ReplaySummary, terminal: Terminal) -> Iterator[str]:
     for outcome, one in reclaims[:TOP]:
         job = f"{outcome.identity.namespace}/{outcome.identity.name}"
         yield (
-            f"  {hours(one.given_back):>9}   {clock(one.at)}, {count(outcome.identity.gpus, 'GPU')} idle since "
-            f"{clock(one.idle_since)}   {clean(job)}"
+            f"  {hours(one.given_back):>9}   {rfc3339(one.at)}, {count(outcome.identity.gpus, 'GPU')} idle since "
+            f"{rfc3339(one.idle_since)}   {clean(job)}"
         )
     if len(reclaims) > TOP:
         yield f"  and {len(reclaims) - TOP} more (--format json has all)"
