@@ -16,6 +16,7 @@ from urllib.request import urlopen
 from prometheus_client.parser import text_string_to_metric_families
 
 from e2e.cluster.provider import Cluster
+from e2e.cluster.waiting import wait_for
 
 CHART = Path(__file__).parent.parent / "charts" / "stoker"
 NAMESPACE = "stoker-system"
@@ -108,23 +109,30 @@ class Operator:
             environment=environment,
         )
 
-    def crash(self, **controller: Any) -> None:
-        """Kill the controller with -9 and start it again, with other settings if any are given. The lease of the dead
-        is taken from it, or the next one would wait until it has run out.
-        """
+    def kill_controller(self) -> None:
+        """Kill the controller with -9, and take its lease from it: the next one would wait until that has run out."""
         if self.cluster.running(CONTROLLER):
             self.cluster.kill(CONTROLLER)
         self.release_lease()
+
+    def crash(self, **controller: Any) -> None:
+        """`kill_controller`, and start it again, with other settings if any are given."""
+        self.kill_controller()
         if controller:
             self.start_controller(**controller)
         else:
             self.cluster.restart(CONTROLLER)
 
     def release_lease(self) -> None:
-        """Nobody leads."""
-        lease = self.cluster.api("GET", LEASE)
-        lease["spec"]["holderIdentity"] = ""
-        self.cluster.api("PUT", LEASE, lease)
+        """Nobody leads. What the last holder has sent may arrive meanwhile, and change the lease: then once more."""
+
+        def released() -> bool:
+            lease = self.cluster.api("GET", LEASE)
+            lease["spec"]["holderIdentity"] = ""
+            self.cluster.api("PUT", LEASE, lease)
+            return True
+
+        wait_for("the lease to be released", released, quiet=True)
 
     def leader(self) -> str:
         """Who leads by the lease; empty where nobody does."""

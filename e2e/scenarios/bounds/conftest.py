@@ -62,7 +62,7 @@ def scenery(start_cluster: StartCluster) -> Iterator[Scenery]:
     ):
         for name in names:
             jobs.wait_phase(name, "Running")
-    cluster.kill(CONTROLLER)
+    operator.kill_controller()
     cluster.backfill()
     bounded: dict[str, Any] = {"maxJobsPerWindow": 2, "maxGPUPercentPerWindow": 100, "massIdleBrake": NEVER}
     scenery.bounded.policy(name="bounded", selector={"under": "bounded"}, **bounded)

@@ -17,11 +17,6 @@ LARGEST = {"whole", "two-nodes"}
 OTHERS = tuple(sorted(SIZES.keys() - LARGEST))
 
 
-def restart(scenery: Scenery) -> None:
-    scenery.operator.cluster.kill(CONTROLLER)
-    scenery.operator.cluster.restart(CONTROLLER)
-
-
 def waiting_pod(name: str, gpus: int) -> dict[str, Any]:
     """A pod of somebody else, that asks for GPUs of the scarce product."""
     return {
@@ -108,7 +103,7 @@ def test_of_six_idle_jobs_the_two_with_the_most_idle_gpu_hours_go_and_no_restart
     }
 
     jobs.delete("whole")
-    restart(scenery)
+    scenery.operator.crash()
 
     def held() -> bool:
         records = {name: jobs.record(name) for name in OTHERS}
@@ -135,7 +130,7 @@ def test_the_brake_outlives_a_restart_and_an_annotation_releases_it(scenery: Sce
     """The jobs are idle indeed: from the release on they count as such, and are warned."""
     jobs, cluster = scenery.braked, scenery.operator.cluster
     since = scenery.policy("braked")["brake"]["since"]
-    restart(scenery)
+    scenery.operator.crash()
     jobs.settled("a")
     assert scenery.policy("braked")["brake"]["since"] == since
     assert not any("warnedAt" in jobs.record(name) for name in QUIET)

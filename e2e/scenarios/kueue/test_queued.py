@@ -24,7 +24,7 @@ def test_a_users_own_suspension_goes_the_same_way_over_a_crash(jobs: Idling, kue
     kueue.resting.add(jobs.namespace)
     jobs.patch("held", {"spec": {"suspend": True}})
     wait_for("the Workload", lambda: workload(kueue, jobs, "held") == (False, "user"))
-    jobs.cluster.kill(CONTROLLER)
+    jobs.operator.kill_controller()
     jobs.patch("held", {"spec": {"suspend": False}})
     jobs.cluster.restart(CONTROLLER)
     wait_for("the Workload to be active again", lambda: workload(kueue, jobs, "held") == (True, None))

@@ -65,7 +65,7 @@ def test_a_job_that_is_deleted_while_the_controller_is_away_is_not_brought_back(
 ) -> None:
     jobs.create("cut")
     jobs.wait_phase("cut", "Running")
-    operator.cluster.kill(CONTROLLER)
+    operator.kill_controller()
     jobs.cluster.kubectl("delete", "job", "cut", "-n", jobs.namespace)
     wait_for("the Job to be gone", lambda: not jobs.has("jobs", "cut"))
     operator.cluster.restart(CONTROLLER)

@@ -64,10 +64,10 @@ def test_owner_and_team_are_told_once_each_though_the_controller_is_killed_and_t
         cluster.kubectl("patch", *POLICY, "--subresource=status", "--type=merge", f"--patch={begun}")
 
         told_of(idling, webhook, "Warned")
-        cluster.restart(CONTROLLER)
+        operator.crash()
         wait_for("it to be reclaimed", lambda: idling.status("idle").get("phase") == "Reclaimed", timeout=150)
         told_of(idling, webhook, "Reclaimed")
-        cluster.restart(CONTROLLER)
+        operator.crash()
         wait_for("the digest", lambda: len(webhook.titles(f"/{SECRET}/room")) == 3, timeout=left(due) + 60)
         wait_for("its note", lambda: last_digest(operator) == due.strftime("%Y-%m-%dT%H:%M:00Z"))
         idling.settled("idle")

@@ -1,6 +1,5 @@
 """Jobs with a past that waste GPUs, and a controller that comes and goes meanwhile."""
 
-import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -66,14 +65,6 @@ class SlowJobs(DLJobs):
             return status
 
         return wait_for(f"{category} of {name}", probe, timeout=timeout)
-
-    def stop_controller(self) -> None:
-        """The controller is gone, without a word."""
-        self.cluster.kill(CONTROLLER, signal.SIGKILL)
-
-    def start_controller(self) -> None:
-        """It is there again."""
-        self.cluster.restart(CONTROLLER)
 
     def writes(self) -> float:
         """Status writes that the controller has done since it began."""

@@ -67,8 +67,7 @@ def test_gpu_hours_of_a_namespace_are_counted_once_whatever_restarts(jobs: SlowJ
     mine = f'stoker_gpu_hours_total{{namespace="{jobs.namespace}"}}'
 
     wait_for("the counters to be scraped", lambda: observer.query(f"sum({mine}) > 20"), timeout=30)
-    jobs.stop_controller()
-    jobs.start_controller()
+    jobs.operator.crash()
     wait_for("some ticks", lambda: jobs.ticks() >= 5, timeout=60)
     wait_for("the new counters to be scraped", lambda: observer.query(f"sum({mine}) < 5"), timeout=30)
     counters = observer.query(f"sum by (state) ({mine})")

@@ -5,6 +5,7 @@ from operator import itemgetter
 from typing import Any
 
 from e2e.cluster.waiting import wait_for
+from e2e.operator import CONTROLLER
 from e2e.scenarios.status.slow_jobs import LEFT, SlowJobs
 from stoker.workload import pod_facts
 
@@ -49,8 +50,7 @@ def test_a_restart_of_the_controller_tells_nothing_twice_and_forgets_nothing(job
     jobs.start("watched")
     before = jobs.wait_found("watched", "GPUOversubscription")
     wait_for("the event", lambda: jobs.events("watched", "GPUOversubscription"))
-    jobs.stop_controller()
-    jobs.start_controller()
+    jobs.operator.crash()
     wait_for("some ticks", lambda: jobs.ticks() >= 5, timeout=60)
     jobs.settled("watched")
     after = jobs.status("watched")
@@ -79,8 +79,7 @@ def test_a_finished_jobs_final_diagnosis_is_over_its_whole_life_and_stays(jobs: 
     assert 65 <= status["utilization"]["averagePercent"] <= 73
     jobs.wait_condition("left", "LowUtilization", "False", "NotLow")
     jobs.wait_condition("left", "Idle", "False", "NotRunning")
-    jobs.stop_controller()
-    jobs.start_controller()
+    jobs.operator.crash()
     wait_for("some ticks", lambda: jobs.ticks() >= 3, timeout=60)
     assert jobs.status("left")["findingsSummary"] == status["findingsSummary"]
 
@@ -90,11 +89,11 @@ def test_a_job_that_ended_while_nobody_looked_gets_its_final_diagnosis_though_it
 ) -> None:
     jobs.start("alone", LEFT, hours=2, nodes=2)
     wait_for("its pods to be remembered", lambda: len(jobs.status("alone").get("pods", [])) == 2)
-    jobs.stop_controller()
+    jobs.operator.kill_controller()
     jobs.end("alone")
     ended = datetime.now(UTC)
     jobs.cluster.kubectl("delete", "pods", "--all", "-n", jobs.namespace, "--force", "--grace-period=0")
-    jobs.start_controller()
+    jobs.cluster.restart(CONTROLLER)
     jobs.wait_phase("alone", "Succeeded")
 
     def final() -> bool:
