@@ -123,6 +123,11 @@ class Operator:
         else:
             self.cluster.restart(CONTROLLER)
 
+    def ensure_controller(self) -> None:
+        """Start the controller again where a test that failed has left it dead."""
+        if not self.cluster.running(CONTROLLER):
+            self.crash()
+
     def release_lease(self) -> None:
         """Nobody leads. What the last holder has sent may arrive meanwhile, and change the lease: then once more."""
 

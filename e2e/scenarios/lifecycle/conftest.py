@@ -4,7 +4,7 @@ import pytest
 
 from e2e.conftest import StartCluster
 from e2e.operator import Operator
-from e2e.scenarios.lifecycle.workload import DLJobs, dljobs_of_their_own
+from e2e.scenarios.lifecycle.workload import POLICIES, DLJobs, dljobs_of_their_own
 
 
 @pytest.fixture(scope="package")
@@ -20,6 +20,10 @@ def operator(start_cluster: StartCluster) -> Iterator[Operator]:
 
 @pytest.fixture
 def jobs(operator: Operator) -> Iterator[DLJobs]:
-    """A namespace of its own; what holds GPUs in it is gone before the next test begins."""
+    """A namespace of its own, and a controller that runs, whatever the test before has left. Afterwards no policy and
+    nothing that holds GPUs is left.
+    """
+    operator.ensure_controller()
     with dljobs_of_their_own(operator.cluster, "life") as jobs:
         yield jobs
+        operator.cluster.api("DELETE", POLICIES)

@@ -10,6 +10,7 @@ from e2e.cluster.provider import Cluster
 from e2e.cluster.waiting import wait_for
 
 MERGE = "application/merge-patch+json"
+POLICIES = "/apis/stoker.dev/v1alpha1/utilizationpolicies"
 IMAGE = "registry.example.com/nlp/bert:2026.11"
 
 
