@@ -2,6 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from e2e.cluster.provider import Cluster
 from e2e.conftest import StartCluster
 from e2e.operator import ADMISSION, CONTROLLER, Operator
 from e2e.scenarios.status.observer import Observer
@@ -28,9 +29,15 @@ def observer(operator: Operator) -> Observer:
 
 @pytest.fixture
 def jobs(operator: Operator) -> Iterator[SlowJobs]:
-    """A namespace of its own; what holds GPUs in it is gone before the next test begins."""
+    """A namespace of its own, and a controller that runs, whatever the test before has left."""
     cluster = operator.cluster
-    namespace = cluster.create_namespace("status")
-    yield SlowJobs(operator, cluster, namespace)
-    cluster.kubectl("delete", "dljobs,jobs,pods", "--all", "-A", "--force", "--grace-period=0")
-    cluster.api("DELETE", f"/api/v1/namespaces/{namespace}")
+    operator.ensure_controller()
+    yield SlowJobs(operator, cluster, cluster.create_namespace("status"))
+    empty(cluster)
+
+
+def empty(cluster: Cluster) -> None:
+    """Delete all jobs, whatever holds GPUs and all policies, and return when they are gone: they would be seen in the
+    next test's metrics.
+    """
+    cluster.kubectl("delete", "dljobs,jobs,pods,utilizationpolicies", "--all", "-A", "--force", "--grace-period=0")
