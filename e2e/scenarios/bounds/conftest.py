@@ -8,8 +8,9 @@ import pytest
 
 from e2e.conftest import StartCluster
 from e2e.operator import CONTROLLER, Operator
-from e2e.scenarios.reclaim.idling import BUSY, Idling
+from e2e.scenarios.reclaim.idling import BUSY, IDLE, Idling
 
+LARGEST = ("whole", "two-nodes")
 SIZES = {"tiny": 1, "small": 2, "half": 4, "one": 1, "whole": 8, "two-nodes": 16}
 QUIET = ("a", "b", "c", "d", "e")
 PRODUCT = "NVIDIA-L40S"
@@ -48,20 +49,7 @@ def scenery(start_cluster: StartCluster) -> Iterator[Scenery]:
         for name in ("bounded", "braked", "pressed")
     }
     scenery = Scenery(operator, **namespaces)
-    for name, gpus in SIZES.items():
-        scenery.bounded.begin(name, gpus=min(gpus, 8), nodes=max(gpus // 8, 1))
-    for name in QUIET:
-        scenery.braked.begin(name)
-    for name in ("busy-1", "busy-2"):
-        scenery.braked.begin(name, BUSY)
-    scenery.pressed.begin("idle", gpus=8, gpuProduct=PRODUCT)
-    for jobs, names in (
-        (scenery.bounded, tuple(SIZES)),
-        (scenery.braked, (*QUIET, "busy-1", "busy-2")),
-        (scenery.pressed, ("idle",)),
-    ):
-        for name in names:
-            jobs.wait_phase(name, "Running")
+    _fill(scenery)
     operator.kill_controller()
     cluster.backfill()
     bounded: dict[str, Any] = {"maxJobsPerWindow": 2, "maxGPUPercentPerWindow": 100, "massIdleBrake": NEVER}
@@ -72,3 +60,18 @@ def scenery(start_cluster: StartCluster) -> Iterator[Scenery]:
     cluster.restart(CONTROLLER)
     yield scenery
     cluster.stop()
+
+
+def _fill(scenery: Scenery) -> None:
+    """Start all jobs: first those that need whole nodes, of which the others would take some GPUs."""
+    scenery.pressed.start("idle", gpus=8, gpuProduct=PRODUCT)
+    for names in (LARGEST, tuple(SIZES.keys() - set(LARGEST))):
+        for name in names:
+            scenery.bounded.begin(name, gpus=min(SIZES[name], 8), nodes=max(SIZES[name] // 8, 1))
+        for name in names:
+            scenery.bounded.wait_phase(name, "Running")
+    braked = {**dict.fromkeys(QUIET, IDLE), "busy-1": BUSY, "busy-2": BUSY}
+    for name, phases in braked.items():
+        scenery.braked.begin(name, phases)
+    for name in braked:
+        scenery.braked.wait_phase(name, "Running")

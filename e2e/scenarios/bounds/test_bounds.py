@@ -10,11 +10,10 @@ from typing import Any
 
 from e2e.cluster.waiting import wait_for
 from e2e.operator import CONTROLLER
-from e2e.scenarios.bounds.conftest import PRODUCT, QUIET, SIZES, Scenery
+from e2e.scenarios.bounds.conftest import LARGEST, PRODUCT, QUIET, SIZES, Scenery
 from e2e.scenarios.reclaim.idling import time_of
 
-LARGEST = {"whole", "two-nodes"}
-OTHERS = tuple(sorted(SIZES.keys() - LARGEST))
+OTHERS = tuple(sorted(SIZES.keys() - set(LARGEST)))
 
 
 def waiting_pod(name: str, gpus: int) -> dict[str, Any]:
