@@ -16,6 +16,11 @@ from e2e.scenarios.reclaim.idling import time_of
 OTHERS = tuple(sorted(SIZES.keys() - set(LARGEST)))
 
 
+def metric(scenery: Scenery, policy: str) -> float:
+    """Whether reclaims are stopped under a policy, as the controller's metrics have it."""
+    return scenery.operator.metric("stoker_reclaim_stopped", process=CONTROLLER, policy=policy)
+
+
 def waiting_pod(name: str, gpus: int) -> dict[str, Any]:
     """A pod of somebody else, that asks for GPUs of the scarce product."""
     return {
@@ -42,8 +47,14 @@ def test_five_jobs_that_fall_silent_at_once_stop_reclaim_before_anybody_is_warne
     status = scenery.policy("braked")
     assert "5 jobs with 10 of 14 active GPUs turned idle within 1h" in status["brake"]["message"]
     assert {one["job"] for one in status["recentIdle"]} == {f"{jobs.namespace}/{name}" for name in QUIET}
-    condition = next(one for one in status["conditions"] if one["type"] == "ReclaimStopped")
-    assert (condition["status"], condition["reason"]) == ("True", "MassIdle")
+
+    def stopped() -> bool:
+        conditions = scenery.policy("braked").get("conditions", ())
+        found = {one["type"]: (one["status"], one["reason"]) for one in conditions}
+        assert found["ReclaimStopped"] == ("True", "MassIdle"), found
+        return True
+
+    wait_for("the condition", stopped)
 
     def told() -> bool:
         events = cluster.api("GET", "/apis/events.k8s.io/v1/namespaces/default/events")["items"]
@@ -60,8 +71,8 @@ def test_five_jobs_that_fall_silent_at_once_stop_reclaim_before_anybody_is_warne
 
     wait_for("the jobs to say so", held, timeout=30)
     assert not any("warnedAt" in jobs.record(name) for name in QUIET)
-    assert scenery.operator.metric("stoker_reclaim_stopped", process=CONTROLLER, policy="braked") == 1
-    assert scenery.operator.metric("stoker_reclaim_stopped", process=CONTROLLER, policy="bounded") == 0
+    wait_for("the metric", lambda: metric(scenery, "braked") == 1)
+    assert metric(scenery, "bounded") == 0
 
 
 def test_on_pressure_only_a_due_job_waits_for_a_pod_that_would_fit(scenery: Scenery) -> None:
@@ -139,4 +150,4 @@ def test_the_brake_outlives_a_restart_and_an_annotation_releases_it(scenery: Sce
     assert "brake" not in status
     assert status["handledRelease"] == "looked-at"
     assert [one["released"] for one in status["recentIdle"]] == [True] * len(QUIET)
-    assert scenery.operator.metric("stoker_reclaim_stopped", process=CONTROLLER, policy="braked") == 0
+    wait_for("the metric", lambda: metric(scenery, "braked") == 0)

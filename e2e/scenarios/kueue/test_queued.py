@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 
 from e2e.cluster.waiting import wait_for
 from e2e.operator import CONTROLLER
@@ -19,6 +20,11 @@ def workload(kueue: Kueue, jobs: Idling, name: str) -> tuple[bool, str | None]:
     return found["spec"].get("active", True), found["metadata"].get("annotations", {}).get(MARK)
 
 
+def is_active(kueue: Kueue, jobs: Idling, name: str) -> bool:
+    """Whether the job's Workload is active, and bears no mark of Stoker's."""
+    return workload(kueue, jobs, name) == (True, None)
+
+
 def test_a_users_own_suspension_goes_the_same_way_over_a_crash(jobs: Idling, kueue: Kueue) -> None:
     jobs.start("held", labels=QUEUE)
     kueue.resting.add(jobs.namespace)
@@ -27,7 +33,7 @@ def test_a_users_own_suspension_goes_the_same_way_over_a_crash(jobs: Idling, kue
     jobs.operator.kill_controller()
     jobs.patch("held", {"spec": {"suspend": False}})
     jobs.cluster.restart(CONTROLLER)
-    wait_for("the Workload to be active again", lambda: workload(kueue, jobs, "held") == (True, None))
+    wait_for("the Workload to be active again", partial(is_active, kueue, jobs, "held"))
     kueue.resting.remove(jobs.namespace)
     jobs.settled("held")
     jobs.wait_phase("held", "Running")
@@ -120,5 +126,5 @@ def test_an_idle_job_is_reclaimed_by_its_workload_and_comes_back_through_its_que
     assert "dljob unlabelled resumes" in answer.stdout
     for name in idle:
         warned.wait_phase(name, "Running")
-        assert workload(kueue, warned, name) == (True, None)
+        wait_for(f"the Workload of {name}", partial(is_active, kueue, warned, name))
         assert MARK not in warned.job(name)["metadata"].get("annotations", {})

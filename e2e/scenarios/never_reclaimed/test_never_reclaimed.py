@@ -57,7 +57,13 @@ def test_it_is_neither_warned_nor_suspended_though_its_gpus_rest(cast: Cast, nam
     assert "suspended-by" not in str(home.job(name)["metadata"].get("annotations")), cast.why(name)
     assert not home.events(name, "ReclaimWarning"), cast.why(name)
     assert "ReclaimWarning" not in happened(home.record(name)), cast.why(name)
-    assert re.search(SPARED[name], cast.why(name)), cast.why(name)
+
+    def said() -> bool:
+        """The controller writes it at its next look."""
+        assert re.search(SPARED[name], cast.why(name)), cast.why(name)
+        return True
+
+    wait_for(f"the status to say why {name} is spared", said)
     if name != "stalled":
         assert cast.busiest(name) == 0, "its metrics say nothing against it"
 
@@ -67,8 +73,12 @@ def test_nobody_is_left_out() -> None:
 
 
 def test_a_job_that_hangs_is_reported(cast: Cast) -> None:
-    findings = cast.main.status("stalled").get("findings", [])
-    assert "Stalled" in {finding["category"] for finding in findings}, findings
+    def reported() -> bool:
+        findings = cast.main.status("stalled").get("findings", [])
+        assert "Stalled" in {finding["category"] for finding in findings}, findings
+        return True
+
+    wait_for("the finding", reported)
 
 
 def test_a_session_stands_in_the_status_beside_what_the_controller_writes(cast: Cast) -> None:

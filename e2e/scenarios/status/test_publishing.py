@@ -39,8 +39,16 @@ def test_a_steady_job_is_looked_at_again_and_again_and_its_status_stays_as_it_is
     jobs.start("idle", LEFT, hours=4)
     jobs.wait_found("steady", "GPUOversubscription")
     jobs.wait_found("idle", "UnreleasedJob")
-    versions = {name: jobs.settled(name) for name in ("steady", "idle")}
-    writes, ticks = jobs.writes(), jobs.ticks()
+
+    def unchanged() -> tuple[dict[str, str], float, float]:
+        """The versions, once no status is written over some ticks; with the writes and the ticks so far."""
+        versions = {name: jobs.settled(name) for name in ("steady", "idle")}
+        writes, ticks = jobs.writes(), jobs.ticks()
+        wait_for("some ticks", lambda: jobs.ticks() >= ticks + 2, timeout=60)
+        assert jobs.writes() == writes, "still written"
+        return versions, writes, ticks
+
+    versions, writes, ticks = wait_for("the statuses to settle", unchanged, timeout=60)
     wait_for(f"{TICKS} ticks", lambda: jobs.ticks() >= ticks + TICKS, timeout=90)
     assert {name: jobs.get(name)["metadata"]["resourceVersion"] for name in versions} == versions
     assert jobs.writes() == writes
@@ -48,8 +56,10 @@ def test_a_steady_job_is_looked_at_again_and_again_and_its_status_stays_as_it_is
 
 def test_a_restart_of_the_controller_tells_nothing_twice_and_forgets_nothing(jobs: SlowJobs) -> None:
     jobs.start("watched")
-    before = jobs.wait_found("watched", "GPUOversubscription")
+    jobs.wait_found("watched", "GPUOversubscription")
     wait_for("the event", lambda: jobs.events("watched", "GPUOversubscription"))
+    jobs.settled("watched")
+    before = jobs.status("watched")
     jobs.operator.crash()
     wait_for("some ticks", lambda: jobs.ticks() >= 5, timeout=60)
     jobs.settled("watched")
@@ -101,8 +111,10 @@ def test_a_job_that_ended_while_nobody_looked_gets_its_final_diagnosis_though_it
         return "asOf" in used and datetime.fromisoformat(used["asOf"]) >= ended - timedelta(seconds=1)
 
     wait_for("the final look", final, timeout=60)
-    status = jobs.wait_found("alone", "UnreleasedJob")
+    jobs.wait_found("alone", "UnreleasedJob")
     assert jobs.pods("alone") == []
+    jobs.settled("alone")
+    status = jobs.status("alone")
     assert abs(float(status["utilization"]["gpuHours"]) - 32) < 2
     assert all("until" in run for run in status["pods"])
 
