@@ -3,15 +3,19 @@
 from e2e.cluster.waiting import wait_for
 from e2e.scenarios.lifecycle.workload import MERGE, DLJobs
 
+GRACE = 600
+"""Seconds that pods get to end: they are seen ending, however slow the machine is, until a test ends them."""
+
 
 def test_suspended_means_that_the_gpus_are_free(jobs: DLJobs) -> None:
     """While pods terminate they hold their GPUs: Suspended is not true yet, and the phase says Suspended already."""
-    jobs.create("bert", nodes=2, grace=3)
+    jobs.create("bert", nodes=2, grace=GRACE)
     jobs.wait_phase("bert", "Running")
     jobs.patch("bert", {"spec": {"suspend": True}})
     ending = jobs.wait_condition("bert", "Suspended", "False", "Terminating")
     assert "still terminating" in ending["message"]
     assert jobs.pods("bert")
+    jobs.end_pods("bert")
     jobs.wait_condition("bert", "Suspended", "True", "Requested")
     assert not jobs.pods("bert")
     status = jobs.status("bert")
@@ -19,12 +23,15 @@ def test_suspended_means_that_the_gpus_are_free(jobs: DLJobs) -> None:
 
 
 def test_a_resumed_rank_never_meets_its_terminating_self(jobs: DLJobs) -> None:
-    jobs.create("bert", nodes=2, grace=3)
+    jobs.create("bert", nodes=2, grace=GRACE)
     jobs.wait_phase("bert", "Running")
     old = {pod["metadata"]["uid"] for pod in jobs.pods("bert")}
     jobs.patch("bert", {"spec": {"suspend": True}})
     jobs.wait_condition("bert", "Suspended", "False", "Terminating")
     jobs.patch("bert", {"spec": {"suspend": False}})
+    jobs.settled("bert")
+    assert {pod["metadata"]["uid"] for pod in jobs.pods("bert")} == old
+    jobs.end_pods("bert")
 
     def replaced() -> bool:
         pods = jobs.pods("bert")
@@ -39,7 +46,7 @@ def test_a_resumed_rank_never_meets_its_terminating_self(jobs: DLJobs) -> None:
 
 def test_pods_that_end_by_a_suspension_count_neither_as_failed_nor_as_succeeded(jobs: DLJobs) -> None:
     """Though no failure is allowed, and one rank leaves in good order when it is told to: it has not done its work."""
-    jobs.create("bert", nodes=2, grace=5, maxRestarts=0)
+    jobs.create("bert", nodes=2, grace=GRACE, maxRestarts=0)
     jobs.wait_phase("bert", "Running")
     jobs.patch("bert", {"spec": {"suspend": True}})
     jobs.wait_condition("bert", "Suspended", "False", "Terminating")
