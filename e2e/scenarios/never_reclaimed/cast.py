@@ -121,7 +121,8 @@ class Cast:
         self._wait_job(name, "SuccessCriteriaMet")
 
     def run_late(self, name: str) -> None:
-        """It has run longer than it may, and takes its time to end."""
+        """It runs longer than it may from now on, and takes its time to end."""
+        self.of(name).patch(name, {"spec": {"activeDeadlineSeconds": 1}})
         self._wait_job(name, "FailureTarget")
 
     def open_session(self, name: str) -> None:
@@ -219,7 +220,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "deleted": {},
     "deleted-job": {},
     "succeeding": {"nodes": 2, "successPolicy": "Leader", "grace": GRACE},
-    "failing": {"activeDeadlineSeconds": 20, "grace": GRACE},
+    "failing": {"grace": GRACE},
     "sidecar": {"pod_template": _beside()},
     "interactive": {"phases": USED_ONCE, "jobType": "Interactive", "script": "sleep infinity"},
     "attended": {},
