@@ -2,9 +2,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from e2e.cluster.waiting import wait_for
 from e2e.conftest import StartCluster
 from e2e.operator import Operator
 from e2e.scenarios.admission.submitting import Submitter, Webhook
+from e2e.scenarios.lifecycle.workload import POLICIES
 
 
 @pytest.fixture(scope="package")
@@ -29,6 +31,8 @@ def webhook(operator: Operator) -> Webhook:
 
 @pytest.fixture
 def submitter(operator: Operator) -> Iterator[Submitter]:
-    """Submits to a namespace of its own; leaves no policy behind."""
-    yield Submitter(operator.cluster, operator.cluster.create_namespace("admission"))
-    operator.cluster.kubectl("delete", "utilizationpolicies", "--all")
+    """Submits to a namespace of its own, once the policies of the test before are forgotten; leaves none behind."""
+    submitter = Submitter(operator.cluster, operator.cluster.create_namespace("admission"))
+    wait_for("the policies of the test before to be forgotten", submitter.judged_without_policies, quiet=True)
+    yield submitter
+    operator.cluster.api("DELETE", POLICIES)

@@ -10,6 +10,7 @@ from http.client import HTTPSConnection
 from subprocess import CompletedProcess
 from typing import Any, ClassVar
 
+from e2e.cluster.api import ApiError
 from e2e.cluster.provider import Cluster
 from e2e.cluster.waiting import wait_for
 
@@ -61,6 +62,16 @@ class Submitter:
     def create(self, manifest: Mapping[str, Any], *options: str) -> CompletedProcess[str]:
         """`kubectl create -f -`."""
         return self.kubectl("create", "-f", "-", *options, manifest=manifest)
+
+    def judged_without_policies(self) -> bool:
+        """Whether dry runs are judged as without any policy: the webhook learns by a watch that one was deleted."""
+        client = self.cluster.client()
+        path = f"/apis/stoker.dev/v1alpha1/namespaces/{self.namespace}/dljobs?dryRun=All"
+        try:
+            client.request("POST", path, dljob("few", TOO_FEW))
+        except ApiError as refused:
+            return refused.status == 422 and bool(client.request("POST", path, dljob("latest", **UNPINNED)).warnings)
+        return False
 
     def refused(self, manifest: Mapping[str, Any]) -> bool:
         """Whether a dry run of the manifest is refused."""

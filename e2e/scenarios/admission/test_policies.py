@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from e2e.cluster.waiting import slowness
 from e2e.operator import ADMISSION, Operator
 from e2e.scenarios.admission.submitting import TOO_FEW, Submitter, Webhook, action, dljob, eventually, policy
 
@@ -75,11 +76,11 @@ def linted(submitter: Submitter, job: dict[str, Any]) -> str:
 
 def test_an_exemption_ends_by_itself(submitter: Submitter) -> None:
     job = dljob("bert", TOO_FEW)
-    until = (datetime.now(UTC) + timedelta(seconds=8)).isoformat()
+    until = (datetime.now(UTC) + timedelta(seconds=8 * slowness())).isoformat()
     exempt = {"jobSelector": {"matchLabels": {}}, "rules": [RULE], "until": until, "reason": "for a moment"}
     submitter.cluster.apply(policy(exemptions=[exempt]))
     eventually(lambda: not submitter.refused(job), within=7)
-    eventually(lambda: submitter.refused(job))
+    eventually(lambda: submitter.refused(job), within=20)
 
 
 def test_a_stricter_policy_denies_what_was_warned_of(submitter: Submitter) -> None:

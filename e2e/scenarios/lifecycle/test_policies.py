@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from e2e.cluster.provider import Cluster
-from e2e.cluster.waiting import wait_for
+from e2e.cluster.waiting import slowness, wait_for
 from e2e.operator import CONTROLLER, Operator
 from e2e.scenarios.admission.submitting import Webhook, policy
 from e2e.scenarios.lifecycle.workload import DLJobs
@@ -99,18 +99,18 @@ def test_a_policy_that_became_invalid_past_the_webhook_says_which_generation_cou
     assert condition["message"].startswith("generation 1 stays in force: spec.reclaim.schedule[0].timeZone: ")
     assert condition["observedGeneration"] == 2
     assert status_of(cluster, "default")["recentReclaims"] == [noted]
-    jobs.create("bert", script=TOO_FEW)
+    jobs.create_admitted("bert", script=TOO_FEW)
     wait_for("the verdict", lambda: found(jobs, "bert") == [f"{RULE} spec.script:1"])
     assert "Traceback" not in operator.cluster.log(CONTROLLER)
 
 
 def test_an_exemption_that_ends_is_told_of_before_and_after_and_ends_for_the_jobs_that_run(jobs: DLJobs) -> None:
-    until = (datetime.now(UTC) + timedelta(seconds=12)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    until = (datetime.now(UTC) + timedelta(seconds=12 * slowness())).strftime("%Y-%m-%dT%H:%M:%SZ")
     exempt = {"jobSelector": {"matchLabels": {"trial": "yes"}}, "rules": [RULE], "until": until, "reason": "on trial"}
     jobs.cluster.apply(policy(exemptions=[exempt]))
     wait_condition(jobs.cluster, "default", "NeedsAttention", "ExemptionExpiring")
 
-    jobs.create("bert", script=TOO_FEW, labels={"trial": "yes"})
+    jobs.create_admitted("bert", script=TOO_FEW, labels={"trial": "yes"})
     jobs.wait_phase("bert", "Running")
     wait_for("the end of the exemption", lambda: found(jobs, "bert") == [f"{RULE} spec.script:1"])
     wait_condition(jobs.cluster, "default", "NeedsAttention", "ExemptionExpired")
@@ -134,7 +134,7 @@ def test_the_status_has_every_finding_of_admission_with_its_line(jobs: DLJobs) -
 def test_actions_change_the_status_of_running_jobs_at_once(jobs: DLJobs) -> None:
     jobs.cluster.apply(policy(rules={RULE: {"action": "Audit"}}))
     wait_condition(jobs.cluster, "default", "Ready", "InForce")
-    jobs.create("bert", script=TOO_FEW)
+    jobs.create_admitted("bert", script=TOO_FEW)
     jobs.wait_phase("bert", "Running")
     wait_for("the finding", lambda: found(jobs, "bert") == [f"{RULE} spec.script:1"])
     jobs.cluster.apply(policy(rules={RULE: {"action": "Off"}}))

@@ -22,15 +22,7 @@ def lenient(namespace: str) -> dict[str, Any]:
 def test_a_job_that_would_be_denied_by_now_is_refused_for_good(jobs: DLJobs) -> None:
     """Admitted suspended while the policy only warned, resumed under one that denies."""
     jobs.cluster.apply(lenient(jobs.namespace))
-    few = "torchrun --nproc_per_node=4 train.py"
-
-    def admitted() -> bool:
-        """The webhook learns of a policy by a watch."""
-        if not jobs.has("dljobs", "few"):
-            jobs.create("few", script=few, suspend=True)
-        return True
-
-    wait_for("the policy to be in force", admitted, quiet=True)
+    jobs.create_admitted("few", script="torchrun --nproc_per_node=4 train.py", suspend=True)
     jobs.wait_phase("few", "Suspended")
     jobs.cluster.kubectl("delete", "utilizationpolicy", "lenient")
     jobs.patch("few", {"spec": {"suspend": False}})

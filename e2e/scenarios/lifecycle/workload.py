@@ -65,6 +65,15 @@ class DLJobs:
         created: dict[str, Any] = self.cluster.api("POST", self._path("dljobs"), body)
         return created
 
+    def create_admitted(self, name: str, **spec: Any) -> None:
+        """Create a DLJob as soon as the webhook lets it pass, which learns by a watch that a policy does."""
+
+        def admitted() -> bool:
+            self.create(name, **spec)
+            return True
+
+        wait_for(f"{name} to be admitted", admitted, quiet=True)
+
     def get(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = self.cluster.api("GET", self._path("dljobs", name))
         return found
