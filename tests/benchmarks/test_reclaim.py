@@ -16,7 +16,7 @@ from stoker.controller.reclaimer import Reclaimer
 from stoker.diagnosis import idleness as idle
 from stoker.findings.diagnosis import Idleness
 from stoker.findings.vocabulary import Confidence
-from stoker.reclaim import Plan, gates
+from stoker.reclaim import Plan, case, gates
 
 RECLAIM = {"mode": "Suspend", "maxGPUPercentPerWindow": 60}
 HASTY = {**RECLAIM, "idleAfter": "30m", "startupGrace": "10m", "cooldownAfterResume": "10m"}
@@ -88,7 +88,7 @@ def with_uncounted_gpus_overlooked(patch: pytest.MonkeyPatch) -> None:
 
 
 def with_possible_causes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gates, "SURE", frozenset(Confidence))
+    patch.setattr(case, "SURE", frozenset(Confidence))
 
 
 def without_brake(patch: pytest.MonkeyPatch) -> None:

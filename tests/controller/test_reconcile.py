@@ -15,7 +15,7 @@ from stoker.controller.scan_results import ScanResult
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
 from stoker.findings.finding import Finding, rfc3339
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source, UnknownReason
-from stoker.reclaim.gates import CLOCKS_APART
+from stoker.reclaim.case import CLOCKS_APART
 from stoker.workload.observation import SUSPENDED_BY
 from tests.controller.cluster import failing
 from tests.controller.passes import NOW, World

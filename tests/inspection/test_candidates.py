@@ -25,7 +25,8 @@ from stoker.inspection.look import Looker, ReadPeriod
 from stoker.inspection.reclaim_report import reclaim_report
 from stoker.policy.resolution import resolve
 from stoker.reclaim import FACTS, Candidate, Case, Execution, Plan, Record, plan
-from stoker.reclaim.gates import GATES, NOTHING_LOST
+from stoker.reclaim.action_gates import NOTHING_LOST
+from stoker.reclaim.gates import GATES
 from tests.cli.test_diagnose import END, START, STOPS, TRAINS, Tape
 from tests.controller.assembled import assembled
 from tests.controller.cluster import FakeApi, HeldClock

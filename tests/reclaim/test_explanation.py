@@ -31,7 +31,7 @@ from stoker.reclaim import (
     explain,
     plan,
 )
-from stoker.reclaim.gates import GateGroup
+from stoker.reclaim.gate import GateGroup
 from tests.reclaim.cases import BUSY, CANDIDATE, CONFIRMED, IDLE, NOW, PODS, SUSPENDS, WARNED, ago, finding
 
 ENDS_OF_TIME = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))

@@ -23,7 +23,7 @@ from stoker.findings.vocabulary import (
 )
 from stoker.policy.effective import BUILT_IN, PolicyRevision
 from stoker.reclaim import Constraints, Execution, NoticeReason, Obstruction, Presence, Record, Step
-from stoker.reclaim.gates import CLOCKS_APART
+from stoker.reclaim.case import CLOCKS_APART
 from tests.reclaim.cases import (
     BUSY,
     CANDIDATE,

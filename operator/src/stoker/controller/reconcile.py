@@ -71,7 +71,7 @@ from stoker.reclaim import (
     started_by_hand,
     without_job,
 )
-from stoker.reclaim.gates import GRACE_ELAPSED
+from stoker.reclaim.action_gates import GRACE_ELAPSED
 from stoker.telemetry.series import PodFacts
 from stoker.workload import facts_of, observe, remembered
 from stoker.workload.conditions import FALSE, TRUE, UNKNOWN, Fact, written

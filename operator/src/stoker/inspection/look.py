@@ -18,7 +18,7 @@ from stoker.inspection.candidates import in_the_past
 from stoker.inspection.workload import Workload, as_of, began, ended
 from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim import Candidate, Eligibility, eligibility, idle_after, observed, of_facts, presumed
-from stoker.reclaim.gates import reclaimable_cause
+from stoker.reclaim.case import reclaimable_cause
 from stoker.telemetry.extent import extents, lived
 from stoker.telemetry.screen import MetricsSource, MetricsUnavailable, Screen, ScreenRequest, step_for
 from stoker.telemetry.series import JobFacts, LogMark

@@ -14,6 +14,7 @@ from stoker.reclaim.candidate import (
     Obstruction,
     Presence,
 )
+from stoker.reclaim.case import Case, idle_after, reclaimable_cause
 from stoker.reclaim.completion import ActionEffect, completed, is_done, reclaimed, reclaimed_notice, without_job
 from stoker.reclaim.eligibility import (
     Eligibility,
@@ -25,7 +26,8 @@ from stoker.reclaim.eligibility import (
     presumed,
 )
 from stoker.reclaim.explanation import Explanation, GateResult, explain
-from stoker.reclaim.gates import FACTS, GATES, Case, Gate, GateGroup, Reads, idle_after, reclaimable_cause
+from stoker.reclaim.gate import FACTS, Gate, GateGroup, Reads
+from stoker.reclaim.gates import GATES
 from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.planning import Plan, plan
 from stoker.reclaim.record import HistoryEntry, NotificationRecord, Record, revisions_to_status

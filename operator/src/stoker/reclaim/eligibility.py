@@ -9,8 +9,11 @@ from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
 from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import UnknownReason
 from stoker.policy.effective import EffectivePolicy
+from stoker.reclaim.action_gates import NOTHING_LOST
 from stoker.reclaim.candidate import Candidate
-from stoker.reclaim.gates import FACTS, GATES, NOTHING_LOST, Case
+from stoker.reclaim.case import Case
+from stoker.reclaim.gate import FACTS
+from stoker.reclaim.gates import GATES
 from stoker.reclaim.planning import with_snooze
 from stoker.reclaim.record import Record
 from stoker.reclaim.transitions import Trigger

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from stoker.findings.vocabulary import ReclaimState
-from stoker.reclaim.gates import GATES, Case, Gate, GateGroup, Reads
+from stoker.reclaim.case import Case
+from stoker.reclaim.gate import Gate, GateGroup, Reads
+from stoker.reclaim.gates import GATES
 from stoker.reclaim.planning import with_snooze
 from stoker.reclaim.transitions import Trigger
 

@@ -10,8 +10,12 @@ from datetime import UTC, datetime, timedelta
 from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import ReclaimEvent, ReclaimMode, ReclaimState
 from stoker.findings.wording import all_gpus, count
+from stoker.reclaim.action_gates import announced
 from stoker.reclaim.candidate import Candidate
-from stoker.reclaim.gates import Case, GateGroup, GateHold, announced, first_hold, later
+from stoker.reclaim.case import Case, later
+from stoker.reclaim.gate import GateGroup
+from stoker.reclaim.gates import first_hold
+from stoker.reclaim.hold import GateHold
 from stoker.reclaim.notices import Notice, NoticeReason
 from stoker.reclaim.record import Record
 from stoker.reclaim.snoozing import snoozed

@@ -12,7 +12,7 @@ from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import ReclaimMode
 from stoker.findings.wording import count, minutes
 from stoker.policy.effective import EffectivePolicy
-from stoker.reclaim.gates import NOTHING_LOST
+from stoker.reclaim.action_gates import NOTHING_LOST
 from stoker.replay.simulation import JobOutcome
 from stoker.report import Assumption, hours
 from stoker.telemetry.past import JobOutline, Outlines

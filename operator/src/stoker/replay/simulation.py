@@ -31,7 +31,8 @@ from stoker.reclaim import (
     reclaimed,
     resumed,
 )
-from stoker.reclaim.gates import BOUNDS, BRAKE_OFF, CAUSE, GRACE_OVER, NOT_STALLED, TOUCHABLE, WARNED
+from stoker.reclaim.action_gates import BOUNDS, BRAKE_OFF, GRACE_OVER, WARNED
+from stoker.reclaim.fact_gates import CAUSE, NOT_STALLED, TOUCHABLE
 from stoker.reclaim.order import SlotRequest, in_order
 from stoker.replay.constraints import RESOURCE, SimulatedConstraints
 from stoker.replay.examining import Examined, Examiner
@@ -213,7 +214,7 @@ class Simulation:
 
 def execution(record: Record, now: datetime) -> Execution:
     """A controller that has examined the job just now, whose clock was never set and whose every request succeeds at
-    once: what the gates of such things assume in a replay (reclaim.gates.Gate.replay).
+    once: what the gates of such things assume in a replay (reclaim.gate.Gate.replay).
     """
     none = timedelta(0)
     age = now - record.warned_at if record.warned_at is not None else none

@@ -10,7 +10,7 @@ import numpy as np
 
 from stoker.findings.vocabulary import ReclaimMode
 from stoker.policy.effective import EffectivePolicy
-from stoker.reclaim.gates import ALL_IDLE
+from stoker.reclaim.fact_gates import ALL_IDLE
 from stoker.replay.assumptions import Inputs, assumptions
 from stoker.replay.constraints import name_of
 from stoker.replay.simulation import JobOutcome, SimulatedReclaim
