@@ -1,5 +1,6 @@
 """Each hostile object of the corpus in the controller's view of the cluster: what is said of others stays as it is."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -43,8 +44,16 @@ def put(made: World, one: Hostile) -> None:
             made.cache.jobs.put(merged(child, one.manifest))
 
 
+@pytest.fixture(scope="module")
+def alone() -> dict[str, tuple[Any, ...]]:
+    """What is said of the others where there is no hostile object."""
+    return asyncio.run(said(world()))
+
+
 @pytest.mark.parametrize("one", OBJECTS, ids=lambda one: one.name)
-async def test_a_hostile_object_changes_nothing_that_is_said_of_others(one: Hostile) -> None:
-    alone, beside = world(), world()
+async def test_a_hostile_object_changes_nothing_that_is_said_of_others(
+    one: Hostile, alone: dict[str, tuple[Any, ...]]
+) -> None:
+    beside = world()
     put(beside, one)
-    assert await said(beside) == await said(alone)
+    assert await said(beside) == alone
