@@ -10,6 +10,10 @@ MAX_PATTERN = 256
 """Characters of a pattern: matching takes up to their product with those of the text."""
 
 
+SPECIAL = frozenset("*?[\\(")
+"""A pattern without any of these characters matches itself alone: `(` begins an extended pattern."""
+
+
 class PatternTooLargeError(ValueError):
     """The text or the pattern is longer than is worth following."""
 
@@ -99,6 +103,8 @@ def matches(pattern: str, text: str) -> bool:
     """The whole text matches. Raises PatternTooLargeError."""
     if len(text) > MAX_SUBJECT:
         raise PatternTooLargeError
+    if len(pattern) <= MAX_PATTERN and SPECIAL.isdisjoint(pattern):
+        return pattern == text
     return _match(_compiled(pattern), text)
 
 
