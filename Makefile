@@ -7,8 +7,10 @@ FUZZ_SECONDS ?= 300
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 PYTEST := $(BIN)/pytest -rs
-# Processes that share the unit tests; 0 runs them in one, which takes the least processor time.
-WORKERS ?= 0
+# Processes that share the unit tests: as many as there are cores, at most 4, since each collects all tests; 0 runs them in
+# one. One that has finished takes tests of another, so that a file's tests mostly stay together with what they share.
+WORKERS ?= auto
+SHARED := -n $(WORKERS) --maxprocesses 4 --dist worksteal
 UV_COMPILE = $(BIN)/python hack/uv.py pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
 	--generate-hashes --no-header --no-annotate --no-emit-index-url $(LOCK_FLAGS)
 
@@ -34,11 +36,14 @@ cluster-down: $(STAMP) ## Stop what `make cluster` or `make demo KEEP=1` left up
 
 .PHONY: test
 test: binaries packages ## Run the unit tests, then the end-to-end tests (ARGS=... goes to pytest)
-	$(PYTEST) -m "not long" tests e2e $(ARGS)
+	failed=0; \
+	$(PYTEST) $(SHARED) -m "not long" tests $(ARGS) || failed=$$?; \
+	$(PYTEST) -m "not long" e2e $(ARGS) || failed=$$?; \
+	exit $$failed
 
 .PHONY: test-unit
-test-unit: $(STAMP) packages ## Run the unit tests only, without a cluster (WORKERS=2 shares them among two processes)
-	$(PYTEST) -n $(WORKERS) -m "not long" tests $(ARGS)
+test-unit: $(STAMP) packages ## Run the unit tests only, without a cluster (WORKERS=0 runs them in one process)
+	$(PYTEST) $(SHARED) -m "not long" tests $(ARGS)
 
 .PHONY: test-e2e
 test-e2e: binaries ## Run the end-to-end tests only
