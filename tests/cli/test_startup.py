@@ -17,14 +17,18 @@ OTHERS_NEED = {"aiohttp", "apprise", "asyncio", "jinja2", "kopf", "kubernetes", 
 
 HELP_NEEDS_NONE_OF = OTHERS_NEED | {"pydantic", "pydantic_core", "re2", "tree_sitter", "yaml"}
 LINT_NEEDS_NONE_OF = OTHERS_NEED | {
+    "logging",
     "stoker.admission",
+    "stoker.api.policy",
     "stoker.certificates",
     "stoker.cluster",
     "stoker.controller",
     "stoker.diagnosis",
     "stoker.findings.diagnosis",
     "stoker.inspection",
+    "stoker.lint.files.policies",
     "stoker.policy.checks",
+    "stoker.policy.resolution",
     "stoker.reclaim",
     "stoker.replay",
     "stoker.report",
