@@ -1,0 +1,1 @@
+"""What makes the steps of a distributed training slow, told from its operation trace by replaying the trace."""
