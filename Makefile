@@ -126,7 +126,7 @@ verify: $(STAMP) ## Check that everything generated is up to date
 lock: $(STAMP) ## Pin the dependencies of pyproject.toml anew (LOCK_FLAGS=--upgrade takes newer ones)
 	$(UV_COMPILE) --output-file requirements/runtime.txt pyproject.toml
 	$(UV_COMPILE) --output-file requirements/test.txt --constraints requirements/runtime.txt \
-		--extra dev --extra build --extra report pyproject.toml
+		--extra dev --extra build --extra report --extra traces pyproject.toml
 	$(UV_COMPILE) --output-file requirements/fuzz.txt --group fuzz
 	$(UV_COMPILE) --output-file requirements/report.txt --constraints requirements/test.txt --extra report pyproject.toml
 	$(UV_COMPILE) --output-file requirements/build.txt --constraints requirements/test.txt --group image
