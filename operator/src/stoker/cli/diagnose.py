@@ -3,9 +3,11 @@
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
+from click.core import ParameterSource
 
 from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.adapters.terminal import EXIT_USAGE, Terminal, detect_terminal, write
@@ -51,6 +53,13 @@ class _Cluster(NamedTuple):
 @click.option(
     "--jobs", "jobs_file", metavar="FILE", help="Read the jobs from this JSON or YAML list instead of from a cluster."
 )
+@click.option(
+    "--trace",
+    "trace_file",
+    metavar="FILE",
+    is_eager=True,
+    help="Diagnose this operation trace (CSV or Parquet) of one job; no cluster and no metrics are read.",
+)
 @click.option("--logs", is_flag=True, help="Also read the pods' logs; your account needs `get` on pods/log.")
 @click.option(
     "--logs-file",
@@ -75,13 +84,14 @@ class _Cluster(NamedTuple):
 @click.pass_context
 def diagnose(
     context: click.Context,
-    access: PrometheusAccess,
+    access: PrometheusAccess | None,
     name: str | None,
     namespace: str | None,
     all_namespaces: bool,
     job: str | None,
     selector: str | None,
     jobs_file: str | None,
+    trace_file: str | None,
     logs: bool,
     logs_files: tuple[str, ...],
     start: datetime | None,
@@ -102,6 +112,10 @@ def diagnose(
 
     from stoker.inspection.look import ReadPeriod
 
+    if trace_file is not None:
+        _diagnose_trace(context, trace_file, form)
+        return
+    assert access is not None, "only a trace is diagnosed without metrics"
     if name and job and name != job:
         raise click.UsageError("JOB and --job name different jobs: give one of them.")
     job = name or job
@@ -133,6 +147,31 @@ def diagnose(
     if any(one.error is not None for one in looked):
         context.exit(EXIT_USAGE)
     if any(one.has_findings for one in looked):
+        context.exit(EXIT_FINDINGS)
+
+
+def _diagnose_trace(context: click.Context, path: str, form: str) -> None:
+    """Print what the trace says; ends the command with the exit code."""
+    from stoker.adapters.operation_traces import read_trace
+    from stoker.diagnosis.operations.causes import judge
+    from stoker.inspection.operation_trace import render_json, render_text
+    from stoker.telemetry.operations import TraceError
+
+    own = {"trace_file", "form"}
+    typed = [name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if not own.issuperset(typed):
+        raise click.UsageError("--trace reads no cluster and no metrics: combine it with --format only.")
+    try:
+        diagnosis = judge(read_trace(Path(path)))
+    except TraceError as error:
+        click.echo(f"stoker: {path}: {error}", err=True)
+        context.exit(EXIT_USAGE)
+    write(
+        render_json(path, diagnosis) if form == "json" else render_text(path, diagnosis, detect_terminal()),
+        None,
+        context,
+    )
+    if diagnosis.findings:
         context.exit(EXIT_FINDINGS)
 
 

@@ -11,6 +11,8 @@ import click
 from stoker.adapters.prometheus.access import QUERY_TIMEOUT, LabelMatcher, PrometheusAccess
 from stoker.cli.duration import DURATION
 
+INSTEAD = "trace_file"
+"""The parameter that takes the place of Prometheus: a command that has it is given a file and reads no metrics."""
 PROFILES = ("nvidia", "amd")
 _FIELD = re.compile(r"\b(?:token|password|ca|cert|key)_file\b|^username\b|(?<=and )username\b")
 """What a message about an access calls by the name of its field, and this command line by an option."""
@@ -60,6 +62,13 @@ def _option(name: str, help_text: str, **settings: Any) -> Callable[[Callable[..
     )
 
 
+class PrometheusUrl(click.Option):
+    """Required, except where an eager option named INSTEAD says that no metrics are read."""
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        return None if isinstance(ctx.params.get(INSTEAD), str) else super().process_value(ctx, value)
+
+
 OPTIONS = (
     click.option(
         "--prometheus",
@@ -67,6 +76,7 @@ OPTIONS = (
         "prometheus_url",
         envvar=["STOKER_PROMETHEUS_URL", "PROMETHEUS_URL"],
         show_envvar=True,
+        cls=PrometheusUrl,
         required=True,
         metavar="URL",
         help="URL of the Prometheus with the GPU metrics, or of a server with the same API.",
@@ -115,7 +125,8 @@ OPTIONS = (
 
 
 def prometheus_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command these options; it gets them as one argument, `access: PrometheusAccess`.
+    """Give a command these options; it gets them as one argument, `access: PrometheusAccess`, or None where INSTEAD
+    says that no metrics are read.
 
     What can't work together is a usage error.
     """
@@ -123,7 +134,7 @@ def prometheus_options(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def with_access(**given: Any) -> None:
         own = {name: given.pop(name) for name in list(given) if name.startswith("prometheus_")}
-        return command(access=_access(**own), **given)
+        return command(access=None if own["prometheus_url"] is None else _access(**own), **given)
 
     wrapped: Callable[..., None] = with_access
     for option in reversed(OPTIONS):

@@ -99,19 +99,23 @@ class Writer:
         return f"{' ' * picture.MARGIN}{label}{drawn}".rstrip()
 
     def _wrapped(self, head: str, text: str) -> Iterator[str]:
-        """The text behind its head, over as many lines as it needs."""
-        plain = click.unstyle(head)
-        following = plain if plain.endswith("| ") else " " * min(len(plain), INDENT)
-        lines = textwrap.wrap(
-            clean(single_line(text)),
-            self._width - 2,
-            initial_indent="x" * len(plain),
-            subsequent_indent=following,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for number, line in enumerate(lines):
-            yield f"  {line if number else head + line[len(plain) :]}"
+        return wrapped(head, text, self._width)
+
+
+def wrapped(head: str, text: str, width: int) -> Iterator[str]:
+    """The text behind its head, indented by two columns, over as many lines of this width as it needs."""
+    plain = click.unstyle(head)
+    following = plain if plain.endswith("| ") else " " * min(len(plain), INDENT)
+    lines = textwrap.wrap(
+        clean(single_line(text)),
+        width - 2,
+        initial_indent="x" * len(plain),
+        subsequent_indent=following,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    for number, line in enumerate(lines):
+        yield f"  {line if number else head + line[len(plain) :]}"
 
 
 def _headline(one: Looked, used: Utilization | None) -> str:
@@ -158,4 +162,4 @@ def _summary(looked: Sequence[Looked]) -> str:
     return f"{count(len(looked), 'job')}: {', '.join(parts)}.\n" if looked else "No jobs.\n"
 
 
-__all__ = ["Writer", "render"]
+__all__ = ["MIN_WIDTH", "Writer", "render", "wrapped"]

@@ -31,6 +31,9 @@ A throttled GPU is a fault of the node: have its cooling and power limit checked
 then. For a rank with more work: divide the samples by their length instead of their number, and load and log on all
 ranks alike.
 
+From a trace of the ranks' operations, `stoker diagnose --trace FILE` tells a slow worker, unequal pipeline stages and
+unequal sequences apart, and what each costs (docs/traces.md).
+
 ## References
 
 - NVIDIA Data Center GPU Manager, field identifiers: https://docs.nvidia.com/datacenter/dcgm/latest/dcgm-api/
