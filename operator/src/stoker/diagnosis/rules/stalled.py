@@ -18,8 +18,10 @@ that it waits for may still come.
 - Any GPU computes: the others may wait for a rank that evaluates or generates.
 - A pod sends, receives, reads or writes, or computes more than waiting processes do: the others may wait for a
   checkpoint, a download or a preparation on one rank.
-- Tensor cores, device memory and power are all unknown, or none of them has ever been higher: some programs never use
-  tensor cores.
+- The power is that of a GPU which computes. Tensor cores that this job has never used tell nothing: programs in single
+  precision do without.
+- Tensor cores, device memory and power are all unknown. If all of them are low but none has ever been higher, the
+  finding is only possible.
 - It lasts less than a quarter of an hour.
 - The GPUs are slices or shared: their signals are mixed.
 
@@ -59,11 +61,13 @@ QUIET_DRAM_PERCENT = 4.0
 """Percent of the time in which device memory is busy. Chosen because polling shows less."""
 QUIET_LINK_BYTES = 50e6
 """bytes/s over PCIe or NVLink. Chosen because polling kernels read a few flags only."""
-POLLING_WATTS = 60.0
-"""Watts above a context without work. Chosen because polling draws less."""
 POLLING_FACTOR = 1.75
 """Times the power of a context without work. Chosen because polling draws less: clocks are high, but few processors
-read flags.
+read flags. No margin in watts beside it: 60 W are all that a board of 70 W can draw.
+"""
+POLLING_WATTS_OF_ANY = 215.0
+"""Watts that no known GPU draws while it polls: 1.75 times the highest known power of a context without work (H100:
+122 W). It refutes polling where the power of the GPU's own context is unknown.
 """
 POLLING_SHARE = 0.5
 """Share of the power that the GPU has drawn at work. Chosen because polling draws less."""
@@ -126,24 +130,43 @@ def _stretches(mask: BoolArray, gap: int) -> list[tuple[int, int]]:
 def _spinning(device: Device) -> BoolArray:
     """The steps in which the GPU is fully used while every known signal says that it computes nothing."""
     quiet = np.nan_to_num(device.use) >= SPINNING_PERCENT
-    told = np.zeros(len(quiet), dtype=np.bool_)
-    unfed = np.ones(len(quiet), dtype=np.bool_)
-    for signal, bound in (
-        (GpuSignal.TENSOR, QUIET_TENSOR_PERCENT),
-        (GpuSignal.DRAM, QUIET_DRAM_PERCENT),
-        (GpuSignal.POWER, _power_bound(device)),
-        (GpuSignal.PCIE_RX, QUIET_LINK_BYTES),
-        (GpuSignal.PCIE_TX, QUIET_LINK_BYTES),
-        (GpuSignal.NVLINK, QUIET_LINK_BYTES),
-    ):
+    for signal, bound in _bounds(device):
         values = _known(device, signal)
-        if values is None or bound is None:
-            continue
-        with np.errstate(invalid="ignore"):
-            quiet &= ~(values > bound)
-        worked = signal in (GpuSignal.TENSOR, GpuSignal.DRAM) and _at_its_best(values) >= WORKED_FACTOR * bound
-        if worked or signal is GpuSignal.POWER:
+        if values is not None:
+            with np.errstate(invalid="ignore"):
+                quiet &= ~(values > bound)
+    return quiet & (_told(device) | _unfed(device))
+
+
+def _bounds(device: Device) -> Iterator[tuple[GpuSignal, float]]:
+    """What a polling GPU's signals stay under."""
+    yield GpuSignal.TENSOR, QUIET_TENSOR_PERCENT
+    yield GpuSignal.DRAM, QUIET_DRAM_PERCENT
+    watts = _power_bound(device)
+    yield GpuSignal.POWER, POLLING_WATTS_OF_ANY if watts is None else watts
+    for link in (GpuSignal.PCIE_RX, GpuSignal.PCIE_TX, GpuSignal.NVLINK):
+        yield link, QUIET_LINK_BYTES
+
+
+def _told(device: Device) -> BoolArray:
+    """The steps with a sample of a signal that is known to be higher when this GPU computes: tensor cores and memory
+    that have worked in this job, or power where the GPU's power at rest is known. Tensor cores that were never used
+    tell nothing: programs in single precision do without.
+    """
+    told = np.zeros(len(device.life), dtype=np.bool_)
+    for signal, bound in ((GpuSignal.TENSOR, QUIET_TENSOR_PERCENT), (GpuSignal.DRAM, QUIET_DRAM_PERCENT)):
+        values = _known(device, signal)
+        if values is not None and _at_its_best(values) >= WORKED_FACTOR * bound:
             told |= np.isfinite(values)
+    power = _known(device, GpuSignal.POWER)
+    if power is not None and _power_bound(device) is not None:
+        told |= np.isfinite(power)
+    return told
+
+
+def _unfed(device: Device) -> BoolArray:
+    """The steps in which tensor cores, memory and the link from the host all rest."""
+    unfed = np.ones(len(device.life), dtype=np.bool_)
     for signal, bound in (
         (GpuSignal.TENSOR, QUIET_TENSOR_PERCENT),
         (GpuSignal.DRAM, QUIET_DRAM_PERCENT),
@@ -152,7 +175,7 @@ def _spinning(device: Device) -> BoolArray:
         values = _known(device, signal)
         with np.errstate(invalid="ignore"):
             unfed &= values <= bound if values is not None else False
-    return quiet & (told | unfed)
+    return unfed
 
 
 def _known(device: Device, signal: GpuSignal) -> FloatArray | None:
@@ -169,7 +192,7 @@ def _power_bound(device: Device) -> float | None:
     power, rest = _known(device, GpuSignal.POWER), device.series.context_idle_watts
     if power is None:
         return None
-    polling = None if rest is None else max(rest + POLLING_WATTS, POLLING_FACTOR * rest)
+    polling = None if rest is None else POLLING_FACTOR * rest
     alone = _known(device, GpuSignal.TENSOR) is None and _known(device, GpuSignal.DRAM) is None
     worked = (POLLING_SHARE_ALONE if alone else POLLING_SHARE) * _at_its_best(power)
     if polling is not None:
@@ -196,6 +219,7 @@ def _claim(exam: Examination, first: int, last: int, spinning: BoolArray) -> Cla
     spun = [device for device, row in zip(exam.devices, spinning, strict=True) if row[mask].mean() > SPINNING_SHARE]
     hours = float((exam.alive & mask).sum()) * exam.step / 3600
     odd = _odd(exam, mask)
+    compared = any(_told(device)[mask].any() for device in spun)
     timeouts = [
         mark
         for mark in exam.series.marks
@@ -217,7 +241,7 @@ def _claim(exam: Examination, first: int, last: int, spinning: BoolArray) -> Cla
             )
             if part
         ),
-        confidence=Confidence.CERTAIN if timeouts else Confidence.LIKELY,
+        confidence=Confidence.CERTAIN if timeouts else Confidence.LIKELY if compared else Confidence.POSSIBLE,
         sources=(Source.METRICS, Source.LOGS) if timeouts else (Source.METRICS,),
         since=since,
         until=until,
