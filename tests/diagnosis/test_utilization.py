@@ -79,6 +79,35 @@ def test_utilization_that_aliases_is_an_interval() -> None:
     assert used.average_percent_range == pytest.approx((0, 100))
 
 
+def test_many_samples_without_a_rhythm_leave_no_doubt_that_a_job_is_low() -> None:
+    """480 looks at a loop of 0 and 95: the mean of 29 % is off by its sampling error."""
+    looks = np.where(np.random.default_rng(3).uniform(size=480) < 0.305, 95, 0)
+    used = utilization({"gpus": [{"util": " ".join(f"{value}x1" for value in looks)}]})
+    assert used.average_percent is None
+    assert used.average_percent_range is not None
+    low, high = used.average_percent_range
+    assert low < looks.mean() < high
+    assert high < 40
+    assert used.is_low(50)
+
+
+def test_samples_locked_to_a_loop_tell_only_their_extremes() -> None:
+    """A loop of a minute, looked at each 30 s: always the same two moments of it are seen, however often."""
+    used = utilization({"gpus": [{"util": "(95x1 0x1)x240"}]})
+    assert used.average_percent_range == pytest.approx((0, 95))
+    assert used.is_low(50) is None
+
+
+def test_looks_at_long_phases_count_as_few() -> None:
+    """Neighbouring samples that are alike tell less: phases of some minutes are only seen so often."""
+    rng = np.random.default_rng(5)
+    phases = [(int(rng.integers(1, 8)), 95 * (k % 2)) for k in range(60)]
+    alike = utilization({"gpus": [{"util": " ".join(f"{level}x{length}" for length, level in phases)}]})
+    assert alike.average_percent_range is not None
+    low, high = alike.average_percent_range
+    assert high - low > 2 * 3 * 47 / sum(length for length, _ in phases) ** 0.5
+
+
 def test_no_sample_at_all_is_unknown_with_full_range() -> None:
     found = examine({"gpus": [{"util": "_x40"}]})
     assert found.unknown is UnknownReason.NO_SAMPLES

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from stoker.diagnosis.series.sampling import mean_range
 from stoker.diagnosis.series.stages import StageSteps, evaluations, runs, split, stages, without_start
 from stoker.findings.diagnosis import DiagnosisThresholds
 from stoker.findings.finding import Problem
@@ -40,7 +41,7 @@ ALIASED_JUMP_POINTS = 50.0
 """Percentage points between neighbouring samples that count as a jump."""
 ALIASED_SHARE = 0.25
 """Utilization without the interval means of profiling, jumping by 50 points between a quarter of neighbouring samples,
-was sampled more slowly than it changes: its mean may be anything between its extremes.
+was sampled more slowly than it changes: its mean is known within a range (series/sampling.py).
 """
 POD_COVERAGE = 0.5
 """A pod's mean over a stretch needs samples in half of its steps."""
@@ -146,7 +147,7 @@ class Examination:
     Is enough known to conclude?         `sampled(mask)`, `covered`, `covered_idle(mask)`, `every_gpu_seen`,
                                          `whole_gpus`, `known_at_all`
     What was it doing when?              `stages`, `stage(...)`, `active`, `training`, `evaluating`, `lately` (masks)
-    How busy was it overall?             `average`, `bounds` (percent), `coverage_percent`, `is_low`
+    How busy was it overall?             `average`, `bounds` (percent), `coverage_percent`, `is_low`, `is_not_low`
     What did pods and devices measure?   `pod_means`, `pod_peak`, `device_mean` of a signal within a mask; None where
                                          too little of it was sampled
     Which GPU time does a cause explain? `explains(mask, devices)` for a `Claim`, `idle_hours` of it, `steps`, `span`,
@@ -347,7 +348,9 @@ class Examination:
 
     @cached_property
     def bounds(self) -> tuple[float, float]:
-        """Between which percentages the life utilization lies: what is unknown may have been anything."""
+        """Between which percentages the life utilization lies: what is unknown may have been anything. GPUs of one job
+        work together, so their sampling errors add up.
+        """
         if not self.expected_steps:
             return (0.0, 100.0)
         low = high = 0.0
@@ -355,12 +358,9 @@ class Examination:
             known = device.use[np.isfinite(device.use)]
             if not len(known):
                 continue
-            if device.aliased:
-                low += float(np.percentile(known, 10)) * len(known)
-                high += float(np.percentile(known, 90)) * len(known)
-            else:
-                low += float(known.sum())
-                high += float(known.sum())
+            lowest, highest = mean_range(known) if device.aliased else (float(known.mean()),) * 2
+            low += lowest * len(known)
+            high += highest * len(known)
         missing = max(self.expected_steps - int(np.isfinite(self.use).sum()), 0)
         return (low / self.expected_steps, min((high + 100.0 * missing) / self.expected_steps, 100.0))
 
@@ -375,6 +375,12 @@ class Examination:
         ):
             return None
         return float(np.nanmean(self.use))
+
+    @cached_property
+    def is_not_low(self) -> bool:
+        """Life utilization is over the policy's bound, whatever the unknown was."""
+        lowest = self.bounds[0] if self.average is None else self.average
+        return lowest > self.thresholds.low_percent
 
     @cached_property
     def is_low(self) -> bool:
