@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from stoker.catalogue import admission_rules
+from stoker.diagnosis.contradiction import LEAVE_GPUS_UNUSED
 from stoker.diagnosis.job import diagnose
 from stoker.findings.finding import Finding, Location
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source
@@ -73,6 +75,50 @@ def test_what_the_source_shows_stays_open_after_its_interval() -> None:
     assert known.is_open
 
 
+PARALLELISM = replace(
+    SLEEP,
+    rule="serving-parallelism",
+    category=Category.GPU_OVERSUBSCRIPTION,
+    detail="vLLM's default parallel size of 1 leaves a GPU unused.",
+)
+
+
+def test_what_ran_refutes_what_was_read() -> None:
+    """Certain or not: both GPUs work, so none is left unused."""
+    both = {"job": {"gpusPerNode": 2}, "gpus": [{"util": "90x60"}]}
+    assert findings(both, PARALLELISM) == ()
+
+
+def test_what_ran_confirms_what_was_read() -> None:
+    one = {"job": {"gpusPerNode": 2}, "gpus": [{"of": 0, "util": "90x60"}, {"of": 1, "util": "0x60"}]}
+    (found,) = findings(one, PARALLELISM)
+    assert found.category is Category.GPU_OVERSUBSCRIPTION
+    assert found.confidence is Confidence.CERTAIN
+
+
+@pytest.mark.parametrize("util", ["90x20", "0x60", "_x60"])
+def test_what_has_hardly_run_refutes_nothing(util: str) -> None:
+    """Ten minutes of work may be a test; a GPU without samples, or at rest, contradicts nobody."""
+    assert PARALLELISM in findings({"job": {"gpusPerNode": 2}, "gpus": [{"of": 0, "util": util}]}, PARALLELISM)
+
+
+@pytest.mark.parametrize("util, stays", [("0x10 90x60", False), ("0x30 90x60", True)])
+def test_an_installation_that_was_short_is_no_long_one(util: str, stays: bool) -> None:
+    installs = replace(SLEEP, rule="heavy-install", category=Category.LONG_LIBRARY_INSTALLATION)
+    found = {finding.category for finding in findings({"gpus": [{"util": util}]}, installs)}
+    assert (Category.LONG_LIBRARY_INSTALLATION in found) is stays
+
+
+def test_a_job_whose_gpus_work_needs_gpus() -> None:
+    analytics = replace(SLEEP, rule="non-dl-command", category=Category.NON_DL_JOB)
+    assert findings({"gpus": [{"util": "90x60"}]}, analytics) == ()
+    assert findings({"gpus": [{"util": "0x10 90x10"}]}, analytics) == (analytics,)
+
+
+def test_the_rules_that_can_be_refuted_exist() -> None:
+    assert {rule.name for rule in admission_rules()} >= LEAVE_GPUS_UNUSED
+
+
 def test_a_static_finding_that_the_series_do_not_speak_of_stays() -> None:
     busy = {"gpus": [{"util": "90x60"}]}
     assert findings(busy, SLEEP) == (SLEEP,)
@@ -102,3 +148,32 @@ def test_a_rule_that_is_off_claims_no_time_from_the_others() -> None:
     every, without = hours(), hours("gpus-unused")
     assert set(every) - set(without) == {"gpus-unused"}
     assert without["long-installation"] > every["long-installation"]
+
+
+def advised(raw: dict[str, Any]) -> tuple[list[Category], list[str]]:
+    recording = from_dict(raw)
+    facts, series, now = recording.at(recording.length)
+    found = diagnose(facts, series, (), Thresholds(), now)
+    return [finding.category for finding in found.findings], [advice.rule for advice in found.advice]
+
+
+def saves(work: int, pause: int) -> dict[str, Any]:
+    return {
+        "job": {"gpusPerNode": 1, "framework": "PyTorch"},
+        "gpus": [{"util": f"(95x{work} 0x{pause})x12", "graphics": f"(94x{work} 0x{pause})x12"}],
+        "pods": [{"cpu": f"1.2x{12 * (work + pause)}", "netTx": f"(1e5x{work} 1e8x{pause})x12"}],
+    }
+
+
+def test_what_takes_little_of_a_job_that_is_not_low_is_advice() -> None:
+    """A checkpoint of one and a half minutes in ten: it is no cause of a low utilization."""
+    assert advised(saves(17, 3)) == ([], ["checkpoint-stall"])
+
+
+def test_what_takes_much_is_a_finding_whatever_the_utilization() -> None:
+    """Three minutes in ten, at 66 %."""
+    assert advised(saves(14, 6)) == ([Category.MODEL_CHECKPOINTING], [])
+
+
+def test_what_makes_a_job_low_is_a_finding() -> None:
+    assert advised(saves(6, 8)) == ([Category.MODEL_CHECKPOINTING], [])

@@ -399,6 +399,6 @@ def test_the_small_batches_of_table_2_get_the_advice_to_raise_them_and_the_large
     """With utilization and memory alone, which is what the study measured. BERT at 256 and Swin at 128 gain another 18
     and 3 % (4.92 / 4.16, 3.41 / 3.32): too little to say so.
     """
-    advised = [advice.rule for advice in table_row(life, training, peak).advice]
+    advised = [advice.rule for advice in table_row(life, training, peak).advice if advice.rule == "headroom"]
     small = {"BERT": 128, "Swin": 64}["BERT" if (batch, life, training, peak) in BERT else "Swin"]
     assert advised == (["headroom"] if batch <= small else [])

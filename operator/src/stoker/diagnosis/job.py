@@ -14,9 +14,26 @@ from stoker.diagnosis.utilization import utilization
 from stoker.findings.diagnosis import Advice, Diagnosis, DiagnosisThresholds
 from stoker.findings.finding import MAX_ADVICE, Finding
 from stoker.findings.rule import Rule
-from stoker.findings.vocabulary import Severity, UnknownReason
+from stoker.findings.vocabulary import Category, Confidence, Severity, UnknownReason
 from stoker.telemetry.series import JobFacts, JobSeries
 
+INSIDE_TRAINING = frozenset(
+    {
+        Category.IMPROPER_BATCH_SIZE,
+        Category.INSUFFICIENT_GPU_MEMORY,
+        Category.MODEL_CHECKPOINTING,
+        Category.INEFFICIENT_HOST_GPU_TRANSFER,
+        Category.DATA_PREPROCESSING,
+        Category.REMOTE_DATA_READ,
+        Category.INTERMEDIATE_RESULT_UPLOAD,
+        Category.DATA_EXCHANGE,
+    }
+)
+"""Causes by which training uses its GPUs less than it could."""
+MUCH_OF_TRAINING = 0.2
+"""Share of the active time that a cause takes to be a finding in a job that is not low. Chosen because ordinary
+checkpoints and validations take less.
+"""
 LOG = logging.getLogger(__name__)
 
 
@@ -34,14 +51,17 @@ def diagnose(
     `findings` holds all that stands of the job: those that its series show, joined with the static ones of the same
     category (with a higher confidence), then the static ones that the series don't speak of. `unknown` says why the
     series show nothing; of a partial answer nothing is concluded but the utilization's bounds and what the facts alone
-    tell. `off` names the rules that a policy switches off: they don't claim GPU time from the others either.
+    tell. A cause that takes little of the training of a job that is not low is advice. `off` names the rules that a
+    policy switches off: they don't claim GPU time from the others either.
     """
     exam = examine(facts, series, thresholds, now)
     told = series.complete and exam.known_at_all
     rules = [rule for rule in diagnosis_rules() if rule.name not in off and (told or rule.without_samples)]
     # Advice explains no lost time: it must not take any from a cause.
-    causes = _claims(exam, [rule for rule in rules if rule.severity is not Severity.ADVICE])
-    hints = _claims(exam, [rule for rule in rules if rule.severity is Severity.ADVICE])
+    claims = _claims(exam, [rule for rule in rules if rule.severity is not Severity.ADVICE])
+    causes = [one for one in claims if not _is_hint(exam, one)]
+    hints = [one for one in claims if _is_hint(exam, one)]
+    hints += _claims(exam, [rule for rule in rules if rule.severity is Severity.ADVICE])
     return Diagnosis(
         utilization=utilization(exam),
         unknown=_unknown(exam),
@@ -50,6 +70,20 @@ def diagnose(
         advice=tuple(_advice(hint.finding) for hint in hints)[:MAX_ADVICE],
         idle_since=idle_since(exam) if told else None,
     )
+
+
+def _is_hint(exam: Examination, claimed: Claimed) -> bool:
+    """Whether a cause is only advice: it lies inside the training of a job that is not low, and is only possible or
+    takes little of the time. What takes much of it stays a finding: the GPUs of peers that wait for one rank spin, and
+    their utilization is not low.
+    """
+    if not exam.is_not_low or claimed.finding.category not in INSIDE_TRAINING:
+        return False
+    taken = claimed.claim.explains.any(axis=0)
+    if (taken & ~exam.active).any():
+        return False  # the job's start or its end
+    little = taken.sum() < MUCH_OF_TRAINING * exam.active.sum()
+    return claimed.finding.confidence is Confidence.POSSIBLE or bool(little)
 
 
 def _advice(finding: Finding) -> Advice:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from stoker.diagnosis.contradiction import is_refuted
 from stoker.diagnosis.series.examination import Claim, Examination
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Confidence, Severity
@@ -30,8 +31,9 @@ def merge(exam: Examination, claimed: Iterable[Claimed], static_findings: Sequen
 
     Each idle GPU-hour goes to one cause: the better supported first, then the one that explains more. A static finding
     of the same category joins a runtime one; one of a category that a runtime finding named as its alternative decides
-    for that category. What remains of the static findings follows.
+    for that category. What remains of the static findings follows; those that the series refute do not.
     """
+    static_findings = [static for static in static_findings if not is_refuted(exam, static)]
     joined = [(_join(entry.finding, static_findings), entry.claim) for entry in claimed]
     joined.sort(
         key=lambda pair: (-CONFIDENCES.index(pair[0].confidence), -exam.idle_hours(pair[1].explains), pair[0].rule)

@@ -37,9 +37,8 @@ def idle_devices(exam: Examination) -> Split | None:
     facts = exam.facts
     if facts.job_type is JobType.SERVING or "mig-" in facts.gpu_resource or facts.gpus < 2 or not exam.covered:
         return None
-    touched = max(TOUCHED_SECONDS, TOUCHED_SHARE * exam.life_seconds)
-    idle = tuple(device for device in exam.present if device.busy.sum() * exam.step <= touched)
-    working = tuple(device for device in exam.present if device.busy.sum() * exam.step > touched)
+    idle = tuple(device for device in exam.present if not _works(exam, device))
+    working = tuple(device for device in exam.present if _works(exam, device))
     if not idle or not working:
         return None
     if any(float(np.nanmax(device.memory, initial=0.0)) > HELD_MEMORY_PERCENT for device in idle):
@@ -57,3 +56,14 @@ def idle_devices(exam: Examination) -> Split | None:
         first=int(alive[0]),
         last=int(alive[-1]) + 1,
     )
+
+
+def all_work(exam: Examination) -> bool:
+    """Whether every GPU that the job requested has worked, for so long that it was no check of the devices."""
+    if not exam.every_gpu_seen or not exam.whole_gpus:
+        return False
+    return all(_works(exam, device) and device.busy.sum() * exam.step >= LEAST_WORK_SECONDS for device in exam.present)
+
+
+def _works(exam: Examination, device: Device) -> bool:
+    return bool(device.busy.sum() * exam.step > max(TOUCHED_SECONDS, TOUCHED_SHARE * exam.life_seconds))
