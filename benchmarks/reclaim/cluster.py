@@ -631,8 +631,14 @@ class Cluster:
         await self._for_a_while(1, 180, aftermath=2 * HOUR)
         self.prometheus.gaps.close(self.loop.at)
 
+    def _any_job(self) -> SimulatedJob | None:
+        """A job by chance; None while all are gone."""
+        return self.random.choice(list(self._by_uid.values())) if self._by_uid else None
+
     async def _one_exporter_out(self) -> None:
-        job = self.random.choice(list(self._by_uid.values()))
+        job = self._any_job()
+        if job is None:
+            return
         job.gaps.open(self.loop.at)
         await self._for_a_while(1, 180, aftermath=2 * HOUR)
         job.gaps.close(self.loop.at)
@@ -667,9 +673,9 @@ class Cluster:
 
     async def _zeros_of_one(self) -> None:
         """One job's exporters write 0 for all that they know."""
-        if not self._by_uid:
+        job = self._any_job()
+        if job is None:
             return
-        job = self.random.choice(list(self._by_uid.values()))
         job.zeros.open(self.loop.at)
         self.want_look(self.loop.at + job.found_after + 2 * MINUTE)
         self.want_look(self.loop.at + (job.own_idle_after or self.idle_after) + 2 * MINUTE)
@@ -744,9 +750,9 @@ class Cluster:
 
     async def _bad_luck(self) -> None:
         """Some job's container restarts, or a pod is evicted."""
-        self.random.choice(list(self._by_uid.values())).disturb(
-            self.random.choice(["containers restarted", "pods evicted"])
-        )
+        job = self._any_job()
+        if job is not None:
+            job.disturb(self.random.choice(["containers restarted", "pods evicted"]))
 
     # --------------------------------------------------------------------------------------------------- administration
 

@@ -46,6 +46,12 @@ def test_where_nothing_goes_wrong_all_that_is_idle_comes_back() -> None:
     assert calm.returned_of_all_percent > 99
 
 
+def test_whatever_goes_wrong_in_a_cluster_without_jobs_ends() -> None:
+    empty = live(Scenario(seed=1, hours=400, jobs=0, faults_every=2, reclaim=RECLAIM))
+    assert (empty.wrong, empty.errors) == ([], [])
+    assert sum(empty.counts[name] for name in FAULTS) > 100
+
+
 def test_a_seed_always_gives_the_same() -> None:
     one, other = (live(Scenario(seed=4, hours=30, faults_every=2, reclaim=HASTY)) for _ in range(2))
     assert (one.counts, one.job_hours, one.returned) == (other.counts, other.job_hours, other.returned)
