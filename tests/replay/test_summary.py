@@ -107,7 +107,7 @@ async def test_a_time_without_any_sample_is_said_with_its_length() -> None:
 
 async def test_what_is_always_assumed_is_always_said() -> None:
     keys = {one.key for one in (await stated(STORIES[:1])).assumed}
-    assert {"switchedOn", "people", "terminationGrace", "manifests", "cluster", "resolution"} <= keys
+    assert {"switchedOn", "manifests", "resolution"} <= keys
 
 
 def test_of_every_condition_it_is_said_what_a_replay_assumes_or_that_what_was_recorded_decides() -> None:

@@ -1,7 +1,7 @@
 """Utilization in the words and units of a DLJob's status."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from stoker.api.dljob import GPUS_A_ROW, MAX_NODES, MAX_STAGES
@@ -33,23 +33,27 @@ def to_status(utilization: Utilization) -> dict[str, Any]:
         "gpuHours": f"{utilization.gpu_hours:.1f}",
         "gpuHoursIdle": None if utilization.gpu_hours_idle is None else f"{utilization.gpu_hours_idle:.1f}",
         "asOf": rfc3339(utilization.as_of),
-        "stages": [_stage(one) for one in utilization.stages[-MAX_STAGES:]] or None,
+        "stages": [_known(stage(one, whole_percent)) for one in utilization.stages[-MAX_STAGES:]] or None,
         "nodes": [_node(one) for one in utilization.nodes[:MAX_NODES]] or None,
     }
     if utilization.average_percent is None and utilization.average_percent_range is not None:
         low, high = utilization.average_percent_range
         entry["averagePercentRange"] = [_floor_percent(low), _ceil_percent(high)]
-    return {key: value for key, value in entry.items() if value is not None}
+    return _known(entry)
 
 
-def _stage(span: StageSpan) -> dict[str, Any]:
-    """An entry of `status.utilization.stages`."""
-    entry = {
+def stage(span: StageSpan, percent: Callable[[float | None], float | None]) -> dict[str, Any]:
+    """A stage with every field, None where it lasts or its mean is unknown; `percent` writes the mean."""
+    return {
         "stage": span.stage.value,
         "start": rfc3339(span.start),
         "end": optional_time(span.end),
-        "averagePercent": whole_percent(span.average_percent),
+        "averagePercent": percent(span.average_percent),
     }
+
+
+def _known(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry of the status, which has no field for what is unknown."""
     return {key: value for key, value in entry.items() if value is not None}
 
 
@@ -61,7 +65,7 @@ def _node(use: NodeUse) -> dict[str, Any]:
         "node": use.node,
         "gpuPercents": [percents[start : start + GPUS_A_ROW] for start in range(0, len(percents), GPUS_A_ROW)],
     }
-    return {key: value for key, value in entry.items() if value is not None}
+    return _known(entry)
 
 
 def whole_percent(value: float | None) -> int | None:

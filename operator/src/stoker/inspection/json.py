@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from stoker.findings.diagnosis import Advice, Diagnosis, GpuUse, StageSpan, Utilization
+from stoker.diagnosis.words import stage
+from stoker.findings.diagnosis import Advice, Diagnosis, GpuUse, Utilization
 from stoker.findings.finding import Finding, Location, Recoverable, optional_time, rfc3339
 from stoker.findings.json_document import rounded, write_json
 from stoker.inspection.look import Looked
@@ -34,7 +35,7 @@ def _job(one: Looked) -> dict[str, Any]:
         "utilization": None if used is None else _utilization(used),
         "unknown": None if diagnosis.unknown is None else diagnosis.unknown.value,
         "low": one.is_low,
-        "stages": [] if used is None else [_stage(stage) for stage in used.stages],
+        "stages": [] if used is None else [stage(one, _number) for one in used.stages],
         "findings": [_finding(finding) for finding in diagnosis.findings],
         "advice": [_advice(advice) for advice in diagnosis.advice],
         "idle": {"since": optional_time(diagnosis.idle_since), "allGPUs": _all_idle(one)},
@@ -70,15 +71,6 @@ def _gpu(gpu: GpuUse) -> dict[str, Any]:
         "averagePercent": _number(gpu.average_percent),
         "peakMemoryPercent": _number(gpu.peak_memory_percent),
         "coveragePercent": _number(gpu.coverage_percent),
-    }
-
-
-def _stage(span: StageSpan) -> dict[str, Any]:
-    return {
-        "stage": span.stage.value,
-        "start": rfc3339(span.start),
-        "end": optional_time(span.end),
-        "averagePercent": _number(span.average_percent),
     }
 
 

@@ -277,7 +277,8 @@ def _idle_long_enough(case: Case) -> GateHold | None:
     "unattended",
     asked=_is_idle_since,
     reads=Reads.CLUSTER,
-    replay="No user is assumed to have worked in a job, except where its CPUs show it: sessions were not recorded.",
+    replay="No user is assumed to have worked in a job, except where its CPUs show it: sessions were not recorded. A "
+    "controller would have reclaimed less, never more.",
     held_back="in use by somebody, as their CPUs show",
     ended="used by somebody before the deadline",
 )

@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import numpy as np
 
-from stoker.api.duration import format_duration
 from stoker.api.names import OWNER_LABEL, TEAM_LABEL
 from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import ReclaimMode
@@ -40,12 +39,13 @@ def assumptions(
     outcomes: Sequence[JobOutcome],
     inputs: Inputs,
 ) -> tuple[Assumption, ...]:
-    """All that applies, what the figures hang on most first."""
+    """All that applies, what the figures hang on most first. What is assumed of one condition of a reclaim stands on
+    its gate (Gate.replay) and is listed beside these; here it is said only where it has a figure or names of its own.
+    """
     used = {id(policy): policy for policy in policies.values()}
     return (
         *_policies(used.values(), outcomes, inputs),
-        *_people(),
-        *_manifests(used.values(), outcomes, inputs),
+        *_manifests(outcomes, inputs),
         *_recording(outlines, outcomes, inputs),
     )
 
@@ -93,25 +93,7 @@ def _policies(
         )
 
 
-def _people() -> Iterator[Assumption]:
-    yield Assumption(
-        key="people",
-        text="User activity was not recorded. No job is assumed to have been snoozed or resumed, or to have "
-        "had an open session (exec, port-forward, Jupyter) except where its CPUs show it: a controller would have "
-        "warned and reclaimed less, never more. No job is assumed to have set its own idleAfter.",
-    )
-
-
-def _manifests(
-    policies: Iterable[EffectivePolicy], outcomes: Sequence[JobOutcome], inputs: Inputs
-) -> Iterator[Assumption]:
-    least = max((one.reclaim.min_termination_grace for one in policies), default=timedelta(0))
-    if least > timedelta(0):
-        yield Assumption(
-            key="terminationGrace",
-            text="The pods' termination grace period was not recorded: it is assumed to be long enough for "
-            f"the policy ({format_duration(least)}).",
-        )
+def _manifests(outcomes: Sequence[JobOutcome], inputs: Inputs) -> Iterator[Assumption]:
     if inputs.assumes_volumes:
         yield Assumption(
             key="volumes", text="Every job is assumed to write its results to a volume that outlives its pods."
@@ -129,10 +111,9 @@ def _manifests(
     yield Assumption(
         key="manifests",
         text="The jobs' manifests are not read. A program that serves a model is recognized by the job's type only; an "
-        "interactive one by its type and by how the GPUs were used; shared GPUs by their samples. No Job is assumed "
-        "to have been in deletion or impossible to suspend. No job is assumed to have ports, readiness probes or "
-        "resource claims. Every job is assumed to mount storage whose "
-        "traffic no metric shows, so a cause is likely only if its CPUs were idle.",
+        "interactive one by its type and by how the GPUs were used; shared GPUs by their samples. No job is assumed to "
+        "have resource claims. Every job is assumed to mount storage whose traffic no metric shows, so a cause is "
+        "likely only if its CPUs were idle.",
     )
 
 
@@ -182,11 +163,6 @@ def _recording(outlines: Outlines, outcomes: Sequence[JobOutcome], inputs: Input
             "decision is made about "
             "them. The same holds for times in which the operator did not record a job.",
         )
-    yield Assumption(
-        key="cluster",
-        text="The cluster is assumed to have as many GPUs as had samples within the previous day. The mass-idle brake "
-        "is evaluated every five minutes here, by utilization.",
-    )
     yield Assumption(
         key="resolution",
         text=f"Idle jobs are scanned every {minutes(inputs.step.total_seconds())}, each of them in detail every "
