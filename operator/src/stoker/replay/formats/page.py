@@ -4,20 +4,17 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
-from stoker import __version__
 from stoker.findings.wording import count
 from stoker.reclaim import GATES
 from stoker.replay import Figures, JobOutcome, ReplaySummary, SimulatedReclaim
 from stoker.replay.formats import pictures, words
 from stoker.report import hours
-from stoker.report.formats.json import figure
-from stoker.report.formats.words import day_time, scope, share, span, when
+from stoker.report.formats.page_frame import environment, frame
 
 MAX_ROWS = 40
 """Of a table; what gave back less beyond is counted beneath. The JSON has all."""
@@ -30,32 +27,17 @@ def render(summary: ReplaySummary, generated_at: datetime) -> str:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("stoker.replay.formats", package_path=""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(hours=hours, share=share, figure=figure, day_time=day_time)
-    return environment
+    return environment("stoker.replay.formats")
 
 
 def _context(summary: ReplaySummary, generated_at: datetime) -> dict[str, Any]:
-    css = files("stoker.report.formats").joinpath("page.css").read_text(encoding="utf-8")
-    css += files("stoker.replay.formats").joinpath("page.css").read_text(encoding="utf-8")
     reclaims = [_reclaim(*pair) for pair in sorted(summary.reclaims, key=lambda pair: -pair[1].given_back)]
     returns = [one.returned_at for _, one in summary.reclaims if one.returned_at is not None]
     ends = Counter(one.outcome for outcome in summary.outcomes for one in outcome.warnings)
     total = summary.total
     return {
-        "style": Markup(css),  # noqa: S704 - our own
-        "version": __version__,
-        "generated_at": generated_at,
-        "scope": scope(summary.namespaces),
+        **frame(summary.period, summary.namespaces, generated_at, "stoker.report.formats", "stoker.replay.formats"),
         "headline": words.headline(summary),
-        "period": when(summary.period),
-        "length": span(summary.period.length),
         "policies": [f"Policy {one.name}, mode {one.mode}, {count(one.jobs, 'job')}" for one in summary.policies],
         "acts": summary.acts,
         "summary": summary,

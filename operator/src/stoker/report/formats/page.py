@@ -3,18 +3,17 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
-from stoker import __version__
 from stoker.api.names import OWNER_LABEL, TEAM_LABEL
 from stoker.findings.vocabulary import Stage
 from stoker.report import Account, Dimension, Row, Statement, hours
 from stoker.report.formats import pictures, words
-from stoker.report.formats.json import GROUPS, figure
+from stoker.report.formats.json import GROUPS
+from stoker.report.formats.page_frame import environment, frame
 from stoker.telemetry.usage import Cause
 
 MAX_ROWS = 40
@@ -49,35 +48,16 @@ def render(statement: Statement, generated_at: datetime, *, rule_fixes: Mapping[
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("stoker.report.formats", package_path=""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    return environment(
+        "stoker.report.formats", change=words.change, spoken=words.spoken, plain=words.CAUSES.__getitem__
     )
-    environment.filters.update(
-        hours=hours,
-        share=words.share,
-        change=words.change,
-        figure=figure,
-        spoken=words.spoken,
-        plain=words.CAUSES.__getitem__,
-        day_time=words.day_time,
-    )
-    return environment
 
 
 def _context(statement: Statement, generated_at: datetime, rule_fixes: Mapping[str, str]) -> dict[str, Any]:
     top = statement.top()
     return {
-        "style": Markup(files(__package__).joinpath("page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
-        "version": __version__,
-        "generated_at": generated_at,
-        "scope": words.scope(statement.namespaces),
+        **frame(statement.period, statement.namespaces, generated_at, "stoker.report.formats"),
         "headline": words.headline(statement.total),
-        "period": words.when(statement.period),
-        "length": words.span(statement.period.length),
         "total": statement.total,
         "before": statement.before,
         "trend_words": _trend_words,
