@@ -11,6 +11,10 @@ PYTEST := $(BIN)/pytest -rs
 # one. One that has finished takes tests of another, so that a file's tests mostly stay together with what they share.
 WORKERS ?= auto
 SHARED := -n $(WORKERS) --maxprocesses 4 --dist worksteal
+# Clusters that the end-to-end tests use at the same time: most of their time goes by in waiting, for a minute of grace and
+# the like. The tests of a package, which share a cluster, stay together; 0 runs all in one process.
+CLUSTERS ?= 2
+CLUSTERED := -n $(CLUSTERS) --dist loadscope
 UV_COMPILE = $(BIN)/python hack/uv.py pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
 	--generate-hashes --no-header --no-annotate --no-emit-index-url $(LOCK_FLAGS)
 
@@ -38,7 +42,7 @@ cluster-down: $(STAMP) ## Stop what `make cluster` or `make demo KEEP=1` left up
 test: binaries packages ## Run the unit tests, then the end-to-end tests (ARGS=... goes to pytest)
 	failed=0; \
 	$(PYTEST) $(SHARED) -m "not long" tests $(ARGS) || failed=$$?; \
-	$(PYTEST) -m "not long" e2e $(ARGS) || failed=$$?; \
+	$(PYTEST) $(CLUSTERED) -m "not long" e2e $(ARGS) || failed=$$?; \
 	exit $$failed
 
 .PHONY: test-unit
@@ -47,7 +51,7 @@ test-unit: $(STAMP) packages ## Run the unit tests only, without a cluster (WORK
 
 .PHONY: test-e2e
 test-e2e: binaries ## Run the end-to-end tests only
-	$(PYTEST) -m "not long" e2e $(ARGS)
+	$(PYTEST) $(CLUSTERED) -m "not long" e2e $(ARGS)
 
 .PHONY: test-long
 test-long: binaries ## Run the tests that take longer than `make test` may

@@ -10,16 +10,36 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from e2e.cluster.provider import Cluster, create
 
 _SCENARIOS = Path(__file__).parent / "scenarios"
+BY_FILE = frozenset({"e2e/scenarios/metrics", "e2e/scenarios/reclaim"})
+"""Packages whose modules share no cluster."""
 
 
 class StartCluster(Protocol):
     """Starts a cluster of its own; it is stopped at the end of the session at the latest."""
 
     def __call__(self, name: str) -> Cluster: ...
+
+
+class SharedClusters(LoadScopeScheduling):  # type: ignore[misc]  # an untyped base
+    """Gives the tests of one package of scenarios, which share a cluster, to one worker of pytest-xdist; and all other
+    tests by their file.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        package = file.rpartition("/")[0]
+        return package if package.startswith("e2e/scenarios/") and package not in BY_FILE else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SharedClusters | None:
+    """With `--dist loadscope`."""
+    return SharedClusters(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
