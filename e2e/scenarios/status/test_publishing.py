@@ -127,6 +127,7 @@ def test_what_pods_did_before_a_suspension_belongs_to_the_jobs_life(jobs: SlowJo
     wait_for("its pod to be gone", lambda: not jobs.pods("paused"))
 
     def ended() -> dict[str, Any]:
+        run: dict[str, Any]
         [run] = jobs.status("paused")["pods"]
         assert "until" in run, run
         return run
