@@ -3,8 +3,10 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.cluster.provider import Cluster
+from e2e.cluster.waiting import wait_for
 from e2e.conftest import StartCluster
 from e2e.operator import ADMISSION, CONTROLLER, Operator
+from e2e.scenarios.lifecycle.workload import POLICIES
 from e2e.scenarios.status.observer import Observer
 from e2e.scenarios.status.slow_jobs import SlowJobs
 
@@ -37,7 +39,24 @@ def jobs(operator: Operator) -> Iterator[SlowJobs]:
 
 
 def empty(cluster: Cluster) -> None:
-    """Delete all jobs, whatever holds GPUs and all policies, and return when they are gone: they would be seen in the
-    next test's metrics.
+    """Delete all policies, all jobs and whatever holds GPUs, and return when they are gone: the next test's metrics
+    would have them. Not by kubectl, which waits for one of hundreds after the other.
     """
-    cluster.kubectl("delete", "dljobs,jobs,pods,utilizationpolicies", "--all", "-A", "--force", "--grace-period=0")
+    cluster.api("DELETE", POLICIES)
+
+    def gone() -> bool:
+        left = [
+            (f"{api}/namespaces/{one['metadata']['namespace']}/{plural}", one["metadata"]["name"])
+            for api, plural in (
+                ("/apis/stoker.dev/v1alpha1", "dljobs"),
+                ("/apis/batch/v1", "jobs"),
+                ("/api/v1", "pods"),
+            )
+            for one in cluster.api("GET", f"{api}/{plural}")["items"]
+        ]
+        for path in {path for path, _ in left}:
+            cluster.api("DELETE", path, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+        assert not left, left
+        return True
+
+    wait_for("all jobs and pods to be gone", gone, interval=0.2)
