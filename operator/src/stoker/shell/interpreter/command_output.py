@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from stoker.shell.interpreter import arithmetic, values
 from stoker.shell.interpreter.arithmetic import ArithmeticUnknownError
-from stoker.shell.interpreter.expansion import Field, ansi
+from stoker.shell.interpreter.expansion import Field
+from stoker.shell.interpreter.quoting import ansi
 from stoker.shell.interpreter.values import Text, Value
 from stoker.shell.words import count_visible_devices
 

@@ -7,11 +7,12 @@ from itertools import product
 
 from tree_sitter import Node
 
-from stoker.shell.interpreter import arithmetic, braces, glob, values
+from stoker.shell.interpreter import arithmetic, braces, quoting, values
 from stoker.shell.interpreter.arithmetic import ArithmeticUnknownError
 from stoker.shell.interpreter.budget import MAX_WORD_DEPTH, Budget
 from stoker.shell.interpreter.frame import Frame
 from stoker.shell.interpreter.glob import PatternTooLargeError
+from stoker.shell.interpreter.parameter_operators import sliced, transform
 from stoker.shell.interpreter.parsed_text import NOWHERE, Offsets, ParsedText
 from stoker.shell.interpreter.state import SUCCESS, ShellState, Variable
 from stoker.shell.interpreter.values import EMPTY, SEPARATOR, Fragment, Text, Value
@@ -24,8 +25,6 @@ ORDINARY = 8
 _EXPANSIONS = frozenset(
     {"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion", "process_substitution"}
 )
-_ESCAPES = {"word": None, "double": '$`"\\\n', "heredoc": "$`\\\n", "raw": ""}
-_ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v", "E": "\x1b"}
 _OPERATORS = frozenset({":-", "-", ":=", "=", ":+", "+", ":?", "?", "%", "%%", "#", "##", "/", "//", ":", "^^", ",,"})
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SPECIAL = re.compile(r"[\\$`*?\[{'\"~]")
@@ -164,7 +163,7 @@ class Expander:
                 return self._double_quoted(node, start + 2, end - 1, state, frame)
             case "ansi_c_string":
                 return values.literal(
-                    ansi(frame.text.text[start + 2 : end - 1]), *frame.text.outer(start, end), quoted=True
+                    quoting.ansi(frame.text.text[start + 2 : end - 1]), *frame.text.outer(start, end), quoted=True
                 )
             case "concatenation":
                 parts: list[Value] = []
@@ -230,19 +229,19 @@ class Expander:
             before = frame.text.text[position : match.start()]
             if mode != "raw" and (len(before) - len(before.rstrip("\\"))) % 2:
                 continue
-            parts.append((tuple(_literal(frame.text, position, match.start(), mode, quoted=quoted)),))
+            parts.append((tuple(quoting.literal(frame.text, position, match.start(), mode, quoted=quoted)),))
             name, limit = match[1], match.end()
             if match.start() < position:
                 continue
             if name is None:
-                limit = _closing(frame.text.text, match.start() + 1, end)
+                limit = quoting.closing(frame.text.text, match.start() + 1, end)
                 parts.append(self._alone(match.start(), limit, state, frame))
             elif name in ("@", "*"):
                 parts.append(self._list(state.positional, quoted=quoted, joined=name == "*"))
             else:
                 parts.append(values.mark_expanded(self._plain(name, state), quoted=quoted))
             position = limit
-        return values.concatenate([*parts, (tuple(_literal(frame.text, position, end, mode, quoted=quoted)),)])
+        return values.concatenate([*parts, (tuple(quoting.literal(frame.text, position, end, mode, quoted=quoted)),)])
 
     def _quoted(self, node: Node, state: ShellState, frame: Frame) -> Value:
         if frame.word_depth >= MAX_WORD_DEPTH:
@@ -413,7 +412,7 @@ class Expander:
         elif operator == ":":
             numbers = [self.integer(frame.text.slice(each), state) for each in rest if each.is_named]
             # "${@:1}" starts at $1, not at index 1.
-            chosen = _chosen(items, numbers, first=1 if items is state.positional else 0) if counted else None
+            chosen = sliced(items, numbers, first=1 if items is state.positional else 0) if counted else None
             if chosen is None:
                 return values.hole(many=True)
             items = chosen
@@ -506,7 +505,7 @@ class Expander:
             return values.hole([name], many=not quoted)
         self._budget.work(sum(len(text) * (1 + sum(map(len, operand))) for text in texts) // 32)
         try:
-            results = [values.literal(_transform(text, operator, operand)) for text in sorted(texts)]
+            results = [values.literal(transform(text, operator, operand)) for text in sorted(texts)]
         except (PatternTooLargeError, ValueError):
             return values.hole([name], many=not quoted)
         return values.mark_expanded(values.union(results), quoted=quoted)
@@ -598,17 +597,6 @@ class Expander:
         return int(result) if result is not None and result.lstrip("-").isdecimal() else None
 
 
-def _chosen(items: tuple[Value, ...], numbers: Sequence[int | None], *, first: int) -> tuple[Value, ...] | None:
-    """`${x[@]:offset:length}`, the first element's number being `first`; None if it can't be followed."""
-    known = [number for number in numbers if number is not None]
-    if not known or len(known) != len(numbers) or (first and known[0] == 0) or (len(known) > 1 and known[1] < 0):
-        return None
-    start = known[0] - first if known[0] >= 0 else len(items) + known[0]
-    if start < 0:
-        return ()
-    return items[start : start + known[1]] if len(known) > 1 else items[start:]
-
-
 def _joined(nodes: Sequence[Node], source: ParsedText) -> Iterator[list[Node]]:
     """Nodes by the word that they are of: the grammar makes several of `"$a"{1,2}`."""
     word: list[Node] = []
@@ -646,76 +634,3 @@ def _expansions(node: Node) -> Iterator[Node]:
             yield child
         elif child.child_count:
             stack.extend(reversed(child.children))
-
-
-def _closing(text: str, start: int, end: int) -> int:
-    """Where the bracket at `start` is closed; `end` where it isn't."""
-    depth = 0
-    for index in range(start, end):
-        if text[index] in "({":
-            depth += 1
-        elif text[index] in ")}":
-            depth -= 1
-            if depth == 0:
-                return index + 1
-    return end
-
-
-def _literal(source: ParsedText, start: int, end: int, mode: str, *, quoted: bool = False) -> list[Fragment]:
-    """Pieces of literal text, escapes resolved; each run between escapes keeps its exact place."""
-    fragments: list[Fragment] = []
-    escapes = _ESCAPES[mode]
-    text = source.text
-    position = start
-
-    def add(begin: int, limit: int, *, escaped: bool = False) -> None:
-        if limit > begin:
-            fragments.append(Fragment(text[begin:limit], *source.outer(begin, limit), quoted or escaped))
-
-    index = text.find("\\", start, end) if escapes != "" else -1
-    while 0 <= index < end - 1:
-        following = text[index + 1]
-        if escapes is None or following in escapes:
-            add(position, index)
-            if following != "\n":
-                add(index + 1, index + 2, escaped=True)
-            position = index + 2
-        index = text.find("\\", index + 2, end)
-    add(position, end)
-    return fragments
-
-
-def ansi(text: str) -> str:
-    """With the escapes of `$'...'`, `printf` and `echo -e` resolved."""
-    return _ANSI_ESCAPE.sub(_unescaped, text)
-
-
-_ANSI_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|.)", re.DOTALL)
-
-
-def _unescaped(escape: re.Match[str]) -> str:
-    code = escape[1]
-    if code[0] in "xuU" and len(code) > 1:
-        return chr(min(int(code[1:], 16), 0x10FFFF))
-    if code[0] in "01234567":
-        return chr(int(code, 8) % 256)
-    return _ANSI.get(code, code if code in "\\'\"?" else escape[0])
-
-
-def _transform(text: str, operator: str, operand: tuple[str, ...]) -> str:
-    """Pattern removal, replacement, substring and case of known text. Raises ValueError for other forms."""
-    if operator == ":":
-        if not operand:
-            raise ValueError(operator)
-        numbers = [int(part) for part in operand]
-        start = numbers[0] if numbers[0] >= 0 else max(len(text) + numbers[0], 0)
-        if len(numbers) == 1:
-            return text[start:]
-        return text[start : start + numbers[1]] if numbers[1] >= 0 else text[start : len(text) + numbers[1]]
-    if operator in ("%", "%%", "#", "##"):
-        return glob.remove(operand[0], text, operator)
-    if operator[0] == "/":
-        return glob.replace(operand[0], operand[1] if len(operand) > 1 else "", text, operator)
-    if operator in ("^^", ",,") and not operand[0]:
-        return text.upper() if operator == "^^" else text.lower()
-    raise ValueError(operator)
