@@ -12,8 +12,9 @@ it is reached.
    to its part: `assignments`, `branches` (if, case), `loops`, `pipelines` (lists, pipes, redirected statements),
    `commands` (simple commands), `tests` (`[ ]`, `(( ))`).
 3. A simple command's words are expanded by `expansion.Expander`, with `quoting`, `braces`, `arithmetic`, `glob`,
-   `parameter_operators` and, for `$(...)`, `substitutions`. What is left runs as a function, by `builtins`, or by `programs`, after `wrappers` (`nohup`, `env`)
-   are taken off. `redirections` knows what it reads, `command_output` what a few tools print.
+   `parameter_operators` and, for `$(...)`, `substitutions`. What is left runs as a function, by `builtins`, or by
+   `programs`, after `wrappers` (`nohup`, `env`) are taken off. `redirections` knows what it reads, `command_output`
+   what a few tools print.
 4. `record.Record` keeps each command as a `model.Invocation`.
 
 **What is handed on.** Every function of the walk takes a `state.ShellState` and a `frame.Frame`. The state is what the
