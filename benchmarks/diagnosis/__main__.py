@@ -5,8 +5,10 @@
     python -m benchmarks.diagnosis --tier defaults --seeds 1000..1003 --show checkpoint-remote
 
     python -m benchmarks.diagnosis --seeds reporting --unseen          # mechanisms that nobody has tuned on
+    python -m benchmarks.diagnosis --world b                           # another simulator (docs/accuracy-worlds.md)
 
-Thresholds are tuned on the tuning seeds only, and accuracy is reported on the others.
+Thresholds are tuned on the tuning seeds only, and accuracy is reported on the others. Nothing is tuned on world b: it
+has reporting seeds only, and its report names no failing cases.
 """
 
 import argparse
@@ -21,21 +23,23 @@ from multiprocessing import Pool
 from typing import Any
 
 from benchmarks.diagnosis.score import NONE, RECLAIM, STUDY, UNDECIDED, Score, Verdict, score, verdict
+from benchmarks.diagnosis.worlds import WORLDS
 from simulator import CASES, Tier, record, simulate
 from stoker.diagnosis.job import diagnose
 from stoker.findings.vocabulary import Category
 from stoker.policy.effective import BUILT_IN
 
-TUNING = range(1000, 1010)
-REPORTING = range(5000, 5010)
 SHORT = {category: "".join(letter for letter in category.value if letter.isupper()) for category in Category}
 
 
-def seeds(text: str) -> range:
+def seeds(text: str, world: str = "a") -> range:
     """`tuning`, `reporting`, `7`, or `1000..1005` (both ends included)."""
-    named = {"tuning": TUNING, "reporting": REPORTING}
-    if text in named:
-        return named[text]
+    if text == "reporting":
+        return WORLDS[world].reporting
+    if text == "tuning":
+        if (tuning := WORLDS[world].tuning) is None:
+            raise argparse.ArgumentTypeError(f"world {world} has no tuning seeds: nothing is tuned on it")
+        return tuning
     first, _, last = text.partition("..")
     try:
         return range(int(first), int(last or first) + 1)
@@ -45,16 +49,17 @@ def seeds(text: str) -> range:
         ) from None
 
 
-def judge(tiers: Sequence[Tier], job: tuple[str, int]) -> list[Verdict]:
+def judge(tiers: Sequence[Tier], job: tuple[str, int], world: str = "a") -> list[Verdict]:
     """Simulate one job, record and diagnose it with each tier's metrics; only the diagnosis is timed."""
     case, seed = job
-    simulated = simulate(case, seed)
+    played = WORLDS[world].play(case, seed)
     found = []
     for tier in tiers:
-        facts, series, now = record(simulated, tier)
+        facts, series, now = played.recorded(tier)
         began = time.process_time()
-        diagnosis = diagnose(facts, series, simulated.static_findings, BUILT_IN.thresholds, now)
-        found.append(verdict(case, seed, simulated.truth, diagnosis.findings, time.process_time() - began))
+        diagnosis = diagnose(facts, series, played.static_findings, BUILT_IN.thresholds, now)
+        seconds = time.process_time() - began
+        found.append(verdict(case, seed, played.truth, diagnosis.findings, seconds, played.acceptable))
     return found
 
 
@@ -88,7 +93,7 @@ def show(tier: Tier, case: str, chosen: range) -> None:
 
 
 def text(tier: Tier, verdicts: Sequence[Verdict], found: Score) -> Iterator[str]:
-    """The report of a tier, line by line."""
+    """The report of a tier, line by line; without verdicts, it names no cases."""
     yield f"== {tier.value}: {found.jobs} jobs"
     yield from _confusion(found)
     yield ""
@@ -112,8 +117,16 @@ def text(tier: Tier, verdicts: Sequence[Verdict], found: Score) -> Iterator[str]
         f"jobs with a cause left undecided: {_percent(found.undecided)}; "
         f"a true cause among the candidates: {_percent(found.told)}"
     )
+    if found.ambiguous:
+        yield (
+            f"of {found.ambiguous} ambiguous jobs, the true cause among findings and alternatives: "
+            f"{_percent(found.ambiguous_named)}; "
+            f"a cause found that is not acceptable: {_percent(found.ambiguous_wrong)}"
+        )
     yield f"diagnosing took {found.seconds:.1f} s of CPU, {found.seconds / found.jobs * 1000:.0f} ms a job"
     yield ""
+    if not verdicts:
+        return
     yield "cases that fail (right of all: what was said instead)"
     by_case: dict[str, list[Verdict]] = defaultdict(list)
     for one in verdicts:
@@ -147,6 +160,10 @@ def markdown(scores: Mapping[Tier, Score]) -> Iterator[str]:
         yield row("pairs, one of them found", lambda one: _percent(one.one))
     yield row("left undecided", lambda one: _percent(one.undecided))
     yield row("of these with a true candidate", lambda one: _percent(one.told))
+    if any(one.ambiguous for one in scores.values()):
+        yield row("ambiguous jobs", lambda one: str(one.ambiguous))
+        yield row("of these, the true cause among findings and alternatives", lambda one: _percent(one.ambiguous_named))
+        yield row("of these, a cause found that is not acceptable", lambda one: _percent(one.ambiguous_wrong))
     yield row("ms of CPU a diagnosis", lambda one: f"{one.seconds / one.jobs * 1000:.0f}")
     yield ""
     yield "Precision / recall in percent:"
@@ -179,7 +196,9 @@ def _percent(share: float | None) -> str:
 
 
 def as_json(tier: Tier, chosen: range, found: Score, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """The same figures for machines: shares are 0..1, null where there was nothing to count."""
+    """The same figures for machines: shares are 0..1, null where there was nothing to count. Without verdicts, no case
+    is named.
+    """
     return {
         "tier": tier.value,
         "seeds": [chosen.start, chosen.stop - 1],
@@ -191,6 +210,7 @@ def as_json(tier: Tier, chosen: range, found: Score, verdicts: Sequence[Verdict]
         "pairs": {"jobs": found.pairs, "both": found.both, "one": found.one},
         "undecided": found.undecided,
         "trueAmongCandidates": found.told,
+        "ambiguous": {"jobs": found.ambiguous, "named": found.ambiguous_named, "wrong": found.ambiguous_wrong},
         "secondsPerJob": found.seconds / found.jobs,
         "categories": {
             category.value: asdict(measure) | {"f1": measure.f1, "study": category in STUDY}
@@ -212,7 +232,8 @@ def main() -> None:
     """Run, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tier", type=Tier, choices=list(Tier), action="append", help="all by default")
-    parser.add_argument("--seeds", type=seeds, default=TUNING, help="tuning (default), reporting, or a range a..b")
+    parser.add_argument("--world", choices=sorted(WORLDS), default="a", help="the simulator: a (default) or b")
+    parser.add_argument("--seeds", help="tuning (default of world a), reporting (default of world b), or a range a..b")
     parser.add_argument("--case", choices=sorted(CASES), action="append", help="only these cases")
     parser.add_argument(
         "--unseen", action="store_true", help="the mechanisms kept for reporting, instead of all others"
@@ -222,23 +243,35 @@ def main() -> None:
     parser.add_argument("--format", choices=["text", "json", "markdown"], default="text")
     options = parser.parse_args()
     tiers = options.tier or list(Tier)
+    world = WORLDS[options.world]
+    try:
+        chosen = seeds(options.seeds or ("reporting" if world.tuning is None else "tuning"), options.world)
+    except argparse.ArgumentTypeError as error:
+        parser.error(f"argument --seeds: {error}")
+    if world.tuning is None and (options.show or options.case or options.unseen):
+        parser.error(
+            "--show, --case and --unseen go with --world a: of world b only figures over all cases are reported"
+        )
     if options.show:
         for tier in tiers:
-            show(tier, options.show, options.seeds)
+            show(tier, options.show, chosen)
         return
-    if options.unseen and options.seeds != REPORTING:
+    if options.unseen and chosen != world.reporting:
         parser.error("--unseen goes with --seeds reporting: what is seen while tuning is no longer unseen")
-    cases = options.case or [name for name, one in CASES.items() if one.unseen is options.unseen]
-    work = [(case, seed) for case in cases for seed in options.seeds]
+    cases: Sequence[str] = world.cases
+    if options.world == "a":
+        cases = options.case or [name for name, one in CASES.items() if one.unseen is options.unseen]
+    work = [(case, seed) for case in cases for seed in chosen]
     documents, scores = [], {}
     with Pool(options.jobs) as pool:
-        judged = pool.map(partial(judge, tiers), work, chunksize=8)
+        judged = pool.map(partial(judge, tiers, world=options.world), work, chunksize=8)
     for tier, verdicts in zip(tiers, zip(*judged, strict=True), strict=True):
         found = scores[tier] = score(verdicts)
+        shown = [] if world.tuning is None else verdicts
         if options.format == "json":
-            documents.append(as_json(tier, options.seeds, found, verdicts))
+            documents.append(as_json(tier, chosen, found, shown))
         elif options.format == "text":
-            print("\n".join(text(tier, verdicts, found)))
+            print("\n".join(text(tier, shown, found)))
     if options.format == "markdown":
         print("\n".join(markdown(scores)))
     if options.format == "json":

@@ -20,7 +20,8 @@ class Verdict:
     """What was said of a job whose causes are known.
 
     found: the categories of its findings, the most idle GPU-hours first. sure: those that are at least likely.
-    undecided: something was seen that fits several causes, with its candidates.
+    undecided: something was seen that fits several causes, with its candidates. named: every category of a finding or
+    of its alternatives. acceptable: of an ambiguous job all causes that its metrics fit, the true one among them.
     """
 
     case: str
@@ -30,6 +31,8 @@ class Verdict:
     sure: frozenset[Category] = frozenset()
     undecided: bool = False
     candidates: frozenset[Category] = frozenset()
+    named: frozenset[Category] = frozenset()
+    acceptable: frozenset[Category] = frozenset()
     seconds: float = 0.0
 
     @property
@@ -43,7 +46,14 @@ class Verdict:
         return frozenset(self.found) == self.truth and not (self.undecided and not self.truth)
 
 
-def verdict(case: str, seed: int, truth: frozenset[Category], findings: Sequence[Finding], seconds: float) -> Verdict:
+def verdict(
+    case: str,
+    seed: int,
+    truth: frozenset[Category],
+    findings: Sequence[Finding],
+    seconds: float,
+    acceptable: frozenset[Category] = frozenset(),
+) -> Verdict:
     """Read a diagnosis: a merely possible finding with alternatives names no cause."""
     decided = [one for one in findings if not open_question(one)]
     questions = [one for one in findings if open_question(one)]
@@ -55,6 +65,8 @@ def verdict(case: str, seed: int, truth: frozenset[Category], findings: Sequence
         sure=frozenset(one.category for one in decided if one.confidence is not Confidence.POSSIBLE),
         undecided=bool(questions),
         candidates=frozenset(c for one in questions for c in (one.category, *one.alternatives)),
+        named=frozenset(c for one in findings for c in (one.category, *one.alternatives)),
+        acceptable=acceptable,
         seconds=seconds,
     )
 
@@ -93,6 +105,9 @@ class Score:
     fifteen that occur. healthy: jobs without a cause, and how many of them got a finding, or a question.
     reclaim_precision: of the findings that are at least likely. both, one: shares of the jobs with two causes.
     undecided: share of the jobs with a cause that got a question and no finding; told: of these, a true candidate.
+    ambiguous: jobs with a label of several acceptable causes, which count here and in reclaim_precision alone;
+    ambiguous_named: share of them with the true cause among findings and alternatives; ambiguous_wrong: share of them
+    with a cause found that is not acceptable.
     """
 
     jobs: int
@@ -109,12 +124,17 @@ class Score:
     one: float | None
     undecided: float | None
     told: float | None
+    ambiguous: int
+    ambiguous_named: float | None
+    ambiguous_wrong: float | None
     seconds: float
 
 
 def score(verdicts: Iterable[Verdict]) -> Score:
     """Count."""
-    every = list(verdicts)
+    judged = list(verdicts)
+    every = [one for one in judged if not one.acceptable]
+    ambiguous = [one for one in judged if one.acceptable]
     single = [one for one in every if len(one.truth) <= 1]
     pairs = [one for one in every if len(one.truth) > 1]
     healthy = [one for one in every if not one.truth]
@@ -122,7 +142,7 @@ def score(verdicts: Iterable[Verdict]) -> Score:
     open_ended = [one for one in caused if one.undecided and not one.found]
     measures = {category: _measure(category, every) for category in Category}
     return Score(
-        jobs=len(every),
+        jobs=len(judged),
         confusion=Counter((next((c.value for c in one.truth), NONE), one.leading) for one in single),
         measures=measures,
         macro_f1=_macro(measures, STUDY, every),
@@ -130,13 +150,16 @@ def score(verdicts: Iterable[Verdict]) -> Score:
         healthy=len(healthy),
         healthy_found=sum(bool(one.found) for one in healthy),
         healthy_questioned=sum(one.undecided and not one.found for one in healthy),
-        reclaim_precision={category: _sure_precision(category, every) for category in RECLAIM},
+        reclaim_precision={category: _sure_precision(category, judged) for category in RECLAIM},
         pairs=len(pairs),
         both=_ratio(sum(one.truth <= set(one.found) for one in pairs), len(pairs)),
         one=_ratio(sum(len(one.truth & set(one.found)) == 1 for one in pairs), len(pairs)),
         undecided=_ratio(len(open_ended), len(caused)),
         told=_ratio(sum(bool(one.truth & one.candidates) for one in open_ended), len(open_ended)),
-        seconds=sum(one.seconds for one in every),
+        ambiguous=len(ambiguous),
+        ambiguous_named=_ratio(sum(bool(one.truth & one.named) for one in ambiguous), len(ambiguous)),
+        ambiguous_wrong=_ratio(sum(not one.acceptable.issuperset(one.found) for one in ambiguous), len(ambiguous)),
+        seconds=sum(one.seconds for one in judged),
     )
 
 
@@ -158,7 +181,7 @@ def _macro(
 
 def _sure_precision(category: Category, verdicts: Sequence[Verdict]) -> float | None:
     sure = [one for one in verdicts if category in one.sure]
-    return _ratio(sum(category in one.truth for one in sure), len(sure))
+    return _ratio(sum(category in one.truth | one.acceptable for one in sure), len(sure))
 
 
 def _ratio(part: float, whole: float) -> float | None:

@@ -1,0 +1,67 @@
+"""Jobs with several acceptable causes, and a simulator that nobody tunes on."""
+
+import json
+import sys
+
+import pytest
+
+from benchmarks.diagnosis.__main__ import main
+from benchmarks.diagnosis.score import Verdict, score
+from stoker.findings.vocabulary import Category
+
+SLEEP, HANG, BATCH = Category.UNRELEASED_JOB, Category.STALLED, Category.IMPROPER_BATCH_SIZE
+
+
+def said(*found: Category, named: tuple[Category, ...] = (), ambiguous: bool = True) -> Verdict:
+    return Verdict(
+        case="any",
+        seed=0,
+        truth=frozenset({HANG}),
+        acceptable=frozenset({HANG, SLEEP}) if ambiguous else frozenset(),
+        found=found,
+        sure=frozenset(found),
+        named=frozenset((*found, *named)),
+    )
+
+
+def test_ambiguous_jobs_are_counted_by_their_true_cause_among_all_that_is_named() -> None:
+    found = score([said(SLEEP), said(SLEEP, named=(HANG,)), said(HANG), said(BATCH)])
+
+    assert (found.jobs, found.ambiguous) == (4, 4)
+    assert found.ambiguous_named == 0.5
+    assert found.ambiguous_wrong == 0.25
+
+
+def test_ambiguous_jobs_count_in_no_measure_but_the_precision_of_what_reclaim_acts_on() -> None:
+    found = score([said(SLEEP), said(BATCH), said(SLEEP, ambiguous=False)])
+
+    assert found.measures[HANG].missed == 1
+    assert found.measures[BATCH].wrong == 0
+    assert found.reclaim_precision[SLEEP] == 0.5
+    assert sum(found.confusion.values()) == 1
+
+
+@pytest.mark.parametrize(
+    "option", [["--show", "streamed"], ["--case", "streamed"], ["--unseen"], ["--seeds", "tuning"]]
+)
+def test_world_b_shows_no_cases_and_has_no_tuning_seeds(option: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["diagnosis", "--world", "b", *option])
+
+    with pytest.raises(SystemExit) as stopped:
+        main()
+
+    assert stopped.value.code == 2
+
+
+def test_world_b_is_scored_without_the_names_of_failing_cases(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--world", "b", "--seeds", "3", "--tier", "util-only", "--format", "json", "--jobs", "1"]
+    monkeypatch.setattr(sys, "argv", ["diagnosis", *options])
+
+    main()
+
+    (document,) = json.loads(capsys.readouterr().out)
+    assert document["jobs"] > 80
+    assert document["wrong"] == []
+    assert document["ambiguous"]["jobs"] > 10
