@@ -262,9 +262,12 @@ def collected() -> Collected:
 
 
 def review_fixtures() -> None:
-    """Review what every rule speaks of: it compiles what is put together at run time."""
+    """Review what every rule speaks of, and check the word lists: it compiles what is put together at run time."""
+    from stoker.lint.word_lists import loader
     from tests.rules.test_admission_rules import BAD, verdict
 
+    for name in loader.NAMES:
+        loader.read_word_list(Path(loader.__file__).parent / f"{name}.toml", loader.schema(name))
     for case in BAD:
         verdict(case)
 
