@@ -10,7 +10,7 @@ from stoker.adapters.kubernetes.client import DLJOBS, JOBS, ConflictError, Forbi
 from stoker.api.dljob import DLJobStatus
 from stoker.cluster.workqueue import Transient
 from stoker.controller.reclaimer import Reclaimer
-from stoker.controller.reconcile import AT_ONCE, REFUSED, UNANSWERED
+from stoker.controller.requeue import AT_ONCE, REFUSED, UNANSWERED
 from stoker.controller.scan_results import ScanResult
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
 from stoker.findings.finding import Finding, rfc3339

@@ -17,7 +17,7 @@ from stoker.adapters.kubernetes.client import (
     TooLargeError,
 )
 from stoker.controller import reconcile
-from stoker.controller.reconcile import AT_ONCE, REFUSED
+from stoker.controller.requeue import AT_ONCE, REFUSED
 from tests.controller.passes import World
 from tests.workload.building import JOB_UID
 

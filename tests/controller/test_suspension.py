@@ -16,7 +16,7 @@ from stoker.adapters.kubernetes.client import (
     UnavailableError,
 )
 from stoker.cluster.workqueue import Transient
-from stoker.controller.reconcile import UNANSWERED
+from stoker.controller.requeue import UNANSWERED
 from stoker.controller.suspension import NotSuspendableError
 from tests.controller.passes import World
 from tests.workload.building import JOB_UID, job, pod

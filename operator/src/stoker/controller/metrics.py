@@ -22,10 +22,9 @@ from stoker.cluster.faults import Faults
 from stoker.controller.gpu_time import GpuTime
 from stoker.controller.job_metrics import JobMetrics
 from stoker.controller.scan_results import ScanResults
-from stoker.findings.vocabulary import Phase, ReclaimState
+from stoker.findings.vocabulary import FINAL_PHASES, Phase, ReclaimState
 
 QUERY_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 TICK_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
 
 
@@ -219,7 +218,7 @@ class _DLJobCollector(Collector):
             status = raw.get("status", {})
             if (phase := status.get("phase")) in phases:
                 phases[Phase(phase)] += 1
-            if phase not in FINAL and (state := status.get("reclaim", {}).get("state")) in states:
+            if phase not in FINAL_PHASES and (state := status.get("reclaim", {}).get("state")) in states:
                 states[ReclaimState(state)] += 1
                 gpus[ReclaimState(state)] += status.get("gpus") or 0
         counts: Any = GaugeMetricFamily("stoker_dljobs", "DLJobs by phase.", labels=["phase"])

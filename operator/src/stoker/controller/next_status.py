@@ -50,7 +50,7 @@ class NextStatus:
     scan_result: ScanResult | None = None
     conflict: str | None = None
     analysed: Fact | None = None
-    warned: str = ""
+    creation_warnings: str = ""
     runs: tuple[PodFacts, ...] = ()
     is_over: bool = False
 
@@ -141,8 +141,8 @@ class NextStatus:
         facts = [*self.observation.facts, self._conflict_fact(), self._reclaim_fact()]
         if self.analysed is not None:
             facts.append(self.analysed)
-        if self.warned:
-            message = f"the API server accepted the Job with warnings: {self.warned}"
+        if self.creation_warnings:
+            message = f"the API server accepted the Job with warnings: {self.creation_warnings}"
             kind = ConditionType.CREATED_WITH_WARNINGS
             facts.append(Fact(type=kind, status=TRUE, reason="APIServerWarned", message=message))
         if self.job.gpus:

@@ -26,13 +26,12 @@ from stoker.cluster.workqueue import Transient, WorkQueue
 from stoker.controller.notification_messages import Occasion, notification, occasion, people
 from stoker.controller.rate_limit import HOUR, LastHour, Sent
 from stoker.controller.status_writer import StatusWriter
-from stoker.findings.vocabulary import NotificationEvent, NotificationResult, Phase
+from stoker.findings.vocabulary import FINAL_PHASES, NotificationEvent, NotificationResult
 from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim import NotificationRecord, Record
 
 logger = logging.getLogger(__name__)
 
-FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 WORKERS = 4
 """Jobs whose notifications are sent at a time; sending waits for other servers."""
 TRIED_FOR = timedelta(hours=1)
@@ -132,7 +131,7 @@ class Notifier:
             job = DLJob.model_validate(raw) if raw is not None else None
         except ValidationError:
             job = None
-        if raw is None or job is None or job.status is None or job.status.phase in FINAL:
+        if raw is None or job is None or job.status is None or job.status.phase in FINAL_PHASES:
             self._deliveries.pop(key, None)
             return
         record, policy = Record.from_status(job.status.reclaim), self._policies.of(job.namespace)

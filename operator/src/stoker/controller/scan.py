@@ -33,12 +33,20 @@ from stoker.controller.examination_scheduler import ExaminationPriority, Examina
 from stoker.controller.hysteresis import is_look_due
 from stoker.controller.manifest_cache import ManifestCache
 from stoker.controller.reclaimer import unknown
-from stoker.controller.reconcile import FINAL
 from stoker.controller.scan_results import ScanResult, ScanResults
 from stoker.diagnosis.idleness import STALE_AFTER, has_worked, idleness, screen_request, works
 from stoker.diagnosis.job import diagnose
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
-from stoker.findings.vocabulary import Action, JobType, Phase, ReclaimMode, ReclaimState, Source, UnknownReason
+from stoker.findings.vocabulary import (
+    FINAL_PHASES,
+    Action,
+    JobType,
+    Phase,
+    ReclaimMode,
+    ReclaimState,
+    Source,
+    UnknownReason,
+)
 from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim import idle_after
 from stoker.reclaim.brake import JobActivity
@@ -65,7 +73,7 @@ SCREEN_TIMEOUT = 30.0
 """Of a screen's queries together; each has its own, shorter limit."""
 MANY = 1_000
 """Jobs read anew in one tick, as after a start, whose objects are a good part of the process's memory."""
-SCANNED = frozenset({Phase.STARTING, Phase.RUNNING, *FINAL})
+SCANNED = frozenset({Phase.STARTING, Phase.RUNNING, *FINAL_PHASES})
 TICK_LATE = 600.0
 """Seconds beyond the interval after which the scan counts as hung: every query in a tick has its own, shorter limit."""
 FAILING = 3
@@ -347,7 +355,7 @@ class Scanner:
             message = f"its Job has {len(pods)} pods; Stoker reads at most {MANY_PODS}"
             raise ValueError(message)
         facts = job_facts(job, pods, self._manifests.program(job), child=child, now=_end(job) or now)
-        is_final = raw["status"]["phase"] in FINAL or _was_deleted(raw["status"])
+        is_final = raw["status"]["phase"] in FINAL_PHASES or _was_deleted(raw["status"])
         if is_final and (not _has_started(facts) or self._manifests.known_program(job.uid) is None):
             return None  # the final examination waits until the manifest is read
         window = idle_after(job.idle_after, job_traits(job, pods), policy)

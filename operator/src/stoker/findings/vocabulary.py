@@ -123,6 +123,10 @@ class Phase(StrEnum):
     FAILED = "Failed"
 
 
+FINAL_PHASES = frozenset({Phase.SUCCEEDED, Phase.FAILED})
+"""The phases that no job leaves."""
+
+
 class Stage(StrEnum):
     """A stage of a job's life.
 
