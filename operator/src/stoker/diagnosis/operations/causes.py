@@ -22,12 +22,12 @@ LEAST_COST = 0.05
 2 % on the published traces, and because nobody changes a job for less.
 """
 MOST_ERROR = 0.05
-"""Share by which the replayed steps may differ from the recorded ones; the method's authors leave out what differs by
-more (OSDI 2025, section 6).
+"""Share by which the replayed steps may differ from the recorded ones. Chosen as the least cost of a finding: a replay
+that is further off cannot show one.
 """
 SAME_MICRO_BATCH = 0.8
 """Least correlation of a micro-batch's times. Chosen because noise of a rank gives 0, and the times of unequal
-sequences 0.99 in the published trace; the method's authors ask for 0.9.
+sequences 0.99 in the published trace; unequal sequences of little spread lie between.
 """
 STAGE_ABOVE = 1.05
 """Compute time of a stage, against the mean of all, from which it is named as too long; as for ranks."""
@@ -210,8 +210,8 @@ def _slow_worker(saving: _Saving, work: Work, diagnosis: TraceDiagnosis) -> Trac
         detail=f"{slower} for the same work, and the other GPUs wait.",
         evidence="; ".join(said),
         fix=(
-            "Have the GPUs of this rank and their node checked (clocks, cooling, link errors: nvidia-smi -q), and keep "
-            "the job off the node until then."
+            "Have the GPUs and the node of each slow rank checked (clocks, cooling, link errors: nvidia-smi -q), and "
+            "keep the job off that node until then."
         ),
         recoverable=_recoverable(saving, diagnosis, "a replay in which the slow ranks compute as fast as their peers"),
     )
