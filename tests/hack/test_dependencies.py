@@ -23,12 +23,16 @@ def distribution(requirement: str) -> str:
 
 def declared() -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return {distribution(one) for one in (*project["dependencies"], *project["optional-dependencies"]["report"])}
+    extras = project["optional-dependencies"]
+    return {distribution(one) for one in (*project["dependencies"], *extras["report"], *extras["traces"])}
 
 
 def modules_of(name: str) -> set[str]:
-    """The modules at the top that a distribution installs."""
-    files = metadata.distribution(name).files or []
+    """The modules at the top that a distribution installs; its name, where it is not installed."""
+    try:
+        files = metadata.distribution(name).files or []
+    except metadata.PackageNotFoundError:
+        return {name}
     return {file.parts[0].partition(".")[0] for file in files if file.suffix in {".py", ".so"}}
 
 
