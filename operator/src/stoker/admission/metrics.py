@@ -60,7 +60,7 @@ class AdmissionMetrics:
             ["result"],
             registry=self.registry,
         )
-        self.registry.register(_PolicyCollector(policies))
+        self.registry.register(_PolicyReloadCollector(policies))
         ProcessCollector(registry=self.registry)
 
     def counting(self, kind: str, reviewer: Reviewer) -> Reviewer:
@@ -113,8 +113,8 @@ class AdmissionMetrics:
             self._not_analysed.labels(verdict.shortfall.value).inc()
 
 
-class _PolicyCollector(Collector):
-    """Reads off at each scrape how the policies stand."""
+class _PolicyReloadCollector(Collector):
+    """Counts at each scrape the versions of policies that were read, and the policies that are invalid."""
 
     def __init__(self, policies: Policies) -> None:
         self._policies = policies

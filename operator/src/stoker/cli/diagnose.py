@@ -32,8 +32,8 @@ LOG_PIECES = 16
 """Pieces of a pod's log that are read at a time, of a quarter of a megabyte each."""
 
 
-class _Cluster(NamedTuple):
-    """Which cluster, as kubectl has it."""
+class _KubeContext(NamedTuple):
+    """The kubeconfig and its context, as in kubectl; None is the default of kubectl."""
 
     kubeconfig: str | None
     context: str | None
@@ -139,7 +139,7 @@ def diagnose(
         recorded_logs = _recorded_logs(context, logs_files, workloads)
         looked = asyncio.run(_look_at_recorded(looker, workloads, recorded_logs))
     else:
-        where = _Cluster(kubeconfig=kubeconfig, context=kube_context)
+        where = _KubeContext(kubeconfig=kubeconfig, context=kube_context)
         looked = asyncio.run(_look_at_cluster(context, looker, where, namespace, all_namespaces, job, selector, logs))
     write(_rendered(looked, form, place), None, context)
     for error in dict.fromkeys(one.error for one in looked if one.error is not None):
@@ -221,7 +221,7 @@ async def _look_at_recorded(
 async def _look_at_cluster(
     context: click.Context,
     looker: "MakeLooker",
-    where: "_Cluster",
+    where: "_KubeContext",
     namespace: str | None,
     all_namespaces: bool,
     job: str | None,

@@ -20,8 +20,8 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Cluster:
-    """Where the jobs are, as the options say it."""
+class _JobsLocation:
+    """Which cluster and namespace the named jobs are in, from the command line."""
 
     namespace: str | None
     kubeconfig: str | None
@@ -42,7 +42,7 @@ def resume(jobs: Sequence[str], namespace: str | None, kubeconfig: str | None, k
     """
     from stoker.inspection import owner_requests
 
-    cluster = _Cluster(namespace=namespace, kubeconfig=kubeconfig, context=kube_context)
+    cluster = _JobsLocation(namespace=namespace, kubeconfig=kubeconfig, context=kube_context)
     _for_each(jobs, owner_requests.resume, cluster)
 
 
@@ -70,7 +70,7 @@ def snooze(
     from stoker.inspection import owner_requests
     from stoker.reclaim.snoozing import snooze_words
 
-    cluster = _Cluster(namespace=namespace, kubeconfig=kubeconfig, context=kube_context)
+    cluster = _JobsLocation(namespace=namespace, kubeconfig=kubeconfig, context=kube_context)
     if cancel:
         if duration is not None or reason is not None:
             raise click.UsageError("--cancel cannot be combined with --for or --reason.")
@@ -91,7 +91,7 @@ def snooze(
     _for_each(jobs, put_off, cluster)
 
 
-def _for_each(jobs: Sequence[str], request: "Request", cluster: _Cluster) -> None:
+def _for_each(jobs: Sequence[str], request: "Request", cluster: _JobsLocation) -> None:
     """Make a request for each job and print its outcome, whatever became of the others. Exits with 1 if one failed."""
     import asyncio
 
@@ -99,7 +99,7 @@ def _for_each(jobs: Sequence[str], request: "Request", cluster: _Cluster) -> Non
         raise click.exceptions.Exit(1)
 
 
-async def _request(jobs: Mapping[str, object], request: "Request", cluster: _Cluster) -> bool:
+async def _request(jobs: Mapping[str, object], request: "Request", cluster: _JobsLocation) -> bool:
     import asyncio
 
     from stoker.adapters.kubernetes.client import (

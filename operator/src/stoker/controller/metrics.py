@@ -126,7 +126,7 @@ class ControllerMetrics:
         )
         self._last_success.set(clock.now().timestamp())
         self.registry.register(_DLJobCollector(cache))
-        self.registry.register(_PolicyCollector(cache))
+        self.registry.register(_BrakeCollector(cache))
         self.registry.register(_GpuHoursCollector(GpuTime(cache.dljobs, cache.namespaces)))
         waiting = Gauge("stoker_queue_length", "DLJobs that wait in the workqueue.", registry=self.registry)
         waiting.set_function(queue_length)
@@ -189,8 +189,8 @@ class _GpuHoursCollector(Collector):
         yield hours
 
 
-class _PolicyCollector(Collector):
-    """What holds under each policy."""
+class _BrakeCollector(Collector):
+    """Says at each scrape whether the brake stops reclaims, for each policy."""
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache

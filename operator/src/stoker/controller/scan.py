@@ -1,7 +1,7 @@
-"""The metrics tick: one screen of the whole cluster, then a few jobs in full, in turn.
+"""The scan: at each tick it screens all jobs' metrics and examines the full series of a few jobs.
 
-Its cost does not grow with one query a job: a screen takes a handful of queries whatever the number of jobs and of idle
-windows, and only EXAMINED jobs a tick are read in full, two queries each (see `turns` for which ones).
+Used by the controller's assembly. A screen takes a handful of queries, whatever the number of jobs and of idle windows;
+at most EXAMINED jobs a tick are examined, by two queries each (controller/examination_scheduler.py chooses them).
 """
 
 import asyncio
@@ -200,7 +200,7 @@ class Scanner:
             logger.exception("the scan of the metrics failed")
             self._failed_in_a_row += 1
             if self._failed_in_a_row >= FAILING:
-                self._tell_of_failure()
+                self._report_scan_failure()
             return False
         else:
             self._failed_in_a_row = 0
@@ -209,8 +209,8 @@ class Scanner:
         finally:
             self._last_tick = self._clock.monotonic()
 
-    def _tell_of_failure(self) -> None:
-        """What was seen last is no longer so: of nobody anything is known."""
+    def _report_scan_failure(self) -> None:
+        """Make every job's idleness Unknown: the last results are too old to hold."""
         message = "Stoker's scan of the metrics fails for all jobs; see the controller's log"
         failed = Idleness(
             state=IdlenessState.UNKNOWN,
