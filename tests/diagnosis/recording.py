@@ -178,6 +178,7 @@ def from_dict(raw: Mapping[str, Any]) -> Recording:
         job_type=JobType(job.get("jobType", "Training")),
         framework=Framework(job["framework"]) if "framework" in job else None,
         interactive_entry=bool(job.get("interactiveEntry", False)),
+        starts_server=bool(job.get("startsServer", False)),
         processes_per_node=job.get("processesPerNode"),
         batch_size=BatchSize(**job["batchSize"]) if "batchSize" in job else None,
         mounts_storage=bool(job.get("mountsStorage", False)),

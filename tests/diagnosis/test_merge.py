@@ -177,3 +177,16 @@ def test_what_takes_much_is_a_finding_whatever_the_utilization() -> None:
 
 def test_what_makes_a_job_low_is_a_finding() -> None:
     assert advised(saves(6, 8)) == ([Category.MODEL_CHECKPOINTING], [])
+
+
+def test_a_doubt_about_the_rest_is_not_removed_by_the_source() -> None:
+    """A sleep in the script makes its rest no surer where processes poll, where it has come back before, or where it
+    never began: what is only possible is never reclaimed.
+    """
+    polls = {"gpus": [{"util": "90x60 0x100"}], "pods": [{"cpu": "2x60 0.2x100"}]}
+    comes_back = {"gpus": [{"util": "90x30 0x30 90x30 0x30 90x30 0x150"}], "pods": [{"cpu": "0x300"}]}
+    never_began = {"gpus": [{"util": "0x300"}], "pods": [{"cpu": "0x300"}]}
+    for raw in (polls, comes_back, never_began):
+        (found,) = findings({"job": {"gpusPerNode": 1}, **raw}, SLEEP)
+        assert found.category is Category.UNRELEASED_JOB
+        assert found.confidence is Confidence.POSSIBLE

@@ -165,6 +165,10 @@ def _serving(it: Cluster) -> None:
     it.dljob["spec"]["jobType"], it.dljob["status"]["findings"] = JobType.SERVING, []
 
 
+def _starts_a_server(it: Cluster) -> None:
+    it.dljob["spec"]["script"], it.dljob["status"]["findings"] = "vllm serve meta-llama/Llama-3.1-8B", []
+
+
 DRAWS: dict[str, Callable[[Cluster], object]] = {
     "job_type": _serving,
     "gpus": lambda it: it.dljob["spec"].update(gpusPerNode=4),
@@ -183,7 +187,7 @@ DRAWS: dict[str, Callable[[Cluster], object]] = {
     "snooze": lambda it: it.annotate("snooze-until", rfc3339(END + timedelta(hours=1))),
     "snooze_reason": lambda it: it.annotate("snooze-reason", "a demo tomorrow"),
     "has_persistent_volume": lambda it: it.template.update(volumes=[]),
-    "serves": lambda it: it.dljob["spec"].update(script="vllm serve meta-llama/Llama-3.1-8B"),
+    "serves": _starts_a_server,
     "offers": lambda it: it.template["containers"][0].update(ports=[{"containerPort": 8000}]),
     "termination_grace": lambda it: it.pod["spec"].update(terminationGracePeriodSeconds=5),
     "presence": lambda it: it.dljob["status"].update(lastSession=rfc3339(END - timedelta(minutes=5))),

@@ -34,7 +34,7 @@ def merge(exam: Examination, claimed: Iterable[Claimed], static_findings: Sequen
     for that category. What remains of the static findings follows; those that the series refute do not.
     """
     static_findings = [static for static in static_findings if not is_refuted(exam, static)]
-    joined = [(_join(entry.finding, static_findings), entry.claim) for entry in claimed]
+    joined = [(_join(entry, static_findings), entry.claim) for entry in claimed]
     joined.sort(
         key=lambda pair: (-CONFIDENCES.index(pair[0].confidence), -exam.idle_hours(pair[1].explains), pair[0].rule)
     )
@@ -53,7 +53,8 @@ def merge(exam: Examination, claimed: Iterable[Claimed], static_findings: Sequen
     return (*findings, *(static for static in static_findings if static.category not in explained))
 
 
-def _join(finding: Finding, static_findings: Sequence[Finding]) -> Finding:
+def _join(entry: Claimed, static_findings: Sequence[Finding]) -> Finding:
+    finding = entry.finding
     same = next((static for static in static_findings if static.category is finding.category), None)
     if same is None:
         same = next((static for static in static_findings if static.category in finding.alternatives), None)
@@ -68,7 +69,7 @@ def _join(finding: Finding, static_findings: Sequence[Finding]) -> Finding:
         finding,
         category=same.category,
         alternatives=() if same.category is finding.category else others,
-        confidence=_raised(finding.confidence),
+        confidence=finding.confidence if entry.claim.stays_possible else _raised(finding.confidence),
         severity=max(finding.severity, same.severity, key=SEVERITIES.index),
         evidence="; ".join(text for text in (finding.evidence, same.detail) if text),
         fix=same.fix or finding.fix,

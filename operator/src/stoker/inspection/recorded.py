@@ -170,6 +170,7 @@ def workload(job: RecordedJob, now: datetime) -> Workload:
         pods=pods,
         former_pods=former,
         interactive_entry=program.interactive_entry,
+        starts_server=program.serves,
         processes_per_node=program.processes_per_node,
         batch_size=program.batch_size,
     )

@@ -144,6 +144,8 @@ class JobFacts:
     """GPU processes that the launch plan starts on each node, where it is known."""
     batch_size: BatchSize | None = None
     """The batch size argument, where one was found."""
+    starts_server: bool = False
+    """Its program or its image is a server of models, whatever type the job declares."""
     has_persistent_volume: bool = False
     """The container that computes writes to a volume that outlives the pod."""
     mounts_storage: bool = False
@@ -152,6 +154,11 @@ class JobFacts:
     """
     gpus_of_pods: int | None = None
     """What the pods request together, where they need not be alike; None: `gpus_per_node` each."""
+
+    @property
+    def is_service(self) -> bool:
+        """It serves a model, by its declared type or by its program."""
+        return self.starts_server or self.job_type is JobType.SERVING
 
     @property
     def gpus(self) -> int:

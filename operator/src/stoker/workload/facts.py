@@ -144,6 +144,7 @@ def job_facts(
         pods=tuple(pod for _, pod in sorted(latest.items())),
         former_pods=tuple(former),
         interactive_entry=program.interactive_entry,
+        starts_server=program.serves,
         processes_per_node=program.processes_per_node,
         batch_size=program.batch_size,
         has_persistent_volume=program.has_persistent_volume,

@@ -53,7 +53,8 @@ def check(exam: Examination) -> Iterator[Claim]:
         exam,
         unused,
         though=f", though {reason}",
-        confidence=Confidence.POSSIBLE if unused.cores is None else Confidence.LIKELY,
+        # A context alone is made by programs of any kind that look for GPUs.
+        confidence=Confidence.POSSIBLE if unused.cores is None or framework is None else Confidence.LIKELY,
         sources=(Source.METRICS,) if framework is None else (Source.MANIFEST, Source.METRICS),
         other=Category.NON_DL_JOB,
     )

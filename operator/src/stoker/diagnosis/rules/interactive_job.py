@@ -26,7 +26,9 @@ GPUs for 251.8 minutes and used less than 1 % of them.
 
 The finding is only possible without CPU samples of the pods and without an interactive program. It is also only
 possible while a pod waits for its disks or mounts, and where the traffic cannot be seen (`hostNetwork`, no network
-samples, mounted storage), unless the CPUs have stayed at 0.02 cores or less for the last hour without work.
+samples, mounted storage), unless the CPUs have stayed at 0.02 cores or less for the last hour without work. And it is
+only possible without an interactive program where the work comes in twenty or more short bursts of like size: what is
+asked from outside looks like this, and rests at night as well.
 
 ## Change
 
@@ -44,6 +46,7 @@ import numpy as np
 
 from stoker.diagnosis.series.examination import Claim, Examination
 from stoker.diagnosis.series.person import INTERACTIVE_USE_PERCENT, irregular_bursts
+from stoker.diagnosis.series.requests import is_asked
 from stoker.diagnosis.series.unseen_traffic import cpus_rest, is_hidden, waits_for_io
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, JobType, Severity, Source
@@ -63,7 +66,7 @@ LEAST_LIFE_SECONDS = 1800.0
 
 def check(exam: Examination) -> Iterator[Claim]:
     """Report very low and irregular use, or low use by an interactive program."""
-    if exam.facts.job_type is JobType.SERVING or exam.life_seconds < LEAST_LIFE_SECONDS or not exam.covered:
+    if exam.facts.is_service or exam.life_seconds < LEAST_LIFE_SECONDS or not exam.covered:
         return
     declared = exam.facts.interactive_entry or exam.facts.job_type is JobType.INTERACTIVE
     bursts = irregular_bursts(exam) if exam.bounds[1] < INTERACTIVE_USE_PERCENT else 0
@@ -75,6 +78,9 @@ def check(exam: Examination) -> Iterator[Claim]:
     since, until = exam.time(span[0]), exam.until(span[-1])
     use = exam.bounds[0] if exam.average is None else exam.average
     unseen = "; a slow upload can't be ruled out" if _may_transfer(exam) else ""
+    asked = not declared and is_asked(exam)
+    if asked:
+        unseen += "; so many short bursts of like size may be requests to a server"
     pattern = (
         f"{count(bursts, 'burst')} of work at irregular times"
         if bursts
@@ -94,6 +100,7 @@ def check(exam: Examination) -> Iterator[Claim]:
         since=since,
         until=until,
         explains=explains,
+        stays_possible=asked,
     )
 
 

@@ -27,7 +27,11 @@ The finding is only possible where a slow upload or a checkpoint cannot be exclu
 - where the traffic cannot be seen, because a pod uses the node's network (`hostNetwork`), has no network samples, or
   mounts storage (a persistent volume, NFS, CSI) whose traffic is that of the node. This does not apply if the CPUs of
   all pods stay at 0.02 cores or less during the whole idle time, or its last hour;
-- without network samples of the pods, for the first hour.
+- without network samples of the pods, for the first hour;
+- where the job has come back from two pauses of ten minutes or more, or works in many short bursts of like size, as
+  what is asked from outside does: it may be asked again, and pauses grow towards the night;
+- where the processes take more than 0.1 cores in a pod, but not more than 0.2 for each GPU beside, a quarter of what
+  they took at work, and always the same: a framework's processes poll while they rest.
 
 ## Change
 
@@ -47,6 +51,8 @@ import numpy as np
 from stoker.diagnosis.series.examination import Claim, Examination
 from stoker.diagnosis.series.gaps import long_gaps
 from stoker.diagnosis.series.person import looks_interactive
+from stoker.diagnosis.series.requests import comes_back
+from stoker.diagnosis.series.resting_processes import Rest, idle_cores, processes_rest
 from stoker.diagnosis.series.unseen_traffic import cpus_rest, is_hidden, waits_for_io
 from stoker.findings.finding import Recoverable, rfc3339
 from stoker.findings.rule import Rule
@@ -63,12 +69,9 @@ LEAST_WORK_SECONDS = 600.0
 """Seconds of work before the idle time. Chosen because less may have been a test."""
 PAUSE_FACTOR = 2.0
 """Times the longest pause so far. Chosen because a job that went on after a pause may do so again."""
-QUIET_CORES = 0.1
-"""CPU cores. Chosen because a sleeping shell with exporters and log shippers takes less, and a process that computes
-takes one.
-"""
 QUIET_BYTES = 100e3
 """bytes/s of a pod. Chosen because probes, metrics and log lines stay below, and an upload does not."""
+POLLS = "the processes take some CPU, though little of what they took at work"
 ACTIVE = {PodSignal.CPU: 0.5, PodSignal.IO_PRESSURE: 5.0, **dict.fromkeys(TRAFFIC, 1e6)}
 """CPU cores, percent of I/O pressure and bytes/s in a single step from which a pod works. Chosen above the quiet
 bounds, because one step may hold a probe's or a log shipper's spike.
@@ -83,25 +86,27 @@ Chosen because uploads are shorter.
 
 def check(exam: Examination) -> Iterator[Claim]:
     """Report an idle time after enough work in which GPUs, CPUs and network do nothing."""
-    if exam.facts.job_type not in (JobType.TRAINING, JobType.EVALUATION) or looks_interactive(exam):
+    if exam.facts.is_service or exam.facts.job_type is JobType.INTERACTIVE or looks_interactive(exam):
         return
     worked = np.flatnonzero(exam.any_busy & exam.attempts[-1]) if exam.attempts else np.empty(0, dtype=np.int64)
     if not len(worked) or len(worked) * exam.step < LEAST_WORK_SECONDS:
         return
     last = int(np.flatnonzero(exam.life)[-1]) + 1
     settled = int(worked[-1]) + 1 + int(SETTLING_SECONDS / exam.step)
-    first = _rest(exam, int(worked[-1]) + 1, settled, last)
-    gaps = long_gaps(exam, first, last)
-    if not exam.covered_idle(exam.steps(first, last)) or any(
-        (stop - start) * exam.step > LONGEST_GAP.total_seconds() for start, stop in gaps
-    ):
-        first = max([first, *(stop for _, stop in gaps)])
-    tail, quiet = exam.steps(first, last), exam.steps(max(first, settled), last)
     least = max(LEAST_TAIL_SECONDS, PAUSE_FACTOR * _longest_pause(exam) if exam.running else 0.0)
-    if (last - first) * exam.step < least or not exam.covered_idle(tail):
+    # Where a sleeping shell's rest is too short, that of processes which poll may be long enough: for less certainty.
+    shell, processes_alone = (
+        _rest(exam, int(worked[-1]) + 1, settled, last, polling=polling) for polling in (False, True)
+    )
+    first = shell if (last - shell) * exam.step >= least else processes_alone
+    if (last - first) * exam.step < least:
+        return
+    tail, quiet = exam.steps(first, last), exam.steps(max(first, settled), last)
+    if not exam.covered_idle(tail):
         return
     cpu, sent = exam.pod_peak(PodSignal.CPU, quiet), exam.pod_peak(PodSignal.NET_TX, quiet)
-    if (cpu is not None and cpu >= QUIET_CORES) or _traffic(exam, quiet) or waits_for_io(exam, quiet):
+    processes = processes_rest(exam, quiet)
+    if (cpu is not None and processes is None) or _traffic(exam, quiet) or waits_for_io(exam, quiet):
         return
     explains = exam.explains(tail)
     hours = exam.idle_hours(explains)
@@ -118,36 +123,55 @@ def check(exam: Examination) -> Iterator[Claim]:
     through = cpus_rest(exam, quiet) or ((tail & ~lately).any() and cpus_rest(exam, lately))
     ruled_out = cpu is not None and long_enough and (not is_hidden(exam, quiet) or through)
     unseen = "" if ruled_out or cpu is None else ", but a slow upload can't be ruled out"
+    doubts = [_polling(processes) if first == shell else POLLS, comes_back(exam) if exam.running else ""]
+    doubtful = "".join(f", but {doubt}" for doubt in doubts if doubt)
     yield Claim(
         detail=(f"{whole} been idle since {rfc3339(since)} ({rest}); {gpu_hours(hours)} lost."),
         evidence=(
             f"{minutes(len(worked) * exam.step)} of work before; idle {interval(since, until)}, "
-            f"{count(number, 'GPU')}, {meanwhile}{traffic}{unseen}"
+            f"{count(number, 'GPU')}, {meanwhile}{traffic}{unseen}{doubtful}"
         ),
-        confidence=Confidence.LIKELY if ruled_out else Confidence.POSSIBLE,
+        confidence=Confidence.LIKELY if ruled_out and not doubtful else Confidence.POSSIBLE,
         sources=(Source.METRICS,),
         since=since,
         until=until,
         recoverable=Recoverable(min=hours, max=hours, basis="the GPUs are free once the job ends"),
         explains=explains,
+        stays_possible=bool(doubtful),
     )
 
 
-def _rest(exam: Examination, first: int, settled: int, last: int) -> int:
-    """The step at which the pods become idle after the last work, which ends at `first`: the one after the last step
-    from `settled` on in which any pod is active.
+def _polling(processes: Rest | None) -> str:
+    """What speaks against rest in processes that take some CPU; empty where none do."""
+    if processes is None or not processes.polls:
+        return ""
+    return "something takes some CPU though the GPUs' memory was given back" if processes.ended else POLLS
+
+
+def _rest(exam: Examination, ended: int, settled: int, last: int, *, polling: bool) -> int:
+    """The step at which the pods become idle after the last work, which ends at `ended`: the one after the last step
+    from `settled` on in which any pod is active, or after the last long gap in the samples since. `polling` lets
+    processes take what those of a framework take at rest.
     """
     active = np.zeros(len(exam.series.times), dtype=np.bool_)
     hosts = {pod.name for pod in exam.pods if pod.host_network}
+    idle = {pod.name: idle_cores(exam, pod) for pod in exam.pods} if polling else {}
     for pod in exam.series.pods:
-        for signal, least in ACTIVE.items():
+        for signal, bound in ACTIVE.items():
+            least = max(bound, idle.get(pod.pod, 0.0)) if signal is PodSignal.CPU else bound
             values = pod.signals.get(signal)
             if values is None or (pod.pod in hosts and signal in (PodSignal.NET_RX, PodSignal.NET_TX)):
                 continue
             with np.errstate(invalid="ignore"):
                 active |= values >= least
     found = np.flatnonzero(active[settled:last])
-    return settled + int(found[-1]) + 1 if len(found) else first
+    first = settled + int(found[-1]) + 1 if len(found) else ended
+    gaps = long_gaps(exam, first, last)
+    if not exam.covered_idle(exam.steps(first, last)) or any(
+        (stop - start) * exam.step > LONGEST_GAP.total_seconds() for start, stop in gaps
+    ):
+        first = max([first, *(stop for _, stop in gaps)])
+    return first
 
 
 def _longest_pause(exam: Examination) -> float:

@@ -66,11 +66,12 @@ class Claim(Problem):
     """What a rule over series reports: a problem, and the GPU time that it explains.
 
     since: when it began; required, unlike for other problems. explains: one row a GPU of the examination, one column a
-    step.
+    step. stays_possible: it is only possible for a reason that no word of the job's source removes.
     """
 
     since: datetime
     explains: BoolArray = field(compare=False)
+    stays_possible: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

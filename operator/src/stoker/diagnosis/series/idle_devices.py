@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from stoker.diagnosis.series.examination import Device, Examination
-from stoker.findings.vocabulary import JobType
 
 LEAST_WORK_SECONDS = 900.0
 """Fifteen minutes of work on the others: ranks that load or compile one after the other are at work long before."""
@@ -35,7 +34,7 @@ def idle_devices(exam: Examination) -> Split | None:
     none.
     """
     facts = exam.facts
-    if facts.job_type is JobType.SERVING or "mig-" in facts.gpu_resource or facts.gpus < 2 or not exam.covered:
+    if facts.is_service or "mig-" in facts.gpu_resource or facts.gpus < 2 or not exam.covered:
         return None
     idle = tuple(device for device in exam.present if not _works(exam, device))
     working = tuple(device for device in exam.present if _works(exam, device))

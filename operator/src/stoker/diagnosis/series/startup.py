@@ -108,7 +108,7 @@ def startups(exam: Examination) -> list[Startup]:
     """The starts of a job's attempts in which its GPUs were all sampled and unused; none for services and for jobs
     that say to be interactive, whose start waits for somebody. A start that is out of sight is none.
     """
-    if exam.facts.job_type in (JobType.SERVING, JobType.INTERACTIVE) or exam.facts.interactive_entry:
+    if exam.facts.is_service or exam.facts.job_type is JobType.INTERACTIVE or exam.facts.interactive_entry:
         return []
     seen = [attempt for attempt in exam.attempts if not (attempt[0] and exam.began_before)]
     found = [_startup(exam, attempt) for attempt in seen]

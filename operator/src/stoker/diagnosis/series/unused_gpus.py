@@ -37,7 +37,7 @@ def never_used(exam: Examination) -> Unused | None:
     nothing at all, waits for a person, or can't be judged.
     """
     facts = exam.facts
-    if facts.job_type in (JobType.SERVING, JobType.INTERACTIVE) or facts.interactive_entry:
+    if facts.is_service or facts.job_type is JobType.INTERACTIVE or facts.interactive_entry:
         return None
     least = LEAST_RUNNING_SECONDS if exam.running else LEAST_LIFE_SECONDS
     if exam.life_seconds < least or not exam.covered_idle(exam.life):
