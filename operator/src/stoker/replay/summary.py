@@ -13,6 +13,7 @@ from stoker.policy.effective import EffectivePolicy
 from stoker.reclaim.fact_gates import ALL_IDLE
 from stoker.replay.assumptions import Inputs, assumptions
 from stoker.replay.constraints import name_of
+from stoker.replay.idle_history import IdleHistory, idle_histories
 from stoker.replay.simulation import JobOutcome, SimulatedReclaim
 from stoker.report import Assumption
 from stoker.telemetry.past import Grid, JobOutline, Outlines
@@ -85,6 +86,7 @@ class ReplaySummary:
     by_namespace: Mapping[str, Figures]
     by_owner: Mapping[str, Figures]
     by_class: Mapping[str, Figures]
+    idle_histories: tuple[IdleHistory, ...]
     held_back: tuple[HeldBack, ...]
     brakes: tuple[tuple[str, datetime, str], ...]
     outcomes: tuple[JobOutcome, ...]
@@ -131,6 +133,7 @@ def summarize(
         by_namespace=_grouped(outcomes, lambda one: one.identity.namespace),
         by_owner=_grouped(outcomes, lambda one: one.identity.owner),
         by_class=_grouped(outcomes, lambda one: one.classed or ""),
+        idle_histories=idle_histories(jobs, grid),
         held_back=_held_back(outcomes),
         brakes=tuple(brakes),
         outcomes=tuple(outcomes),

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from stoker.api.duration import format_duration
 from stoker.findings.finding import optional_time, rfc3339
 from stoker.findings.json_document import write_json
 from stoker.reclaim import GATES
 from stoker.replay import Figures, JobOutcome, ReplaySummary
+from stoker.replay.idle_history import IdleHistory
 from stoker.report.formats.json import assumptions, figure
 from stoker.telemetry.usage import JobIdentity
 
@@ -38,6 +40,7 @@ def document(summary: ReplaySummary, generated_at: datetime) -> dict[str, Any]:
         "namespaces": _rows(summary.by_namespace),
         "owners": _rows(summary.by_owner),
         "classes": _rows(summary.by_class),
+        "idleHistories": [_idle_history(one) for one in summary.idle_histories],
         "heldBack": [
             {
                 "gate": line.gate,
@@ -95,6 +98,20 @@ def _figures(figures: Figures) -> dict[str, Any]:
         "gpuHoursGivenBack": figure(figures.given_back),
         "regrets": figures.regrets,
         "gpuHoursInterrupted": figure(figures.interrupted),
+    }
+
+
+def _idle_history(history: IdleHistory) -> dict[str, Any]:
+    proposed = history.proposed_idle_after
+    return {
+        "jobType": history.job_type,
+        "owner": history.owner or None,
+        "jobs": history.jobs,
+        "rests": [
+            {"atLeast": format_duration(one.least), "number": one.number, "endedInWork": one.resumed}
+            for one in history.rests
+        ],
+        "proposedIdleAfter": format_duration(proposed) if proposed is not None else None,
     }
 
 

@@ -5,11 +5,13 @@ from collections.abc import Iterator, Mapping
 from textwrap import wrap
 
 from stoker.adapters.terminal import Terminal, bold, bullets, clean, padded
+from stoker.api.duration import format_duration
 from stoker.findings.finding import rfc3339
 from stoker.findings.wording import count
 from stoker.reclaim import GATES
 from stoker.replay import Figures, ReplaySummary
 from stoker.replay.formats import words
+from stoker.replay.idle_history import LENGTHS
 from stoker.report import hours
 from stoker.report.formats.words import scope, span, when
 
@@ -59,6 +61,7 @@ def _lines(summary: ReplaySummary, terminal: Terminal) -> Iterator[str]:
     yield from _groups("By owner", summary.by_owner, "(no owner)", terminal)
     if set(summary.by_class) - {""}:
         yield from _groups("By class", summary.by_class, "(no class)", terminal)
+    yield from _idle_histories(summary, terminal)
     yield ""
     yield bold("Assumed", terminal)
     for one in summary.assumed:
@@ -99,6 +102,22 @@ def _reclaims(summary: ReplaySummary, terminal: Terminal) -> Iterator[str]:
         )
     if len(reclaims) > TOP:
         yield f"  and {len(reclaims) - TOP} more (--format json has all)"
+
+
+def _idle_histories(summary: ReplaySummary, terminal: Terminal) -> Iterator[str]:
+    """How many of the rests of each length ended in work, by type and owner, and what idleAfter that speaks for."""
+    if not summary.idle_histories:
+        return
+    lengths = "".join(f"{format_duration(length):>9}" for length in LENGTHS)
+    yield ""
+    yield bold(f"{'Rests that ended in work':<26}{lengths}  idleAfter by this past", terminal)
+    for history in summary.idle_histories[:TOP]:
+        rests = "".join(f"{f'{one.resumed}/{one.number}' if one.number else '-':>9}" for one in history.rests)
+        proposed = history.proposed_idle_after
+        name = clean(f"{history.job_type}, {history.owner or 'no owner'}")
+        yield f"  {padded(name, 24)}{rests}  {format_duration(proposed) if proposed is not None else 'not known'}"
+    if len(summary.idle_histories) > TOP:
+        yield f"  and {len(summary.idle_histories) - TOP} more"
 
 
 def _groups(title: str, groups: Mapping[str, Figures], nobody: str, terminal: Terminal) -> Iterator[str]:
