@@ -190,3 +190,16 @@ def test_a_doubt_about_the_rest_is_not_removed_by_the_source() -> None:
         (found,) = findings({"job": {"gpusPerNode": 1}, **raw}, SLEEP)
         assert found.category is Category.UNRELEASED_JOB
         assert found.confidence is Confidence.POSSIBLE
+
+
+def test_what_waits_for_work_to_come_does_not_wait_for_its_data() -> None:
+    """Two rests of half an hour in which nothing happens at all: what training seems to lose is advice. Pauses in which
+    the CPUs work are the job's own.
+    """
+    util = "(0x8 60x4)x10 0x60 60x1 (0x8 60x4)x10 0x60 60x1 (0x8 60x4)x10"
+    shared = {"job": {"gpusPerNode": 1}, "gpus": [{"util": util, "graphics": util}]}
+    reads = {"netRx": "(2e7x12)x10 500x60 2e7x121 500x60 2e7x121", "netTx": "500x482"}
+    asked, _ = advised({**shared, "pods": [{"cpu": "(0.5x12)x10 0.01x60 0.5x121 0.01x60 0.5x121", **reads}]})
+    assert asked == []
+    works, _ = advised({**shared, "pods": [{"cpu": "8x482", **reads}]})
+    assert works != []

@@ -22,13 +22,13 @@ GPUs for 251.8 minutes and used less than 1 % of them.
 - The work goes on for days without a nightly pause.
 - The job has run for less than half an hour.
 - Any GPU has too few samples, or the job serves.
+- The work comes in twenty or more short bursts of like size, as requests to a server do, and no interactive program is
+  known: such a job rests at night as well.
 - There are fewer than three bursts and no interactive program: too few to call them irregular.
 
 The finding is only possible without CPU samples of the pods and without an interactive program. It is also only
 possible while a pod waits for its disks or mounts, and where the traffic cannot be seen (`hostNetwork`, no network
-samples, mounted storage), unless the CPUs have stayed at 0.02 cores or less for the last hour without work. And it is
-only possible without an interactive program where the work comes in twenty or more short bursts of like size: what is
-asked from outside looks like this, and rests at night as well.
+samples, mounted storage), unless the CPUs have stayed at 0.02 cores or less for the last hour without work.
 
 ## Change
 
@@ -72,15 +72,14 @@ def check(exam: Examination) -> Iterator[Claim]:
     bursts = irregular_bursts(exam) if exam.bounds[1] < INTERACTIVE_USE_PERCENT else 0
     if not bursts and not (declared and exam.is_low):
         return
+    if not declared and is_asked(exam):
+        return
     seen = declared or exam.pod_peak(PodSignal.CPU, exam.life) is not None
     explains = exam.explains(exam.life)
     span = [boundary for stage in exam.stages for boundary in (stage.first, stage.last)]
     since, until = exam.time(span[0]), exam.until(span[-1])
     use = exam.bounds[0] if exam.average is None else exam.average
     unseen = "; a slow upload can't be ruled out" if _may_transfer(exam) else ""
-    asked = not declared and is_asked(exam)
-    if asked:
-        unseen += "; so many short bursts of like size may be requests to a server"
     pattern = (
         f"{count(bursts, 'burst')} of work at irregular times"
         if bursts
@@ -100,7 +99,6 @@ def check(exam: Examination) -> Iterator[Claim]:
         since=since,
         until=until,
         explains=explains,
-        stays_possible=asked,
     )
 
 

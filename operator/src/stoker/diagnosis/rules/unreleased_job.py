@@ -123,7 +123,8 @@ def check(exam: Examination) -> Iterator[Claim]:
     through = cpus_rest(exam, quiet) or ((tail & ~lately).any() and cpus_rest(exam, lately))
     ruled_out = cpu is not None and long_enough and (not is_hidden(exam, quiet) or through)
     unseen = "" if ruled_out or cpu is None else ", but a slow upload can't be ruled out"
-    doubts = [_polling(processes) if first == shell else POLLS, comes_back(exam) if exam.running else ""]
+    back = comes_back(exam) if exam.running else ""
+    doubts = [_polling(processes) if first == shell else POLLS, back]
     doubtful = "".join(f", but {doubt}" for doubt in doubts if doubt)
     yield Claim(
         detail=(f"{whole} been idle since {rfc3339(since)} ({rest}); {gpu_hours(hours)} lost."),
@@ -136,6 +137,8 @@ def check(exam: Examination) -> Iterator[Claim]:
         since=since,
         until=until,
         recoverable=Recoverable(min=hours, max=hours, basis="the GPUs are free once the job ends"),
+        # Somebody may use it on demand.
+        alternatives=(Category.INTERACTIVE_JOB,) if back else (),
         explains=explains,
         stays_possible=bool(doubtful),
     )
