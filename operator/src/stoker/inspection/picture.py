@@ -70,7 +70,7 @@ def rows(
         yield PictureRow(
             label=_name(strip, several=several), figure=_figure(strip.average_percent), pieces=_strip(strip, marks)
         )
-    if rest := _rest(timeline.strips):
+    if rest := _rest(timeline.strips, timeline.columns):
         yield PictureRow(pieces=((rest, None),))
     for number, finding in enumerate(findings, start=1):
         if finding.since is not None:
@@ -109,15 +109,18 @@ def _chosen(strips: Sequence[Strip]) -> Sequence[Strip]:
     return [strip for strip in strips if id(strip) in kept]
 
 
-def _rest(strips: Sequence[Strip]) -> str:
-    """What is said of the GPUs that are not drawn; nothing without any."""
+def _rest(strips: Sequence[Strip], width: int) -> str:
+    """What is said of the GPUs that are not drawn; nothing without any, and their number alone where there is no room
+    for more.
+    """
     chosen = {id(strip) for strip in _chosen(strips)}
     left = [strip.average_percent for strip in strips if id(strip) not in chosen]
     if not left:
         return ""
     known = [use for use in left if use is not None]
     between = f", between {_figure(min(known))} and {_figure(max(known))}" if known else ""
-    return f"and {len(left)} more GPUs{between}"
+    number = f"and {len(left)} more GPUs"
+    return number + between if len(number + between) <= width else number
 
 
 def _use(strip: Strip) -> float:
