@@ -60,7 +60,7 @@ class TraceError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class TracedOperation:
     """One operation of a pipeline stage, which every replica repeats in every step.
 
     `number` counts the operations of its type on a rank in one step. start and end are seconds since the start of the
@@ -89,7 +89,7 @@ class OperationTrace:
     operations which the other steps have, or have more.
     """
 
-    operations: tuple[Operation, ...]
+    operations: tuple[TracedOperation, ...]
     ranks: IntArray
     ranks_each: int
     steps: int
@@ -234,7 +234,7 @@ def _operations(
     start: FloatArray,
     duration: FloatArray,
     micro_batches: IntArray,
-) -> tuple[Operation, ...]:
+) -> tuple[TracedOperation, ...]:
     used = np.isin(places[:, 0], steps)
     keys, places, start, duration = keys[used], places[used], start[used], duration[used]
     order = np.lexsort((places[:, 1], places[:, 0], keys[:, 2], keys[:, 1], keys[:, 0]))
@@ -247,7 +247,7 @@ def _operations(
     zero = began.min(axis=(0, 2))[:, np.newaxis]
     names, numbered = list(OperationType), micro_batches[used][order][first]
     return tuple(
-        Operation(
+        TracedOperation(
             stage=int(stage),
             type=names[place],
             number=int(number),

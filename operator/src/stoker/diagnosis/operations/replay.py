@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stoker.telemetry.operations import Operation, OperationTrace, OperationType, TraceError
+from stoker.telemetry.operations import OperationTrace, OperationType, TracedOperation, TraceError
 from stoker.telemetry.series import FloatArray
 
 IN_ORDER = 0.99
@@ -103,7 +103,7 @@ class Replayer:
         return np.asarray(waited + self._gaps[one], dtype=np.float64)
 
 
-def _waited_for(operations: Sequence[Operation]) -> list[list[int]]:
+def _waited_for(operations: Sequence[TracedOperation]) -> list[list[int]]:
     """For each operation those on its rank that it waits for: whatever has ended, in each recorded step of each
     replica, before it starts. Two streams of one GPU show by operations that overlap.
     """
@@ -117,7 +117,7 @@ def _waited_for(operations: Sequence[Operation]) -> list[list[int]]:
     return found
 
 
-def _ended_before(first: Operation, second: Operation) -> bool:
+def _ended_before(first: TracedOperation, second: TracedOperation) -> bool:
     slack = CLOCK_SECONDS + CLOCK_SHARE * np.minimum(first.seconds, second.seconds)
     in_order = (first.end <= second.start + slack) & (first.start < second.start)
     return bool(in_order.mean() >= IN_ORDER)
@@ -151,7 +151,7 @@ def _meetings(trace: OperationTrace) -> Iterator[_Meeting]:
 _RECEIVES = frozenset(receive for receive, _ in PEERS.values())
 
 
-def _own_seconds(members: Sequence[Operation], meeting: _Meeting) -> FloatArray:
+def _own_seconds(members: Sequence[TracedOperation], meeting: _Meeting) -> FloatArray:
     """How long each of them takes once all have come."""
     ends = np.array([one.end for one in members])
     begins = np.array([one.start for one in members])
@@ -161,7 +161,7 @@ def _own_seconds(members: Sequence[Operation], meeting: _Meeting) -> FloatArray:
     return np.asarray(np.maximum(ends - last, 0.0), dtype=np.float64)
 
 
-def _gaps(operations: Sequence[Operation], before: Sequence[Sequence[int]]) -> list[FloatArray]:
+def _gaps(operations: Sequence[TracedOperation], before: Sequence[Sequence[int]]) -> list[FloatArray]:
     """Seconds between an operation and the last that it waits for, of each step: the shortest of all ranks.
 
     That much each of them needs. A rank that waits longer waits for another at a barrier that is not recorded, and

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stoker.telemetry.grid import BoolArray
-from stoker.telemetry.operations import COMPUTE, Operation, OperationTrace, OperationType, TraceError
+from stoker.telemetry.operations import COMPUTE, OperationTrace, OperationType, TracedOperation, TraceError
 from stoker.telemetry.series import FloatArray
 
 SLOWER = 1.05
@@ -41,7 +41,7 @@ class Work:
     step, replica).
     """
 
-    compute: Mapping[int, Operation]
+    compute: Mapping[int, TracedOperation]
     micro_batches: Mapping[int, int]
     by_type: Mapping[OperationType, FloatArray]
     slowness: FloatArray
