@@ -16,7 +16,7 @@ from stoker.controller.scan_results import idle_fact
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import UnknownReason
-from stoker.inspection.reclaim_report import said
+from stoker.inspection.reclaim_report import idleness_of_condition
 from stoker.reclaim import GATES, GateGroup, Reads
 from tests.controller.cluster import FakeApi
 from tests.lint.test_formats import strict
@@ -352,5 +352,5 @@ def test_what_is_not_there_and_what_can_not_be_read_are_errors_in_one_line(clust
 def test_the_condition_idle_is_read_as_the_controller_writes_it(seen: Idleness) -> None:
     fact = idle_fact(seen)
     raw = {"type": fact.type, "status": fact.status, "reason": fact.reason, "lastTransitionTime": rfc3339(NOW)}
-    read = said(Condition.model_validate(raw), None, frozenset(), NOW)
+    read = idleness_of_condition(Condition.model_validate(raw), None, frozenset(), NOW)
     assert (read.state, read.reason, read.since) == (seen.state, seen.reason, seen.since)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from stoker.adapters.kubernetes.client import UnavailableError
-from stoker.controller.lifecycle_events import TROUBLES, milestones
+from stoker.controller.lifecycle_events import TROUBLES, status_events
 from stoker.controller.scan_results import ScanResult
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.vocabulary import UnknownReason
@@ -40,7 +40,7 @@ def status(phase: str | None, *, ready: str = "Pending", **more: Any) -> dict[st
     ],
 )
 def test_what_became_of_a_job_is_told(before: dict[str, Any], after: dict[str, Any], reasons: list[str]) -> None:
-    assert [event.reason for event in milestones(before, after, NOW)] == reasons
+    assert [event.reason for event in status_events(before, after, NOW)] == reasons
 
 
 async def test_a_job_tells_of_its_creation_its_start_and_its_suspension() -> None:

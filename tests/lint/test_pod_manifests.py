@@ -241,7 +241,7 @@ def test_a_pytorch_jobs_master_and_workers_are_one_group() -> None:
     master, worker = read(pytorch_job(master=container(), worker=container()))
     assert (master.nodes, worker.nodes, master.gpus) == (4, 4, 32)
     assert master.paths.image == "spec.pytorchReplicaSpecs.Master.template.spec.containers[0].image"
-    assert master.said_nodes == "spec.pytorchReplicaSpecs.Worker.replicas is 3, beside 1 Master"
+    assert master.nodes_origin == "spec.pytorchReplicaSpecs.Worker.replicas is 3, beside 1 Master"
     assert master.set_nodes(2) == "set spec.pytorchReplicaSpecs.Worker.replicas: 1"
     assert master.set_nodes(1) == "remove spec.pytorchReplicaSpecs.Worker"
     assert master.framework is Framework.PYTORCH

@@ -42,13 +42,13 @@ class Opened:
 
 
 class Sessions:
-    """A Reviewer that never refuses, never waits, and remembers whom it saw. `told` counts how noting ended: noted,
+    """A Reviewer that never refuses, never waits, and remembers whom it saw. `count` counts how noting ended: noted,
     failed or dropped.
     """
 
-    def __init__(self, clock: Clock, told: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, clock: Clock, count: Callable[[str], None] = lambda _: None) -> None:
         self._clock = clock
-        self._told = told
+        self._count = count
         self._opened: asyncio.Queue[Opened] = asyncio.Queue(WAITING)
         self._seen = Recent(clock)
         """Pods whose session was taken up, and jobs whose session was noted."""
@@ -72,11 +72,11 @@ class Sessions:
                 await self._note(api, opened, retry_after)
             except ApiError as error:
                 self._seen.forget(opened.pod)
-                self._told("failed")
+                self._count("failed")
                 logger.warning("A session in pod %s is not noted: %s", opened.pod, error)
             except Exception:
                 # Reviews of jobs are answered by the same process, which must not end over this.
-                self._told("failed")
+                self._count("failed")
                 logger.exception("A session in pod %s is not noted", opened.pod)
             finally:
                 room.release()
@@ -92,7 +92,7 @@ class Sessions:
             self._opened.put_nowait(opened)
         except asyncio.QueueFull:
             self._seen.forget(opened.pod)
-            self._told("dropped")
+            self._count("dropped")
             logger.warning("A session in pod %s is not noted: too many at once", opened.pod)
 
     async def _note(self, api: KubernetesApi, opened: Opened, retry_after: tuple[float, ...]) -> None:
@@ -117,7 +117,7 @@ class Sessions:
                 raise
         except NotFoundError:
             return
-        self._told("noted")
+        self._count("noted")
 
 
 class Recent:

@@ -135,7 +135,7 @@ class CertificateKeeper:
             except ConflictError:
                 logger.info("Secret %s was changed in the meantime: reading it again.", place.secret)
                 return
-            _tell(before, after)
+            _log_changes(before, after)
         self.expires = read_all(after.certificate)[0].not_valid_after_utc
         if not _trusts(configuration, after.authorities):
             await self._trust(configuration, after.authorities)
@@ -163,7 +163,7 @@ def _encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def _tell(before: Kept, after: Kept) -> None:
+def _log_changes(before: Kept, after: Kept) -> None:
     ends = read_all(after.certificate)[0].not_valid_after_utc
     if after.certificate != before.certificate:
         logger.info("A new certificate is served, valid until %s.", ends)

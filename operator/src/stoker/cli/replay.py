@@ -188,7 +188,7 @@ async def _state(
     from stoker.telemetry.past import JobOutline, JobPast
 
     async with PrometheusPast(access) as source:
-        _tell("reading a summary of all jobs")
+        _print_progress("reading a summary of all jobs")
         outlines = await source.outlines(start, end, namespaces)
         in_force = _in_force(policies, {job.key: job.identity.namespace for job in outlines.jobs}, inputs)
         constraints = SimulatedConstraints(outlines, in_force, minimum_warning_grace=minimum_warning_grace)
@@ -197,7 +197,7 @@ async def _state(
         simulation = Simulation(outlines.period, constraints, examiner, assumed=assumed)
         rests = {job.key: first_idle(job, outlines.grid, in_force[job.key], start) for job in outlines.jobs}
         resting = [(job, rest) for job in outlines.jobs if (rest := rests[job.key]) is not None]
-        _tell(f"reading {len(resting)} of {len(outlines.jobs)} jobs in detail: those that were idle")
+        _print_progress(f"reading {len(resting)} of {len(outlines.jobs)} jobs in detail: those that were idle")
         turn = asyncio.Semaphore(READERS)
 
         async def read(job: JobOutline, rest: datetime) -> JobPast:
@@ -209,7 +209,7 @@ async def _state(
         pasts = await asyncio.gather(*(read(job, rest) for job, rest in resting))
         for past, (job, _) in zip(pasts, resting, strict=True):
             simulation.add(past, in_force[job.key])
-        _tell("deciding")
+        _print_progress("deciding")
         outcomes = await simulation.run()
     inputs = replace(
         inputs,
@@ -245,7 +245,7 @@ def _everywhere(policies: "PolicyFiles") -> Iterator[str]:
             )
 
 
-def _tell(words: str) -> None:
+def _print_progress(words: str) -> None:
     """To whoever waits at a terminal."""
     if sys.stderr.isatty():
         click.echo(f"stoker: {words} ...", err=True)

@@ -30,10 +30,10 @@ class ClusterView:
         """What holds in a namespace. One that is still unknown after a moment has no labels but its name."""
         key = Key("", namespace)
         if self.namespaces.get(key) is None:
-            await self._glance(key)
+            await self._wait_for_namespace(key)
         return self.in_force.of(namespace)
 
-    async def _glance(self, namespace: Key) -> None:
+    async def _wait_for_namespace(self, namespace: Key) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(NAMESPACE_PATIENCE):
                 while self.namespaces.get(namespace) is None:

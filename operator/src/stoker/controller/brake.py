@@ -110,7 +110,7 @@ class Brakes:
         except ApiError as error:
             logger.warning("the brake of UtilizationPolicy %s could not be recorded: %s", name, error)
         if before.is_on is not brake.is_on:
-            await self._tell(raw, before, brake)
+            await self._announce(raw, before, brake)
 
     async def _write(self, raw: Object, brake: Brake, now: datetime) -> Object:
         """Write the status if it has changed, over whatever else was written in it meanwhile."""
@@ -131,7 +131,7 @@ class Brakes:
             return raw
         raise AssertionError("unreachable")
 
-    async def _tell(self, raw: Object, before: Brake, brake: Brake) -> None:
+    async def _announce(self, raw: Object, before: Brake, brake: Brake) -> None:
         """Tell that reclaim stops, or goes on: in the log, in the audit, and by an event of the policy."""
         name = raw["metadata"]["name"]
         episode = rfc3339(brake.since or before.since or self._clock.now())

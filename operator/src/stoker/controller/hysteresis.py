@@ -169,7 +169,7 @@ def steady_record(before: dict[str, Any], after: dict[str, Any]) -> dict[str, An
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Showings:
+class ExaminationHistory:
     """When examinations have shown what, as far as this process has seen them. What it has never seen shown counts as
     shown just before its first examination, unless the finding says since when it is away: a restart neither closes
     anything sooner nor keeps it open for ever.
@@ -180,7 +180,7 @@ class Showings:
     latest: datetime | None = None
     last_shown: Mapping[Shown, tuple[int, datetime]] = field(default_factory=dict)
 
-    def after(self, findings: Iterable[Finding], at: datetime) -> "Showings":
+    def after(self, findings: Iterable[Finding], at: datetime) -> "ExaminationHistory":
         """With another examination, which has shown these."""
         number = self.examinations + 1
         shown = {
@@ -221,13 +221,15 @@ class Showings:
         return self.examinations - number, at
 
 
-def lasting(known: Iterable[Finding], measured: Sequence[Finding], showings: Showings) -> tuple[Finding, ...]:
+def lasting(
+    known: Iterable[Finding], measured: Sequence[Finding], examination_history: ExaminationHistory
+) -> tuple[Finding, ...]:
     """The measured findings, and in their place or beside them those of before that have not been away for long."""
     found = {finding.rule: finding for finding in measured}
     for finding in known:
-        if not finding.is_open or Source.METRICS not in finding.sources or showings.is_gone(finding):
+        if not finding.is_open or Source.METRICS not in finding.sources or examination_history.is_gone(finding):
             continue
         shown = found.get(finding.rule)
         if shown is None or CONFIDENCES.index(shown.confidence) < CONFIDENCES.index(finding.confidence):
-            found[finding.rule] = replace(finding, absent_since=showings.absent_since(finding))
+            found[finding.rule] = replace(finding, absent_since=examination_history.absent_since(finding))
     return tuple(found.values())

@@ -26,7 +26,9 @@ from stoker.workload.pods import read_time
 
 SHOWN_AFTER_END = timedelta(days=1)
 """A job that is over stays visible for so long, though its object may stay for ever."""
-TOLD = frozenset({ConditionType.IDLE.value, ConditionType.LOW_UTILIZATION.value, ConditionType.ANALYSED.value})
+EXPORTED_CONDITIONS = frozenset(
+    {ConditionType.IDLE.value, ConditionType.LOW_UTILIZATION.value, ConditionType.ANALYSED.value}
+)
 HELP: Mapping[str, str] = {
     "info": "1 for each DLJob; the labels identify it. Owner and team are its labels stoker.dev/owner and "
     "stoker.dev/team.",
@@ -131,7 +133,7 @@ def _samples(raw: Object, pods: Sequence[Object], used: Utilization | None) -> I
     for (category, rule), hours in _claims(status.get("findings", ())).items():
         yield "finding_idle_gpu_hours", {"category": category, "rule": rule}, hours
     for one in status.get("conditions", ()):
-        if one["type"] in TOLD:
+        if one["type"] in EXPORTED_CONDITIONS:
             yield "condition", {"condition": one["type"], "status": one["status"], "reason": one["reason"]}, 1
 
 

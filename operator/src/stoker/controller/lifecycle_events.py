@@ -34,7 +34,7 @@ REFUSED = "Refused"
 """The reason of a failure that has an event of its own."""
 
 
-def milestones(before: Mapping[str, Any], after: Mapping[str, Any], now: datetime) -> Iterator[Event]:
+def status_events(before: Mapping[str, Any], after: Mapping[str, Any], now: datetime) -> Iterator[Event]:
     """The events about a status that was written over another one."""
     if "jobUID" in after and "jobUID" not in before:
         yield _event("Normal", "Created", "Its Job is created.", episode=str(after["jobUID"]))

@@ -150,7 +150,9 @@ class Pass:
         """What the status says and warnings rest on: an open finding closes after it has been absent for a while."""
         measured = self._measured
         if measured is not None and self.scan_result is not None:
-            measured = lasting(filter(self._is_enabled, self.known_findings), measured, self.scan_result.showings)
+            measured = lasting(
+                filter(self._is_enabled, self.known_findings), measured, self.scan_result.examination_history
+            )
         return self._merged(measured)
 
     def _merged(self, measured: Sequence[Finding] | None) -> tuple[Finding, ...]:

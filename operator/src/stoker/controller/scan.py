@@ -251,7 +251,7 @@ class Scanner:
         if await self._manifests.settle():
             subjects = await self._subjects()  # with what was read meanwhile
         seen = await self._screen(subjects)
-        await self._watch(seen)
+        await self._update_brakes(seen)
         for subject, answer in seen:
             known = before[subject.uid]
             diagnosis = known.diagnosis if known is not None else None
@@ -391,9 +391,9 @@ class Scanner:
             logger.warning("no metrics: %s", failure.message)
             nothing = ScreenResult(idleness=unknown(failure, now))
             return [(subject, nothing) for subject in there]
-        return await self._each("screen", _by_job(there), lambda subject: self._seen(subject, screens, steady))
+        return await self._each("screen", _by_job(there), lambda subject: self._screen_result(subject, screens, steady))
 
-    def _seen(self, subject: ScannedJob, screens: Mapping[str, Screen], steady: float) -> ScreenResult:
+    def _screen_result(self, subject: ScannedJob, screens: Mapping[str, Screen], steady: float) -> ScreenResult:
         # Of a job that is over no screen is needed to say that it waits for nothing any more.
         screen = screens.get(subject.uid) or Screen(at=self._clock.now(), window=subject.window)
         if screen.gpus:
@@ -406,7 +406,7 @@ class Scanner:
             has_worked=has_worked(subject.facts, screen, idle_percent=idle_percent),
         )
 
-    async def _watch(self, seen: Sequence[tuple[ScannedJob, ScreenResult]]) -> None:
+    async def _update_brakes(self, seen: Sequence[tuple[ScannedJob, ScreenResult]]) -> None:
         """Let the brakes see what worked and what rests."""
         now = self._clock.now()
         counted = [
@@ -414,10 +414,10 @@ class Scanner:
             for subject, answer in seen
             if not subject.is_final and not subject.is_being_reclaimed
         ]
-        shown = await self._each("brake", counted, lambda one: self._shown(*one, now))
+        shown = await self._each("brake", counted, lambda one: self._policy_and_activity(*one, now))
         await self._brakes.scanned([activity for _, activity in shown if activity is not None])
 
-    def _shown(
+    def _policy_and_activity(
         self, subject: ScannedJob, seen: ScreenResult, now: datetime
     ) -> tuple[EffectivePolicy, JobActivity] | None:
         """What the brake of the job's policy sees of it; None for what serves."""
@@ -453,8 +453,8 @@ class Scanner:
             if subject.facts.pods and _has_started(subject.facts)
         }
         items = ((subject.key, uid, (subject, answer)) for uid, (subject, answer) in by_uid.items())
-        stand = await self._each("turn", items, lambda one: self._priority(*one))
-        priorities = {subject.uid: priority for (subject, _), priority in stand}
+        ranked = await self._each("turn", items, lambda one: self._priority(*one))
+        priorities = {subject.uid: priority for (subject, _), priority in ranked}
         namespaces = {uid: subject.key.namespace for uid, (subject, _) in by_uid.items()}
         started = self._clock.monotonic()
         failures: Counter[str] = Counter()

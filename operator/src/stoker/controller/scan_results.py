@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stoker.controller.hysteresis import Showings
+from stoker.controller.hysteresis import ExaminationHistory
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState, Utilization
 from stoker.findings.finding import rfc3339
 from stoker.findings.vocabulary import ConditionType, UnknownReason
@@ -25,7 +25,7 @@ class ScanResult:
 
     idleness: Idleness
     diagnosis: Diagnosis | None = None
-    showings: Showings = field(default_factory=Showings)
+    examination_history: ExaminationHistory = field(default_factory=ExaminationHistory)
     """Kept by ScanResults."""
 
 
@@ -42,14 +42,16 @@ class ScanResults:
     def put(self, uid: str, scan_result: ScanResult) -> None:
         """Keep a result. One with another diagnosis than the last is another examination."""
         known = self._scan_results.get(uid)
-        showings = known.showings if known is not None else Showings()
+        examination_history = known.examination_history if known is not None else ExaminationHistory()
         diagnosis = scan_result.diagnosis
         is_new = diagnosis is not None and (known is None or known.diagnosis is not diagnosis)
         if diagnosis is not None and is_new and diagnosis.unknown is None and diagnosis.utilization is not None:
-            showings = showings.after(diagnosis.findings, diagnosis.utilization.as_of)
+            examination_history = examination_history.after(diagnosis.findings, diagnosis.utilization.as_of)
         if is_new:
             self._wanted.discard(uid)
-        self._scan_results[uid] = replace(scan_result, idleness=_as_examined(scan_result), showings=showings)
+        self._scan_results[uid] = replace(
+            scan_result, idleness=_as_examined(scan_result), examination_history=examination_history
+        )
 
     def want(self, uid: str) -> None:
         """Ask for an examination: all that a job's reclaim waits for is to have its cause confirmed."""
@@ -127,10 +129,10 @@ def low_fact(
     away = scan_result.idleness.reason is UnknownReason.PROMETHEUS_UNAVAILABLE
     utilization = scan_result.diagnosis.utilization if scan_result.diagnosis is not None and not away else None
     if utilization is not None:
-        bound, said = thresholds.low_percent, _said(written)
+        bound, percent = thresholds.low_percent, _percent_text(written)
         low = _is_low(utilization, bound, was_low)
         if low is not None:
-            message = f"mean utilization {said} over its life (low: {bound} % or less)"
+            message = f"mean utilization {percent} over its life (low: {bound} % or less)"
             return _low_fact(TRUE if low else FALSE, "LowUtilization" if low else "NotLow", message)
     unknown = scan_result.diagnosis.unknown if scan_result.diagnosis is not None and not away else None
     gaps = UnknownReason.NO_SAMPLES if utilization is None else UnknownReason.PARTIAL
@@ -148,7 +150,7 @@ def _is_low(utilization: Utilization, bound: float, was_low: str | None) -> bool
     return low
 
 
-def _said(written: Mapping[str, Any]) -> str:
+def _percent_text(written: Mapping[str, Any]) -> str:
     """The utilization in the status' own figures, so that the message is no news by itself."""
     if "averagePercent" in written:
         return f"{written['averagePercent']} %"

@@ -13,7 +13,7 @@ from stoker.adapters.kubernetes.events import Event, EventWriter
 from stoker.cluster.cache import ClusterCache
 from stoker.cluster.recorder import NO_RECORDER, MetricsRecorder
 from stoker.controller.audit import Audit
-from stoker.controller.lifecycle_events import milestones
+from stoker.controller.lifecycle_events import status_events
 from stoker.controller.next_status import NextStatus
 from stoker.controller.status_findings import opened
 from stoker.findings.finding import Finding, rfc3339
@@ -55,7 +55,7 @@ class StatusWriter:
         was = raw.get("status", {})
         raw = await self.write(raw, next_status.status(was, now))
         await self.announce(raw, notices)
-        for event in milestones(was, raw.get("status", {}), now):
+        for event in status_events(was, raw.get("status", {}), now):
             await self._events.record(raw, event)
         for finding in opened(before, next_status.findings):
             if Source.METRICS in finding.sources:

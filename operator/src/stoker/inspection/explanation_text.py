@@ -15,7 +15,7 @@ from stoker.findings.wording import count
 from stoker.inspection.reclaim_report import ReclaimReport
 from stoker.reclaim import GateResult
 
-TOLD = {
+CONDITION_LABELS = {
     (ConditionType.PODS_READY, "False"): "pods",
     (ConditionType.PODS_READY, "Unknown"): "pods",
     (ConditionType.SUSPENDED, "False"): "suspension",
@@ -96,16 +96,16 @@ def _facts(one: ReclaimReport) -> Iterator[tuple[str, str]]:
         ago = format_duration(max(case.now - at, timedelta(0)))
         late = ": no controller has scanned it since; what is shown may be out of date"
         yield "last scan", f"{rfc3339(at)} ({ago} ago){late if one.is_out_of_date else ''}"
-    yield from _told(one)
+    yield from _condition_lines(one)
     if one.idle is not None and one.idle.reason != NOT_RUNNING:
         yield "since", f"{rfc3339(one.idle.last_transition_time)} (condition Idle)"
     if cause is not None:
         yield "cause", f"{cause.category}, {cause.confidence.lower()}: {cause.detail}"
     named = f", class {found.name}" if found is not None else ""
     grace = f"warned {format_duration(case.warning_grace)} before" if settings.mode is not ReclaimMode.OBSERVE else ""
-    told = [f"{settings.mode}", f"after {format_duration(case.idle_after)} of idleness", *([grace] if grace else [])]
-    said = ", ".join(told) if one.is_policy_seen else "you may not read it"
-    yield "policy", f"{case.policy.revision}{named}: {said}"
+    parts = [f"{settings.mode}", f"after {format_duration(case.idle_after)} of idleness", *([grace] if grace else [])]
+    settings_text = ", ".join(parts) if one.is_policy_seen else "you may not read it"
+    yield "policy", f"{case.policy.revision}{named}: {settings_text}"
     if record.has_warning and record.warned_at is not None:
         yield "warned", rfc3339(record.warned_at)
     if record.snoozes:
@@ -125,11 +125,11 @@ def _facts(one: ReclaimReport) -> Iterator[tuple[str, str]]:
         yield "what changes it", one.decisive.change
 
 
-def _told(one: ReclaimReport) -> Iterator[tuple[str, str]]:
+def _condition_lines(one: ReclaimReport) -> Iterator[tuple[str, str]]:
     """What the conditions of the job say beside its idleness, where something is not as it should be."""
     conditions = one.job.status.conditions if one.job.status is not None else ()
     for condition in conditions:
-        label = TOLD.get((condition.type, condition.status.value))
+        label = CONDITION_LABELS.get((condition.type, condition.status.value))
         if label is not None and condition.message and condition.reason not in EXPECTED:
             yield label, f"{condition.reason}: {condition.message}"
 

@@ -83,7 +83,7 @@ def reclaim_report(
     idle = next((one for one in conditions if one.type == ConditionType.IDLE), None)
     case = Case(
         job=known,
-        idleness=said(idle, record.idle_since, known.pod_uids, _seen_at(job, now)),
+        idleness=idleness_of_condition(idle, record.idle_since, known.pod_uids, _seen_at(job, now)),
         policy=policy or _presumed(record),
         record=record,
         now=now,
@@ -113,7 +113,9 @@ def _seen_at(job: DLJob, now: datetime) -> datetime:
     return now if at is None or now - at < OUT_OF_DATE else at
 
 
-def said(idle: Condition | None, since: datetime | None, pods: frozenset[str], seen_at: datetime) -> Idleness:
+def idleness_of_condition(
+    idle: Condition | None, since: datetime | None, pods: frozenset[str], seen_at: datetime
+) -> Idleness:
     """What the condition Idle says."""
     result = Idleness(state=IdlenessState.UNKNOWN, observed_at=seen_at, pod_uids=pods)
     if idle is None:

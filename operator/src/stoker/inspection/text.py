@@ -68,7 +68,7 @@ class Writer:
             yield from self._wrapped(
                 f"{self._style(f'advice[{advice.rule}]', colour='cyan', bold=True)} ", advice.detail
             )
-            yield from self._said(advice.fix, advice.docs)
+            yield from self._fix_lines(advice.fix, advice.docs)
         yield ""
         if one.diagnosis is not None and not findings:
             yield "  no finding" if unknown is None else "  no finding, as far as is known"
@@ -86,9 +86,9 @@ class Writer:
         if finding.alternatives:
             others = ", ".join(category.value for category in finding.alternatives)
             yield from self._wrapped("    | ", f"it may also be {others}")
-        yield from self._said(finding.fix, finding.docs)
+        yield from self._fix_lines(finding.fix, finding.docs)
 
-    def _said(self, fix: str, docs: str) -> Iterator[str]:
+    def _fix_lines(self, fix: str, docs: str) -> Iterator[str]:
         for text in (fix, docs):
             if text:
                 yield from self._wrapped(f"    {self._style('=', colour='blue')} ", text)

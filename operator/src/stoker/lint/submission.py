@@ -123,7 +123,7 @@ class Submission:
         return "PET_NNODES" in self.environment
 
     @property
-    def said_nodes(self) -> str:
+    def nodes_origin(self) -> str:
         """Where the number of nodes is from: `spec.nodes is 4`."""
         beside = f", beside {self.leaders} Master" if self.leaders else ""
         return f"{self.paths.nodes} is {self.nodes - self.leaders}{beside}"

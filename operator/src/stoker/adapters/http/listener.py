@@ -28,7 +28,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 PAUSE = 0.1
 """Seconds without accepting after the system had no descriptor or memory for a connection."""
-TOLD_EVERY = 60.0
+LOGGED_EVERY = 60.0
 """Seconds between two lines in the log about a full table."""
 COLLECT_AFTER = 16
 """TLS connections that may be gone before what they leave is collected: asyncio's part of each is a cycle with a buffer
@@ -160,7 +160,7 @@ class Listener:
         self._accepting: asyncio.Task[None] | None = None
         self._connections: dict[asyncio.BaseProtocol, _Connection] = {}
         """By aiohttp's protocol."""
-        self._told = -TOLD_EVERY
+        self._logged_at = -LOGGED_EVERY
         self._gone = 0
         """TLS connections since the last collection of garbage."""
         self.closed_for_others = 0
@@ -216,7 +216,7 @@ class Listener:
             except OSError as error:
                 # A connection that was reset before it was accepted is the client's affair.
                 if error.errno in OUT_OF_DESCRIPTORS:
-                    self._tell(f"no connection can be accepted: {error.strerror}")
+                    self._log_rate_limited(f"no connection can be accepted: {error.strerror}")
                     await asyncio.sleep(PAUSE)
                 continue
             accepted.setblocking(False)
@@ -259,7 +259,9 @@ class Listener:
         """Close a connection of the address with the most of them; whether there was one that may be closed."""
         self.closed_for_others += 1
         held = Counter(one.address for one in self._connections.values())
-        self._tell(f"all {self._limits.connections} connections are taken, by {len(held)} addresses: closing some")
+        self._log_rate_limited(
+            f"all {self._limits.connections} connections are taken, by {len(held)} addresses: closing some"
+        )
         closable = [one for one in self._connections.values() if one.state is not _State.ANSWERED]
         if not closable:
             return False
@@ -276,10 +278,10 @@ class Listener:
             self._gone = 0
             gc.collect()
 
-    def _tell(self, message: str) -> None:
+    def _log_rate_limited(self, message: str) -> None:
         now = asyncio.get_running_loop().time()
-        if now - self._told >= TOLD_EVERY:
-            self._told = now
+        if now - self._logged_at >= LOGGED_EVERY:
+            self._logged_at = now
             logger.warning("Port %d: %s", self.port, message)
 
     @web.middleware

@@ -52,7 +52,7 @@ class PrometheusConnection:
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._transport.close()
 
-    def told_as(self, kind: str) -> Self:
+    def observed_as(self, kind: str) -> Self:
         """The same connection, whose queries the observer is told of as this kind."""
         named = copy.copy(self)
         named._kind = kind  # noqa: SLF001 -- a copy of one's own

@@ -127,7 +127,7 @@ class Metric:
         fractions = any(value <= RATIO_LIMIT and value % 1 for value in known)
         return self.is_ambiguous and fractions and any(value > RATIO_LIMIT for value in known)
 
-    def telling(self, values: Iterable[float]) -> bool:
+    def shows_unit(self, values: Iterable[float]) -> bool:
         """Whether single samples, as exporters write them, show if the metric is a ratio or a percentage."""
         if not self.is_ambiguous:
             return True
@@ -254,7 +254,7 @@ class Factors:
         writes must not change what all others' values mean. The unit changes once LOOKS_TO_CHANGE in a row agree.
         """
         seen = list(values)
-        if not metric.telling(seen):
+        if not metric.shows_unit(seen):
             return
         name, factor = metric.name, metric.factor(seen)
         if metric.contradicts(seen):

@@ -246,7 +246,7 @@ class SeriesReader:
         for row in await self._connection.range(union(terms), times[0], times[-1], every):
             seen[row["metric"][ORIGIN].partition("/")[0]] += [number(value) for _, value in row["values"]]
         for name, metric in undecided.items():
-            if metric.telling(seen[name]):
+            if metric.shows_unit(seen[name]):
                 factors[name] = metric.factor(seen[name])
             else:
                 LOG.info("%s in %s: a percentage or a ratio? Its values don't tell", name, namespace)

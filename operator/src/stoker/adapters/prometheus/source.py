@@ -44,9 +44,11 @@ class PrometheusSource:
         """
         self._connection = PrometheusConnection(access, max_skew=max_skew, observer=observer)
         profile, factors = profile_of(access.profile, access.metric_prefix), Factors()
-        screening = self._connection.told_as("screen")
+        screening = self._connection.observed_as("screen")
         self._screening = Screening(screening, profile, factors, resolution=resolution, max_skew=max_skew)
-        self._series = SeriesReader(self._connection.told_as("examination"), profile, factors, resolution=resolution)
+        self._series = SeriesReader(
+            self._connection.observed_as("examination"), profile, factors, resolution=resolution
+        )
 
     async def __aenter__(self) -> Self:
         return self

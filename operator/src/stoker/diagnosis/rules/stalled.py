@@ -135,7 +135,7 @@ def _spinning(device: Device) -> BoolArray:
         if values is not None:
             with np.errstate(invalid="ignore"):
                 quiet &= ~(values > bound)
-    return quiet & (_told(device) | _unfed(device))
+    return quiet & (_informative(device) | _unfed(device))
 
 
 def _bounds(device: Device) -> Iterator[tuple[GpuSignal, float]]:
@@ -148,20 +148,20 @@ def _bounds(device: Device) -> Iterator[tuple[GpuSignal, float]]:
         yield link, QUIET_LINK_BYTES
 
 
-def _told(device: Device) -> BoolArray:
+def _informative(device: Device) -> BoolArray:
     """The steps with a sample of a signal that is known to be higher when this GPU computes: tensor cores and memory
     that have worked in this job, or power where the GPU's power at rest is known. Tensor cores that were never used
     tell nothing: programs in single precision do without.
     """
-    told = np.zeros(len(device.life), dtype=np.bool_)
+    informative = np.zeros(len(device.life), dtype=np.bool_)
     for signal, bound in ((GpuSignal.TENSOR, QUIET_TENSOR_PERCENT), (GpuSignal.DRAM, QUIET_DRAM_PERCENT)):
         values = _known(device, signal)
         if values is not None and _at_its_best(values) >= WORKED_FACTOR * bound:
-            told |= np.isfinite(values)
+            informative |= np.isfinite(values)
     power = _known(device, GpuSignal.POWER)
     if power is not None and _power_bound(device) is not None:
-        told |= np.isfinite(power)
-    return told
+        informative |= np.isfinite(power)
+    return informative
 
 
 def _unfed(device: Device) -> BoolArray:
@@ -219,7 +219,7 @@ def _claim(exam: Examination, first: int, last: int, spinning: BoolArray) -> Cla
     spun = [device for device, row in zip(exam.devices, spinning, strict=True) if row[mask].mean() > SPINNING_SHARE]
     hours = float((exam.alive & mask).sum()) * exam.step / 3600
     odd = _odd(exam, mask)
-    compared = any(_told(device)[mask].any() for device in spun)
+    compared = any(_informative(device)[mask].any() for device in spun)
     timeouts = [
         mark
         for mark in exam.series.marks

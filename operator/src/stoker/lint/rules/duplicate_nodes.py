@@ -92,7 +92,7 @@ def check(submission: Submission) -> Iterator[Problem]:
             continue
         yield Problem(
             detail=_detail(submission, launch),
-            evidence=f"{submission.said_nodes}.",
+            evidence=f"{submission.nodes_origin}.",
             fix=_fix(submission, launch),
             confidence=Confidence.LIKELY,
             location=submission.locate_count(launch, launch.nodes),
@@ -104,7 +104,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         if is_alone(plan, launch) and _unconnected(submission, launch):
             yield Problem(
                 detail=f"{launch.program[0]} starts alike in each of the {submission.nodes} pods.",
-                evidence=f"{submission.said_nodes}, and nothing visible sets ranks.",
+                evidence=f"{submission.nodes_origin}, and nothing visible sets ranks.",
                 fix=f"If it doesn't connect by itself, start it with torchrun{_group(submission)};"
                 f" or {submission.set_nodes(1)}.",
                 severity=Severity.ADVICE,

@@ -94,7 +94,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         certain = told.value is not None and is_alone(plan, launch) and not _computes_rank(submission, launch)
         yield Problem(
             detail=f"{quoted(told)} {'makes a group of' if fewer else 'waits for'} {counted(asked, 'node')}, but"
-            f" {submission.said_nodes}.",
+            f" {submission.nodes_origin}.",
             evidence=f"{'The other nodes find the group complete' if fewer else 'The other nodes never join'}"
             f"{f'; the number is from line {line}' if line else ''}.",
             fix=f"{change}, or {submission.set_nodes(asked)}.",
@@ -130,7 +130,7 @@ def _same_rank(submission: Submission, launch: Launch) -> Iterator[Problem]:
     written, variable = " ".join(map(str, words)), f"${submission.rank}"
     yield Problem(
         detail=f'"{written}" gives each of the {told} pods the same rank: they never find one another.',
-        evidence=f"{submission.said_nodes}, and every pod runs this command.",
+        evidence=f"{submission.nodes_origin}, and every pod runs this command.",
         fix=f"Change it to {written.removesuffix(rank)}{variable}.",
         confidence=Confidence.LIKELY,
         location=submission.locate(launch.invocation, words),

@@ -118,7 +118,7 @@ def _nodes(submission: Submission, launches: list[Launch]) -> Iterator[Problem]:
         subject = " ".join(str(word) for word in given[0])
         anew = f", in each of the {submission.nodes} pods separately" if told == 1 else ""
         yield Problem(
-            detail=f'"{subject}" trains on {counted(told, "node")}{anew}; {submission.said_nodes}.',
+            detail=f'"{subject}" trains on {counted(told, "node")}{anew}; {submission.nodes_origin}.',
             evidence="Lightning makes a group of exactly that many nodes.",
             fix=f"Change it to {subject[: -len(given[1])]}{submission.nodes}, or {submission.set_nodes(told)}.",
             confidence=Confidence.LIKELY,

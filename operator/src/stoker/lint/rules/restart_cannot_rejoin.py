@@ -51,7 +51,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         yield Problem(
             detail=f"{submission.paths.max_restarts} is {restarts}, but {launches[0].launcher} starts a fixed group of"
             f" {counted(submission.nodes, 'node')}, which a restarted node can't rejoin.",
-            evidence=f"{submission.said_nodes}; no elastic rendezvous is asked for.",
+            evidence=f"{submission.nodes_origin}; no elastic rendezvous is asked for.",
             confidence=Confidence.LIKELY,
             location=Location(field_path=submission.paths.max_restarts),
             sources=(Source.MANIFEST, Source.SCRIPT),

@@ -62,7 +62,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         yield Problem(
             detail=f"{launch.launcher} reaches other nodes by ssh; here each of the {submission.nodes} pods would"
             " start it, and none runs an ssh server.",
-            evidence=f"{submission.said_nodes}.",
+            evidence=f"{submission.nodes_origin}.",
             fix=_fix(submission, launch),
             confidence=Confidence.LIKELY,
             location=submission.locate(launch.invocation, launch.invocation.argv[:1]),

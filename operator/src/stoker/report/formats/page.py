@@ -117,13 +117,15 @@ def _pictures(statement: Statement) -> dict[str, Any]:
         f"used, {words.share(total.lost, total.requested)} lost; most was lost from "
         f"{words.day_time(worst[0].start)} on, {hours(worst[1].lost)} GPU-hours.",
         "causes_svg": Markup(pictures.bars(bars, salt="causes")),  # noqa: S704 - as above
-        "causes_alt": "Bars of lost GPU-hours: " + _said((bar.name, bar.value) for bar in bars),
+        "causes_alt": "Bars of lost GPU-hours: " + _figures_text((bar.name, bar.value) for bar in bars),
         "stages_svg": Markup(pictures.bars(stages, salt="stages")) if statement.stages else None,  # noqa: S704 - as above
-        "stages_alt": "Bars of lost GPU-hours: " + _said((bar.name, bar.value) for bar in stages) if lost else "",
+        "stages_alt": "Bars of lost GPU-hours: " + _figures_text((bar.name, bar.value) for bar in stages)
+        if lost
+        else "",
     }
 
 
-def _said(figures: Iterable[tuple[str, float]]) -> str:
+def _figures_text(figures: Iterable[tuple[str, float]]) -> str:
     return "; ".join(f"{name} {hours(value)}" for name, value in figures) + "."
 
 
@@ -161,7 +163,7 @@ def _group(statement: Statement, dimension: Dimension) -> dict[str, Any]:
         "hint": _hint(dimension, rows),
         "more": _beyond(rows[MAX_ROWS:], column.lower()),
         "svg": Markup(pictures.balances(drawn, salt=dimension)) if pictured else None,  # noqa: S704 - as above
-        "alt": "Bars of GPU-hours, of which lost: " + _said((name, balance.lost) for name, balance in drawn),
+        "alt": "Bars of GPU-hours, of which lost: " + _figures_text((name, balance.lost) for name, balance in drawn),
         "caption": f"Used, lost and unknown GPU-hours{_drawn(len(rows), column.lower())}.",
     }
 

@@ -126,7 +126,7 @@ def unwrap(fields: Sequence[Field]) -> Unwrapped:
         if name == "env":
             rest = _env(result)
         elif name in ("su", "runuser", "script"):
-            return _told(result, name)
+            return _with_shell_text(result, name)
         elif name == "tmux":
             rest = _detached(result)
             result.background = result.background or rest is not None
@@ -246,7 +246,7 @@ def _detached(result: Unwrapped) -> list[Field] | None:
     return fields if detached and fields and fields[0].text is not None else None
 
 
-def _told(result: Unwrapped, name: str) -> Unwrapped:
+def _with_shell_text(result: Unwrapped, name: str) -> Unwrapped:
     """`su -c TEXT`, `script -qec TEXT FILE`."""
     for index, each in enumerate(result.fields):
         letters = re.fullmatch(r"-[aefq]*c", each.text or "") if name == "script" else None
