@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from stoker.cluster.cache import ClusterCache
+from stoker.cluster.faults import Faults
 from stoker.findings.finding import rfc3339
 
 GPUS = 8
@@ -128,7 +129,7 @@ class Job:
 
 def store(jobs: int, now: datetime) -> ClusterCache:
     """What the operator's watches hold of them."""
-    filled = ClusterCache()
+    filled = ClusterCache(Faults())
     for number in range(jobs):
         job = Job(number)
         filled.dljobs.put(job.dljob(now))

@@ -3,6 +3,7 @@ from typing import Any
 
 from stoker.adapters.kubernetes.client import DLJOBS, JOBS, NAMESPACES, PODS, Object
 from stoker.cluster.cache import ClusterCache, Collection, Key, concerned, owner_key, version_of
+from stoker.cluster.faults import Faults
 from tests.workload.building import JOB_UID, job, pod
 
 
@@ -166,7 +167,7 @@ def test_managed_fields_are_not_kept() -> None:
 
 def test_what_nobody_reads_is_not_kept() -> None:
     """A flood of large objects: the copies that kubectl keeps, and the script in each pod and in the Job's template."""
-    cache = ClusterCache()
+    cache = ClusterCache(Faults())
     large = "x" * 100_000
     big = pod(0)
     big["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = large
@@ -186,7 +187,7 @@ def test_what_nobody_reads_is_not_kept() -> None:
 
 def test_of_a_pod_that_no_job_made_only_its_name_is_kept() -> None:
     """Anybody may make pods with the label."""
-    cache = ClusterCache()
+    cache = ClusterCache(Faults())
     fake = pod(0)
     fake["metadata"]["ownerReferences"] = [{"uid": JOB_UID, "controller": False}]
     cache.pods.put(fake)
@@ -228,7 +229,7 @@ def test_a_follower_that_fails_on_an_object_keeps_nobody_from_being_told() -> No
 
 
 def test_pods_are_those_of_the_job_and_not_of_an_earlier_one() -> None:
-    cache = ClusterCache()
+    cache = ClusterCache(Faults())
     cache.pods.put(pod(0))
     cache.pods.put(pod(1))
     other = pod(2)

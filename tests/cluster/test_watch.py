@@ -3,6 +3,7 @@ import pytest
 from stoker.adapters.clock import SystemClock
 from stoker.adapters.kubernetes.client import DLJOBS, JOBS
 from stoker.cluster.cache import ClusterCache, Key
+from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
 from stoker.cluster.watch import Resync, SilentWatchError, kopf_settings, queue_jobs
 from stoker.cluster.workqueue import WorkQueue
@@ -11,7 +12,7 @@ from tests.workload.building import dljob_object, job
 
 
 def world() -> tuple[FakeApi, ClusterCache, WorkQueue[Key], Resync]:
-    api, cache, queue = FakeApi(), ClusterCache(), WorkQueue[Key]()
+    api, cache, queue = FakeApi(), ClusterCache(Faults()), WorkQueue[Key](faults=Faults())
     return api, cache, queue, Resync(api, cache, queue, SystemClock())
 
 

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from stoker.cluster.faults import Faults
 from stoker.cluster.workqueue import Backoff, Requeue, Transient, WorkQueue
 
 Handler = Callable[[str], Awaitable[Requeue]]
@@ -31,7 +32,7 @@ async def test_a_key_that_waits_is_not_added_again() -> None:
         if key == "last":
             done.set()
 
-    queue: WorkQueue[str] = WorkQueue()
+    queue: WorkQueue[str] = WorkQueue(faults=Faults())
     for key in ("a", "a", "b", "a", "last"):
         queue.add(key)
     assert len(queue) == 3
@@ -44,7 +45,7 @@ async def test_a_key_added_while_it_is_worked_on_is_worked_on_once_more_and_neve
     active = 0
     passes = 0
     done = asyncio.Event()
-    queue: WorkQueue[str] = WorkQueue()
+    queue: WorkQueue[str] = WorkQueue(faults=Faults())
 
     async def handle(key: str) -> None:
         nonlocal active, passes
@@ -80,7 +81,7 @@ async def test_as_many_keys_at_once_as_there_are_workers() -> None:
         await gate.wait()
         active -= 1
 
-    queue: WorkQueue[str] = WorkQueue()
+    queue: WorkQueue[str] = WorkQueue(faults=Faults())
     for key in "abcdef":
         queue.add(key)
     async with running(queue, handle, workers=3):
@@ -107,7 +108,7 @@ async def test_a_failing_key_comes_back_and_does_not_hold_up_the_others() -> Non
         if key == "bad":
             done.set()
 
-    queue: WorkQueue[str] = WorkQueue(jitter=lambda: -1.0)
+    queue: WorkQueue[str] = WorkQueue(jitter=lambda: -1.0, faults=Faults())
     queue.add("bad")
     queue.add("good")
     async with running(queue, handle):
@@ -117,8 +118,8 @@ async def test_a_failing_key_comes_back_and_does_not_hold_up_the_others() -> Non
 
 
 def test_the_backoff_doubles_up_to_its_bound_and_is_spread() -> None:
-    low: WorkQueue[str] = WorkQueue(jitter=lambda: 0.0)
-    high: WorkQueue[str] = WorkQueue(jitter=lambda: 1.0)
+    low: WorkQueue[str] = WorkQueue(jitter=lambda: 0.0, faults=Faults())
+    high: WorkQueue[str] = WorkQueue(jitter=lambda: 1.0, faults=Faults())
     backoff = Backoff(first=5.0, longest=300.0)
     delays = [high._pause("a", backoff) for _ in range(20)]
     assert delays[:3] == [5.0, 10.0, 20.0]
@@ -150,19 +151,19 @@ async def passes_over(queue: WorkQueue[str], answers: list[Requeue | Exception])
 
 async def test_what_is_backed_off_is_not_worked_on_because_somebody_asks_for_it() -> None:
     """The scan and the lists add a job again and again; that must neither try it sooner nor double its delay."""
-    queue: WorkQueue[str] = WorkQueue(jitter=lambda: 1.0)
+    queue: WorkQueue[str] = WorkQueue(jitter=lambda: 1.0, faults=Faults())
     assert await passes_over(queue, [Backoff(first=60.0, longest=300.0)] * 5) == 1
     assert queue._pause("a", Backoff(first=60.0, longest=300.0)) == 120.0
 
 
 async def test_what_fails_is_not_worked_on_because_somebody_asks_for_it(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    assert await passes_over(WorkQueue(jitter=lambda: 1.0), [Transient("later")] * 5) == 1
-    assert await passes_over(WorkQueue(jitter=lambda: 1.0), [RuntimeError("broken")] * 5) == 1
+    assert await passes_over(WorkQueue(jitter=lambda: 1.0, faults=Faults()), [Transient("later")] * 5) == 1
+    assert await passes_over(WorkQueue(jitter=lambda: 1.0, faults=Faults()), [RuntimeError("broken")] * 5) == 1
 
 
 async def test_what_has_changed_is_worked_on_at_once_and_its_backoff_begins_anew() -> None:
-    queue: WorkQueue[str] = WorkQueue(jitter=lambda: 1.0)
+    queue: WorkQueue[str] = WorkQueue(jitter=lambda: 1.0, faults=Faults())
     refused = Backoff(first=60.0, longest=300.0)
     seen = 0
 
@@ -183,7 +184,7 @@ async def test_what_has_changed_is_worked_on_at_once_and_its_backoff_begins_anew
 
 
 async def test_a_success_ends_the_backoff() -> None:
-    queue: WorkQueue[str] = WorkQueue(jitter=lambda: 1.0)
+    queue: WorkQueue[str] = WorkQueue(jitter=lambda: 1.0, faults=Faults())
     queue._pause("a", Backoff(first=5.0, longest=300.0))
     assert await passes_over(queue, [None]) == 1
     assert queue._pause("a", Backoff(first=5.0, longest=300.0)) == 5.0
@@ -191,7 +192,7 @@ async def test_a_success_ends_the_backoff() -> None:
 
 async def test_groups_take_turns_and_none_has_all_workers() -> None:
     """A thousand keys of one group, all of whose handlers hang: the keys of two others are worked on all the same."""
-    queue: WorkQueue[tuple[str, int]] = WorkQueue(group=lambda key: key[0])
+    queue: WorkQueue[tuple[str, int]] = WorkQueue(group=lambda key: key[0], faults=Faults())
     hang, others = asyncio.Event(), asyncio.Semaphore(0)
     hanging = 0
 
@@ -221,7 +222,7 @@ async def test_groups_take_turns_and_none_has_all_workers() -> None:
 
 
 async def test_a_key_behind_a_thousand_of_another_group_is_second() -> None:
-    queue: WorkQueue[tuple[str, int]] = WorkQueue(group=lambda key: key[0])
+    queue: WorkQueue[tuple[str, int]] = WorkQueue(group=lambda key: key[0], faults=Faults())
     for number in range(1000):
         queue.add(("crowd", number))
     queue.add(("one", 0))
@@ -232,7 +233,7 @@ async def test_a_key_behind_a_thousand_of_another_group_is_second() -> None:
 async def test_a_handler_says_when_to_look_again_and_the_earliest_timer_counts() -> None:
     passes = 0
     done = asyncio.Event()
-    queue: WorkQueue[str] = WorkQueue()
+    queue: WorkQueue[str] = WorkQueue(faults=Faults())
 
     async def handle(key: str) -> float | None:
         nonlocal passes

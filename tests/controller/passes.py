@@ -5,6 +5,7 @@ from typing import Any
 
 from stoker.adapters.kubernetes.client import DLJOBS, EVENTS, JOBS, PODS
 from stoker.cluster.cache import ClusterCache, Key
+from stoker.cluster.faults import Faults
 from stoker.cluster.recorder import NO_RECORDER, MetricsRecorder
 from stoker.cluster.workqueue import Requeue
 from stoker.controller.assembly import Substitutes
@@ -24,7 +25,7 @@ class World:
         self, status: dict[str, Any] | None = None, *, recorder: MetricsRecorder = NO_RECORDER, **spec: Any
     ) -> None:
         self._recorder = recorder
-        self.api, self.cache, self.clock = FakeApi(), ClusterCache(), HeldClock(NOW)
+        self.api, self.cache, self.clock = FakeApi(), ClusterCache(Faults()), HeldClock(NOW)
         raw = self.api.store(DLJOBS, "team", dljob_object(status=status, **spec))
         self.cache.dljobs.put(raw)
         self.restart()

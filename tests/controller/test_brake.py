@@ -9,6 +9,7 @@ from stoker.adapters.kubernetes.client import EVENTS, POLICIES, ConflictError, U
 from stoker.api.policy import UtilizationPolicy
 from stoker.api.schema import violations
 from stoker.cluster.cache import ClusterCache
+from stoker.cluster.faults import Faults
 from stoker.controller.assembly import Substitutes
 from stoker.policy.effective import EffectivePolicy, EffectiveReclaim
 from stoker.reclaim.brake import JobActivity
@@ -23,7 +24,7 @@ class World:
     """Policies and their brakes in an API server of one's own."""
 
     def __init__(self, *names: str) -> None:
-        self.api, self.clock, self.cache = FakeApi(), HeldClock(NOW), ClusterCache()
+        self.api, self.clock, self.cache = FakeApi(), HeldClock(NOW), ClusterCache(Faults())
         for name in names or ("default",):
             kind = {"apiVersion": "stoker.dev/v1alpha1", "kind": "UtilizationPolicy"}
             raw = {**kind, "metadata": {"name": name, "generation": 7}, "spec": {}, "status": {"observedGeneration": 7}}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from stoker.adapters.kubernetes.client import DLJOBS
 from stoker.cluster.cache import Key
+from stoker.cluster.faults import Faults
 from stoker.cluster.workqueue import Requeue, WorkQueue
 from stoker.controller import scan
 from stoker.controller.scan import FAILING, NOT_READY_AFTER, RESTART_AFTER
@@ -306,7 +307,7 @@ async def test_a_pass_over_an_odd_job_ends_in_an_answer_or_in_a_fault_that_its_s
         getattr(guilty.cache, collection).put(odd)
         if collection == "dljobs":
             guilty.api.objects[DLJOBS, "team", "bert"] = odd
-    queue: WorkQueue[Key] = WorkQueue()
+    queue: WorkQueue[Key] = WorkQueue(faults=Faults())
     done = asyncio.Event()
 
     async def handle(key: Key) -> Requeue:

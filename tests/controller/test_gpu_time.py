@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from stoker.cluster.cache import ClusterCache
+from stoker.cluster.faults import Faults
 from stoker.controller.gpu_time import SHARES, UNEXPLAINED, GpuState, GpuTime, split_hours, written_hours
 
 USED, IDLE, UNKNOWN = GpuState.USED, GpuState.IDLE, GpuState.UNKNOWN
@@ -23,7 +24,7 @@ def status(held: float, idle: float | None = None, coverage: int = 100, **claims
 
 class Cluster:
     def __init__(self) -> None:
-        self.cache = ClusterCache()
+        self.cache = ClusterCache(Faults())
         self._version = 0
 
     def put(self, name: str, status: dict[str, Any] | None = None, uid: str = "") -> None:

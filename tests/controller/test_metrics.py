@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from stoker.adapters.kubernetes.client import DLJOBS, ConflictError
 from stoker.cluster.cache import ClusterCache
+from stoker.cluster.faults import Faults
 from stoker.controller.metrics import ControllerMetrics
 from stoker.controller.scan_results import ScanResult, ScanResults
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState, StageSpan, Utilization
@@ -42,12 +43,12 @@ class Page:
     """A controller's page over one store."""
 
     def __init__(self, status: dict[str, Any] | None = None, *, leads: bool = True, **spec: Any) -> None:
-        self.cache, self.scan_results, self.metrics = ClusterCache(), ScanResults(), ControllerMetrics()
+        self.cache, self.scan_results, self.metrics = ClusterCache(Faults()), ScanResults(), ControllerMetrics()
         labels = {"stoker.dev/owner": "ada", "stoker.dev/team": "nlp"}
         self.raw = dljob_object(status=status or STATUS, labels=labels, **spec)
         self.cache.dljobs.put(self.raw)
         if leads:
-            self.metrics.lead(self.cache, self.scan_results, lambda: 3, HeldClock(NOW))
+            self.metrics.lead(self.cache, self.scan_results, lambda: 3, HeldClock(NOW), Faults())
 
     async def read(self) -> Series:
         response = await self.metrics.page(make_mocked_request("GET", "/metrics"))

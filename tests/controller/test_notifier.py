@@ -14,6 +14,7 @@ from stoker.adapters.notifications import Address, NoAddressesError
 from stoker.api.dljob import DLJob
 from stoker.api.notification import Message
 from stoker.cluster.cache import ClusterCache, Key
+from stoker.cluster.faults import Faults
 from stoker.cluster.recorder import NO_RECORDER
 from stoker.cluster.workqueue import Transient
 from stoker.controller.assembly import Substitutes
@@ -104,7 +105,7 @@ class World:
     """Jobs with their records, one policy, one post office; `restart` forgets what the process knew."""
 
     def __init__(self, record: dict[str, Any] | None = None, *, jobs: int = 1, **notification: Any) -> None:
-        self.api, self.cache, self.clock, self.counts = FakeApi(), ClusterCache(), HeldClock(NOW), Counts()
+        self.api, self.cache, self.clock, self.counts = FakeApi(), ClusterCache(Faults()), HeldClock(NOW), Counts()
         self.box = Box(ops=["one"], own=["own-line"])
         self.names = ["bert", *(f"bert-{n}" for n in range(1, jobs))]
         self.policy(**notification)

@@ -24,6 +24,7 @@ from stoker.adapters.kubernetes.client import (
 )
 from stoker.api.dljob import DLJob
 from stoker.cluster.cache import ClusterCache
+from stoker.cluster.faults import Faults
 from stoker.cluster.workqueue import Transient
 from stoker.controller.assembly import Substitutes
 from stoker.controller.candidates import action_effect
@@ -109,7 +110,7 @@ class World:
     """One warned job whose deadline has passed, in an API server of one's own."""
 
     def __init__(self, *, mode: str = "Suspend", **reclaim: Any) -> None:
-        self.api, self.cache, self.metrics, self.people = FakeApi(), ClusterCache(), Gauges(), People()
+        self.api, self.cache, self.metrics, self.people = FakeApi(), ClusterCache(Faults()), Gauges(), People()
         self.record: dict[str, Any] = {
             "state": "Warned",
             "action": mode,

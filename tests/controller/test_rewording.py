@@ -10,6 +10,7 @@ import pytest
 from stoker.adapters.kubernetes.client import DLJOBS, JOBS, POLICIES
 from stoker.api.crds import dljob_definition
 from stoker.api.dljob import DLJob
+from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
 from stoker.controller.digest import DigestPeriod, digest
 from stoker.controller.job_metrics import JobMetrics
@@ -212,7 +213,7 @@ def conclusions(story: Story) -> dict[str, Any]:
         "cause": report.case.cause is not None and report.case.cause.rule,
         "notification": None if due is None else notification(due, job, record, policy),
         "digest": None if found is None else found.title,
-        "metrics": JobMetrics(story.cache, story.scan_results, story.clock).text(),
+        "metrics": JobMetrics(story.cache, story.scan_results, story.clock, Faults()).text(),
     }
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from stoker.api.dljob import DLJob
 from stoker.cluster.cache import ClusterCache, Key
+from stoker.cluster.faults import Faults
 from stoker.cluster.workqueue import WorkQueue
 from stoker.controller.assembly import Substitutes
 from stoker.controller.scan import EXAMINED, FAILURES
@@ -107,7 +108,12 @@ class World:
     """A scanner over DLJobs in memory; `source` is asked in place of `metrics`, if given."""
 
     def __init__(self, source: MetricsSource | None = None) -> None:
-        self.cache, self.metrics, self.queue, self.clock = ClusterCache(), Asked(), Waiting(), StoppedClock()
+        self.cache, self.metrics, self.queue, self.clock = (
+            ClusterCache(Faults()),
+            Asked(),
+            Waiting(faults=Faults()),
+            StoppedClock(),
+        )
         self.cache.namespaces.put({"metadata": {"name": "team", "resourceVersion": "1"}})
         parts = Substitutes(cache=self.cache, queue=self.queue)
         controller = assembled(FakeApi(), self.clock, metrics=source or self.metrics, substitutes=parts)

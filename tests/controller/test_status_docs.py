@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from stoker.api.dljob import DLJobStatus, UtilizationStatus
 from stoker.cluster.cache import ClusterCache
+from stoker.cluster.faults import Faults
 from stoker.controller.metrics import ControllerMetrics
 from stoker.controller.scan_results import ScanResults
 from stoker.findings.vocabulary import ConditionType, Phase, UnknownReason
@@ -33,7 +34,7 @@ def test_every_field_is_explained() -> None:
 
 async def test_the_metrics_of_the_page_are_those_of_the_table() -> None:
     metrics = ControllerMetrics()
-    metrics.lead(ClusterCache(), ScanResults(), lambda: 0, HeldClock(NOW))
+    metrics.lead(ClusterCache(Faults()), ScanResults(), lambda: 0, HeldClock(NOW), Faults())
     response = await metrics.page(make_mocked_request("GET", "/metrics"))
     assert isinstance(response.body, bytes)
     families = text_string_to_metric_families(response.body.decode())

@@ -14,6 +14,7 @@ from stoker.adapters.kubernetes.client import DLJOBS, JOBS, NAMESPACES, PODS, PO
 from stoker.api.dljob import DLJob
 from stoker.api.policy import UtilizationPolicy
 from stoker.cluster.cache import ClusterCache
+from stoker.cluster.faults import Faults
 from stoker.controller import reclaimer
 from stoker.controller.assembly import Substitutes
 from stoker.controller.status_findings import recorded
@@ -109,7 +110,7 @@ class Cluster:
             return plan(case)
 
         monkeypatch.setattr(reclaimer, "plan", planned)
-        api, cache = self.api(), ClusterCache()
+        api, cache = self.api(), ClusterCache(Faults())
         cache.policies.put(api.objects[POLICIES, None, "default"])
         cache.namespaces.put(api.objects[NAMESPACES, None, "team"])
         parts = assembled(api, HeldClock(END), metrics=self.tape, substitutes=Substitutes(cache=cache))

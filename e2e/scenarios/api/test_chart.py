@@ -28,6 +28,7 @@ from stoker.cli.run import admission as admission_command
 from stoker.cli.run import certificates as certificates_command
 from stoker.cli.run import controller as controller_command
 from stoker.cluster.cache import ClusterCache
+from stoker.cluster.faults import Faults
 from stoker.cluster.view import ClusterView
 from stoker.controller.metrics import ControllerMetrics
 from stoker.controller.scan_results import ScanResults
@@ -363,7 +364,7 @@ def test_the_alerts_are_rules_that_prometheus_takes(installed: Cluster) -> None:
 def served_metrics(folder: Path) -> set[str]:
     """The names of what the two processes serve, without the suffix of counters."""
     controller, admission = ControllerMetrics(), AdmissionMetrics(ClusterView().in_force)
-    controller.lead(ClusterCache(), ScanResults(), lambda: 0, SystemClock())
+    controller.lead(ClusterCache(Faults()), ScanResults(), lambda: 0, SystemClock(), Faults())
     admission.follow(Certificate(folder))
     return {metric.name for registry in (controller.registry, admission.registry) for metric in registry.collect()}
 

@@ -225,8 +225,7 @@ class Collection:
 class ClusterCache:
     """All collections that the controller reads."""
 
-    def __init__(self, faults: Faults | None = None) -> None:
-        faults = faults if faults is not None else Faults()
+    def __init__(self, faults: Faults) -> None:
         self.dljobs = Collection(faults=faults)
         self.jobs = Collection(slim=slim_job, faults=faults)
         self.pods = Collection(group=owner_key, slim=slim_pod, faults=faults)

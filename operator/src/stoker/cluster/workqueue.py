@@ -61,13 +61,13 @@ class WorkQueue(Generic[K]):
         group: Callable[[K], Hashable] = one_group,
         jitter: Callable[[], float] = random.random,
         place: str = "reconcile",
-        faults: Faults | None = None,
+        faults: Faults,
     ) -> None:
         """`jitter` draws from 0..1; `place` is what faults are counted under."""
         self._place = place
         self._group = group
         self._jitter = jitter
-        self._faults = faults if faults is not None else Faults()
+        self._faults = faults
         self._ready: dict[Hashable, deque[K]] = {}
         """The keys that wait, by group; the group whose turn it is comes first."""
         self._waiting: set[K] = set()

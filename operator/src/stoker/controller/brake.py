@@ -42,9 +42,9 @@ class Brakes:
         events: EventWriter,
         audit: Audit,
         clock: Clock,
-        faults: Faults | None = None,
+        faults: Faults,
     ) -> None:
-        self._faults = faults if faults is not None else Faults()
+        self._faults = faults
         self._api = api
         self._cache = cache
         self._events = events

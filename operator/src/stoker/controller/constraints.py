@@ -100,9 +100,9 @@ class ClusterConstraints:
         clock: Clock,
         *,
         minimum_warning_grace: timedelta,
-        faults: Faults | None = None,
+        faults: Faults,
     ) -> None:
-        self._faults = faults if faults is not None else Faults()
+        self._faults = faults
         self._api = api
         self._cache = cache
         self._policies = policies

@@ -23,7 +23,7 @@ from stoker.api.weekday import WEEKDAYS
 from stoker.cluster.cache import ClusterCache, Key
 from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
-from stoker.cluster.recorder import NO_RECORDER, MetricsRecorder
+from stoker.cluster.recorder import MetricsRecorder
 from stoker.controller.notification_messages import LATEST
 from stoker.controller.notifier import Post, counting
 from stoker.findings.finding import parse_time, rfc3339, single_line
@@ -218,10 +218,10 @@ class Digests:
         policies: Policies,
         post: Post,
         clock: Clock,
-        recorder: MetricsRecorder = NO_RECORDER,
-        faults: Faults | None = None,
+        recorder: MetricsRecorder,
+        faults: Faults,
     ) -> None:
-        self._faults = faults if faults is not None else Faults(recorder)
+        self._faults = faults
         self._api = api
         self._cache = cache
         self._policies = policies

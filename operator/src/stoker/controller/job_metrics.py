@@ -70,10 +70,8 @@ class _Written:
 class JobMetrics:
     """All DLJobs as text in Prometheus' format."""
 
-    def __init__(
-        self, cache: ClusterCache, scan_results: ScanResults, clock: Clock, faults: Faults | None = None
-    ) -> None:
-        self._faults = faults if faults is not None else Faults()
+    def __init__(self, cache: ClusterCache, scan_results: ScanResults, clock: Clock, faults: Faults) -> None:
+        self._faults = faults
         self._cache = cache
         self._scan_results = scan_results
         self._clock = clock

@@ -114,7 +114,7 @@ class ControllerMetrics:
         scan_results: ScanResults,
         queue_length: Callable[[], int],
         clock: Clock,
-        faults: Faults | None = None,
+        faults: Faults,
     ) -> None:
         """From now on tell of the jobs."""
         self._leading.set(1)

@@ -21,7 +21,7 @@ from stoker.api.notification import Message
 from stoker.cluster.cache import ClusterCache, Key, namespace_of
 from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
-from stoker.cluster.recorder import NO_RECORDER, MetricsRecorder
+from stoker.cluster.recorder import MetricsRecorder
 from stoker.cluster.workqueue import Transient, WorkQueue
 from stoker.controller.notification_messages import Occasion, notification, occasion, people
 from stoker.controller.rate_limit import HOUR, LastHour, Sent
@@ -73,10 +73,10 @@ class Notifier:
         status_writer: StatusWriter,
         post: Post,
         clock: Clock,
-        recorder: MetricsRecorder = NO_RECORDER,
-        faults: Faults | None = None,
+        recorder: MetricsRecorder,
+        faults: Faults,
     ) -> None:
-        self._faults = faults if faults is not None else Faults(recorder)
+        self._faults = faults
         self._api = api
         self._cache = cache
         self._policies = policies

@@ -46,9 +46,9 @@ class PendingWorkloads:
         queue: WorkQueue[Key],
         suspension: Suspension,
         clock: Clock,
-        faults: Faults | None = None,
+        faults: Faults,
     ) -> None:
-        self._faults = faults if faults is not None else Faults()
+        self._faults = faults
         self._cache = cache
         self._queue = queue
         self._suspension = suspension

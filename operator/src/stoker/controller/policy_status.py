@@ -150,9 +150,9 @@ class PolicyStatusWriter:
         rules: Collection[Rule[Any]],
         surroundings: ClusterSettings,
         clock: Clock,
-        faults: Faults | None = None,
+        faults: Faults,
     ) -> None:
-        self._faults = faults if faults is not None else Faults()
+        self._faults = faults
         self._api = api
         self._cache = cache
         self._policies = policies
