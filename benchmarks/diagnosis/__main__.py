@@ -115,7 +115,7 @@ def text(tier: Tier, verdicts: Sequence[Verdict], found: Score) -> Iterator[str]
     yield f"of {found.pairs} pairs, both causes found: {_percent(found.both)}; one of them: {_percent(found.one)}"
     yield (
         f"jobs with a cause left undecided: {_percent(found.undecided)}; "
-        f"a true cause among the candidates: {_percent(found.told)}"
+        f"a true cause among the candidates: {_percent(found.true_among_candidates)}"
     )
     if found.ambiguous:
         yield (
@@ -133,7 +133,7 @@ def text(tier: Tier, verdicts: Sequence[Verdict], found: Score) -> Iterator[str]
         by_case[one.case].append(one)
     for case, members in sorted(by_case.items(), key=lambda item: sum(one.right for one in item[1]) / len(item[1])):
         if wrong := [one for one in members if not one.right]:
-            said = Counter(_said(one) for one in wrong).most_common(4)
+            said = Counter(_answer_text(one) for one in wrong).most_common(4)
             instead = "; ".join(f"{count}x {words}" for words, count in said)
             yield f"  {case:<30} {len(members) - len(wrong):>3} of {len(members)}: {instead}"
     yield ""
@@ -159,7 +159,7 @@ def markdown(scores: Mapping[Tier, Score]) -> Iterator[str]:
         yield row("pairs, both causes found", lambda one: _percent(one.both))
         yield row("pairs, one of them found", lambda one: _percent(one.one))
     yield row("left undecided", lambda one: _percent(one.undecided))
-    yield row("of these with a true candidate", lambda one: _percent(one.told))
+    yield row("of these with a true candidate", lambda one: _percent(one.true_among_candidates))
     if any(one.ambiguous for one in scores.values()):
         yield row("ambiguous jobs", lambda one: str(one.ambiguous))
         yield row("of these, the true cause among findings and alternatives", lambda one: _percent(one.ambiguous_named))
@@ -176,7 +176,7 @@ def markdown(scores: Mapping[Tier, Score]) -> Iterator[str]:
             yield f"| {category.value} | {values} |"
 
 
-def _said(one: Verdict) -> str:
+def _answer_text(one: Verdict) -> str:
     words = [category.value for category in one.found]
     return " + ".join(words + ([UNDECIDED] if one.undecided else [])) or NONE
 
@@ -209,7 +209,7 @@ def as_json(tier: Tier, chosen: range, found: Score, verdicts: Sequence[Verdict]
         "reclaimPrecision": {category.value: share for category, share in found.reclaim_precision.items()},
         "pairs": {"jobs": found.pairs, "both": found.both, "one": found.one},
         "undecided": found.undecided,
-        "trueAmongCandidates": found.told,
+        "trueAmongCandidates": found.true_among_candidates,
         "ambiguous": {"jobs": found.ambiguous, "named": found.ambiguous_named, "wrong": found.ambiguous_wrong},
         "secondsPerJob": found.seconds / found.jobs,
         "categories": {

@@ -104,7 +104,8 @@ class Score:
     confusion: of jobs with one cause or none, how often (truth, leading category). macro_f1: over those of the study's
     fifteen that occur. healthy: jobs without a cause, and how many of them got a finding, or a question.
     reclaim_precision: of the findings that are at least likely. both, one: shares of the jobs with two causes.
-    undecided: share of the jobs with a cause that got a question and no finding; told: of these, a true candidate.
+    undecided: share of the jobs with a cause that got a question and no finding.
+    true_among_candidates: share of these with a true cause among the candidates.
     ambiguous: jobs with a label of several acceptable causes, which count here and in reclaim_precision alone;
     ambiguous_named: share of them with the true cause among findings and alternatives; ambiguous_wrong: share of them
     with a cause found that is not acceptable.
@@ -123,7 +124,7 @@ class Score:
     both: float | None
     one: float | None
     undecided: float | None
-    told: float | None
+    true_among_candidates: float | None
     ambiguous: int
     ambiguous_named: float | None
     ambiguous_wrong: float | None
@@ -155,7 +156,7 @@ def score(verdicts: Iterable[Verdict]) -> Score:
         both=_ratio(sum(one.truth <= set(one.found) for one in pairs), len(pairs)),
         one=_ratio(sum(len(one.truth & set(one.found)) == 1 for one in pairs), len(pairs)),
         undecided=_ratio(len(open_ended), len(caused)),
-        told=_ratio(sum(bool(one.truth & one.candidates) for one in open_ended), len(open_ended)),
+        true_among_candidates=_ratio(sum(bool(one.truth & one.candidates) for one in open_ended), len(open_ended)),
         ambiguous=len(ambiguous),
         ambiguous_named=_ratio(sum(bool(one.truth & one.named) for one in ambiguous), len(ambiguous)),
         ambiguous_wrong=_ratio(sum(not one.acceptable.issuperset(one.found) for one in ambiguous), len(ambiguous)),

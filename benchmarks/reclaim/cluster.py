@@ -346,7 +346,7 @@ class Cluster:
         self.judge.see(resource, before, after, request, self.loop.at)
         job = self.jobs.get(name)
         if resource in {DLJOBS, JOBS} and job is not None:
-            job.told()
+            job.wake()
         if resource in {JOBS, SERVICES} and before is None and after is not None:
             owner = self.server.peek(DLJOBS, NAMESPACE, name)
             if owner is None or not owned_by(after, owner["metadata"]["uid"]):
@@ -379,7 +379,7 @@ class Cluster:
         job = self._by_uid.get(gone["metadata"]["uid"])
         if job is not None:
             job.is_over = True
-            job.told()
+            job.wake()
 
     def _collect_orphan(self, resource: Resource, metadata: dict[str, Any]) -> None:
         """What was made for a DLJob that is gone."""

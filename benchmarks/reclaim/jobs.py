@@ -233,7 +233,7 @@ class SimulatedJob:
             and owned_by(pod, child["metadata"]["uid"])
         ]
 
-    def told(self) -> None:
+    def wake(self) -> None:
         """Its DLJob or its Job has changed."""
         self._news.set()
 

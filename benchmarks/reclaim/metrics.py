@@ -97,7 +97,7 @@ class Source:
     def _screen(self, request: ScreenRequest, now: datetime, until: float, end: float, span: float) -> Screen:
         server = self._server
         summaries = {
-            key: summary for key in request.pods if (summary := self._glance(key, until - span, end)) is not None
+            key: summary for key in request.pods if (summary := self._summary(key, until - span, end)) is not None
         }
         works = any(value > 0 for summary in summaries.values() for value in summary.averages.values())
         gpus: dict[PodKey, tuple[GpuWindow, ...]] = {}
@@ -113,7 +113,7 @@ class Source:
             message="a store is away" if partial else "",
         )
 
-    def _glance(self, key: PodKey, start: float, end: float) -> PodSummary | None:
+    def _summary(self, key: PodKey, start: float, end: float) -> PodSummary | None:
         job = self._server.pods.get(key)
         if job is None or self._server.gaps.within(start, end) >= end - start - SCRAPE:
             return None

@@ -261,7 +261,7 @@ class Process:
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
-        task.add_done_callback(_told_of_fault)
+        task.add_done_callback(_log_failure)
         self._tasks.append(task)
 
     async def _live(self) -> None:
@@ -320,12 +320,12 @@ class Process:
         if late:
             world.count("watch events late")
         delay = chance() * fault_rates.event_latest if late else 0.01
-        world.loop.call_later(delay, self._told, resource, kind, obj)
+        world.loop.call_later(delay, self._deliver, resource, kind, obj)
         if chance() < fault_rates.event_twice:
             world.count("watch events twice")
-            world.loop.call_later(delay + chance() * fault_rates.event_latest, self._told, resource, kind, obj)
+            world.loop.call_later(delay + chance() * fault_rates.event_latest, self._deliver, resource, kind, obj)
 
-    def _told(self, resource: Resource, kind: str, obj: Object) -> None:
+    def _deliver(self, resource: Resource, kind: str, obj: Object) -> None:
         if not self.is_dead and self.cache.collection(resource).watched(kind, obj):
             key = concerned(resource, obj)
             if key is not None:
@@ -349,7 +349,7 @@ class Process:
                 self.kill()
 
 
-def _told_of_fault(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     """What ends with an error that nobody awaits would only be missing."""
     if not task.cancelled() and (error := task.exception()) is not None:
         logging.getLogger("stoker").error("a part of the process has ended", exc_info=error)

@@ -43,7 +43,7 @@ class Watcher(Protocol):
         ...
 
 
-Witness = Callable[[Resource, Object | None, Object | None, Request], None]
+ChangeObserver = Callable[[Resource, Object | None, Object | None, Request], None]
 """Sees every change at the moment at which it takes effect: what was, and what is."""
 
 
@@ -54,7 +54,7 @@ class ApiServer:
         self.clock = clock
         self.version = 100
         self.watchers: list[Watcher] = []
-        self.observers: list[Witness] = []
+        self.observers: list[ChangeObserver] = []
         self.events: dict[str, int] = {}
         """How many events were written, by reason; the objects are not kept."""
         self._event_names: set[str] = set()
@@ -158,7 +158,7 @@ class ApiServer:
         del self._objects[resource][metadata.get("namespace", ""), metadata["name"]]
         self.version += 1
         gone = {**known, "metadata": {**metadata, "resourceVersion": str(self.version)}}
-        self._tell(resource, "DELETED", known, None, gone, request)
+        self._publish(resource, "DELETED", known, None, gone, request)
 
     def update(self, resource: Resource, known: Object, changes: Mapping[str, Any], request: Request) -> Object:
         """The cluster's own change of an object, or a person's."""
@@ -186,10 +186,10 @@ class ApiServer:
             metadata["generation"] = known["metadata"].get("generation", 1) + 1
         obj = {**obj, "metadata": metadata}
         self._objects.setdefault(resource, {})[metadata.get("namespace", ""), metadata["name"]] = obj
-        self._tell(resource, "ADDED" if known is None else "MODIFIED", known, obj, obj, request)
+        self._publish(resource, "ADDED" if known is None else "MODIFIED", known, obj, obj, request)
         return _copy(obj)
 
-    def _tell(
+    def _publish(
         self, resource: Resource, kind: str, before: Object | None, after: Object | None, obj: Object, request: Request
     ) -> None:
         for observer in self.observers:
@@ -239,4 +239,4 @@ def owned_by(obj: Mapping[str, Any], uid: str) -> bool:
     return any(owner.get("uid") == uid for owner in obj["metadata"].get("ownerReferences", ()))
 
 
-__all__ = ["DLJOBS", "ApiServer", "Request", "Watcher", "Witness", "owned_by"]
+__all__ = ["DLJOBS", "ApiServer", "Request", "Watcher", "ChangeObserver", "owned_by"]

@@ -348,7 +348,7 @@ async def test_a_job_is_looked_at_within_a_budget_of_queries(server: Stub, monke
             await source.series(job, started, NOW, timedelta(seconds=30))
 
 
-class Told:
+class RecordingObserver:
     """A QueryObserver that remembers."""
 
     def __init__(self) -> None:
@@ -360,13 +360,16 @@ class Told:
 
 
 async def test_the_observer_is_told_what_each_query_was_for_and_why_it_failed(server: Stub) -> None:
-    told, pod = Told(), PodFacts(name="bert-0", uid="u", rank=0, gpus=1, started_at=NOW - timedelta(hours=1))
+    observer, pod = (
+        RecordingObserver(),
+        PodFacts(name="bert-0", uid="u", rank=0, gpus=1, started_at=NOW - timedelta(hours=1)),
+    )
     facts = JobFacts(namespace="team", name="bert", uid="j", nodes=1, gpus_per_node=1, pods=(pod,))
-    async with PrometheusSource(PrometheusAccess(url=server.url), observer=told) as source:
+    async with PrometheusSource(PrometheusAccess(url=server.url), observer=observer) as source:
         await source.screen([QUESTION], NOW)
-        assert set(told.queries) == {("screen", None)}
-        told.queries.clear()
+        assert set(observer.queries) == {("screen", None)}
+        observer.queries.clear()
         server.behave = lambda handler: answer(handler, b"no", status=503)
         with pytest.raises(MetricsUnavailable):
             await source.series(facts, NOW - timedelta(hours=1), NOW, timedelta(seconds=30))
-    assert set(told.queries) == {("examination", "PrometheusUnavailable")}
+    assert set(observer.queries) == {("examination", "PrometheusUnavailable")}

@@ -52,7 +52,7 @@ class Tape:
         pass
 
 
-def told(tape: Tape, uid: str, start: datetime, end: datetime, *, name: str = "bert", gpus: int = 4) -> None:
+def add_job_metrics(tape: Tape, uid: str, start: datetime, end: datetime, *, name: str = "bert", gpus: int = 4) -> None:
     """The operator's metrics of a job; a part of a day's report is an hour of so many STEPS."""
     labels = {"uid": uid, "namespace": "nlp", "name": name, "gpus": str(gpus), "team": "nlp"}
     tape.add("info", 1, start, end, **labels)
@@ -95,7 +95,7 @@ async def test_how_many_queries_it_takes_depends_on_the_period_and_not_on_the_jo
     await read(tape, start=END - length)
     few = len(tape.queries)
     for number in range(200):
-        told(tape, f"uid-{number}", END - DAY, END, name=f"job-{number}")
+        add_job_metrics(tape, f"uid-{number}", END - DAY, END, name=f"job-{number}")
         sampled(tape, END - DAY, END, name=f"job-{number}")
     tape.queries.clear()
     record = await read(tape, start=END - length)
@@ -123,8 +123,8 @@ async def test_any_other_period_is_met_within_a_hundredth(tape: Tape, seconds: f
 
 async def test_jobs_that_had_one_name_after_another_have_each_its_own_time(tape: Tape) -> None:
     change = END - timedelta(hours=10)
-    told(tape, "first", END - DAY, change)
-    told(tape, "second", change, END)
+    add_job_metrics(tape, "first", END - DAY, change)
+    add_job_metrics(tape, "second", change, END)
     sampled(tape, END - DAY, change, use=1.0)
     sampled(tape, change, END, use=0.0)
     record = await read(tape)
@@ -137,8 +137,8 @@ async def test_jobs_that_had_one_name_after_another_have_each_its_own_time(tape:
 async def test_samples_before_a_job_was_on_record_are_its_own_and_those_after_the_last_are_the_lasts(
     tape: Tape,
 ) -> None:
-    told(tape, "first", END - timedelta(hours=20), END - timedelta(hours=16))
-    told(tape, "second", END - timedelta(hours=8), END - timedelta(hours=4))
+    add_job_metrics(tape, "first", END - timedelta(hours=20), END - timedelta(hours=16))
+    add_job_metrics(tape, "second", END - timedelta(hours=8), END - timedelta(hours=4))
     sampled(tape, END - DAY, END)
     record = await read(tape)
     assert sum(job(record, "first").sampled) == pytest.approx(8 * 4)
@@ -146,7 +146,7 @@ async def test_samples_before_a_job_was_on_record_are_its_own_and_those_after_th
 
 
 async def test_pods_of_no_job_on_record_are_nobodys(tape: Tape) -> None:
-    told(tape, "uid", END - DAY, END)
+    add_job_metrics(tape, "uid", END - DAY, END)
     sampled(tape, END - DAY, END, name="other")
     record = await read(tape)
     nobodys = job(record, None)
@@ -186,7 +186,7 @@ async def test_the_jobs_type_is_read_from_the_label_that_the_operator_writes(tap
 
 
 async def test_causes_and_stages_that_this_version_does_not_know_are_left_out(tape: Tape) -> None:
-    told(tape, "uid", END - DAY, END)
+    add_job_metrics(tape, "uid", END - DAY, END)
     tape.add("cause", 3, END - DAY, END, uid="uid", category="TooMuchCoffee", rule="coffee")
     tape.add("cause", 5, END - DAY, END, uid="uid", category="Straggler", rule="straggler")
     tape.add("stage", 5, END - DAY, END, uid="uid", stage="Lunch")
@@ -196,7 +196,7 @@ async def test_causes_and_stages_that_this_version_does_not_know_are_left_out(ta
 
 
 async def test_running_sums_are_known_from_where_the_period_before_begins(tape: Tape) -> None:
-    told(tape, "uid", END - 3 * DAY, END)
+    add_job_metrics(tape, "uid", END - 3 * DAY, END)
     tape.add("cause", 3, END - 3 * DAY, END - 2 * DAY, uid="uid", category="Straggler", rule="straggler")
     tape.add("cause", 8, END - 2 * DAY, END, uid="uid", category="Straggler", rule="straggler")
     record = await read(tape)
@@ -206,7 +206,7 @@ async def test_running_sums_are_known_from_where_the_period_before_begins(tape: 
 
 
 async def test_a_server_that_allows_less_is_asked_in_smaller_slices(tape: Tape) -> None:
-    told(tape, "uid", END - DAY, END)
+    add_job_metrics(tape, "uid", END - DAY, END)
     sampled(tape, END - DAY, END)
     tape.most = 3
     assert sum(job(await read(tape), "uid").sampled) == pytest.approx(24 * 4)
@@ -226,7 +226,7 @@ async def test_a_hostile_namespace_ends_no_string_of_a_query(tape: Tape) -> None
 
 async def test_without_any_gpu_metric_what_was_held_is_unknown(tape: Tape) -> None:
     tape.rows = [row for row in tape.rows if row[0] not in {"DCGM_FI_DEV_GPU_UTIL", "watched"}]
-    told(tape, "uid", END - DAY, END)
+    add_job_metrics(tape, "uid", END - DAY, END)
     record = await read(tape)
     assert set(record.watched) == {0.0}
     assert sum(job(record, "uid").held) == pytest.approx(24 * 4)

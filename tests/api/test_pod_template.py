@@ -14,7 +14,7 @@ def document(template: Any, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "stoker.dev/v1alpha1", "kind": "DLJob", "metadata": {"name": "a"}, "spec": whole}
 
 
-def said(template: Any) -> list[str]:
+def messages(template: Any) -> list[str]:
     return [str(one).removeprefix("spec.podTemplate.") for one in violations(DLJob, document(template))]
 
 
@@ -61,7 +61,7 @@ def trainer(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_what_kubernetes_does_not_know_or_take_is_said_with_its_place(template: Any, message: str) -> None:
-    assert [one for one in said(template) if message in one], said(template)
+    assert [one for one in messages(template) if message in one], messages(template)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_what_kubernetes_does_not_know_or_take_is_said_with_its_place(template: 
     ],
 )
 def test_a_template_may_be_partial(template: Any) -> None:
-    assert said(template) == []
+    assert messages(template) == []
 
 
 def test_a_field_that_is_null_is_absent() -> None:
@@ -97,7 +97,7 @@ def test_a_deep_template_is_refused_before_anything_walks_through_it(levels: int
     inner: Any = 1
     for _ in range(levels):
         inner = {"a": inner}
-    assert said({"spec": {"x": inner}})[0].startswith(f"spec.podTemplate: has {levels + 2} levels, at most 64")
+    assert messages({"spec": {"x": inner}})[0].startswith(f"spec.podTemplate: has {levels + 2} levels, at most 64")
 
 
 @pytest.mark.parametrize(

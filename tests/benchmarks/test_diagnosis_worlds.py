@@ -12,7 +12,7 @@ from stoker.findings.vocabulary import Category
 SLEEP, HANG, BATCH = Category.UNRELEASED_JOB, Category.STALLED, Category.IMPROPER_BATCH_SIZE
 
 
-def said(*found: Category, named: tuple[Category, ...] = (), ambiguous: bool = True) -> Verdict:
+def verdict_of(*found: Category, named: tuple[Category, ...] = (), ambiguous: bool = True) -> Verdict:
     return Verdict(
         case="any",
         seed=0,
@@ -25,7 +25,7 @@ def said(*found: Category, named: tuple[Category, ...] = (), ambiguous: bool = T
 
 
 def test_ambiguous_jobs_are_counted_by_their_true_cause_among_all_that_is_named() -> None:
-    found = score([said(SLEEP), said(SLEEP, named=(HANG,)), said(HANG), said(BATCH)])
+    found = score([verdict_of(SLEEP), verdict_of(SLEEP, named=(HANG,)), verdict_of(HANG), verdict_of(BATCH)])
 
     assert (found.jobs, found.ambiguous) == (4, 4)
     assert found.ambiguous_named == 0.5
@@ -33,7 +33,7 @@ def test_ambiguous_jobs_are_counted_by_their_true_cause_among_all_that_is_named(
 
 
 def test_ambiguous_jobs_count_in_no_measure_but_the_precision_of_what_reclaim_acts_on() -> None:
-    found = score([said(SLEEP), said(BATCH), said(SLEEP, ambiguous=False)])
+    found = score([verdict_of(SLEEP), verdict_of(BATCH), verdict_of(SLEEP, ambiguous=False)])
 
     assert found.measures[HANG].missed == 1
     assert found.measures[BATCH].wrong == 0

@@ -49,7 +49,7 @@ def newer(made: World, collection: str, name: str) -> dict[str, Any]:
     return copy
 
 
-async def said(made: World) -> dict[str, tuple[Any, ...]]:
+async def results(made: World) -> dict[str, tuple[Any, ...]]:
     """What a tick says of the bystanders, whom it examines of them, and which of them it has passed over."""
     await made.scanner.tick()
     queued = made.queue.take()
@@ -171,7 +171,7 @@ async def test_no_single_object_changes_what_is_said_of_another(changes: list[tu
         except (TypeError, AttributeError, IndexError, KeyError):
             continue  # an earlier change has taken away what this one is in
         getattr(beside.cache, collection).put(odd)
-    assert await said(beside) == await said(alone)
+    assert await results(beside) == await results(alone)
 
 
 QUANTITIES: list[Any] = ["x", "1k", "4Ki", "1e3", "-8", "1E", "9" * 40, None, {}, ["8"], 2**70]
@@ -185,7 +185,7 @@ async def test_a_pods_quantity_concerns_its_own_job_alone(amount: Any, where: st
     container = {"name": "side", "restartPolicy": "Always", "resources": {"limits": {"nvidia.com/gpu": amount}}}
     odd["spec"].setdefault(where, []).append(container)
     made.cache.pods.put(odd)
-    assert await said(made) == await said(world())
+    assert await results(made) == await results(world())
 
 
 @pytest.mark.parametrize("index", ["x", "", "-1", "1.5", "٣", "9" * 5000, "0x10", None])
@@ -195,7 +195,7 @@ async def test_an_index_that_is_none_concerns_nobody(index: str | None) -> None:
     odd = newer(made, "pods", GUILTY)
     odd["metadata"]["annotations"] = {INDEX: index}
     made.cache.pods.put(odd)
-    assert await said(made) == await said(world())
+    assert await results(made) == await results(world())
     look = made.scan_results.get(f"uid-{GUILTY}")
     assert look is not None
     assert look.idleness.state is IdlenessState.IDLE
@@ -237,10 +237,10 @@ async def test_a_fault_at_any_step_of_the_scan_concerns_one_job_and_is_logged_on
         return real(subject, *args, **options)
 
     alone, beside = world(), world()
-    expected = await said(alone)
+    expected = await results(alone)
     with monkeypatch.context() as patched:
         patched.setattr(scan, name, fails)
-        assert await said(beside) == expected
+        assert await results(beside) == expected
         for _ in range(3):
             await beside.tick()
     messages = [record.message for record in caplog.records if "because of an internal error" in record.message]
@@ -254,7 +254,7 @@ async def test_a_pod_that_only_names_the_job_as_its_owner_is_not_its_pod() -> No
     fake["metadata"] |= {"name": "resting-0-fake", "uid": "fake"}
     fake["metadata"]["ownerReferences"][0]["controller"] = False
     made.cache.pods.put(fake)
-    assert await said(made) == await said(world())
+    assert await results(made) == await results(world())
 
 
 async def test_a_tick_that_fails_shows_in_the_jobs_and_in_the_probes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,8 +282,8 @@ async def test_a_tick_that_fails_shows_in_the_jobs_and_in_the_probes(monkeypatch
             assert (made.scanner.failing() is None, made.scanner.stalled() is None) == (ready, live)
     assert await made.scanner.try_to_tick()
     assert (made.scanner.failing(), made.scanner.stalled()) == (None, None)
-    assert {name: look[0].state for name, look in (await said(made)).items()} == {
-        name: look[0].state for name, look in (await said(world())).items()
+    assert {name: look[0].state for name, look in (await results(made)).items()} == {
+        name: look[0].state for name, look in (await results(world())).items()
     }
 
 

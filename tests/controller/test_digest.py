@@ -147,7 +147,7 @@ class Office(World):
         await self.digests.once()
 
     @property
-    def told(self) -> str | None:
+    def last_digest(self) -> str | None:
         status = self.api.objects[POLICIES, None, "default"].get("status") or {}
         found: str | None = status.get("lastDigest")
         return found
@@ -161,7 +161,7 @@ def office(**notification: Any) -> Office:
 async def test_it_is_sent_once_a_day_and_that_survives_a_restart() -> None:
     world = office()
     await world.at(-5)  # the first look only begins the period
-    assert (world.told, world.box.sent) == (rfc3339(EIGHT - timedelta(hours=5)), [])
+    assert (world.last_digest, world.box.sent) == (rfc3339(EIGHT - timedelta(hours=5)), [])
     await world.at(-0.1)
     assert world.box.sent == []
     await world.at(0.1)
@@ -170,7 +170,7 @@ async def test_it_is_sent_once_a_day_and_that_survives_a_restart() -> None:
     await world.at(1)
     ((url, message),) = world.box.sent
     assert (url, message.title) == ("one", "Policy default: 1 warned")
-    assert world.told == rfc3339(EIGHT)
+    assert world.last_digest == rfc3339(EIGHT)
     assert world.counts.messages == [("Digest", "sent")]
 
 
@@ -180,7 +180,7 @@ async def test_a_day_without_news_is_passed_over_in_silence() -> None:
     await world.at(24.1)
     await world.at(48.1)
     assert [message.title for _, message in world.box.sent] == ["Policy default: 1 warned"]
-    assert world.told == rfc3339(EIGHT + timedelta(days=2))
+    assert world.last_digest == rfc3339(EIGHT + timedelta(days=2))
 
 
 async def test_what_an_address_has_taken_it_gets_no_second_time_while_another_fails() -> None:
@@ -190,11 +190,11 @@ async def test_what_an_address_has_taken_it_gets_no_second_time_while_another_fa
     await world.at(-5)
     await world.at(0.1)
     await world.at(0.11)  # not before a pause
-    assert (world.box.reached, world.told) == (["one"], rfc3339(EIGHT))
+    assert (world.box.reached, world.last_digest) == (["one"], rfc3339(EIGHT))
     del world.box.failures["two"]
     await world.at(0.5)
     await world.at(0.6)
-    assert (world.box.reached, world.told) == (["one", "two"], rfc3339(EIGHT))
+    assert (world.box.reached, world.last_digest) == (["one", "two"], rfc3339(EIGHT))
 
 
 async def test_a_channel_that_nobody_has_written_does_not_have_the_others_told_again() -> None:
@@ -206,7 +206,7 @@ async def test_a_channel_that_nobody_has_written_does_not_have_the_others_told_a
     world.restart()
     for hours in (1, 24.1, 48.1):
         await world.at(hours)
-    assert (world.box.reached, world.told) == (["one"], rfc3339(EIGHT + timedelta(days=2)))
+    assert (world.box.reached, world.last_digest) == (["one"], rfc3339(EIGHT + timedelta(days=2)))
 
 
 async def test_after_a_day_of_failures_the_next_one_tells_of_it() -> None:
@@ -233,7 +233,7 @@ async def test_a_digest_that_could_not_be_noted_is_not_sent_again_by_the_same_pr
     world.api.before = lambda _: None
     await world.at(0.2)
     assert world.box.reached == ["one"]
-    assert world.told == rfc3339(EIGHT)
+    assert world.last_digest == rfc3339(EIGHT)
 
 
 async def test_a_namespaces_own_channel_gets_what_concerns_its_jobs() -> None:
@@ -250,14 +250,14 @@ async def test_where_nobody_asks_for_it_nothing_is_noted_either(notification: di
     world = office(**notification)
     await world.at(-5)
     await world.at(0.1)
-    assert (world.box.sent, world.told) == ([], None)
+    assert (world.box.sent, world.last_digest) == ([], None)
 
 
 async def test_what_exceeded_the_hour_is_in_the_digest() -> None:
     world = Office(warned(EIGHT - timedelta(hours=1)), jobs=3, maxPerHour=1)
     await world.at(-5)
     world.clock.time = EIGHT - timedelta(hours=0.9)
-    await world.tell()
+    await world.notify_all()
     await world.at(0.1)
     assert "Not sent at the time, since maxPerHour was reached: 2" in world.box.sent[-1][1].body
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from e2e.hostile.objects import Hostile, Kind, hostile_objects
-from tests.controller.test_bystanders import GUILTY, newer, said, world
+from tests.controller.test_bystanders import GUILTY, newer, results, world
 from tests.controller.test_scan import World
 
 OBJECTS = [one for one in hostile_objects() if one.kind not in {Kind.NAMESPACE, Kind.POLICY, Kind.SERIES}]
@@ -47,7 +47,7 @@ def put(made: World, one: Hostile) -> None:
 @pytest.fixture(scope="module")
 def alone() -> dict[str, tuple[Any, ...]]:
     """What is said of the others where there is no hostile object."""
-    return asyncio.run(said(world()))
+    return asyncio.run(results(world()))
 
 
 @pytest.mark.parametrize("one", OBJECTS, ids=lambda one: one.name)
@@ -56,4 +56,4 @@ async def test_a_hostile_object_changes_nothing_that_is_said_of_others(
 ) -> None:
     beside = world()
     put(beside, one)
-    assert await said(beside) == alone
+    assert await results(beside) == alone

@@ -271,7 +271,7 @@ async def test_a_range_stands_where_the_number_is_not_known() -> None:
 # ------------------------------------------------------------------------------------------ what counts as moved
 
 
-def said(**utilization: Any) -> dict[str, Any]:
+def status_with(**utilization: Any) -> dict[str, Any]:
     return {"utilization": {"asOf": "2026-11-21T11:59:00Z", "averagePercent": 31, **utilization}}
 
 
@@ -318,9 +318,9 @@ MANY = [node(f"b-{rank}", 31) for rank in range(10, 41)]
     ],
 )
 def test_figures_follow_when_they_have_moved(before: dict[str, Any], after: dict[str, Any], same: bool) -> None:
-    new = said(**after)
+    new = status_with(**after)
     new["utilization"] = {key: value for key, value in new["utilization"].items() if value is not None}
-    assert says_the_same(said(**before), new, NOW) is same
+    assert says_the_same(status_with(**before), new, NOW) is same
 
 
 RESTS = {

@@ -105,17 +105,17 @@ async def test_pods_hold_gpus_from_their_node_on_and_until_they_end() -> None:
     page = Page({**STATUS, "jobUID": JOB_UID}, nodes=2)
     held: list[float | None] = []
 
-    async def tell(version: int, *pods: dict[str, Any]) -> None:
+    async def update_pods(version: int, *pods: dict[str, Any]) -> None:
         for pod in pods:
             pod["metadata"]["resourceVersion"] = str(version)
             page.cache.pods.put(pod)
         held.append(await page.value("stoker_dljob_gpus_held", **WHO))
 
-    await tell(1)
-    await tell(2, building.pod(0, node=None), building.pod(1, node=None))
-    await tell(3, building.pod(0, ready=False))
-    await tell(4, building.pod(1, terminating=True))
-    await tell(5, building.pod(0, phase="Succeeded"))
+    await update_pods(1)
+    await update_pods(2, building.pod(0, node=None), building.pod(1, node=None))
+    await update_pods(3, building.pod(0, ready=False))
+    await update_pods(4, building.pod(1, terminating=True))
+    await update_pods(5, building.pod(0, phase="Succeeded"))
     assert held == [0, 0, 8, 16, 8]
 
 

@@ -139,7 +139,7 @@ class World:
         self.notifier, self.digests = controller.notifier, controller.digests
         self.notifier.remember()
 
-    async def tell(self) -> None:
+    async def notify_all(self) -> None:
         for name in self.names:
             await self.notifier.notify(Key("team", name))
 
@@ -150,10 +150,10 @@ class World:
 
 async def test_a_warning_is_told_once_and_that_is_noted() -> None:
     world = World()
-    await world.tell()
-    await world.tell()
+    await world.notify_all()
+    await world.notify_all()
     world.restart()
-    await world.tell()
+    await world.notify_all()
     ((_, message),) = world.box.sent
     assert message.title == "team/bert will be suspended at 2026-11-21T12:14:50Z"
     assert "stoker snooze bert -n team --for 2h" in message.body
@@ -163,9 +163,9 @@ async def test_a_warning_is_told_once_and_that_is_noted() -> None:
 
 async def test_the_action_is_told_beside_the_warning() -> None:
     world = World(warned(WARNED - timedelta(minutes=15)))
-    await world.tell()
+    await world.notify_all()
     world.record(reclaimed(notified=world.notified()))
-    await world.tell()
+    await world.notify_all()
     assert [message.title for _, message in world.box.sent] == [
         "team/bert will be suspended at 2026-11-21T11:59:50Z",
         "team/bert was suspended: its GPUs were idle",
@@ -176,9 +176,9 @@ async def test_the_action_is_told_beside_the_warning() -> None:
 
 async def test_a_new_warning_is_told_anew() -> None:
     world = World()
-    await world.tell()
+    await world.notify_all()
     world.record(warned(NOW, notified=world.notified()))
-    await world.tell()
+    await world.notify_all()
     assert len(world.box.sent) == 2
 
 
@@ -196,7 +196,7 @@ async def test_a_new_warning_is_told_anew() -> None:
 )
 async def test_nothing_is_told_of(record: dict[str, Any], notification: dict[str, Any]) -> None:
     world = World(record, **notification)
-    await world.tell()
+    await world.notify_all()
     assert world.box.sent == []
     assert world.notified() == []
 
@@ -204,7 +204,7 @@ async def test_nothing_is_told_of(record: dict[str, Any], notification: dict[str
 async def test_a_job_that_is_over_is_told_of_no_more() -> None:
     world = World()
     world.record(warned(), phase="Succeeded")
-    await world.tell()
+    await world.notify_all()
     assert world.box.sent == []
 
 
@@ -212,11 +212,11 @@ async def test_a_message_that_could_not_be_sent_is_tried_again_then_given_up() -
     world = World()
     world.box.failures["one"] = "HTTP 500"
     with pytest.raises(Transient, match="Warned message: line 1 of ops: HTTP 500"):
-        await world.tell()
+        await world.notify_all()
     assert world.notified() == []
     world.clock.time += TRIED_FOR
-    await world.tell()
-    await world.tell()
+    await world.notify_all()
+    await world.notify_all()
     assert world.notified() == [warned_of("Failed", "2026-11-21T13:00:00Z")]
     assert world.counts.messages == [("Warned", "failed")]
     (event,) = [obj for (resource, _, _), obj in world.api.objects.items() if resource == EVENTS]
@@ -229,11 +229,11 @@ async def test_an_address_that_failed_gets_what_the_others_have_and_they_get_it_
     world.box.channels["ops"] = ["one", "two", "three"]
     world.box.failures["two"] = "no connection"
     with pytest.raises(Transient):
-        await world.tell()
+        await world.notify_all()
     assert world.box.reached == ["one", "three"]
     assert [entry["result"] for entry in world.notified()] == ["Sent"]
     del world.box.failures["two"]
-    await world.tell()
+    await world.notify_all()
     assert world.box.reached == ["one", "three", "two"]
 
 
@@ -241,10 +241,10 @@ async def test_a_warning_that_ended_is_not_told_by_a_late_attempt() -> None:
     world = World()
     world.box.failures["one"] = "HTTP 500"
     with pytest.raises(Transient):
-        await world.tell()
+        await world.notify_all()
     del world.box.failures["one"]
     world.record({"state": "Active"})
-    await world.tell()
+    await world.notify_all()
     assert world.box.sent == []
 
 
@@ -252,12 +252,12 @@ async def test_a_crash_between_sending_and_noting_repeats_one_message() -> None:
     world = World()
     world.api.before = failing(ApiError("put", code=500, reason="InternalError"))
     with pytest.raises(Transient, match="not noted"):
-        await world.tell()
+        await world.notify_all()
     world.api.before = lambda _: None
     world.restart()
-    await world.tell()
+    await world.notify_all()
     world.restart()
-    await world.tell()
+    await world.notify_all()
     assert world.box.reached == ["one", "one"]
 
 
@@ -278,19 +278,19 @@ async def test_killed_anywhere_it_forgets_no_message_and_repeats_one_for_each_ki
     for _ in range(30):
         world.api.before, world.box.meanwhile = maybe_killed, maybe_killed
         try:
-            await world.tell()
+            await world.notify_all()
         except Killed:
             kills += 1
             world.restart()
     world.api.before, world.box.meanwhile = (lambda _: None), (lambda: None)
-    await world.tell()
+    await world.notify_all()
     titles = Counter(message.title for _, message in world.box.sent)
     assert len(titles) == len(world.names)
     assert sum(titles.values()) <= len(world.names) + kills
     assert all([entry["result"] for entry in world.notified(name)] == ["Sent"] for name in world.names)
     before = len(world.box.sent)
     world.restart()
-    await world.tell()
+    await world.notify_all()
     assert len(world.box.sent) == before
 
 
@@ -298,9 +298,9 @@ async def test_what_could_not_be_noted_is_not_sent_again_by_the_same_process() -
     world = World()
     world.api.before = failing(ApiError("put", code=500, reason="InternalError"))
     with pytest.raises(Transient, match="not noted"):
-        await world.tell()
+        await world.notify_all()
     world.api.before = lambda _: None
-    await world.tell()
+    await world.notify_all()
     assert world.box.reached == ["one"]
     assert len(world.notified()) == 1
 
@@ -315,7 +315,7 @@ async def test_what_reclaim_writes_meanwhile_is_kept() -> None:
         world.api.store(DLJOBS, "team", raw)
 
     world.box.meanwhile = reclaim
-    await world.tell()
+    await world.notify_all()
     record = world.api.objects[DLJOBS, "team", "bert"]["status"]["reclaim"]
     assert record["state"] == "Reclaiming"
     assert len(record["notified"]) == 1
@@ -330,7 +330,7 @@ async def test_a_job_that_keeps_changing_is_noted_later() -> None:
 
     world.api.before = conflicting
     with pytest.raises(Transient, match="keeps changing"):
-        await world.tell()
+        await world.notify_all()
 
 
 def test_the_note_survives_every_write_of_the_record() -> None:
@@ -360,7 +360,7 @@ async def test_of_a_thousand_warnings_at_once_those_that_exceed_the_hour_go_to_t
 async def test_one_namespace_can_not_silence_the_warnings_of_another() -> None:
     """Thirty idle jobs of one team, and one of another: both are warned of, though the hour is full."""
     world = World(jobs=30, maxPerHour=20)
-    await world.tell()
+    await world.notify_all()
     assert len(world.box.sent) == 20
     for number in range(4):
         body = dljob_object(f"other-{number}", status={"phase": "Running", "gpus": 8, "reclaim": warned()})
@@ -398,14 +398,14 @@ def test_the_first_warnings_of_each_namespace_have_room(
 
 async def test_a_restart_does_not_begin_the_hour_anew() -> None:
     world = World(jobs=3, maxPerHour=1)
-    await world.tell()
+    await world.notify_all()
     world.record(warned(NOW, notified=world.notified()))
     world.restart()
-    await world.tell()
+    await world.notify_all()
     assert len(world.box.sent) == 1
     world.clock.time += timedelta(hours=1)
     world.record(warned(world.clock.time))
-    await world.tell()
+    await world.notify_all()
     assert len(world.box.sent) == 2
 
 
@@ -416,7 +416,7 @@ async def test_a_restart_does_not_begin_the_hour_anew() -> None:
 async def test_what_another_version_has_recorded_stops_nothing(entry: object) -> None:
     world = World(warned(notified=[entry]))
     world.restart()
-    await world.tell()
+    await world.notify_all()
     assert len(world.box.sent) == 1
     assert world.notified() == [warned_of("Sent", NOON)]
 
@@ -434,8 +434,8 @@ async def test_a_message_that_nobody_took_does_not_count() -> None:
 async def test_where_no_address_is_for_the_job_that_is_noted() -> None:
     world = World()
     world.box.channels["ops"] = []
-    await world.tell()
-    await world.tell()
+    await world.notify_all()
+    await world.notify_all()
     assert [entry["result"] for entry in world.notified()] == ["Nobody"]
 
 
@@ -443,9 +443,9 @@ async def test_a_secret_that_comes_later_is_taken() -> None:
     world = World()
     lines = world.box.channels.pop("ops")
     with pytest.raises(Transient, match="the notification Secret has no key ops"):
-        await world.tell()
+        await world.notify_all()
     world.box.channels["ops"] = lines
-    await world.tell()
+    await world.notify_all()
     assert world.box.reached == ["one"]
 
 
@@ -471,14 +471,14 @@ async def test_a_namespace_may_name_its_own_channels_and_those_that_the_policy_l
     world = World(namespaceKeys=list(keys))
     world.namespace(**{"stoker.dev/notification-channel": asked})
     world.box.channels = {"ops": ["ops"], asked: ["own"]} if asked else {"ops": ["ops"]}
-    await world.tell()
+    await world.notify_all()
     assert world.box.reached == [reached]
 
 
 async def test_owner_and_team_are_the_jobs_labels() -> None:
     world = World()
     world.box.channels["ops"] = ["to {owner} in {namespace}"]
-    await world.tell()
+    await world.notify_all()
     assert world.box.reached == ["to ada in team"]
 
 
@@ -489,7 +489,7 @@ async def test_a_policy_may_use_its_own_words() -> None:
     world = World(
         templates={"warned": "{owner}: {job}/{namespace}, {gpus} GPUs, {cause}, until {deadline} {{by {policy}}}"}
     )
-    await world.tell()
+    await world.notify_all()
     assert world.box.sent[0][1].body == (
         "ada: bert/team, 8 GPUs, unreleased-job, until 2026-11-21T12:14:50Z {by default@1}"
     )
@@ -498,7 +498,7 @@ async def test_a_policy_may_use_its_own_words() -> None:
 @pytest.mark.parametrize("template", ["{job.__class__}", "{0}", "{job!r}", "{job:>9999999}", "{secret}", "{", "{job"])
 async def test_a_template_that_is_none_is_passed_over(template: str) -> None:
     world = World(templates={"warned": template})
-    await world.tell()
+    await world.notify_all()
     assert "All GPUs (8) of the job bert in team have been idle since" in world.box.sent[0][1].body
 
 
@@ -508,7 +508,7 @@ async def test_a_template_that_is_none_is_passed_over(template: str) -> None:
 )
 async def test_what_can_not_be_undone_is_said(record: dict[str, Any], says: str) -> None:
     world = World(record)
-    await world.tell()
+    await world.notify_all()
     body = world.box.sent[0][1].body
     assert says in body
     assert "stoker resume" not in body

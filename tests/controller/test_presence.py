@@ -28,7 +28,7 @@ WINDOW = timedelta(hours=1)
 LONG_AGO = NOW - timedelta(hours=3)
 
 
-class Told(Jupyter):
+class FakeJupyter(Jupyter):
     """Says of every server what a test wants it to."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class World:
     """A job that serves notebooks, in which nobody has been for three hours."""
 
     def __init__(self) -> None:
-        self.clock, self.jupyter, self.cpus = HeldClock(NOW), Told(), Cpus()
+        self.clock, self.jupyter, self.cpus = HeldClock(NOW), FakeJupyter(), Cpus()
         controller = assembled(FakeApi(), self.clock, jupyter=self.jupyter, metrics=self.cpus)
         self.manifests, self.presences = controller.manifests, controller.presences
         self.pod = pod()

@@ -443,18 +443,18 @@ def set_rules(world: World, generation: int, **rules: str) -> None:
     world.cache.policies.put({"metadata": metadata, "spec": {"rules": actions}})
 
 
-def told(world: World) -> list[tuple[str, dict[str, Any] | None]]:
+def reported(world: World) -> list[tuple[str, dict[str, Any] | None]]:
     return [(entry["rule"], entry.get("location")) for entry in world.status.get("findings", ())]
 
 
 async def test_audited_findings_stand_in_the_status_and_a_switched_off_rule_leaves_it() -> None:
     world = world_of(TOO_FEW, launcher_too_few="Audit")
     await world.reconcile()
-    assert told(world) == [("launcher-too-few", {"fieldPath": "spec.script", "line": 1})]
+    assert reported(world) == [("launcher-too-few", {"fieldPath": "spec.script", "line": 1})]
     assert world.status["findings"][0]["sources"] == ["Script", "Manifest"]
     set_rules(world, 2, launcher_too_few="Off")
     await world.reconcile()
-    assert told(world) == []
+    assert reported(world) == []
     assert "findingsSummary" not in world.status
 
 
@@ -465,7 +465,7 @@ async def test_a_refused_job_keeps_its_findings_and_is_not_revived_by_a_later_po
     set_rules(world, 2, launcher_too_few="Off")
     await world.reconcile()
     assert world.status["phase"] == "Failed"
-    assert told(world) == [("launcher-too-few", {"fieldPath": "spec.script", "line": 1})]
+    assert reported(world) == [("launcher-too-few", {"fieldPath": "spec.script", "line": 1})]
 
 
 async def test_a_rule_over_metrics_that_is_switched_off_is_closed() -> None:
@@ -488,10 +488,10 @@ async def test_a_job_is_looked_at_again_when_an_exemption_ends() -> None:
     metadata = {"name": "default", "uid": "u", "generation": 2, "resourceVersion": "200"}
     world.cache.policies.put({"metadata": metadata, "spec": {"exemptions": [exempt]}})
     assert await world.reconcile() == 420
-    assert told(world) == []
+    assert reported(world) == []
     world.clock.time = until
     assert await world.reconcile() is None
-    assert told(world) == [("launcher-too-few", {"fieldPath": "spec.script", "line": 1})]
+    assert reported(world) == [("launcher-too-few", {"fieldPath": "spec.script", "line": 1})]
 
 
 async def test_a_job_that_can_not_be_analysed_is_held_back_only_where_the_policy_says_so() -> None:

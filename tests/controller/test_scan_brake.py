@@ -9,7 +9,7 @@ from stoker.telemetry.screen import MetricsUnavailable
 from tests.controller.test_scan import World
 
 
-class Witness:
+class RecordingBrakes:
     """Keeps what it is shown, in place of brakes."""
 
     def __init__(self, world: World) -> None:
@@ -32,43 +32,43 @@ class Witness:
 
 async def test_a_glance_tells_who_works_long_before_anybody_is_idle() -> None:
     world = World()
-    witness = Witness(world)
+    brakes = RecordingBrakes(world)
     for name in ("works", "rests", "silent"):
         world.add(name)
     world.add("young", started="2026-11-21T11:55:00Z")
     world.add("not-ready", ready=False)
     world.metrics.summaries = {"works": 40.0, "young": 0.0, "not-ready": 0.0, "rests": 0.0}
     await world.tick()
-    assert witness.states == {"works": True, "rests": False, "silent": None, "young": False, "not-ready": None}
-    assert not witness.last["young"].worked, "it has only just begun"
+    assert brakes.states == {"works": True, "rests": False, "silent": None, "young": False, "not-ready": None}
+    assert not brakes.last["young"].worked, "it has only just begun"
 
 
 async def test_services_finished_jobs_and_what_is_being_reclaimed_are_not_shown() -> None:
     world = World()
-    witness = Witness(world)
+    brakes = RecordingBrakes(world)
     world.add("service", jobType="Serving")
     world.add("reclaiming", status={"reclaim": {"state": "Reclaiming"}})
     world.add("over", phase="Succeeded", status={"completionTime": "2026-11-21T11:59:00Z"})
     world.add("job")
     world.metrics.summaries = dict.fromkeys(("service", "reclaiming", "over", "job"), 30.0)
     await world.tick()
-    assert witness.states == {"job": True}
+    assert brakes.states == {"job": True}
 
 
 async def test_without_metrics_nothing_is_known_of_anybody_and_without_jobs_that_is_told_too() -> None:
     world = World()
-    witness = Witness(world)
+    brakes = RecordingBrakes(world)
     await world.tick()
-    assert witness.scan_results == [{}]
+    assert brakes.scan_results == [{}]
     world.add("job")
     world.metrics.error = MetricsUnavailable(UnknownReason.PROMETHEUS_UNAVAILABLE, "down")
     await world.tick()
-    assert witness.states == {"job": None}
+    assert brakes.states == {"job": None}
 
 
 async def test_of_the_past_a_first_look_knows_what_the_metrics_and_the_status_say() -> None:
     world = World()
-    witness = Witness(world)
+    brakes = RecordingBrakes(world)
     world.add("idle")
     world.add("used", status={"utilization": {"averagePercent": 70}})
     world.add("resumed", started="2026-11-21T11:30:00Z", status={"utilization": {"averagePercent": 70}})
@@ -76,6 +76,6 @@ async def test_of_the_past_a_first_look_knows_what_the_metrics_and_the_status_sa
     world.metrics.resting = {"idle"}
     world.metrics.summaries = dict.fromkeys(("used", "resumed", "unused"), 0.0)
     await world.tick()
-    assert witness.last["idle"].idle_since is not None
-    worked = {name: activity.worked for name, activity in witness.last.items()}
+    assert brakes.last["idle"].idle_since is not None
+    worked = {name: activity.worked for name, activity in brakes.last.items()}
     assert worked == {"idle": True, "used": True, "resumed": False, "unused": False}

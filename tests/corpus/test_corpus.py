@@ -39,7 +39,7 @@ SOUND = {name: rules for name, rules in LABELS.items() if HEALTHY in rules}
 
 
 @pytest.fixture(scope="module")
-def said() -> dict[str, dict[str, Any]]:
+def results() -> dict[str, dict[str, Any]]:
     """What lint's JSON says of each definition, by its name."""
     done = CliRunner().invoke(lint, ["--format", "json", *map(str, FILES)])
     files = json.loads(done.stdout)["files"]
@@ -48,18 +48,18 @@ def said() -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_nothing_is_said_of_a_healthy_job(name: str, said: dict[str, dict[str, Any]]) -> None:
+def test_nothing_is_said_of_a_healthy_job(name: str, results: dict[str, dict[str, Any]]) -> None:
     """Advice aside, which asks for nothing."""
-    findings = said[name]["findings"]
+    findings = results[name]["findings"]
     assert {finding["rule"] for finding in findings if finding["severity"] != ADVICE} <= SOUND[name]
 
 
-def test_nothing_healthy_is_denied(said: dict[str, dict[str, Any]]) -> None:
-    assert [name for name in SOUND if said[name]["verdict"] == "deny"] == []
+def test_nothing_healthy_is_denied(results: dict[str, dict[str, Any]]) -> None:
+    assert [name for name in SOUND if results[name]["verdict"] == "deny"] == []
 
 
-def test_nearly_all_faults_are_found(said: dict[str, dict[str, Any]]) -> None:
-    spoken = {name: {finding["rule"] for finding in said[name]["findings"]} for name in FAULTY}
+def test_nearly_all_faults_are_found(results: dict[str, dict[str, Any]]) -> None:
+    spoken = {name: {finding["rule"] for finding in results[name]["findings"]} for name in FAULTY}
     missed = [name for name, expected in FAULTY.items() if not expected & spoken[name]]
     recall = 1 - len(missed) / len(FAULTY)
     print(f"{len(FAULTY)} faults, {recall:.1%} found; missed: {', '.join(missed) or 'none'}")  # noqa: T201 - the figure

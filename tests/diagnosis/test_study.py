@@ -24,11 +24,11 @@ def examine(raw: dict[str, Any], script: str | None = None) -> Diagnosis:
     """Diagnose a recording at its end, with what admission finds in the script."""
     recording = from_dict(raw)
     facts, series, now = recording.at(recording.length)
-    static = () if script is None else told(script, facts.gpus_per_node)
+    static = () if script is None else static_findings(script, facts.gpus_per_node)
     return diagnose(facts, series, static, Thresholds(), now)
 
 
-def told(script: str, gpus: int) -> tuple[Finding, ...]:
+def static_findings(script: str, gpus: int) -> tuple[Finding, ...]:
     spec = {"gpusPerNode": gpus, "image": "registry.example.com/nlp/bert:1", "script": script}
     job = DLJob.model_validate({"metadata": {"name": "bert", "namespace": "nlp"}, "spec": spec})
     verdict = review(job, BUILT_IN, now=START)

@@ -129,7 +129,7 @@ class Metrics:
     has_gap: bool = False
 
     @property
-    def tell_all(self) -> bool:
+    def are_complete(self) -> bool:
         broken = self.silent or self.partial or self.missing_gpu or self.doubtful or self.has_gap
         return not broken and self.covered >= 90
 
@@ -460,7 +460,7 @@ class Cluster(RuleBasedStateMachine):
             ReclaimAction(
                 at=self.now,
                 policy=self.policy,
-                sampled=self.metrics.tell_all,
+                sampled=self.metrics.are_complete,
                 quiet_since=max(max(pod.worked) for pod in self.pods),
                 shared=self.metrics.shared,
                 ready=all(pod.ready for pod in self.pods),

@@ -23,7 +23,7 @@ def found(recording: Recording, steps: int) -> list[Finding | Advice]:
     return [*diagnosis.findings, *diagnosis.advice]
 
 
-def said(rule: str, recording: Recording, steps: int) -> list[str]:
+def messages(rule: str, recording: Recording, steps: int) -> list[str]:
     """What one rule says by itself: no other has a say in it."""
     facts, series, now = recording.at(steps)
     exam = examine(facts, series, Thresholds(), now)
@@ -35,14 +35,14 @@ def said(rule: str, recording: Recording, steps: int) -> list[str]:
 def test_a_rule_is_silent_just_before_its_threshold_and_speaks_at_it(case: Case) -> None:
     recording, rule = from_dict(case.document), case.rule
     assert recording.fires is not None, "a bad fixture says after how many steps the rule fires"
-    assert {steps: words for steps in range(1, recording.fires) if (words := said(rule, recording, steps))} == {}
-    assert said(rule, recording, recording.fires)
+    assert {steps: words for steps in range(1, recording.fires) if (words := messages(rule, recording, steps))} == {}
+    assert messages(rule, recording, recording.fires)
 
 
 @pytest.mark.parametrize("case", GOOD, ids=str)
 def test_a_rule_is_silent_on_look_alikes_at_every_moment(case: Case) -> None:
     recording, rule = from_dict(case.document), case.rule
-    spoken = {steps: words for steps in range(1, recording.length + 1) if (words := said(rule, recording, steps))}
+    spoken = {steps: words for steps in range(1, recording.length + 1) if (words := messages(rule, recording, steps))}
     assert spoken == {}
 
 

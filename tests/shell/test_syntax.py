@@ -16,7 +16,7 @@ COMPOUND = [script for script in SCRIPTS if any(word in script for word in ("if 
 INSERTED = ("fi", "done", "if true; then", "for x in a; do", "esac", "else", "echo done", 'echo "if x"', "# for you")
 
 
-def said(script: str) -> list[str]:
+def messages(script: str) -> list[str]:
     return [issue.message for issue in read_script(script).syntax_issues if issue.certain]
 
 
@@ -45,7 +45,7 @@ def broken(script: str, chance: random.Random) -> str:
 def test_whatever_is_found_in_a_broken_script_bash_refuses() -> None:
     chance = random.Random(11)
     scripts = {broken(chance.choice(COMPOUND), chance) for _ in range(400)}
-    found = [script for script in scripts if said(script)]
+    found = [script for script in scripts if messages(script)]
     assert len(found) > 40, "else this shows nothing"
     assert [script for script in found if not bash_refuses(script)] == []
 
@@ -63,7 +63,7 @@ def test_whatever_is_found_in_a_broken_script_bash_refuses() -> None:
     ],
 )
 def test_the_fault_is_named(script: str, message: str) -> None:
-    assert said(script) == [message]
+    assert messages(script) == [message]
     assert bash_refuses(script)
 
 
@@ -78,4 +78,4 @@ def test_the_fault_is_named(script: str, message: str) -> None:
     ],
 )
 def test_other_words_are_let_be(script: str) -> None:
-    assert said(script) == []
+    assert messages(script) == []

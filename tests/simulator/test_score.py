@@ -12,7 +12,7 @@ from stoker.findings.vocabulary import Category, Confidence, Severity, Source
 BATCH, SAVE, SLEEP = Category.IMPROPER_BATCH_SIZE, Category.MODEL_CHECKPOINTING, Category.UNRELEASED_JOB
 
 
-def said(truth: set[Category], *found: Category, undecided: bool = False) -> Verdict:
+def verdict_of(truth: set[Category], *found: Category, undecided: bool = False) -> Verdict:
     return Verdict(
         case="any",
         seed=0,
@@ -25,14 +25,14 @@ def said(truth: set[Category], *found: Category, undecided: bool = False) -> Ver
 
 
 VERDICTS = [
-    said({BATCH}, BATCH),
-    said({BATCH}, SAVE),
-    said({SAVE}, SAVE, SLEEP),
-    said({SAVE}, undecided=True),
-    said({BATCH, SAVE}, SAVE, BATCH),
-    said({BATCH, SLEEP}, SLEEP),
-    said(set()),
-    said(set(), SAVE),
+    verdict_of({BATCH}, BATCH),
+    verdict_of({BATCH}, SAVE),
+    verdict_of({SAVE}, SAVE, SLEEP),
+    verdict_of({SAVE}, undecided=True),
+    verdict_of({BATCH, SAVE}, SAVE, BATCH),
+    verdict_of({BATCH, SLEEP}, SLEEP),
+    verdict_of(set()),
+    verdict_of(set(), SAVE),
 ]
 
 
@@ -69,7 +69,7 @@ def test_pairs_healthy_jobs_and_open_questions_are_counted_apart() -> None:
     assert (found.pairs, found.both, found.one) == (2, 0.5, 0.5)
     assert (found.healthy, found.healthy_found, found.healthy_questioned) == (2, 1, 0)
     assert found.undecided == pytest.approx(1 / 6)
-    assert found.told == 1.0
+    assert found.true_among_candidates == 1.0
     assert found.reclaim_precision == {SLEEP: 0.5, Category.INTERACTIVE_JOB: None}
 
 

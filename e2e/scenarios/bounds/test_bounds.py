@@ -56,11 +56,11 @@ def test_five_jobs_that_fall_silent_at_once_stop_reclaim_before_anybody_is_warne
 
     wait_for("the condition", stopped)
 
-    def told() -> bool:
+    def is_reported() -> bool:
         events = cluster.api("GET", "/apis/events.k8s.io/v1/namespaces/default/events")["items"]
         return any((one["reason"], one["regarding"]["name"]) == ("ReclaimBraked", "braked") for one in events)
 
-    wait_for("the event", told)
+    wait_for("the event", is_reported)
 
     def held() -> bool:
         reasons = [jobs.record(name).get("reason", "") for name in QUIET]

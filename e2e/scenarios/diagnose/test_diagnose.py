@@ -103,12 +103,12 @@ def test_what_a_job_logs_makes_certain_what_its_series_only_suggest(story: Story
 
 
 def test_the_controller_reads_logs_where_the_policy_says_so(story: Story) -> None:
-    def told() -> bool:
+    def is_reported() -> bool:
         findings = story.logged.status("installs").get("findings", [])
         assert any("Logs" in finding["sources"] for finding in findings), findings
         return True
 
-    wait_for("the log to reach the status", told, timeout=60)
+    wait_for("the log to reach the status", is_reported, timeout=60)
     assert "Passw0rd" not in json.dumps(story.logged.get("installs"))
     left = story.dljobs.status("left").get("findings", [])
     assert not any("Logs" in finding["sources"] for finding in left)

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from e2e.change_recorder import ChangeRecorder
 from e2e.cluster.api import ApiClient, ApiError
 from e2e.cluster.provider import Cluster, Taint
 from e2e.cluster.waiting import wait_for
 from e2e.hostile.objects import OWNER, Hostile, Kind, hostile_objects
 from e2e.operator import CONTROLLER, Operator
 from e2e.scenarios.reclaim.idling import BUSY, IDLE, PAST, RESTS, TRAINS, Idling, past, scenario
-from e2e.witness import Witness
 
 ALONE = "alone"
 ROUND = "e2e.stoker.dev/round"
@@ -42,7 +42,7 @@ PATIENCE = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Answers:
     """What bystanders are told in a round: the same in every round."""
 
     refusal: str
@@ -56,7 +56,7 @@ class Said:
 class Round:
     """A round as it went: what bystanders were told, and how many seconds they waited for it."""
 
-    said: Said
+    answers: Answers
     seconds: Mapping[str, float]
 
 
@@ -67,7 +67,7 @@ class Trial:
     """
 
     operator: Operator
-    witness: Witness
+    recorder: ChangeRecorder
     rounds: Mapping[str, Sequence[str]]
     homes: dict[str, Idling] = field(default_factory=dict)
     tenants: dict[str, "Tenant"] = field(default_factory=dict)
@@ -143,15 +143,15 @@ class Trial:
         seconds["resumed"] = self._seconds(lambda: self._wait_resumed(home))
         after = self._ticks()
         seconds["mean tick"] = (after[0] - before[0]) / max(after[1] - before[1], 1)
-        states = self.witness.states(home.namespace, "idle")
-        said = Said(
+        states = self.recorder.states(home.namespace, "idle")
+        answers = Answers(
             refusal=refusal,
             warnings=warnings,
             causes=causes,
             states=tuple(state for state in states if state in {"Warned", "Reclaiming", "Reclaimed"}),
-            worker_states=frozenset(self.witness.states(home.namespace, "busy")) & {"Warned", "Reclaimed"},
+            worker_states=frozenset(self.recorder.states(home.namespace, "busy")) & {"Warned", "Reclaimed"},
         )
-        return Round(said=said, seconds=seconds)
+        return Round(answers=answers, seconds=seconds)
 
     def _submit_beside(self, home: Idling, tenant: "Tenant") -> tuple[str, str, list[float]]:
         """Have the tenant write, and meanwhile submit dry runs of a wrong and of a right job again and again."""

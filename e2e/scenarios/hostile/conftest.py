@@ -1,10 +1,10 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from e2e.change_recorder import ChangeRecorder
 from e2e.conftest import StartCluster
 from e2e.operator import Operator
 from e2e.scenarios.hostile.beside import APART, Trial
-from e2e.witness import Witness
 
 
 @contextmanager
@@ -18,8 +18,8 @@ def tried(
     cluster.start_prometheus()
     operator = Operator(cluster)
     operator.start(scan_interval="1s")
-    with Witness(cluster) as witness:
-        trial = Trial(operator, witness, rounds)
+    with ChangeRecorder(cluster) as recorder:
+        trial = Trial(operator, recorder, rounds)
         trial.prepare()
         trial.run(report)
         yield trial

@@ -25,11 +25,11 @@ def beset(start_cluster: StartCluster, report: Callable[[str], object]) -> Itera
 
 def test_bystanders_are_told_the_same_and_treated_alike(beset: Trial) -> None:
     """Refused, warned, reclaimed and resumed as if nobody else were there."""
-    alone = beset.results[ALONE].said
+    alone = beset.results[ALONE].answers
     assert alone.states == ("Warned", "Reclaiming", "Reclaimed")
     assert alone.worker_states == frozenset()
     assert "launcher-too-many" in alone.refusal
-    assert {name: result.said for name, result in beset.results.items()} == dict.fromkeys(beset.results, alone)
+    assert {name: result.answers for name, result in beset.results.items()} == dict.fromkeys(beset.results, alone)
 
 
 def test_every_hostile_write_is_answered_by_a_verdict_or_by_the_api_server(beset: Trial) -> None:
@@ -52,8 +52,8 @@ def test_no_class_of_hostile_objects_changes_what_bystanders_are_told(
     """One class after the other, each beside bystanders of its own; the seconds are printed by class."""
     classes = groups(hostile_objects())
     with tried(start_cluster, {ALONE: (), **{_slug(one): (one,) for one in classes}}, report) as trial:
-        alone = trial.results[ALONE].said
-        assert {name: result.said for name, result in trial.results.items()} == dict.fromkeys(trial.results, alone)
+        alone = trial.results[ALONE].answers
+        assert {name: result.answers for name, result in trial.results.items()} == dict.fromkeys(trial.results, alone)
 
 
 def _slug(group: str) -> str:

@@ -58,12 +58,12 @@ def test_it_is_neither_warned_nor_suspended_though_its_gpus_rest(cast: Cast, nam
     assert not home.events(name, "ReclaimWarning"), cast.why(name)
     assert "ReclaimWarning" not in happened(home.record(name)), cast.why(name)
 
-    def said() -> bool:
+    def is_explained() -> bool:
         """The controller writes it at its next look."""
         assert re.search(SPARED[name], cast.why(name)), cast.why(name)
         return True
 
-    wait_for(f"the status to say why {name} is spared", said)
+    wait_for(f"the status to say why {name} is spared", is_explained)
     if name != "stalled":
         assert cast.busiest(name) == 0, "its metrics say nothing against it"
 

@@ -61,10 +61,10 @@ def test_owner_and_team_are_told_once_each_though_the_controller_is_killed_and_t
         begun = json.dumps({"status": {"lastDigest": (now - timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M:%SZ")}})
         cluster.kubectl("patch", *POLICY, "--subresource=status", "--type=merge", f"--patch={begun}")
 
-        told_of(idling, webhook, "Warned")
+        wait_until_notified(idling, webhook, "Warned")
         operator.crash()
         wait_for("it to be reclaimed", lambda: idling.status("idle").get("phase") == "Reclaimed", timeout=150)
-        told_of(idling, webhook, "Reclaimed")
+        wait_until_notified(idling, webhook, "Reclaimed")
         # Only now, so that the digest tells of all that came before, however long it took.
         due = (datetime.now(UTC) + timedelta(minutes=1)).replace(second=0, microsecond=0)
         cluster.apply(policy(digest={"at": due.strftime("%H:%M")}, templates=words))
@@ -87,7 +87,7 @@ def test_owner_and_team_are_told_once_each_though_the_controller_is_killed_and_t
         cluster.stop()
 
 
-def told_of(idling: Idling, webhook: Webhook, event: str) -> None:
+def wait_until_notified(idling: Idling, webhook: Webhook, event: str) -> None:
     """Wait until a message has reached everybody and that is noted."""
 
     def noted() -> bool:

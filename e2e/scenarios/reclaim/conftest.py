@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from e2e.change_recorder import ChangeRecorder
 from e2e.conftest import StartCluster
 from e2e.operator import Operator
 from e2e.scenarios.reclaim.play import UNWANTED, WANTED, Play
-from e2e.witness import Witness
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +20,8 @@ def play(start_cluster: StartCluster) -> Iterator[Play]:
     cluster.start_prometheus()
     operator = Operator(cluster)
     operator.install()
-    with Witness(cluster) as witness:
-        play = Play(operator, witness)
+    with ChangeRecorder(cluster) as recorder:
+        play = Play(operator, recorder)
         play.start()
         play.rehearse()
         cluster.backfill()

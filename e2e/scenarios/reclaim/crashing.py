@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from e2e.change_recorder import DLJOB, JOB, POLICY, Change, ChangeRecorder
 from e2e.cluster.provider import Cluster
 from e2e.cluster.waiting import wait_for
 from e2e.operator import CONTROLLER, Operator
 from e2e.scenarios.reclaim.idling import BUSY, IDLE, RESTS, TRAINS, Idling, Phases, happened, past, time_of
-from e2e.witness import DLJOB, JOB, POLICY, Change, Witness
 
 SCENE = "crashing"
 KILLS = 10
@@ -51,11 +51,11 @@ class Population:
     """
 
     operator: Operator
-    witness: Witness
+    recorder: ChangeRecorder
     graces: tuple[int, ...]
     seed: int = field(default_factory=lambda: int(os.environ.get("STOKER_SEED") or random.randrange(10**6)))
     choice: random.Random = field(init=False)
-    told: list[str] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
     """When, and upon what, the controller was killed."""
     jobs: Idling = field(init=False)
     warnings: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Population:
 
     def __post_init__(self) -> None:
         self.choice = random.Random(self.seed)
-        self.told.append(f"STOKER_SEED={self.seed}")
+        self.log.append(f"STOKER_SEED={self.seed}")
 
     @property
     def cluster(self) -> Cluster:
@@ -155,7 +155,7 @@ class Population:
         elif not self._come(upon):
             upon = f"no {upon}"
         time.sleep(delay)
-        self.told.append(f"{upon} + {delay:.3f} s")
+        self.log.append(f"{upon} + {delay:.3f} s")
         self.operator.crash()
 
     def _come(self, upon: str) -> bool:
@@ -167,7 +167,7 @@ class Population:
             "freed": lambda one: one.enters("Reclaimed"),
         }
         try:
-            self.witness.wait(upon, holds[upon], timeout=PATIENCE, since=len(self.witness.changes))
+            self.recorder.wait(upon, holds[upon], timeout=PATIENCE, since=len(self.recorder.changes))
         except AssertionError:
             return False
         return True
@@ -184,35 +184,35 @@ class Population:
         """By everything that was ever written, not by how it ended."""
         namespace = self.jobs.namespace
         for name in names:
-            changes = self.witness.of(JOB, namespace, name)
-            assert [one.after for one in changes] == [False, True], (name, changes, self.told)
-            (action,) = self.witness.suspensions(namespace, name)
-            records = [one for one in self.witness.of(DLJOB, namespace, name) if one.after]
+            changes = self.recorder.of(JOB, namespace, name)
+            assert [one.after for one in changes] == [False, True], (name, changes, self.log)
+            (action,) = self.recorder.suspensions(namespace, name)
+            records = [one for one in self.recorder.of(DLJOB, namespace, name) if one.after]
             warned = [one for one in records if "warnedAt" in one.after]
-            assert {one.after["warnedAt"] for one in warned} == {self.warnings[name]["warnedAt"]}, self.told
+            assert {one.after["warnedAt"] for one in warned} == {self.warnings[name]["warnedAt"]}, self.log
             deadline = time_of(self.warnings[name]["deadline"])
             grace = deadline - time_of(self.warnings[name]["warnedAt"])
             assert grace >= timedelta(minutes=1)
-            assert action.written_at >= deadline, (name, action, self.told)
+            assert action.written_at >= deadline, (name, action, self.log)
             # Both times are rounded down to seconds.
-            assert action.written_at - warned[0].written_at >= grace - timedelta(seconds=1), (name, self.told)
+            assert action.written_at - warned[0].written_at >= grace - timedelta(seconds=1), (name, self.log)
             before = [one for one in records if one.version < action.version]
             assert before[-1].after["state"] == "Reclaiming", "the intent is recorded before the action"
             record = self.jobs.record(name)
-            assert happened(record).count("Reclaimed") == 1, (name, record["history"], self.told)
+            assert happened(record).count("Reclaimed") == 1, (name, record["history"], self.log)
             # A kill between the record and the event leaves none: what counts is the record.
             told = [event.get("series") for event in self.jobs.events(name, "Reclaimed")]
-            assert told in ([None], []), (name, self.told)
-        for one in self.witness.of(POLICY, "", SCENE):
+            assert told in ([None], []), (name, self.log)
+        for one in self.recorder.of(POLICY, "", SCENE):
             counted = [entry["job"].partition("/")[2] for entry in one.after or ()]
-            assert len(counted) == len(set(counted)), (counted, self.told)
+            assert len(counted) == len(set(counted)), (counted, self.log)
             assert not set(counted) & set(NEVER)
         assert set(names) <= set(counted)
 
     def assert_nothing_else(self) -> None:
         """Each of the others was left alone, and stands where it stood."""
         for name in NEVER:
-            assert [one.after for one in self.witness.of(JOB, self.jobs.namespace, name)] == [False], (name, self.told)
+            assert [one.after for one in self.recorder.of(JOB, self.jobs.namespace, name)] == [False], (name, self.log)
             self.jobs.wait_state(name.capitalize(), name)
         still = self.jobs.record("warned")
         for key in ("warnedAt", "deadline"):
@@ -226,8 +226,8 @@ def populated(cluster: Cluster, graces: tuple[int, ...]) -> Iterator[Population]
     cluster.start_prometheus()
     operator = Operator(cluster)
     operator.install()
-    with Witness(cluster) as witness:
-        population = Population(operator, witness, graces)
+    with ChangeRecorder(cluster) as recorder:
+        population = Population(operator, recorder, graces)
         operator.start_admission()
         operator.start_controller(**SETTINGS)
         population.create()

@@ -1,7 +1,7 @@
 """All jobs of the fourteen invariants, played at once: their past is written once, their warnings are waited out once.
 
 Beside every job to which nothing may happen runs a twin to which it does, and that differs in the point in question
-only. What has happened is judged by the tests, from the record that a Witness keeps.
+only. What has happened is judged by the tests, from the record that a ChangeRecorder keeps.
 """
 
 import os
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from e2e.change_recorder import Change, ChangeRecorder
 from e2e.clock import LIBRARIES, SteppedClock
 from e2e.cluster.provider import Cluster
 from e2e.cluster.waiting import wait_for
@@ -32,7 +33,6 @@ from e2e.scenarios.reclaim.idling import (
     time_of,
 )
 from e2e.telemetry.stack import EXPORTER
-from e2e.witness import Change, Witness
 
 MAIN, SLOW_START, DELETING, UNWRITABLE, BOUNDED, UNRULED, PRESSED, HOUR, LATER = (
     "main",
@@ -192,10 +192,10 @@ AT_THE_DEADLINE = (
 class Play:
     """The jobs, what was done to them, and the record of what became of them."""
 
-    def __init__(self, operator: Operator, witness: Witness) -> None:
+    def __init__(self, operator: Operator, recorder: ChangeRecorder) -> None:
         self.operator = operator
         self.cluster: Cluster = operator.cluster
-        self.witness = witness
+        self.recorder = recorder
         self.cast = cast()
         self.clock = SteppedClock(operator.cluster.folder / "clock")
         self.stepped: dict[int, str] = {}
@@ -217,13 +217,13 @@ class Play:
 
     def reclaimed(self, name: str) -> Change:
         """The one suspension of a job that was reclaimed."""
-        changes = self.witness.suspensions(self.of(name).namespace, name)
+        changes = self.recorder.suspensions(self.of(name).namespace, name)
         assert len(changes) == 1, (name, changes, self.states(name))
         return changes[0]
 
     def states(self, name: str) -> list[str]:
         """The states of reclaim that it went through."""
-        return self.witness.states(self.of(name).namespace, name)
+        return self.recorder.states(self.of(name).namespace, name)
 
     def assert_never_warned(self, *names: str) -> None:
         """Neither warned nor acted upon, at any time."""
@@ -235,7 +235,7 @@ class Play:
     def assert_runs(self, *names: str) -> None:
         """Never suspended, at any time."""
         for name in names:
-            assert not self.witness.suspensions(self.of(name).namespace, name), (name, self.states(name))
+            assert not self.recorder.suspensions(self.of(name).namespace, name), (name, self.states(name))
             assert not self.of(name).is_suspended(name), name
 
     def stoker(self, command: str, name: str, *options: str) -> str:
@@ -371,7 +371,7 @@ class Play:
         self.restart(scan_interval=RARE)
         wait_for("the first look at the metrics", lambda: self._scan("seconds_count") > 0, timeout=60)
         self.of("returns").rehearse("returns", WORKS)
-        self.witness.wait(
+        self.recorder.wait(
             "the job that stays idle to be suspended",
             lambda one: one.is_suspension and one.name == "stays",
             timeout=150,

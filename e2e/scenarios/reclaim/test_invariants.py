@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from e2e.change_recorder import Change
 from e2e.clock import require_libfaketime
 from e2e.cluster.waiting import wait_for
 from e2e.operator import ADMISSION, CONTROLLER, NAMESPACE
@@ -23,7 +24,6 @@ from e2e.scenarios.reclaim.play import (
     WARNED,
     Play,
 )
-from e2e.witness import Change
 
 GRACE = timedelta(minutes=1)
 
@@ -31,10 +31,10 @@ GRACE = timedelta(minutes=1)
 def warning_of(play: Play, name: str, action: Change) -> tuple[Change, dict[str, Any]]:
     """The write that recorded the warning on which a suspension rested, and the record."""
     namespace = play.of(name).namespace
-    last = play.witness.records(namespace, name, until=action)[-1]
+    last = play.recorder.records(namespace, name, until=action)[-1]
     first = next(
         one
-        for one in play.witness.of("DLJob", namespace, name)
+        for one in play.recorder.of("DLJob", namespace, name)
         if one.after and one.after.get("warnedAt") == last["warnedAt"]
     )
     return first, last
@@ -67,7 +67,7 @@ def test_invariant_01_no_job_is_warned_or_reclaimed_while_the_metrics_fail(play:
     """Whether they fail before the warning or when all jobs are due: they are reclaimed when the metrics are back."""
     assert play.seen[outage.name] in outage.reasons
     begin, end = play.outages[outage.name]
-    acts = [one for one in play.witness.changes if one.is_suspension or one.enters("Warned")]
+    acts = [one for one in play.recorder.changes if one.is_suspension or one.enters("Warned")]
     assert not [one for one in acts if begin + timedelta(seconds=2) < one.written_at < end - timedelta(seconds=1)]
     if outage in AT_THE_DEADLINE:
         assert all(time_of(play.warned[name]["deadline"]) < end for name in RECLAIMED)
@@ -131,8 +131,8 @@ def test_invariant_07_as_gentle_as_can_be_and_honest_about_it(play: Play) -> Non
     """
     jobs = play.of("saves")
     action = play.reclaimed("saves")
-    assert play.witness.records(jobs.namespace, "saves", until=action)[-1]["state"] == "Reclaiming"
-    gone = next(one for one in play.witness.of("DLJob", jobs.namespace, "saves") if one.enters("Reclaimed"))
+    assert play.recorder.records(jobs.namespace, "saves", until=action)[-1]["state"] == "Reclaiming"
+    gone = next(one for one in play.recorder.of("DLJob", jobs.namespace, "saves") if one.enters("Reclaimed"))
     assert gone.written_at - action.written_at >= timedelta(seconds=5), "counted when its pods are gone"
     record = jobs.record("saves")
     assert happened(record).count("Reclaimed") == 1
@@ -154,8 +154,8 @@ def test_invariant_07_as_gentle_as_can_be_and_honest_about_it(play: Play) -> Non
     assert not ending.has("jobs", "ended")
     assert not ending.pods("ended")
     assert ending.record("ended")["state"] == "Reclaimed"
-    deletion = next(one for one in play.witness.of("Job", ending.namespace, "ended") if one.is_deletion)
-    records = play.witness.records(ending.namespace, "ended", until=deletion)
+    deletion = next(one for one in play.recorder.of("Job", ending.namespace, "ended") if one.is_deletion)
+    records = play.recorder.records(ending.namespace, "ended", until=deletion)
     assert records[-1]["state"] == "Reclaiming"
     assert deletion.written_at >= time_of(records[-1]["deadline"])
     ending.annotate("ended", resume="please")
@@ -169,7 +169,7 @@ def test_invariant_08_bounded(play: Play) -> None:
     names = [name for name in play.cast if play.cast[name].scene == BOUNDED]
 
     def taken() -> list[str]:
-        return [name for name in names if play.witness.suspensions(jobs.namespace, name)]
+        return [name for name in names if play.recorder.suspensions(jobs.namespace, name)]
 
     wait_for("two to be reclaimed", lambda: len(taken()) == 2, timeout=120)
     (left,) = set(names) - set(taken())
@@ -268,7 +268,7 @@ def test_invariant_14_admission_failing_does_not_stop_the_cluster(play: Play) ->
     cluster = play.cluster
     assert play.admission_ended_at is not None
     for name in RECLAIMED:
-        gone = next(one for one in play.witness.of("DLJob", play.of(name).namespace, name) if one.enters("Reclaimed"))
+        gone = next(one for one in play.recorder.of("DLJob", play.of(name).namespace, name) if one.enters("Reclaimed"))
         assert gone.written_at >= play.admission_ended_at.replace(microsecond=0)
     cluster.kill(ADMISSION)
     webhook, submitter = Webhook.of(cluster), Submitter(cluster, cluster.create_namespace("admission"))

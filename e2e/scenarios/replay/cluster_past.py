@@ -93,11 +93,11 @@ def record(
         ):
             there = between(job.start, job.end, lambda _: 1.0)
 
-            def told(age: float, there: Value = there) -> float | None:
+            def recorded(age: float, there: Value = there) -> float | None:
                 away, back = operator_away
                 return None if back < age / HOUR <= away else there(age)
 
-            story.tracks.append(Track(metric=metric, labels={**who, **more}, value=told))
+            story.tracks.append(Track(metric=metric, labels={**who, **more}, value=recorded))
         for pod, first, last in job.lives:
             own = {"namespace": job.namespace, "pod": pod}
             for index in range(job.gpus):

@@ -94,7 +94,9 @@ def record(
         identity = {**labels.target, **own, "UUID": f"GPU-{pod}-{index}", "gpu": str(index), "modelName": "H100"}
         story.tracks.append(Track(metric="DCGM_FI_DEV_GPU_UTIL", labels=identity, value=value))
 
-    def told(job: PastJob, metric: str, more: Mapping[str, str], value: Callable[[float], float | None]) -> None:
+    def add_operator_metric(
+        job: PastJob, metric: str, more: Mapping[str, str], value: Callable[[float], float | None]
+    ) -> None:
         known = alive(job, value)
         away = operator_away or (lambda _: False)
         target = {"namespace": "stoker-system", "exported_namespace": job.namespace} if labels.target else {}
@@ -107,16 +109,16 @@ def record(
         for index in range(job.gpus if job.held is None else job.held):
             gpu(job.namespace, f"{job.name}-0-x7k2p", index, alive(job, job.utilization))
         who = {"job_type": "Training", "owner": job.owner, "team": job.team, "gpus": str(job.gpus)}
-        told(job, "stoker_dljob_info", {**who, "product": "H100", "priority": ""}, lambda _: 1)
+        add_operator_metric(job, "stoker_dljob_info", {**who, "product": "H100", "priority": ""}, lambda _: 1)
         held = job.gpus if job.held is None else job.held
         # The DLJob outlives its pods a little.
         lasting = replace(job, end=job.end - 0.2)
-        told(lasting, "stoker_dljob_gpus_held", {}, holding(held, job.end))
+        add_operator_metric(lasting, "stoker_dljob_gpus_held", {}, holding(held, job.end))
         for claim in job.claims:
             finding = {"category": claim.category, "rule": claim.rule}
-            told(job, "stoker_dljob_finding_idle_gpu_hours", finding, claim.hours)
+            add_operator_metric(job, "stoker_dljob_finding_idle_gpu_hours", finding, claim.hours)
         for stage, hours in (job.stages or {}).items():
-            told(job, "stoker_dljob_stage_idle_gpu_hours", {"stage": stage}, hours)
+            add_operator_metric(job, "stoker_dljob_stage_idle_gpu_hours", {"stage": stage}, hours)
     gpu("", "", 9, lambda _: 0)
     gpu("legacy", "jupyter", 0, lambda age: 50 if 4 * HOUR < age <= 6 * HOUR else None)
     story.tracks.append(

@@ -1,4 +1,4 @@
-"""What has happened to jobs, written down as the API server tells of it: nothing between two looks is missed."""
+"""A record of the changes of jobs and policies, from a watch of the API server: no change in between is missed."""
 
 import http.client
 import json
@@ -69,16 +69,16 @@ class Change:
         return bool(self.after.get("state") == state and (self.before or {}).get("state") != state)
 
 
-class Witness:
-    """Watches every Job, DLJob and policy of a cluster while it is entered: `with Witness(cluster) as witness: ...`.
+class ChangeRecorder:
+    """Watches every Job, DLJob and policy of a cluster inside `with ChangeRecorder(cluster) as recorder: ...`.
 
-    Safe for threads. A gap in what it was told makes every later question fail.
+    Safe for threads. A gap in the watch makes every later question fail.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._client: ApiClient = cluster.client()
         self._changes: list[Change] = []
-        self._told = threading.Condition()
+        self._changed = threading.Condition()
         self._known: dict[tuple[str, str], Any] = {}
         self._failure: Exception | None = None
         self._stopped = threading.Event()
@@ -103,7 +103,7 @@ class Witness:
     @property
     def changes(self) -> list[Change]:
         """All changes so far, in the order in which each kind was written."""
-        with self._told:
+        with self._changed:
             self._check()
             return list(self._changes)
 
@@ -130,7 +130,7 @@ class Witness:
         """
         deadline = time.monotonic() + timeout
         number = since
-        with self._told:
+        with self._changed:
             while True:
                 self._check()
                 while number < len(self._changes):
@@ -140,7 +140,7 @@ class Witness:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise AssertionError(f"after {timeout:g} s still waiting for {what}")
-                self._told.wait(left)
+                self._changed.wait(left)
 
     # ----------------------------------------------------------------------------------------------------- watching
 
@@ -160,9 +160,9 @@ class Witness:
                     time.sleep(0.1)
                     continue
                 # The server has forgotten what came after this version.
-                with self._told:
+                with self._changed:
                     self._failure = error
-                    self._told.notify_all()
+                    self._changed.notify_all()
                 return
             except (OSError, ValueError, http.client.HTTPException):
                 time.sleep(0.1)
@@ -175,7 +175,7 @@ class Witness:
         look = _WATCHED[kind][1]
         after = None if event == "DELETED" else json.loads(json.dumps(look(found)))
         key = (kind, metadata["uid"])
-        with self._told:
+        with self._changed:
             before = self._known.get(key)
             if key in self._known and before == after:
                 return
@@ -192,7 +192,7 @@ class Witness:
                     after=after,
                 )
             )
-            self._told.notify_all()
+            self._changed.notify_all()
 
 
 def _written_at(metadata: dict[str, Any]) -> datetime:
