@@ -85,6 +85,14 @@ BANS = (
         files=re.compile(r"^operator/src/stoker/(?!controller/api_refusals\.py$).*\.py$"),
         message="code reads a text for people: give what it says a field of its own",
     ),
+    Ban(
+        pattern=re.compile(
+            r"\b(def|class) (_?(said|told|tell|glance|told_of\w*)|milestones|Showings|Witness|said_nodes|tell_all)\b"
+        ),
+        # The demonstration tells a story, in these words.
+        files=re.compile(r"^(operator/src|tests|benchmarks|simulator|e2e/(?!demo/)).*\.py$"),
+        message="a name that does not say what it is: name what it returns or does",
+    ),
 )
 
 
