@@ -133,6 +133,8 @@ class Cast:
     """Seconds between a pod's binding and its container's start."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     host_network: bool = False
+    limits_known: bool = True
+    """Whether the pods' CPU limits and requests are known: nobody told those of a foreign recording."""
     attempt: tuple[float, float] | None = None
     """Seconds at which a first attempt ended, and the second began."""
 
@@ -239,8 +241,8 @@ def _pod_facts(cast: Cast, rank: int, life: float, training: Training) -> PodFac
         ready=not cast.finished and not waits,
         scheduled_at=bound,
         waiting_for=waits,
-        cpu_limit=training.cpu_limit if training.limited else None,
-        cpu_request=training.cpu_limit,
+        cpu_limit=training.cpu_limit if training.limited and cast.limits_known else None,
+        cpu_request=training.cpu_limit if cast.limits_known else None,
     )
 
 

@@ -91,8 +91,15 @@ class Training:
     rdma: bool = False
     overlap: float = 0.7
     accumulate: int = 1
+    asymmetry: float = 0.02
+    """How much more a pod sends than it receives in an exchange over sockets, as a share: headers, resends, the ends of
+    trees."""
     offload_bytes: float = 0.0
-    """Optimizer states and gradients that go to host memory and back each step."""
+    """Optimizer states and gradients, or activations, that go to host memory and back each step."""
+    offload_speed: float | None = None
+    """Bytes/s of that way; by default three fifths of what pinned copies reach."""
+    host_optimizer: bool = True
+    """The CPUs update what is offloaded; activations and parameters only lie there."""
     resident: float | None = None
     memory: float | None = None
     """What the allocator holds, where the model does not say it (TensorFlow and JAX take nearly all)."""
@@ -174,7 +181,9 @@ class Training:
     @property
     def offload(self) -> float:
         """Seconds of a step for states kept in host memory: two ways over PCIe, and an optimizer on the CPU."""
-        return 2 * self.offload_bytes / (self.gpu.pinned * 1e9 * 0.6) + self.offload_bytes / HOST_OPTIMIZER
+        speed = self.gpu.pinned * 1e9 * 0.6 if self.offload_speed is None else self.offload_speed
+        updating = self.offload_bytes / HOST_OPTIMIZER if self.host_optimizer else 0.0
+        return 2 * self.offload_bytes / speed + updating
 
     @property
     def gradient_bytes(self) -> float:
@@ -315,7 +324,7 @@ class Training:
         wanted = rate * self.batch * self.cpu_per_sample + self.main_cpu * processes * (1 - 0.7 * starved)
         if self.exchange is Exchange.HOST:
             wanted += 1.2 * self.ranks_per_pod * self.exposed / step
-        if self.offload_bytes:
+        if self.offload_bytes and self.host_optimizer:
             wanted += 10 * self.ranks_per_pod * (self.offload_bytes / HOST_OPTIMIZER) / step
         cpu = min(wanted, self.cpu_limit)
         load = cpu / self.cpu_limit
@@ -334,7 +343,7 @@ class Training:
             cpu=cpu,
             memory=self.host_memory,
             net_rx=received + (read * 1.03 if remote else 0.0) + 2e3,
-            net_tx=sent + (read * 0.02 if remote else 0.0) + 2e3,
+            net_tx=sent * (1 + self.asymmetry) + (read * 0.02 if remote else 0.0) + 2e3,
             disk_read=read if self.storage is Storage.DISK else 0.0,
             throttled=throttled,
             cpu_pressure=waiting,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from simulator.case import COMMON, Cast, Draw, begin, case, cast, hours
+from simulator.case import COMMON, Cast, Draw, begin, case, cast, fed, hours
 from simulator.hardware import A100, DATACENTRE, L40S, T4, V100
 from simulator.job import Story
 from simulator.networks import (
@@ -170,6 +170,46 @@ def unpinned_samples(draw: Draw) -> Cast:
     return cast(draw, story)
 
 
+@case("staged-samples", Category.INEFFICIENT_HOST_GPU_TRANSFER)
+def staged_samples(draw: Draw) -> Cast:
+    """One thread converts and stages many small copies; the other cores rest, and nothing is read meanwhile."""
+    training = draw.tuned(networks=COMMON, layouts=[(1, 1), (1, 1), (1, 2), (1, 4)], fill=(0.2, 0.8))
+    speed, share = draw.scale(0.8e9, 3e9), draw.between(0.5, 0.75)
+    slow = replace(training.gpu, pageable=speed / 1e9)
+    heavy = share / (1 - share) * training.compute * speed / training.batch
+    training = replace(training, gpu=slow, network=replace(training.network, device_bytes=heavy), pinned=False)
+    training = replace(training, cpu_per_sample=training.cpu_per_sample / 10, storage=Storage.MEMORY)
+    story = begin(draw, fed(training))
+    story.train(story.regime(), hours(draw))
+    return cast(draw, story)
+
+
+@case("preprocessing-unknown-limit", Category.DATA_PREPROCESSING)
+def preprocessing_unknown_limit(draw: Draw) -> Cast:
+    """Augmentation needs a multiple of the cores that the pod may use, and nobody tells how many these are."""
+    training = draw.tuned(networks=IMAGES, fill=(0.2, 0.8))
+    training = replace(training, cpu_limit=float(training.ranks_per_pod * draw.pick([4, 6, 8, 12])))
+    training = starved_of_cpu(training, draw.scale(2.0, 5.0))
+    story = begin(draw, training)
+    story.train(story.regime(), hours(draw))
+    return cast(draw, story, limits_known=False)
+
+
+@case("read-short-shards", Category.REMOTE_DATA_READ)
+def read_short_shards(draw: Draw) -> Cast:
+    """Training stops for some seconds, several times a minute, until the next small shard has come."""
+    training = draw.tuned(networks=COMMON, layouts=[(1, 1), (1, 2), (1, 4)], storage=Storage.MEMORY, fill=(0.2, 0.45))
+    story = begin(draw, training)
+    regime, total = story.regime(), hours(draw, 1, 2)
+    fetch, share, rate = draw.scale(2.5, 8.0), draw.between(0.55, 0.75), draw.scale(2e7, 2e8)
+    pod = replace(training.pod(), cpu=0.3 + rate / 4e8, net_rx=rate * 1.03, net_tx=rate * 0.015)
+    pod = replace(pod, throttled=0.0, cpu_pressure=0.0)
+    while story.seconds < total:
+        story.wait(fetch * draw.scale(0.7, 1.5), "reading", pod=pod)
+        story.train(regime, fetch * (1 - share) / share * draw.scale(0.9, 1.1))
+    return cast(draw, story)
+
+
 def exchanging(training: Training, draw: Draw, *, share: tuple[float, float]) -> Training:
     """Gradients grow, or steps shrink, until the exposed exchange takes this share of a step."""
     wanted = draw.between(*share)
@@ -220,6 +260,32 @@ def exchange_ethernet(draw: Draw) -> Cast:
     training = replace(training, memory=training.gpu.memory * draw.between(0.55, 0.9))
     story = begin(draw, training)
     story.train(story.regime(), hours(draw))
+    return cast(draw, story)
+
+
+@case("exchange-sockets", Category.DATA_EXCHANGE)
+def exchange_sockets(draw: Draw) -> Cast:
+    """Gloo over sockets between nodes: gigabytes a second go each way, and some percent more out than in."""
+    training = draw.tuned(networks=[BERT_LARGE, VIT_LARGE, GPT2], layouts=[(2, 1), (2, 4), (4, 1), (4, 4)])
+    training = replace(training, exchange=Exchange.HOST, network_bandwidth=draw.scale(1e9, 4e9), rdma=False)
+    training = exchanging(training, draw, share=(0.5, 0.75))
+    training = replace(training, memory=training.gpu.memory * draw.between(0.3, 0.9), asymmetry=draw.scale(0.01, 0.08))
+    story = begin(draw, training)
+    story.train(story.regime(), hours(draw))
+    return cast(draw, story)
+
+
+@case("upload-small-files", Category.INTERMEDIATE_RESULT_UPLOAD)
+def upload_small_files(draw: Draw) -> Cast:
+    """Hundreds of small files go to a store one by one: round trips take the time, and little is sent."""
+    training = draw.tuned(networks=COMMON, layouts=[(1, 1), (1, 1), (1, 2)])
+    story = begin(draw, training)
+    regime, total = story.regime(), hours(draw, 1.2, 3)
+    upload, share = draw.scale(40, 180), draw.between(0.45, 0.65)
+    while story.seconds < total:
+        story.train(regime, upload * (1 - share) / share * draw.scale(0.6, 1.6))
+        rate = draw.scale(6e4, 6e5)
+        story.upload(upload * draw.scale(0.5, 1.8) * rate, rate)
     return cast(draw, story)
 
 

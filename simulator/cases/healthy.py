@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from simulator.case import Cast, Draw, begin, case, cast, fed, hours
-from simulator.hardware import A100, H100
+from simulator.case import Cast, Draw, begin, case, cast, fed, hidden, hours
+from simulator.hardware import A100, H100, V100
 from simulator.job import Story
 from simulator.networks import BERT_LARGE, EFFICIENTNET, GPT2, GPT2_XL, LLAMA_7B, RESNET50, SWIN_BASE, VIT_LARGE
 from simulator.timeline import PodUse
@@ -241,6 +241,27 @@ def busy_network(draw: Draw) -> Cast:
         story.train(regime, draw.scale(30, 600), beside={"head": others, "tails": others})
     made = cast(draw, story)
     return replace(made, host_network=True)
+
+
+@case("exchange-hidden")
+def exchange_hidden(draw: Draw) -> Cast:
+    """Gradients go over sockets beside the backward pass, at gigabytes a second and not quite alike each way."""
+    training = draw.tuned(networks=[BERT_LARGE, VIT_LARGE, GPT2], layouts=[(2, 4), (2, 8), (4, 8)])
+    training = replace(
+        training, network_bandwidth=draw.scale(3e9, 1.2e10), rdma=False, asymmetry=draw.scale(0.01, 0.08)
+    )
+    story = begin(draw, hidden(training))
+    story.train(story.regime(), hours(draw))
+    return cast(draw, story)
+
+
+@case("single-precision")
+def single_precision(draw: Draw) -> Cast:
+    """Plain fp32 arithmetic: kernels run all the time, tensor cores never, at full power."""
+    training = draw.tuned(gpus=[V100], mixed_precision=False, layouts=[(1, 1), (1, 4), (2, 4)])
+    story = begin(draw, training)
+    story.train(story.regime(), hours(draw))
+    return cast(draw, story)
 
 
 @case("restarted")

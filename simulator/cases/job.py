@@ -87,6 +87,14 @@ def waiting_thread(draw: Draw) -> Cast:
     return _then_asleep(draw, draw.tuned(), replace(ASLEEP, cpu=0.015, net_rx=1.5e3, net_tx=2.5e3))
 
 
+@case("sleeping-workers", Category.UNRELEASED_JOB)
+def sleeping_workers(draw: Draw) -> Cast:
+    """Training is over and several processes of a framework live on, each with its own timers and polling threads."""
+    training = draw.tuned(layouts=[(1, 4), (1, 8), (2, 4)])
+    resting = draw.between(0.08, 0.2) * training.ranks_per_pod
+    return _then_asleep(draw, training, replace(ASLEEP, cpu=resting, net_rx=2e3, net_tx=2e3), least=60)
+
+
 @case("analytics", Category.NON_DL_JOB)
 def analytics(draw: Draw) -> Cast:
     """Tables are joined and summed on the CPUs; nothing ever opens a GPU."""

@@ -5,7 +5,18 @@ from dataclasses import replace
 from simulator.case import Cast, Draw, begin, case, cast, fed, hours
 from simulator.hardware import A100, A100_40, H100, V100
 from simulator.job import Story
-from simulator.networks import BERT_LARGE, GPT2, GPT2_XL, LLAMA_7B, LSTM, RESNET50, SPEECH, SWIN_BASE, VIT_LARGE
+from simulator.networks import (
+    BERT_LARGE,
+    EFFICIENTNET,
+    GPT2,
+    GPT2_XL,
+    LLAMA_7B,
+    LSTM,
+    RESNET50,
+    SPEECH,
+    SWIN_BASE,
+    VIT_LARGE,
+)
 from simulator.training import Exchange, Training
 from stoker.findings.vocabulary import Category
 from stoker.telemetry.series import BatchSize
@@ -53,6 +64,15 @@ def small_batch_transformer(draw: Draw) -> Cast:
     return cast(draw, story)
 
 
+@case("small-batch-tensorflow", Category.IMPROPER_BATCH_SIZE)
+def small_batch_tensorflow(draw: Draw) -> Cast:
+    """A framework that may reserve memory has been told to take only what it needs, and its batch needs little."""
+    training = draw.tuned(networks=[EFFICIENTNET], batch=draw.pick([2, 4]), layouts=[(1, 1), (1, 2)])
+    story = begin(draw, fed(replace(training, host_gap=draw.scale(8e-3, 2.5e-2), synchronizes=True)))
+    story.train(story.regime(), hours(draw))
+    return cast(draw, story)
+
+
 @case("memory-one-sample", Category.INSUFFICIENT_GPU_MEMORY)
 def memory_one_sample(draw: Draw) -> Cast:
     """The model hardly fits: one sample at a time, and an allocator that frees and synchronizes to make room."""
@@ -77,6 +97,27 @@ def memory_offload(draw: Draw) -> Cast:
     light = replace(training.network, gflop=training.network.gflop * draw.scale(0.1, 0.6))
     training = replace(
         training, network=light, memory=gpu.memory * draw.between(0.84, 0.97), offload_bytes=share, host_memory=120e9
+    )
+    story = begin(draw, fed(training))
+    story.train(story.regime(), hours(draw))
+    return cast(draw, story)
+
+
+@case("memory-offload-activations", Category.INSUFFICIENT_GPU_MEMORY)
+def memory_offload_activations(draw: Draw) -> Cast:
+    """Activations or parameters lie in host memory between their uses: the links are busy both ways, the CPUs rest."""
+    gpu, per_node = draw.pick([V100, A100_40, A100]), draw.pick([1, 1, 2, 4])
+    training = draw.tuned(networks=[LLAMA_7B, GPT2_XL], gpus=[gpu], layouts=[(1, per_node)], batch=1)
+    share = training.network.parameters * 1e6 * draw.between(0.5, 2) / per_node
+    training = replace(training, network=replace(training.network, gflop=training.network.gflop * draw.scale(0.1, 0.6)))
+    wanted = draw.between(1.2, 3.0) * training.compute
+    training = replace(
+        training,
+        memory=gpu.memory * draw.between(0.84, 0.97),
+        host_optimizer=False,
+        offload_bytes=share,
+        offload_speed=min(2 * share / wanted, gpu.pinned * 0.6e9),
+        host_memory=120e9,
     )
     story = begin(draw, fed(training))
     story.train(story.regime(), hours(draw))
@@ -141,4 +182,18 @@ def checkpoint_idle_peers(draw: Draw) -> Cast:
     training = draw.tuned(networks=[BERT_LARGE, VIT_LARGE, GPT2], layouts=[(1, 2), (1, 4), (1, 8)])
     training = replace(training, exchange=Exchange.HOST, accumulate=64)
     story = _epochs(draw, training, share=draw.between(0.4, 0.65), total=hours(draw), remote=True)
+    return cast(draw, story)
+
+
+@case("checkpoint-slow-mount", Category.MODEL_CHECKPOINTING)
+def checkpoint_slow_mount(draw: Draw) -> Cast:
+    """A mount of some megabytes a second takes the weights: the GPU stands still for most of each period."""
+    training = draw.tuned(networks=[SWIN_BASE, RESNET50, SPEECH], layouts=[(1, 1), (1, 1), (1, 2)])
+    story = begin(draw, training)
+    regime, total = story.regime(), hours(draw, 1.2, 3)
+    saving, working = draw.between(55, 110), draw.between(30, 60)
+    rate = draw.scale(1.5e6, 1e7)
+    while story.seconds < total:
+        story.train(regime, working * draw.between(0.97, 1.03))
+        story.checkpoint(saving * rate, rate * draw.between(0.93, 1.07), remote=True)
     return cast(draw, story)

@@ -3,9 +3,10 @@
 ## What it flags
 
 The rule flags at least three drops of the GPUs' work that cost a tenth of the training time or more. In each drop a
-pod sends or writes 100 MB or more, and the amounts are equal and come at regular intervals, or match what the GPUs
-sent to the host just before. In a job with several GPUs, often only the GPU that saves drops. The others stay at 100
-% in a collective operation while their tensor cores are idle. The rule counts these as waiting, too.
+pod sends or writes 40 MB or more, and the amounts are equal and come at regular intervals, or match what the GPUs
+sent to the host just before. The bytes decide, not their rate: a mount may take 2 MB/s. In a job with several GPUs,
+often only the GPU that saves drops. The others stay at 100 % in a collective operation while their tensor cores are
+idle. The rule counts these as waiting, too.
 
 If checkpoints follow one another faster than the metrics are sampled, drops cannot be seen. Then the rule flags
 training at 70 % or less of each GPU while a pod writes or sends 10 MB/s or more all the time, and the GPUs send as

@@ -4,9 +4,9 @@
 
 The rule flags training on several GPUs in one of three cases:
 
-- It uses 70 % or less of each GPU, and at the link's best speed the exchanged data takes two fifths of the waiting
-  time or more. The exchange shows as pods that send as much as they receive, or GPUs that copy both ways over PCIe or
-  NVLink.
+- It uses 70 % or less of each GPU, and the exchanged data takes the whole wait at a speed that the link may have. The
+  exchange shows as pods that send about as much as they receive (a quarter more at most), or GPUs that copy both ways
+  over PCIe or NVLink.
 - The work of all GPUs drops together, for a tenth of the time or more, while the links are busy.
 - NCCL's kernels wait on the GPUs themselves: the GPUs show 80 % utilization or more, but their SMs are busy for half
   of that time at most (where SMs are not sampled: tensor cores for 15 % and memory for 25 % at most), and each pod

@@ -41,7 +41,7 @@ import numpy as np
 from stoker.diagnosis.series.batch_size import larger_batch
 from stoker.diagnosis.series.effort import working
 from stoker.diagnosis.series.examination import Claim, Examination
-from stoker.diagnosis.series.input_wait import Weight, input_wait
+from stoker.diagnosis.series.input_wait import input_wait
 from stoker.diagnosis.series.interruption import interrupted
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Framework, JobType, Severity, Source
@@ -58,6 +58,10 @@ DRAM_PERCENT = 40.0
 KERNEL_PERCENT = 80.0
 """Percent of the time with a kernel. Chosen because the study's largest batches reach 85 % and more in training, its
 baselines 58 and 64 %.
+"""
+DELAYED = 0.35
+"""The share of a cause from which it may be what delays the GPUs. Chosen because causes of which nothing is measured
+have less.
 """
 LEAST_SECONDS = 900.0
 """Seconds of training. Chosen because compilation, autotuning and warm-up are over by then."""
@@ -95,7 +99,7 @@ def _named(exam: Examination) -> bool:
     level = input_wait(exam)
     if level is None:
         return False
-    return level.category is not None or any(one.weight >= Weight.OPEN for one in level.evidence)
+    return level.category is not None or any(one.score >= DELAYED for one in level.candidates)
 
 
 def _idle_units(exam: Examination, mask: BoolArray) -> str | None:

@@ -2,9 +2,10 @@
 
 ## What it flags
 
-The rule flags training at 70 % or less of each GPU in which the copies from the host to each GPU take two fifths of
-the waiting time or more, at the 6 GB/s that pageable memory reaches. The CPUs must have time left, and no data may
-stream in.
+The rule flags training at 70 % or less of each GPU in which the copies from the host to each GPU would take the whole
+wait at 0.5 to 8 GB/s. One thread stages 0.5 GB/s of small pieces, and 8 GB/s of whole batches from pageable memory on
+the fastest hosts. The CPUs must have time left, no data may stream in, and each step must wait as long as the last one.
+Other causes are weighed against it: the finding is likely only if it is three times as likely as all of them together.
 
 ## Why it costs GPU time
 
@@ -16,8 +17,6 @@ with 27.90 % of all issues.
 
 - Little is copied: even slow copies cannot explain the wait.
 - So much is copied that the copies must run beside the kernels.
-- The pace of the GPUs varies although the copies take as long in each step. Then the cause is at most a candidate
-  (see input-bound).
 - The CPUs are at their limit (see input-preprocessing), or ranks exchange gradients over the same link (see
   gradient-exchange).
 - The framework is TensorFlow or JAX, which overlap these copies themselves.

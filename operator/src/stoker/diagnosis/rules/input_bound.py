@@ -46,13 +46,19 @@ from stoker.findings.vocabulary import Category, Confidence, Severity
 UNEXPLAINED = (Category.MODEL_CHECKPOINTING, Category.DATA_PREPROCESSING, Category.REMOTE_DATA_READ)
 """What drops without a trace may be for: storage that the node mounts shows in no counter of the pod."""
 
+LEAST_CANDIDATES = 2
+"""An open question has two answers at least."""
+
 
 def check(exam: Examination) -> Iterator[Claim]:
     """Report the causes that the series leave open, as one finding with candidates."""
     found = undecided(exam)
     if found is None:
         return
-    candidates = found.alternatives or UNEXPLAINED
+    # One cause alone that is not likely enough to be named stands for all that leave as little.
+    candidates = found.alternatives
+    if len(candidates) < LEAST_CANDIDATES:
+        candidates = tuple(dict.fromkeys((*candidates, *UNEXPLAINED)))
     yield replace(
         found.claim(),
         confidence=Confidence.POSSIBLE,

@@ -8,10 +8,12 @@ The rule flags training at 70 % or less of each GPU in which the CPUs are the bo
 - The CPUs are at 60 % of their limit or more, and are throttled in a quarter of the periods or more, or tasks wait
   for a CPU for half of the time.
 - The GPUs' work drops, for a tenth of the time or more, while the CPUs are at their limit, or busy by two cores a GPU
-  more than otherwise, and nothing is received or sent.
+  more than otherwise, and nothing is received or sent. In a job that is not low, this is only possible: such phases
+  may be the algorithm's, as in reinforcement learning.
 
-Too few workers show only as several busy cores, because the other CPUs are idle. If the job is low and every other
-cause is excluded, the rule reports that as possible.
+Where the CPU limit is not known, several cores that stay as busy while the GPUs' pace varies show one. Too few workers
+show only as some busy cores, because the other CPUs are idle. If the job is low and every other cause is unlikely, the
+rule reports that.
 
 ## Why it costs GPU time
 

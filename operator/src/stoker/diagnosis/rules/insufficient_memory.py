@@ -9,8 +9,8 @@ level that no other cause explains.
 ## Why it costs GPU time
 
 The batch that would keep the cores busy does not fit into the memory. The study's example, GPT-2 on one V100, used 40
-% of the GPU and 83 % of its memory. States that are moved to host memory for lack of room cost even more, because
-they cross the host link twice in each step. The evidence says so if it is the case.
+% of the GPU and 83 % of its memory. States, activations or parameters that are moved to host memory for lack of
+room cost even more, because they cross the host link twice in each step. The evidence says so if it is the case.
 
 ## When it stays silent
 

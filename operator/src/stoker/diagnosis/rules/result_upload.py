@@ -3,8 +3,8 @@
 ## What it flags
 
 The rule flags at least three drops of the GPUs' work that cost a tenth of the training time or more. In each drop a
-pod sends or writes something that is no checkpoint: less than 100 MB, or at irregular times, and the GPUs did not
-send it to the host before.
+pod sends or writes more than between them, by 20 kB/s at least: many small files take much time at a low rate. It is
+no checkpoint: the amounts are small or differ, and the GPUs did not send them to the host before.
 
 If uploads follow one another faster than the metrics are sampled, drops cannot be seen. Then the rule flags training
 at 70 % or less of each GPU that works less whenever more is sent.

@@ -19,7 +19,9 @@ two jobs 4.9 and 3.4 times as fast.
 - The GPU waits: the CPUs are at their limit, data streams in over the network, from disk or over PCIe, or ranks
   exchange much. A larger batch would only wait longer (see input-bound where this is not decided).
 - Device memory is the bottleneck.
-- The framework is TensorFlow or JAX, which reserve memory whether they need it or not.
+- The framework is TensorFlow or JAX, and more than half of the memory is reserved, needed or not.
+- Utilization over the last second is either nearly nothing or nearly everything: the GPU stands still for a second and
+  more, while a small batch leaves gaps of milliseconds.
 - The job has worked for less than fifteen minutes, samples are missing, the GPUs are MIG slices or shared, or the job
   is a serving or interactive job.
 

@@ -20,6 +20,12 @@ DEVIATIONS = 3.0
 """And the correlation must exceed this many standard deviations of what so many samples show by chance."""
 LEAST_SAMPLES = 40
 """Two series are tied from this correlation on, where it is three deviations of what so many samples show by chance."""
+LEVEL_PERCENTILE = 25.0
+"""Of the signal outside of a pattern: where stretches follow one another closely, most steps between them share in one,
+because a rate is taken over a minute.
+"""
+WIDENING = 2
+"""Steps before and after a stretch that may hold a part of what belongs to it, for the same reason."""
 UNLIKE = 0.25
 """Shifts whose mask correlates less than this with the pattern's own are chance; others are the pattern a period on."""
 UNLIKELY = 0.02
@@ -30,11 +36,12 @@ UNLIKELY = 0.02
 class Coincidence:
     """A signal against a pattern, at the lag where it fits best.
 
-    inside, outside: its mean and its median in the signal's unit. chance: the share of circular shifts of the pattern
-    that show as much. rising: in how many of the pattern's stretches the signal rises over its level outside by the
-    floor. hits: the share of the pattern's time that these take: short ones of other making count for no more than they
-    are. amount: what each of these holds over the level outside, the signal's unit times seconds, the middle one;
-    amount_variation: how much that varies.
+    inside: its mean; outside: its level, which a quarter of the steps do not reach; in the signal's unit. chance: the
+    share of circular shifts of the pattern that show as much, by ranks, because transfers differ in speed by factors.
+    rising: in how many of the pattern's stretches the signal rises over its level outside by the floor. hits: the share
+    of the pattern's time that these take: short ones of other making count for no more than they are. amount: what each
+    of these holds over the level outside, the signal's unit times seconds, the middle one; amount_variation: how much
+    that varies.
     """
 
     inside: float
@@ -74,9 +81,10 @@ def coincidence(
     inside, outside = known & mask, known & ~mask
     if inside.sum() < mask.sum() / 2 or outside.sum() < (~mask).sum() / 2 or not inside.any() or not outside.any():
         return None
-    level = float(np.median(signal[outside]))
-    rises = np.where(known, signal - level, 0.0)
-    sums = _shifted_sums(rises, mask)
+    level = float(np.percentile(signal[outside], LEVEL_PERCENTILE))
+    order = np.zeros(len(signal))
+    order[known] = _ranks(signal[known]) - (known.sum() + 1) / 2
+    sums = _shifted_sums(order, mask)
     lag = max(LAGS, key=lambda one: (sums[one], -abs(one)))
     overlap = _shifted_sums(mask.astype(np.float64), mask)
     expected = mask.sum() ** 2 / len(mask)
@@ -102,7 +110,8 @@ def coincidence(
 
 def tied(one: FloatArray, other: FloatArray, within: BoolArray) -> bool:
     """A series rises and falls with a pod's signal, at one of the lags that the latter may have. False where samples
-    lack. The first is averaged over two steps, as the rates of a pod's counters are.
+    lack. The first is averaged over two steps, as the rates of a pod's counters are. Ranks are compared: transfers
+    differ in speed by factors.
     """
     averaged = (one + np.roll(one, 1)) / 2
     for lag in LAGS:
@@ -111,9 +120,16 @@ def tied(one: FloatArray, other: FloatArray, within: BoolArray) -> bool:
         first, second = averaged[both], shifted[both]
         if len(first) < LEAST_SAMPLES or first.std() == 0 or second.std() == 0:
             continue
-        if float(np.corrcoef(first, second)[0, 1]) >= max(TIED, DEVIATIONS / len(first) ** 0.5):
+        if float(np.corrcoef(_ranks(first), _ranks(second))[0, 1]) >= max(TIED, DEVIATIONS / len(first) ** 0.5):
             return True
     return False
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    """The place of each value in their order; equal ones share the middle of theirs."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return (ends - (counts - 1) / 2)[inverse]
 
 
 def _shifted_sums(values: FloatArray, mask: BoolArray) -> FloatArray:
@@ -123,11 +139,11 @@ def _shifted_sums(values: FloatArray, mask: BoolArray) -> FloatArray:
 
 
 def _widened(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Each stretch with the step before it and the one after it, which it may share; of two neighbours none twice."""
+    """Each stretch with the steps around it, which it may share; of two neighbours none twice."""
     ends = [0, *(last for _, last in spans)]
-    starts = [*(first for first, _ in spans), spans[-1][1] + 2]
+    starts = [*(first for first, _ in spans), spans[-1][1] + 2 * WIDENING]
     return [
-        (max(first - 1, (ends[place] + first) // 2), min(last + 1, (last + starts[place + 1]) // 2))
+        (max(first - WIDENING, (ends[place] + first) // 2), min(last + WIDENING, (last + starts[place + 1]) // 2))
         for place, (first, last) in enumerate(spans)
     ]
 

@@ -7,15 +7,26 @@ not come from the GPU, data that is waited for comes in, data that is made keeps
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from itertools import pairwise
 
 import numpy as np
 
-from stoker.diagnosis.series.coincidence import UNLIKELY, Coincidence, coincidence
-from stoker.diagnosis.series.drops import EQUAL_SIZES, Drops, drops
+from stoker.diagnosis.series.coincidence import UNLIKELY, Coincidence, coincidence, tied
+from stoker.diagnosis.series.drops import Drops, drops, variation
 from stoker.diagnosis.series.effort import effort, mean_of, progress, working
 from stoker.diagnosis.series.examination import SATURATED_SHARE, Device, Examination, once
-from stoker.diagnosis.series.traffic import Flow, both_ways, exchanged, flows, links, received, returned, sent
+from stoker.diagnosis.series.mechanisms import DROPS, Candidate, Quantity, confidence, decide, weigh
+from stoker.diagnosis.series.traffic import (
+    USUAL_PERCENTILE,
+    Flow,
+    both_ways,
+    exchanged,
+    flows,
+    links,
+    received,
+    returned,
+    sent,
+)
 from stoker.findings.vocabulary import Category, Confidence, JobType
 from stoker.findings.wording import count, minutes, percent, rate, size
 from stoker.telemetry.grid import BoolArray
@@ -25,64 +36,50 @@ LOST_SHARE = 0.10
 """Of the GPUs' time in the active stage. Under a tenth the best fix returns less than what a run varies by, and a
 validation of some seconds each epoch, which is no fault, stays below.
 """
-BURST_BYTES = 500e3
-"""bytes/s over the level outside the drops from which traffic counts as a burst."""
-LEAST_CARRIED_BYTES = 5e6
-"""bytes/s over the level outside, and bytes in a drop: metrics, logs and heartbeats stay below."""
+BURST_BYTES = 20e3
+"""bytes/s over the level outside the drops from which traffic counts as a burst. Chosen because requests of 4 kB, one
+after the other, at 200 ms each are as slow as that; heartbeats and logs that do not hold a program up stay below.
+"""
+BURST_RISE = 0.5
+"""And half as much again as between the drops: what flows all the time wavers."""
 STAGED = 0.5
 """What is written is data staged on its way in, if half as much or more has been received."""
+MATCHING = 0.3
+"""What left the GPUs makes up so much of what is written, at least, if it is that."""
 LINK_BYTES = 100e6
 """bytes/s a GPU over its links beyond the level outside."""
 HITS = 0.8
 """The share of the drops' time in which the burst is seen: of short ones a scrape misses some."""
-MODEL_BYTES = 100e6
-"""A checkpoint of a model worth a GPU is not smaller: 25 million parameters in fp32, without an optimizer's state."""
-MATCHING = (0.3, 3.0)
-"""Between which ratios what left the GPUs matches what was written: optimizer state may live on the host, a copy may
-be written twice, and one scrape may miss a part.
-"""
 CORES_A_GPU = 2.0
 """More CPU within the drops than outside of them, by so many cores a GPU, is work on data."""
 THROTTLED_PERCENT = 10.0
 """Of the CFS periods: the CPU limit holds the pod up."""
+LOWEST_PERCENTILE = 10.0
+"""Of a pod's traffic: its own level, where most steps share in a drop."""
 MARKED = 0.5
 """The share of the drops that a log line must name, to decide: not each step may print one."""
-
-
-class InterruptionKind(StrEnum):
-    """What an interruption is for."""
-
-    CHECKPOINT = "checkpoint"
-    UPLOAD = "upload"
-    READ = "read"
-    PREPROCESSING = "preprocessing"
-    EXCHANGE = "exchange"
-    UNDECIDED = "undecided"
-
-
-CATEGORIES = {
-    InterruptionKind.CHECKPOINT: Category.MODEL_CHECKPOINTING,
-    InterruptionKind.UPLOAD: Category.INTERMEDIATE_RESULT_UPLOAD,
-    InterruptionKind.READ: Category.REMOTE_DATA_READ,
-    InterruptionKind.PREPROCESSING: Category.DATA_PREPROCESSING,
-    InterruptionKind.EXCHANGE: Category.DATA_EXCHANGE,
+MARKS = {
+    Category.MODEL_CHECKPOINTING: MarkKind.CHECKPOINT,
+    Category.INTERMEDIATE_RESULT_UPLOAD: MarkKind.UPLOAD,
 }
-MARKS = {InterruptionKind.CHECKPOINT: MarkKind.CHECKPOINT, InterruptionKind.UPLOAD: MarkKind.UPLOAD}
+"""The lines of logs that name a cause of drops."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Interruption:
     """The drops of a job and what they are for.
 
-    devices: those that fall; the others spin in a collective until they are back. evidence: what the pods do meanwhile,
-    as a clause. carried: bytes that each drop moves, the middle one; None where that isn't what it is for.
+    category: None where it is open. devices: those that fall; the others spin in a collective until they are back.
+    evidence: what the pods do meanwhile, as a clause. candidates: every cause that was weighed, the most likely first.
+    carried: bytes that each drop moves, the middle one; None where that isn't what it is for.
     """
 
-    kind: InterruptionKind
+    category: Category | None
     drops: Drops
     devices: tuple[Device, ...]
     confidence: Confidence
     evidence: str
+    candidates: tuple[Candidate, ...] = ()
     alternatives: tuple[Category, ...] = ()
     carried: float | None = None
     mark: str | None = None
@@ -110,6 +107,15 @@ class Burst:
         return f"meanwhile {rate(self.fit.inside)} {self.word} ({rate(self.fit.outside)} otherwise)"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traces:
+    """What drops leave in the series: quantities for the mechanisms, words by cause, and the burst that is written."""
+
+    observed: dict[Quantity, float]
+    words: dict[Category, str]
+    written: Burst | None
+
+
 @once
 def interruption(exam: Examination) -> Interruption | None:
     """What interrupts the job's GPUs for a tenth of their active time or more; None where nothing does."""
@@ -120,7 +126,7 @@ def interruption(exam: Examination) -> Interruption | None:
         return None
     judged = _judge(exam, *found)
     # What may be the level's own noise is a pattern only if something else has the same.
-    return judged if found[0].clear or judged.kind is not InterruptionKind.UNDECIDED else None
+    return judged if found[0].clear or judged.category is not None else None
 
 
 def interrupted(exam: Examination) -> BoolArray:
@@ -169,84 +175,142 @@ def _falls(use: FloatArray, found: Drops) -> bool:
 
 
 def _judge(exam: Examination, found: Drops, devices: tuple[Device, ...]) -> Interruption:
-    """What the drops are for: what the log says, else the traces that they leave."""
-    written = _strongest(exam, [("sent", sent(exam)), ("written", flows(exam, PodSignal.DISK_WRITE))], found)
+    """What the drops are for: what the log says, else the cause whose traces they leave."""
+    traces = _traces(exam, found, alone=len(devices) < len(working(exam)))
     undecided = Interruption(
-        kind=InterruptionKind.UNDECIDED,
+        category=None,
         drops=found,
         devices=devices,
         confidence=Confidence.POSSIBLE,
         evidence="no signal shows the reason",
     )
-    for kind in MARKS:
-        mark = _marked(exam, kind, found)
+    written = traces.written
+    for category in MARKS:
+        mark = _marked(exam, category, found)
         if mark is not None:
             return replace(
                 undecided,
-                kind=kind,
+                category=category,
                 confidence=Confidence.CERTAIN,
                 evidence=f'the log says "{mark}"' + ("" if written is None else f"; {written.words}"),
                 carried=None if written is None else written.fit.amount,
                 mark=mark,
             )
-    decided = replace(undecided, confidence=Confidence.LIKELY)
-    read = _strongest(exam, [("received", received(exam))], found)
-    if read is not None and (written is None or read.fit.amount >= STAGED * written.fit.amount):
-        return replace(decided, kind=InterruptionKind.READ, evidence=read.words)
-    if written is not None:
-        return _judge_written(exam, undecided, written)
-    links = _links(exam, found)
-    if links is not None and len(devices) == len(working(exam)) > 1:
-        return replace(decided, kind=InterruptionKind.EXCHANGE, evidence=links)
-    cpu = _cpu(exam, found)
-    if cpu is not None:
-        return replace(decided, kind=InterruptionKind.PREPROCESSING, evidence=cpu)
-    from_gpu = _from_gpu(exam, found)
-    if from_gpu is not None and from_gpu >= MODEL_BYTES and found.regular and found.equal:
-        return replace(
-            undecided,
-            kind=InterruptionKind.CHECKPOINT,
-            evidence=f"{size(from_gpu)} from the GPUs for each",
-            carried=from_gpu,
-            alternatives=(Category.INTERMEDIATE_RESULT_UPLOAD,),
-        )
-    return undecided
-
-
-def _judge_written(exam: Examination, undecided: Interruption, burst: Burst) -> Interruption:
-    """A saved model or a result: a model is large, of equal size, and has left the GPUs just before."""
-    found, fit = undecided.drops, burst.fit
-    from_gpu = _from_gpu(exam, found, burst.pod, fit.rising)
-    evidence = f"{burst.words}, {size(fit.amount)} each"
-    matches = from_gpu is not None and MATCHING[0] <= from_gpu / max(fit.amount, 1.0) <= MATCHING[1]
-    if from_gpu is not None and matches:
-        evidence += f", {size(from_gpu)} from the GPUs for it"
-    judged = replace(undecided, evidence=evidence, carried=fit.amount)
-    large = fit.amount >= MODEL_BYTES
-    alike = found.regular and (fit.amount_variation <= EQUAL_SIZES or found.equal)
-    if large and (matches or alike):
-        # Alike, though the GPUs' traffic was sampled and doesn't match: a state that lives on the host may not show.
-        other = () if matches or from_gpu is None else (Category.INTERMEDIATE_RESULT_UPLOAD,)
-        return replace(judged, kind=InterruptionKind.CHECKPOINT, confidence=Confidence.LIKELY, alternatives=other)
-    sure = not large or from_gpu is not None
+    shares = weigh(DROPS, traces.observed, frozenset() if exam.facts.gpus > 1 else frozenset({Category.DATA_EXCHANGE}))
+    chosen, share, standing = decide(shares)
+    named = (chosen,) if chosen is not None else standing
+    words = dict.fromkeys(traces.words[category] for category in named if traces.words.get(category))
+    saves = chosen is Category.MODEL_CHECKPOINTING
     return replace(
-        judged,
-        kind=InterruptionKind.UPLOAD,
-        confidence=Confidence.LIKELY if sure else Confidence.POSSIBLE,
-        alternatives=() if sure else (Category.MODEL_CHECKPOINTING,),
+        undecided,
+        category=chosen,
+        confidence=confidence(chosen, share, low=exam.is_low or (found.clear and chosen is Category.DATA_EXCHANGE)),
+        evidence="; ".join(words) or undecided.evidence,
+        candidates=tuple(
+            Candidate(category=category, score=share, words=traces.words.get(category, ""))
+            for category, share in shares.items()
+        ),
+        alternatives=standing,
+        carried=_carried(traces) if saves or chosen is Category.INTERMEDIATE_RESULT_UPLOAD else None,
     )
+
+
+def _carried(traces: Traces) -> float | None:
+    """Bytes of one save or upload: what is written, or else what leaves the GPUs."""
+    return traces.observed.get(Quantity.FROM_GPUS) if traces.written is None else traces.written.fit.amount
+
+
+def _traces(exam: Examination, found: Drops, *, alone: bool) -> Traces:
+    """What happens within the drops and not between them."""
+    out = [("sent", [*sent(exam)]), ("written", [*flows(exam, PodSignal.DISK_WRITE)])]
+    written = _strongest(exam, out, found)
+    read = _strongest(exam, [("received", received(exam))], found)
+    if read is not None and written is not None:  # an answer to what is sent, or data on its way to the disk
+        if read.fit.amount < STAGED * written.fit.amount:
+            read = None
+        else:
+            written = None
+    if written is None and read is None:
+        written = _spread_most(exam, out, found)
+    over_links, cpu = _links(exam, found), _cpu(exam, found)
+    seen: dict[Quantity, tuple[bool, bool]] = {
+        Quantity.WRITES: (written is not None, _any(sent(exam)) or _any(flows(exam, PodSignal.DISK_WRITE))),
+        Quantity.RECEIVES: (read is not None, _any(received(exam))),
+        Quantity.LINKED: (over_links is not None, bool(links(exam) or both_ways(exam) or _any(exchanged(exam)))),
+        Quantity.PROCESSES: (cpu is not None, _any(flows(exam, PodSignal.CPU))),
+        Quantity.ALL_DROP: (not alone, True),
+    }
+    observed = {quantity: float(there) for quantity, (there, sampled) in seen.items() if sampled}
+    observed |= {Quantity.GAP_VARIATION: found.gap_variation, Quantity.DROP_VARIATION: found.size_variation}
+    words = {Category.DATA_EXCHANGE: over_links or "", Category.DATA_PREPROCESSING: cpu or ""}
+    if read is not None:
+        words[Category.REMOTE_DATA_READ] = read.words
+    from_gpu = _from_gpu(exam, found, *(() if written is None else (written.pod, written.fit.rising)))
+    if from_gpu is not None:
+        observed[Quantity.FROM_GPUS] = from_gpu
+        words[Category.MODEL_CHECKPOINTING] = f"{size(from_gpu)} from the GPUs for each"
+    if written is not None:
+        fit = written.fit
+        observed |= {Quantity.BURST: fit.amount, Quantity.BURST_VARIATION: fit.amount_variation}
+        said = f"{written.words}, {size(fit.amount)} each"
+        words[Category.INTERMEDIATE_RESULT_UPLOAD] = words[Category.MODEL_CHECKPOINTING] = said
+        share = None if from_gpu is None else from_gpu / max(fit.amount, 1.0)
+        if share is not None and (share >= MATCHING or _would_show(exam, found, written)):
+            observed[Quantity.BURST_FROM_GPUS] = share
+        if from_gpu is not None and share is not None and share >= MATCHING:
+            words[Category.MODEL_CHECKPOINTING] = f"{said}, {size(from_gpu)} from the GPUs for it"
+    return Traces(observed=observed, words=words, written=written)
+
+
+def _any(found: Iterable[Flow]) -> bool:
+    """Some pod has samples."""
+    return any(np.isfinite(values).any() for _, values in found)
 
 
 def _strongest(exam: Examination, sources: Sequence[tuple[str, Iterable[Flow]]], found: Drops) -> Burst | None:
     """The flow that rises most within the drops, where it does so in most of them and not by chance."""
-    seen = [
+    fitting = [
         Burst(word=word, pod=pod, fit=fit)
         for word, source in sources
         for pod, values in source
-        if (fit := coincidence(values, found.spans, exam.training, exam.step, floor=BURST_BYTES)) is not None
+        if (fit := _rising(exam, values, found)) is not None
     ]
-    fitting = (one for one in seen if _fits(one.fit, BURST_BYTES) and one.fit.amount >= LEAST_CARRIED_BYTES)
     return max(fitting, key=lambda one: one.fit.amount, default=None)
+
+
+def _rising(exam: Examination, values: FloatArray, found: Drops) -> Coincidence | None:
+    """A flow against the drops, where it rises over the pod's own level between them."""
+    between = values[exam.training & ~found.low & np.isfinite(values)]
+    floor = max(BURST_BYTES, BURST_RISE * float(np.percentile(between, 25))) if len(between) else BURST_BYTES
+    fit = coincidence(values, found.spans, exam.training, exam.step, floor=floor)
+    return fit if fit is not None and _fits(fit, floor) else None
+
+
+def _spread_most(exam: Examination, sources: Sequence[tuple[str, Iterable[Flow]]], found: Drops) -> Burst | None:
+    """The same where drops are a few steps apart and leave no step without them: what rises and falls with the loss."""
+    loss = 100.0 - progress(exam)
+    fitting = [
+        Burst(word=word, pod=pod, fit=fit)
+        for word, source in sources
+        for pod, values in source
+        if tied(loss, values, exam.training) and (fit := _spread(exam, values, found)) is not None
+    ]
+    return max(fitting, key=lambda one: one.fit.amount, default=None)
+
+
+def _spread(exam: Examination, values: FloatArray, found: Drops) -> Coincidence | None:
+    """A flow with the bytes from the start of each drop to that of the next one, over the pod's lowest level."""
+    fit = coincidence(values, found.spans, exam.training, exam.step, floor=BURST_BYTES)
+    known = values[exam.training & np.isfinite(values)]
+    level = float(np.percentile(known, LOWEST_PERCENTILE))
+    starts = [first for first, _ in found.spans]
+    amounts = [
+        float(np.nansum(np.maximum(values[one:other] - level, 0.0))) * exam.step for one, other in pairwise(starts)
+    ]
+    amount = float(np.median(amounts))
+    if fit is None or amount <= BURST_BYTES * found.length:
+        return None
+    return replace(fit, outside=level, amount=amount, amount_variation=variation(amounts))
 
 
 def _fits(fit: Coincidence, floor: float) -> bool:
@@ -263,6 +327,18 @@ def _from_gpu(exam: Examination, found: Drops, pod: str | None = None, number: i
         between = exam.training & ~found.low
     speed = returned(exam, near, pod, over=between)
     return None if speed is None else speed * float(near.sum()) * exam.step / max(number or found.count, 1)
+
+
+def _would_show(exam: Examination, found: Drops, burst: Burst) -> bool:
+    """What is written would stand out in the GPUs' own traffic to the host, had it just come from there."""
+    near = _near(found.low) & exam.training
+    usual = 0.0
+    for device in exam.devices:
+        values = device.signal(GpuSignal.PCIE_TX)
+        if device.pod.name == burst.pod and values is not None:
+            known = values[exam.training & ~near & np.isfinite(values)]
+            usual += float(np.percentile(known, USUAL_PERCENTILE)) if len(known) else 0.0
+    return burst.fit.amount * burst.fit.rising >= usual * float(near.sum()) * exam.step
 
 
 def _links(exam: Examination, found: Drops) -> str | None:
@@ -301,14 +377,9 @@ def _cpu(exam: Examination, found: Drops) -> str | None:
     return None
 
 
-def _marked(exam: Examination, kind: InterruptionKind, found: Drops) -> str | None:
+def _marked(exam: Examination, category: Category, found: Drops) -> str | None:
     """A log line that names the drops, where enough of them have one."""
-    wanted = MARKS.get(kind)
-    times = [
-        (float(mark.time.timestamp()), mark.text)
-        for mark in exam.series.marks
-        if wanted is not None and mark.kind is wanted
-    ]
+    times = [(float(mark.time.timestamp()), mark.text) for mark in exam.series.marks if mark.kind is MARKS[category]]
     if not times:
         return None
     places = np.searchsorted(exam.series.times, [time for time, _ in times])

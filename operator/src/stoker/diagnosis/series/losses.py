@@ -6,7 +6,7 @@ from datetime import datetime
 from stoker.diagnosis.series.effort import working
 from stoker.diagnosis.series.examination import Claim, Examination
 from stoker.diagnosis.series.input_wait import InputWait, input_wait
-from stoker.diagnosis.series.interruption import CATEGORIES, Interruption, interruption
+from stoker.diagnosis.series.interruption import Interruption, interruption
 from stoker.findings.finding import Recoverable
 from stoker.findings.vocabulary import Category, Confidence, Source
 from stoker.findings.wording import gpu_hours, interval, percent
@@ -55,7 +55,7 @@ def loss(exam: Examination, category: Category) -> Loss | None:
     drops, level = interruption(exam), input_wait(exam)
     return combined(
         exam,
-        drops if drops is not None and CATEGORIES.get(drops.kind) is category else None,
+        drops if drops is not None and drops.category is category else None,
         level if level is not None and level.category is category else None,
     )
 
@@ -63,7 +63,7 @@ def loss(exam: Examination, category: Category) -> Loss | None:
 def undecided(exam: Examination) -> Loss | None:
     """What is taken by causes that the series leave open; None where they name them, or nothing speaks for any."""
     drops, level = interruption(exam), input_wait(exam)
-    named = CATEGORIES.get(drops.kind) if drops is not None else None
+    named = drops.category if drops is not None else None
     open_ = level is not None and level.category is None and level.alternatives and named not in level.alternatives
     return combined(
         exam,
@@ -111,7 +111,8 @@ def combined(exam: Examination, drops: Interruption | None, level: InputWait | N
     if level is not None:
         mask = mask | level.stage
         details.append(f"Training uses {percent(level.level)} of each {at_work(exam)}")
-        said = [one.words for one in level.evidence if one.words and (level.category in (None, one.category))]
+        named = level.alternatives if level.category is None else (level.category,)
+        said = [one.words for one in level.candidates if one.words and one.category in named]
         evidence.append(", ".join(said))
         confidences.append(level.confidence)
         alternatives += level.alternatives

@@ -14,6 +14,10 @@ from stoker.telemetry.series import FloatArray, GpuSignal, PodSignal
 
 USUAL_PERCENTILE = 95.0
 """Of a GPU's own traffic: what exceeds it stands out."""
+ASYMMETRY = 1.25
+"""So many times what it receives a pod may send in an exchange: headers, resends and the ends of trees and rings. What
+it sends beyond that is no exchange.
+"""
 Flow = tuple[str, FloatArray]
 """A pod's name and its bytes a second."""
 
@@ -115,4 +119,4 @@ def peak(exam: Examination, found: Iterator[Flow], mask: BoolArray) -> float | N
 def _beyond(exam: Examination, signal: PodSignal, other: PodSignal) -> Iterator[Flow]:
     back = dict(flows(exam, other)) if exam.facts.nodes > 1 else {}
     for pod, values in flows(exam, signal):
-        yield pod, np.maximum(values - back[pod], 0.0) if pod in back else values
+        yield pod, np.maximum(values - ASYMMETRY * back[pod], 0.0) if pod in back else values
