@@ -123,6 +123,7 @@ class Bench:
         self._first = 0
         self.measured: dict[tuple[Load, str], list[float]] = {}
         self.unanalysed: Counter[Load] = Counter()
+        self.refused: Counter[Load] = Counter()
         for name, script in SCRIPTS.items():
             body = review(new=OBJECT | {"spec": OBJECT["spec"] | {"script": script}})
             (folder / name).write_text(json.dumps(body))
@@ -135,8 +136,11 @@ class Bench:
             if process.returncode:
                 raise SystemExit(f"the load of {server} failed")
             measured = json.loads(output)
-            self.measured.setdefault((load, server), []).extend(each / 1e3 for each in measured["latencies"])
+            self.measured.setdefault((load, server), []).extend(
+                each / 1e3 for each in measured["latencies"] if each >= 0
+            )
             self.unanalysed[load] += measured["unanalysed"]
+            self.refused[load] += measured["refused"]
 
     def _loader(self, load: Load, server: str, seconds: float) -> "subprocess.Popen[bytes]":
         self._first += 1_000_000
@@ -157,17 +161,19 @@ def percentile(values: list[float], percent: float) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * percent / 100))]
 
 
-def table(measured: dict[tuple[Load, str], list[float]], unanalysed: Counter[Load]) -> Iterator[str]:
+def table(bench: Bench) -> Iterator[str]:
     """The lines of the table."""
-    yield "| requests/s | script | requests | not analysed | | Go | allow all | Stoker | Stoker / Go |"
-    yield "|---:|---|---:|---:|---|---:|---:|---:|---:|"
+    yield "| requests/s | script | requests | not analysed | refused | | Go | allow all | Stoker | Stoker / Go |"
+    yield "|---:|---|---:|---:|---:|---|---:|---:|---:|---:|"
+    measured = bench.measured
     for load in dict.fromkeys(load for load, _ in measured):
         for name, percent in (("p50", 50.0), ("p99", 99.0)):
             cells = {server: percentile(measured[load, server], percent) for server in SERVERS}
             ratio = f"{cells['Stoker'] / cells['Go']:.1f}"
-            count = len(measured[load, "Stoker"])
+            count = len(measured[load, "Stoker"]) + bench.refused[load]
             figures = " | ".join(f"{cells[server]:.2f} ms" for server in SERVERS)
-            yield f"| {load.rate} | {load} | {count} | {unanalysed[load]} | {name} | {figures} | {ratio} |"
+            shortfalls = f"{bench.unanalysed[load]} | {bench.refused[load]}"
+            yield f"| {load.rate} | {load} | {count} | {shortfalls} | {name} | {figures} | {ratio} |"
 
 
 def main() -> None:
@@ -199,7 +205,7 @@ def main() -> None:
         median = statistics.median(bench.measured[Load(RATES[1], "small"), "Go"])
         print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {platform.machine()}, "
               f"Python {platform.python_version()}; Go's median at {RATES[1]}/s: {median:.2f} ms\n")  # fmt: skip
-        print("\n".join(table(bench.measured, bench.unanalysed)))
+        print("\n".join(table(bench)))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
 //
 // Each request is due at its time, and its latency counts from then, not from when it could be sent: a server that
 // stalls is charged for all who wait. "@NUMBER@" in the body is another number in each request. It prints as JSON the
-// latencies in microseconds, in the order in which the requests were due, and how many were answered without analysis.
+// latencies in microseconds, in the order in which the requests were due, how many were answered without analysis, and
+// how many were refused by HTTP 503, because the server has too much to do: their latencies are -1.
 package main
 
 import (
@@ -58,7 +59,7 @@ func main() {
 
 	count := int(*rate * *seconds)
 	latencies := make([]int64, count)
-	var unanalysed atomic.Int64
+	var unanalysed, refused atomic.Int64
 	var pending sync.WaitGroup
 	start := time.Now().Add(10 * time.Millisecond)
 	for index := range count {
@@ -67,15 +68,18 @@ func main() {
 		pending.Add(1)
 		go func() {
 			defer pending.Done()
-			said := ask(context.Background(), client, numbered(text, index))
+			answer := ask(context.Background(), client, numbered(text, index))
 			latencies[index] = time.Since(due).Microseconds()
-			if bytes.Contains(said, []byte("could not analyse")) {
+			if answer == nil {
+				refused.Add(1)
+				latencies[index] = -1
+			} else if bytes.Contains(answer, []byte("analyse")) {
 				unanalysed.Add(1)
 			}
 		}()
 	}
 	pending.Wait()
-	measured := map[string]any{"latencies": latencies, "unanalysed": unanalysed.Load()}
+	measured := map[string]any{"latencies": latencies, "unanalysed": unanalysed.Load(), "refused": refused.Load()}
 	if err := json.NewEncoder(os.Stdout).Encode(measured); err != nil {
 		log.Fatal(err)
 	}
@@ -102,6 +106,7 @@ func numbered(text []byte, index int) []byte {
 	return bytes.ReplaceAll(text, []byte("@NUMBER@"), []byte(strconv.Itoa(number)))
 }
 
+// ask returns the answer that allows the object, or nil where the server refused to review it.
 func ask(ctx context.Context, client *http.Client, text []byte) []byte {
 	question, err := http.NewRequestWithContext(ctx, http.MethodPost, *url, bytes.NewReader(text))
 	if err != nil {
@@ -113,12 +118,15 @@ func ask(ctx context.Context, client *http.Client, text []byte) []byte {
 		log.Fatal(err)
 	}
 	defer answer.Body.Close()
-	said, err := io.ReadAll(answer.Body)
+	content, err := io.ReadAll(answer.Body)
 	if err != nil {
 		log.Fatal(err)
 	}
-	if answer.StatusCode != http.StatusOK || !bytes.Contains(said, []byte(`"allowed":true`)) {
-		log.Fatalf("HTTP %d: %s", answer.StatusCode, said)
+	if answer.StatusCode == http.StatusServiceUnavailable {
+		return nil
 	}
-	return said
+	if answer.StatusCode != http.StatusOK || !bytes.Contains(content, []byte(`"allowed":true`)) {
+		log.Fatalf("HTTP %d: %s", answer.StatusCode, content)
+	}
+	return content
 }
