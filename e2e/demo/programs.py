@@ -44,7 +44,7 @@ PROGRAMS = {
             noise: 3
             phases:
             - {for: 6m, cpu: 2, netRx: 3MB/s}
-            - {util: 31, memory: 38%, cpu: 7, rx: 200MB/s}
+            - {util: 31, memory: 38%, cpu: 7, rx: 40MB/s}
             """,
     ),
     # nothing to complain about
