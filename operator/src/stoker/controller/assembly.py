@@ -1,5 +1,7 @@
-"""The controller's object graph, built in one place: by the process (process.py), by the reclaim simulation
-(benchmarks/reclaim) and by the tests of the controller. A new collaborator is wired here, once.
+"""Builds the controller's object graph. Add a new collaborator here.
+
+Used by the process (process.py), by the reclaim simulation (benchmarks/reclaim) and by the tests of the controller, so
+that all of them run the same wiring.
 """
 
 import asyncio
@@ -40,14 +42,14 @@ from stoker.policy.checks import ClusterSettings
 from stoker.telemetry.screen import MetricsSource
 
 WORKERS = 16
-"""DLJobs reconciled at once. Of these one namespace has at most half, two have three quarters, and so on (WorkQueue).
-Chosen because reconciling waits for the API server most of the time.
+"""DLJobs reconciled at the same time. One namespace has at most half of the workers, two have three quarters, and so on
+(WorkQueue). Chosen because reconciling waits for the API server most of the time.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """What the controller reaches the world outside its memory through: adapters in production, stand-ins in the
+    """The controller's connections to the outside: adapters in production, fakes of our own interfaces in the
     simulation and in tests.
     """
 
@@ -59,20 +61,22 @@ class Ports:
     """The processes that read jobs' manifests."""
     post: Post
     instance: str
-    """The name of this process, which its events have as their reporting instance."""
+    """The name of this process: the reportingInstance of its events."""
     jupyter: Jupyter | None = None
-    """None: notebook servers are not asked when they were used."""
+    """None: notebook servers are not queried for their last use."""
     logs: PodLogs | None = None
-    """None: no trainer's log is read, whatever policies ask for."""
+    """None: no trainer's log is read, also where a policy sets readLogs."""
     recorder: MetricsRecorder = NO_RECORDER
     jitter: Callable[[], float] = random.random
-    """Draws from 0..1 for the queue's backoff."""
+    """Returns a random number in 0..1 for the queue's backoff."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """The controller's intervals. `scrape_interval` is Prometheus', by which policies' windows are judged;
-    `minimum_warning_grace` holds whatever a policy says.
+    """The controller's intervals.
+
+    scan_interval: between two scans of the metrics. scrape_interval: Prometheus' own; policies whose windows are too
+    short for it get a condition. minimum_warning_grace: the lower bound of every policy's warningGrace.
     """
 
     scan_interval: timedelta = timedelta(seconds=30)
@@ -82,12 +86,12 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Substitutes:
-    """What the simulation, benchmarks and tests put in the place of parts that are not what they are about.
-    Production has none.
+    """Parts that the simulation, benchmarks and tests replace because they are not their subject. Production replaces
+    none.
     """
 
     cache: ClusterCache | None = None
-    """Objects that are known already; None: none."""
+    """A cache that already holds objects; None: an empty one."""
     queue: WorkQueue[Key] | None = None
     manifests: Callable[[Policies, Clock, Workers], ManifestCache] = ManifestCache
     scanner: type[Scanner] = Scanner
@@ -122,7 +126,7 @@ class Controller:
     faults: Faults
 
     async def lead(self) -> None:
-        """Do for ever what only the leader does: reconcile, scan, and keep policies' status and notifications."""
+        """Run the leader's loops until cancelled: reconcile, scan, policies' status, notifications and digests."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.queue.run(self.reconciler.reconcile, workers=WORKERS))
             group.create_task(self.scanner.run())
@@ -133,7 +137,7 @@ class Controller:
 
 
 def assemble(ports: Ports, timing: Timing, substitutes: Substitutes = NO_SUBSTITUTES) -> Controller:
-    """Wire a controller. Nothing runs yet, and nothing outside is asked."""
+    """Build a controller from its ports. Starts no task and sends no request; call `Controller.lead` to run it."""
     api, clock, metrics, recorder = ports.api, ports.clock, ports.metrics, ports.recorder
     faults = Faults(recorder)
     cache = substitutes.cache if substitutes.cache is not None else ClusterCache(faults)

@@ -1,9 +1,12 @@
-"""Leader election over a Lease: at most one controller acts.
+"""Leader election over a Lease: at most one of the controller's replicas acts at a time.
 
-A Lease is taken and renewed by compare-and-swap on its resource version. The holder trusts it only until its own
-monotonic deadline, counted from before the request that renewed it, and a request never outlives that deadline. Others
-take the Lease over when it has not changed for its whole duration by their own monotonic clock: the times written in it
-are for people, so skewed clocks do no harm.
+Used by the controller's process. `LeaderElector` acquires and renews the Lease; `LeaderOnlyApi` refuses writes while
+this process is not the leader.
+
+A candidate acquires and renews the Lease by compare-and-swap on its resource version. The holder trusts the Lease for
+RENEW_DEADLINE seconds of its own monotonic clock, counted from the start of the request that renewed it. Other
+candidates take the Lease over when it has not changed for its whole duration by their monotonic clock. Nobody compares
+the times written in the Lease, so skewed wall clocks do no harm.
 """
 
 import asyncio
@@ -29,25 +32,25 @@ from stoker.adapters.kubernetes.events import micro_time
 logger = logging.getLogger(__name__)
 
 DURATION = 15.0
-"""Seconds that a Lease holds after its last change."""
+"""Seconds that a Lease is valid after its last change (client-go's default LeaseDuration)."""
 RENEW_DEADLINE = 10.0
-"""Seconds after which the holder stops trusting a Lease that it could not renew; below the duration by more than a
-request takes.
+"""Seconds after which the holder stops trusting a Lease that it could not renew (client-go's default RenewDeadline).
+Shorter than DURATION by more than REQUEST_TIMEOUT, so that no write of the old leader meets a new one.
 """
 RETRY = 2.0
 """Seconds between two tries to take or renew the Lease (client-go's default RetryPeriod)."""
 REQUEST_TIMEOUT = 4.0
 """Seconds that one request for the Lease may take: two fit before a renewal is overdue."""
 LEADER_POLL = 0.1
-"""Seconds between two looks whether a renewal has come that a write waits for."""
+"""Seconds between two checks by a write that waits for the Lease to be renewed."""
 
 
 class LeadershipLostError(Exception):
-    """Another process may lead from now on: stop at once."""
+    """This process no longer holds the Lease, and another one may lead: stop at once."""
 
 
 class LeaderElector:
-    """One candidate for one Lease."""
+    """One candidate for one Lease. `identity` is unique for each process; `sleep` is replaced in tests."""
 
     def __init__(
         self,
@@ -67,22 +70,24 @@ class LeaderElector:
         self._sleep = sleep
         self._lease: Object | None = None
         self._seen: tuple[str, float] | None = None
-        """The resource version of the other's Lease, and since when it has stood, by our clock."""
+        """The resource version of a Lease that another candidate holds, and when this process first read that version,
+        by the monotonic clock.
+        """
         self._trusted_until = 0.0
 
     @property
     def is_leader(self) -> bool:
-        """Whether this process may act now."""
+        """Whether this process holds the Lease and may act now."""
         return self._lease is not None and self._clock.monotonic() < self._trusted_until
 
     async def acquire(self) -> None:
-        """Wait until this process leads."""
+        """Try every RETRY seconds until this process holds the Lease."""
         while not await self._try():
             await self._sleep(RETRY)
         logger.info("leading as %s", self._identity)
 
     async def hold(self) -> None:
-        """Renew for ever. Raises LeadershipLostError as soon as the Lease can't be trusted any more."""
+        """Renew the Lease every RETRY seconds. Raises LeadershipLostError as soon as it can't be trusted any more."""
         while True:
             await self._sleep(RETRY)
             await self._try()
@@ -92,7 +97,7 @@ class LeaderElector:
                 raise LeadershipLostError(msg)
 
     async def release(self) -> None:
-        """Give the Lease back, so that the next one need not wait; quietly, as the process is ending."""
+        """Give the Lease back at shutdown, so that the next leader need not wait. A failure is only logged."""
         lease, self._lease = self._lease, None
         if lease is None:
             return
@@ -103,7 +108,7 @@ class LeaderElector:
             logger.info("lease not released: %s", error)
 
     async def _try(self) -> bool:
-        """One attempt to take or renew; whether this process leads after it."""
+        """Try once to acquire or renew the Lease; True if this process leads afterwards."""
         started = self._clock.monotonic()
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
@@ -112,7 +117,7 @@ class LeaderElector:
             logger.info("another candidate wrote the lease first")
             self._lease, self._trusted_until = None, 0.0
         except (ApiError, TimeoutError) as error:
-            # Not knowing is not losing: the Lease is ours until its deadline.
+            # A failed request does not take the Lease away: it stays valid until the renew deadline.
             logger.warning("lease not renewed: %s", error)
             return self.is_leader
         if self._lease is None:
@@ -126,7 +131,7 @@ class LeaderElector:
             try:
                 return await self._write(self._lease)
             except ConflictError:
-                # A renewal whose answer came too late for us may have been written all the same.
+                # An earlier renewal that timed out here may still have been written by the API server.
                 found = await self._api.get(LEASES, self._namespace, self._name)
                 if found.get("spec", {}).get("holderIdentity") != self._identity:
                     raise
@@ -141,7 +146,7 @@ class LeaderElector:
         return await self._write(found)
 
     async def _write(self, lease: Object) -> Object:
-        """Take or renew the lease as it was read; ConflictError when it has changed since."""
+        """Write the Lease with this process as its holder. Raises ConflictError if it has changed since it was read."""
         body = self._body(lease, holder=self._identity)
         return await self._api.replace(LEASES, self._namespace, self._name, body, timeout=REQUEST_TIMEOUT)
 
@@ -170,9 +175,11 @@ class LeaderElector:
 
 
 class LeaderOnlyApi:
-    """The API as the leader sees it; implements KubernetesApi. It writes nothing while another may lead: a process that
-    stood still for a while (a frozen machine, a stopped process) goes on in the midst of what it did, and learns only
-    by its next renewal whether it still leads. Writes wait for that, or are refused.
+    """A KubernetesApi that writes only while this process leads.
+
+    A process that was paused (a frozen machine, SIGSTOP) resumes in the middle of its work and learns by its next
+    renewal whether it still leads. A write waits for that renewal, at most RETRY + REQUEST_TIMEOUT seconds, and then
+    raises UnavailableError with the reason NotLeading. Reads pass at any time.
     """
 
     def __init__(

@@ -1,4 +1,8 @@
-"""The controller's process: watches, lists, the lease, and once it leads, the queue's workers and the metrics scan."""
+"""The controller's process, started by `stoker run controller`.
+
+Every replica watches and lists the cluster's objects and serves its probes and metrics. The replica that holds the
+Lease also runs the queue's workers, the metrics scan, the notifications and the policies' status.
+"""
 
 import asyncio
 import logging
@@ -32,18 +36,21 @@ logger = logging.getLogger(__name__)
 
 LEASE = "stoker-controller"
 RESYNC = 300.0
-"""Seconds between two lists of everything. Chosen because watches bring changes at once, and a list of thousands of
-pods costs the API server much more than a watch.
+"""Seconds between two complete lists. Chosen because watches deliver changes at once, and a list of thousands of pods
+costs the API server much more than a watch.
 """
 RETRY = 2.0
-"""Seconds after which a list that has failed is tried again."""
+"""Seconds after which a failed list is repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
-    """How the controller runs. `namespace` is where its lease is; `notification_folder` has the addresses of channels,
-    a file each; `exit_timeout` is below the pod's grace period. `asks_jupyter`: whether notebook servers in jobs' pods
-    are asked when they were used. `review_workers`: processes that read jobs' manifests.
+    """How the controller runs.
+
+    namespace: where its Lease is. notification_folder: the mounted Secret with the addresses of channels, one file a
+    channel; None: no notification is sent. asks_jupyter: whether the controller queries notebook servers in jobs' pods
+    for their last use. review_workers: processes that read jobs' manifests. exit_timeout: seconds that stopping may
+    take; shorter than the pod's terminationGracePeriodSeconds.
     """
 
     namespace: str
@@ -60,17 +67,17 @@ class ControllerSettings:
 
 
 def run(settings: ControllerSettings) -> None:
-    """Control until SIGTERM or SIGINT.
+    """Run the controller until SIGTERM or SIGINT.
 
-    Raises CredentialsError without credentials, OSError for a port that is taken, LeadershipLostError and
-    SilentWatchError when the process must be started anew.
+    Raises CredentialsError without credentials, OSError for a port in use, and SilentWatchError when a watch has
+    stopped and the process must be restarted. A process that loses the Lease exits at once with status 1.
     """
     with suppress(asyncio.CancelledError):
         asyncio.run(serve(settings))
 
 
 async def serve(settings: ControllerSettings) -> None:
-    """The whole process; see `run`."""
+    """Run the controller on the running event loop; see `run`."""
     clock = SystemClock()
     identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
     leading = asyncio.Event()
@@ -134,7 +141,7 @@ async def serve(settings: ControllerSettings) -> None:
 
 
 async def _hold(elector: LeaderElector) -> None:
-    """Renew the lease. Without it another controller may act any moment: nothing is unwound, the process ends."""
+    """Renew the Lease. When it is lost, exit without any cleanup: another controller may already act."""
     try:
         await elector.hold()
     except LeadershipLostError as lost:

@@ -60,39 +60,49 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 EXAMINED = 20
-"""Jobs examined in one tick."""
+"""Jobs examined in one tick. Each examination takes two queries."""
 EXAMINE_SECONDS = 20.0
-"""After so many seconds no other examination begins in this tick: the next screen must not come late."""
+"""Seconds after which a tick begins no further examination, so that the next screen is on time."""
 EXAMINE_TIMEOUT = 20.0
 """Seconds that one examination may take."""
 FAILURES = 3
-"""So many examinations of one namespace's jobs may fail one after the other before the tick leaves that namespace; and
-so many namespaces before it gives up: it is not the jobs' fault then.
+"""Failed examinations of one namespace's jobs after which a tick skips that namespace. When the examinations of this
+many namespaces have failed, the tick examines no further job: the cause is the metrics, not the jobs.
 """
 SCREEN_TIMEOUT = 30.0
-"""Of a screen's queries together; each has its own, shorter limit."""
+"""Seconds that all queries of a screen may take together. Each query has a shorter timeout of its own."""
 MANY = 1_000
-"""Jobs read anew in one tick, as after a start, whose objects are a good part of the process's memory."""
+"""Jobs read anew in one tick, as after a start, from which the garbage collector is made to skip their objects
+(gc.freeze).
+"""
 SCANNED = frozenset({Phase.STARTING, Phase.RUNNING, *FINAL_PHASES})
 TICK_LATE = 600.0
-"""Seconds beyond the interval after which the scan counts as hung: every query in a tick has its own, shorter limit."""
+"""Seconds beyond the interval without the end of a tick, after which the scan counts as hung. Every query in a tick has
+a shorter timeout.
+"""
 FAILING = 3
-"""Ticks that may fail one after the other before the jobs' statuses say so."""
+"""Failed ticks in a row after which every job's idleness becomes Unknown (ScanFailed)."""
 NOT_READY_AFTER = 300.0
-"""Seconds beyond the interval without a tick that succeeded after which the controller is not ready."""
+"""Seconds beyond the interval without a successful tick, after which the controller is not ready."""
 RESTART_AFTER = 1800.0
-"""And after which it is started anew: what it holds in memory may be the reason."""
+"""Seconds beyond the interval without a successful tick, after which the controller is not live and the kubelet
+restarts it. The cause may be something that it holds in memory.
+"""
 MANY_PODS = 4096
-"""A DLJob has up to 1,024 pods; whose Job has so many more is not read any further."""
+"""Pods of one Job above which the job is not read. A DLJob has at most 1,024 pods at a time."""
 FINAL_EXAMINATION = timedelta(days=7)
-"""How long after its end a job may still get its final examination: the operator may have been down for a while."""
+"""How long after its end a job still gets its final examination. Covers a time in which the operator was down."""
 SETTLED = timedelta(minutes=2)
-"""How long after a job's end its last samples may still arrive: it is examined at its end, and once more then."""
+"""How long after a job's end its last samples may arrive. A job is examined at its end and once more after this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedJob:
-    """One job to be looked at in this tick."""
+    """One job that a tick screens, as read from its objects.
+
+    window: how long all GPUs must rest for the job to be idle (its idleAfter). is_final: the job is over and waits for
+    its final examination.
+    """
 
     key: Key
     uid: str
@@ -106,25 +116,27 @@ class ScannedJob:
         return str(self.key)
 
     def screen_request(self, now: datetime) -> ScreenRequest:
-        """What a screen is asked of it."""
+        """The job's part of the screen at `now`."""
         return screen_request(self.facts, window=self.window, idle_percent=self.policy.thresholds.idle_percent, now=now)
 
     @property
     def is_being_reclaimed(self) -> bool:
-        """Whether its GPUs rest by our own doing, or are about to."""
+        """Whether Stoker is reclaiming its GPUs or has reclaimed them."""
         reclaim = self.job.status.reclaim if self.job.status is not None else None
         return reclaim is not None and reclaim.state in {ReclaimState.RECLAIMING, ReclaimState.RECLAIMED}
 
     @property
     def is_warned(self) -> bool:
-        """Whether a reclaim was announced."""
+        """Whether its owner was warned of a reclaim, with a deadline."""
         reclaim = self.job.status.reclaim if self.job.status is not None else None
         return reclaim is not None and reclaim.deadline is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedJob:
-    """What was read of a DLJob, from which objects."""
+    """The ScannedJob of a DLJob (None: not to be scanned) and the objects that it was read from. It is valid as long as
+    the cache holds the same objects.
+    """
 
     uid: str
     sources: tuple[Any, ...]
@@ -133,7 +145,11 @@ class CachedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreenResult:
-    """What a screen has said of a job; `is_low` as far as a summary tells, and `works`, where it is known."""
+    """The outcome of a screen for one job.
+
+    is_low: the mean utilization of its pods in the last minutes is low. works: some GPU works now; None where unknown.
+    has_worked: some GPU worked within the window.
+    """
 
     idleness: Idleness
     is_low: bool = False
@@ -142,7 +158,9 @@ class ScreenResult:
 
 
 class Scanner:
-    """Looks at the metrics every `interval` and has the jobs looked at reconciled."""
+    """Scans all jobs' metrics every `interval`, writes the results to ScanResults and queues the jobs whose result has
+    changed.
+    """
 
     def __init__(
         self,
@@ -160,8 +178,8 @@ class Scanner:
         faults: Faults,
         logs: PodLogs | None,
     ) -> None:
-        """`brakes` are told what each look shows, before anything is concluded from it; `logs`: where trainers' logs
-        are read, in the namespaces whose policy asks for it.
+        """`brakes` get the jobs' activity of each screen before its results are published. `logs` reads trainers' logs
+        in the namespaces whose policy sets readLogs; None: no log is read.
         """
         self._faults = faults
         self._brakes = brakes
@@ -180,12 +198,12 @@ class Scanner:
         self._scheduler = ExaminationScheduler()
         self._cached: dict[str, CachedJob] = {}
         self._left_out: dict[str, Key] = {}
-        """The jobs that raised something in the present tick, by uid."""
+        """The jobs whose reading has raised an exception in the present tick, by uid."""
         self._checked_at: dict[str, float] = {}
-        """Of each job: when it was checked in detail last, by the steady clock."""
+        """The time of each job's last detailed check, by the monotonic clock and by the job's uid."""
 
     async def run(self) -> None:
-        """Tick for ever. A tick that fails is logged, and the next one comes."""
+        """Tick until cancelled. A failed tick is logged and does not end the loop."""
         while True:
             started = self._clock.monotonic()
             succeeded = await self.try_to_tick()
@@ -193,7 +211,7 @@ class Scanner:
             await asyncio.sleep(max(self._interval.total_seconds() - (self._clock.monotonic() - started), 0.1))
 
     async def try_to_tick(self) -> bool:
-        """Look once at everything; False when that failed. After FAILING failures the jobs' statuses say so."""
+        """Run one tick; False when it failed. After FAILING failures in a row every job's idleness becomes Unknown."""
         try:
             await self.tick()
         except Exception:
@@ -210,7 +228,7 @@ class Scanner:
             self._last_tick = self._clock.monotonic()
 
     def _report_scan_failure(self) -> None:
-        """Make every job's idleness Unknown: the last results are too old to hold."""
+        """Make every job's idleness Unknown, since the last results are too old to act on."""
         message = "Stoker's scan of the metrics fails for all jobs; see the controller's log"
         failed = Idleness(
             state=IdlenessState.UNKNOWN,
@@ -226,7 +244,7 @@ class Scanner:
                     self._queue.add(key)
 
     def stalled(self) -> str | None:
-        """Says so when no tick has ended, or none has succeeded, for so long that the process is to be started anew."""
+        """For the liveness probe: why the process must be restarted, or None. See TICK_LATE and RESTART_AFTER."""
         now, interval = self._clock.monotonic(), self._interval.total_seconds()
         if (late := now - self._last_tick - interval) > TICK_LATE:
             return f"no scan of the metrics for {late:.0f} s"
@@ -234,12 +252,14 @@ class Scanner:
         return f"every scan of the metrics has failed for {late:.0f} s" if late > RESTART_AFTER else None
 
     def failing(self) -> str | None:
-        """Says so when no tick has succeeded for minutes."""
+        """For the readiness probe: why the scan does not work, or None. See NOT_READY_AFTER."""
         late = self._clock.monotonic() - self._last_success - self._interval.total_seconds()
         return f"no scan of the metrics has succeeded for {late:.0f} s" if late > NOT_READY_AFTER else None
 
     async def tick(self) -> None:
-        """Look once at everything. What one job brings about concerns that job alone."""
+        """Screen all jobs, examine a few, and queue the jobs that have news. An exception that one job causes affects
+        the result of that job only.
+        """
         uids = {raw["metadata"]["uid"] for raw in self._cache.dljobs}
         self._scan_results.keep_only(uids)
         self._manifests.keep_only(uids)
@@ -249,7 +269,7 @@ class Scanner:
         self._left_out = {}
         subjects = await self._subjects()
         if await self._manifests.settle():
-            subjects = await self._subjects()  # with what was read meanwhile
+            subjects = await self._subjects()  # again, with the manifests that were read in between
         seen = await self._screen(subjects)
         await self._update_brakes(seen)
         for subject, answer in seen:
@@ -264,10 +284,11 @@ class Scanner:
                 self._queue.add(key)
 
     async def _each(self, place: str, items: Iterable[tuple[Key, str, T]], work: Callable[[T], R]) -> list[tuple[T, R]]:
-        """What `work` makes of each item, with the item; of one that raises, its job is Unknown, and it is left out.
+        """Apply `work` to each item and return the pairs of item and result. An item for which `work` raises is left
+        out, and its job's idleness becomes Unknown.
 
-        `items` are with their DLJob's key and uid; `place` is this loop's alone, since who passes is forgotten there.
-        The event loop serves others in between.
+        `items` come with their DLJob's key and uid. `place` names this loop for Faults; no other loop may use the same
+        name, because a success clears the fault recorded under it. The loop yields to the event loop in between.
         """
         made: list[tuple[T, R]] = []
         yielder = LoopYielder()
@@ -296,8 +317,8 @@ class Scanner:
         self._left_out[uid] = key
 
     async def _subjects(self) -> list[ScannedJob]:
-        """The jobs that hold GPUs, and those that ended lately without a final look. What was read of objects that have
-        not changed since is read no second time.
+        """The jobs that hold GPUs and the ended jobs that still need a final examination. A job whose objects have not
+        changed is taken from the previous tick.
         """
         now = self._clock.now()
         before = dict(self._cached)
@@ -308,7 +329,7 @@ class Scanner:
             lambda item: self._read_job(*item, now),
         )
         if sum(one is not None and before.get(one.uid) is not one for _, one in read) >= MANY:
-            # It stays for hours and has no circles: the garbage collector need not look through it time and again.
+            # These objects live for hours and hold no reference cycles, so the garbage collector can skip them.
             gc.freeze()
         return [
             one.subject
@@ -319,7 +340,9 @@ class Scanner:
         ]
 
     def _read_job(self, key: Key, raw: Object, now: datetime) -> CachedJob | None:
-        """What a DLJob's objects say; None for one that a look is not for. Raises whatever odd objects raise."""
+        """Read a DLJob and its objects; None for one whose phase needs no scan. Raises any exception that malformed
+        objects cause; the caller catches it.
+        """
         status = raw.get("status", {})
         if (status.get("phase") not in SCANNED and not _was_deleted(status)) or "deletionTimestamp" in raw["metadata"]:
             return None
@@ -328,7 +351,7 @@ class Scanner:
         uid = raw["metadata"]["uid"]
         sources = (raw, child, policy, self._manifests.known_program(uid), *pods)
         read = self._cached.get(uid)
-        # The store replaces an object that has changed, and so do the policies.
+        # The cache and the policies replace a changed object by a new one, so identity shows that nothing changed.
         if read is None or len(read.sources) != len(sources) or any(map(operator.is_not, read.sources, sources)):
             self._cached.pop(uid, None)
             read = CachedJob(uid=uid, sources=sources, subject=self._subject(key, raw, child, policy, pods, now))
@@ -344,7 +367,10 @@ class Scanner:
         pods: Sequence[Object],
         now: datetime,
     ) -> ScannedJob | None:
-        """None for a job that can't be read, that has no GPUs, or that is over and has never run."""
+        """The job to scan; None for a job that can't be read, has no GPUs, or is over and has never run.
+
+        Raises ValueError for a job with more than MANY_PODS pods.
+        """
         try:
             job = DLJob.model_validate(raw)
         except ValidationError:
@@ -357,17 +383,18 @@ class Scanner:
         facts = job_facts(job, pods, self._manifests.program(job), child=child, now=_end(job) or now)
         is_final = raw["status"]["phase"] in FINAL_PHASES or _was_deleted(raw["status"])
         if is_final and (not _has_started(facts) or self._manifests.known_program(job.uid) is None):
-            return None  # the final examination waits until the manifest is read
+            return None  # the final examination needs the manifest, which is not read yet
         window = idle_after(job.idle_after, job_traits(job, pods), policy)
         return ScannedJob(key=key, uid=job.uid, job=job, facts=facts, policy=policy, window=window, is_final=is_final)
 
     # ---------------------------------------------------------------------------------------------------- screening
 
     async def _screen(self, subjects: Sequence[ScannedJob]) -> list[tuple[ScannedJob, ScreenResult]]:
-        """Whether each job is idle, and whether it looks low."""
+        """Screen these jobs with one set of queries. Without metrics every job's idleness is Unknown."""
         now, steady = self._clock.now(), self._clock.monotonic()
-        # Where not all that rest can be looked at detailed, the warned ones are, and those that waited longest; by
-        # turns, so that thousands of one namespace are in nobody else's way.
+        # The metrics source checks only a limited number of resting jobs in detail. Warned jobs come first, then those
+        # whose last detailed check is the oldest. Round-robin keeps a namespace with thousands of jobs from delaying
+        # the others.
         waiting = sorted(
             (subject for subject in subjects if not subject.is_final),
             key=lambda subject: (not subject.is_warned, self._checked_at.get(subject.uid, -math.inf)),
@@ -394,7 +421,7 @@ class Scanner:
         return await self._each("screen", _by_job(there), lambda subject: self._screen_result(subject, screens, steady))
 
     def _screen_result(self, subject: ScannedJob, screens: Mapping[str, Screen], steady: float) -> ScreenResult:
-        # Of a job that is over no screen is needed to say that it waits for nothing any more.
+        # A job that is over is not part of the query; an empty screen is enough for it.
         screen = screens.get(subject.uid) or Screen(at=self._clock.now(), window=subject.window)
         if screen.gpus:
             self._checked_at[subject.uid] = steady
@@ -407,7 +434,7 @@ class Scanner:
         )
 
     async def _update_brakes(self, seen: Sequence[tuple[ScannedJob, ScreenResult]]) -> None:
-        """Let the brakes see what worked and what rests."""
+        """Report to the brakes which jobs work and which are idle, without those that Stoker reclaims itself."""
         now = self._clock.now()
         counted = [
             (subject.key, subject.uid, (subject, answer))
@@ -420,11 +447,11 @@ class Scanner:
     def _policy_and_activity(
         self, subject: ScannedJob, seen: ScreenResult, now: datetime
     ) -> tuple[EffectivePolicy, JobActivity] | None:
-        """What the brake of the job's policy sees of it; None for what serves."""
+        """The job's policy and its activity for the brake; None for a service, which is idle at night."""
         return None if self._is_service(subject) else (subject.policy, _activity(subject, seen, now))
 
     def _is_service(self, subject: ScannedJob) -> bool:
-        """Whether it serves: at night that is idle, and never reclaimed."""
+        """Whether the job serves requests. A service may be idle at night and is never reclaimed."""
         declared = subject.job.job_type is JobType.SERVING and subject.policy.trusted_job_types
         program = self._manifests.program(subject.job)
         return declared or program.serves or program.offers is not None
@@ -446,7 +473,7 @@ class Scanner:
     # --------------------------------------------------------------------------------------------------- examination
 
     async def _examine(self, seen: Sequence[tuple[ScannedJob, ScreenResult]]) -> None:
-        """Read some jobs' series in full, in turn, within EXAMINED and EXAMINE_SECONDS."""
+        """Examine the most urgent jobs, at most EXAMINED of them and within EXAMINE_SECONDS."""
         by_uid = {
             subject.uid: (subject, answer)
             for subject, answer in seen
@@ -512,7 +539,7 @@ class Scanner:
         if self._logs is not None and subject.policy.analysis.read_logs:
             series = replace(series, marks=await self._logs.marks(facts))
         verdict = await self._manifests.review(subject.job)
-        # Arithmetic over thousands of points would hold up the watches.
+        # In a thread: arithmetic over thousands of points would block the event loop, which serves the watches.
         off = frozenset(
             rule.name for rule in diagnosis_rules() if subject.policy.action(rule.name, Action.WARN) is Action.OFF
         )
@@ -532,8 +559,8 @@ def _is_observation_due(subject: ScannedJob, scan_result: ScanResult | None) -> 
 
 
 def _is_in_doubt(job: DLJob, diagnosis: Diagnosis | None) -> bool:
-    """Whether its status has an open finding that the last examination of this process, if there was one, has not
-    shown: more examinations close it or show it again.
+    """Whether the status has an open finding from metrics that this process's last examination, if any, did not show.
+    Further examinations close the finding or confirm it.
     """
     shown = {finding.rule for finding in diagnosis.findings} if diagnosis is not None else set()
     findings = job.status.findings if job.status is not None else ()
@@ -541,7 +568,7 @@ def _is_in_doubt(job: DLJob, diagnosis: Diagnosis | None) -> bool:
 
 
 def _was_deleted(status: Mapping[str, Any]) -> bool:
-    """Whether reclaim has deleted the Job: then it is over, though it has neither succeeded nor failed."""
+    """Whether reclaim has deleted the Job. Such a job is over although it has neither succeeded nor failed."""
     record = status.get("reclaim", {})
     return (record.get("state"), record.get("action")) == (ReclaimState.RECLAIMED, ReclaimMode.DELETE)
 
@@ -557,7 +584,9 @@ def _end(job: DLJob) -> datetime | None:
 
 
 def _wants_final_examination(job: DLJob, now: datetime) -> bool:
-    """Whether a job that is over has not been looked at since its end, or since its last samples have arrived."""
+    """Whether a job that is over needs another examination: none has come since its end, or since its last samples
+    arrived (SETTLED).
+    """
     status, end = job.status, _end(job)
     if status is None or end is None or now - end > FINAL_EXAMINATION:
         return False
@@ -570,21 +599,22 @@ def _has_started(facts: JobFacts) -> bool:
 
 
 def _starts(facts: JobFacts) -> Iterator[datetime]:
-    """When containers of the job were started, as far as that is known."""
+    """The known start times of the job's containers."""
     for pod in (*facts.pods, *facts.former_pods):
         starts = (*(attempt.started_at for attempt in pod.attempts), pod.started_at)
         yield from (start for start in starts if start is not None)
 
 
 def _activity(subject: ScannedJob, seen: ScreenResult, now: datetime) -> JobActivity:
-    """What the brake sees of a job. Of its past that counts only of a job that no earlier look has seen."""
+    """The job's activity as the brake counts it. `worked` matters only for a job that the brake has not seen before."""
     job, window = subject.job, subject.policy.reclaim.window
     start = max(_starts(subject.facts), default=now)
     if seen.idleness.state is IdlenessState.IDLE:
         since = seen.idleness.since
         worked = since is not None and since > start
     else:
-        # What began lately has not worked since, whatever it did before it was resumed.
+        # The status' mean covers the whole life, also the time before a resume. It counts only for a job that has run
+        # for a whole window since its last start.
         used = job.status.utilization.average_percent if job.status is not None and job.status.utilization else None
         since, worked = None, seen.has_worked or (bool(used) and now - start >= window)
     return JobActivity(
@@ -598,20 +628,20 @@ def _activity(subject: ScannedJob, seen: ScreenResult, now: datetime) -> JobActi
 
 
 def _looks_low(subject: ScannedJob, screen: Screen) -> bool:
-    """Whether its pods have used little of their GPUs in the last minutes."""
+    """Whether the mean utilization of its pods in the last minutes is at or below the policy's lowPercent."""
     summaries = (screen.summaries.get((subject.facts.namespace, pod.name)) for pod in subject.facts.pods)
     averages = [one.average_percent for one in summaries if one is not None and one.average_percent is not None]
     return bool(averages) and sum(averages) / len(averages) <= subject.policy.thresholds.low_percent
 
 
 def _holds(known: Idleness, subject: ScannedJob, now: datetime) -> bool:
-    """Whether what a detailed check has said of these pods is not too old to be said again."""
+    """Whether the last detailed check found the same pods idle and is not older than STALE_AFTER."""
     same = known.pod_uids == frozenset(pod.uid for pod in subject.facts.pods)
     return known.state is IdlenessState.IDLE and same and now - known.observed_at <= STALE_AFTER
 
 
 def _is_news(before: ScanResult | None, after: ScanResult | None) -> bool:
-    """Whether a pass over the job may find something to do. Of a job that is idle always: it may be time to act."""
+    """Whether the job must be reconciled. An idle job always is, because a reclaim step may be due."""
     if before is None or after is None or after.idleness.state is IdlenessState.IDLE:
         return True
     if before.diagnosis is not after.diagnosis:
