@@ -1,4 +1,8 @@
-"""The cluster's nodes, what runs on some of them, and what waits for GPUs: read only when a job is due."""
+"""Reads the cluster's nodes, the room on some of them, and the pending pods that wait for GPUs.
+
+Used by constraints.py, only when a job is due for reclaim. What a pod requests and where it may run follows the
+scheduler's rules as far as they can be evaluated from outside; `reclaim.pressure` has the computation.
+"""
 
 import asyncio
 import logging
@@ -29,15 +33,15 @@ from stoker.workload.pods import read_time
 logger = logging.getLogger(__name__)
 
 ODD = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError)
-"""What an object raises that is not as the API describes it: it concerns that object alone."""
+"""The exceptions that a malformed object causes while it is read. Only that object is left out."""
 NODES_KEPT = timedelta(minutes=1)
-"""How long the list of nodes is used again: nodes come and go within minutes."""
+"""How long the list of nodes is reused. Chosen because autoscalers add and remove nodes within minutes."""
 FAILURE_KEPT = timedelta(seconds=5)
-"""How long a failed read is not repeated."""
+"""How long the error of a failed read is reused before the next attempt."""
 READ_AT_ONCE = 8
-"""Requests for nodes' pods at a time."""
+"""Parallel requests for nodes' pods."""
 CLAIMS_READ = 50
-"""Persistent volume claims that are read in one search."""
+"""Persistent volume claims that one search reads."""
 CLAIMS = Resource("", "v1", "persistentvolumeclaims")
 VOLUMES = Resource("", "v1", "persistentvolumes")
 SHARED = frozenset({"ReadWriteMany", "ReadOnlyMany"})
@@ -47,34 +51,32 @@ KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
 
 
 class CapacityUnreadableError(Exception):
-    """Nodes or pods could not be read, or hold what nobody understands."""
+    """Nodes or pods could not be listed, or their content is malformed; the text says why."""
 
 
 class Capacity:
-    """Reads them. Every method may raise CapacityUnreadableError; what could not be read is not asked for again at
-    once.
-    """
+    """Reads nodes and pods, with short caches. Every method may raise CapacityUnreadableError."""
 
     def __init__(self, api: KubernetesApi, clock: Clock) -> None:
         self._api = api
         self._clock = clock
         self._nodes: tuple[datetime, tuple[Node, ...], dict[str, int]] | None = None
         self._failed: tuple[datetime, str] | None = None
-        """When nodes could not be read, and why."""
+        """The time and reason of the last failed list of nodes."""
         self._claims: dict[Claim, tuple[datetime, bool]] = {}
         self._lock = asyncio.Lock()
 
     async def gpus(self) -> Mapping[str, int]:
-        """How many of each extended resource the cluster has, on whatever nodes."""
+        """The cluster's total of each extended resource, over all nodes, by resource name."""
         return (await self._read_nodes())[2]
 
     async def nodes(self) -> Sequence[Node]:
-        """The nodes that take pods; their room is all that they have."""
+        """The schedulable nodes. Their `room` is everything allocatable, as if no pod ran there."""
         return (await self._read_nodes())[1]
 
     async def waiting(self, resources: Collection[str]) -> Sequence[Waiting]:
-        """The pending pods that wait for a node and ask for any of these, by owner, as far as they can be judged
-        (`demand_of`).
+        """The pending pods that wait for a node and request any of these extended resources, by owner. Owners with a
+        pod that can't be evaluated are left out (`demand_of`).
         """
         pods = await self._pods("status.phase=Pending")
         with _understood():
@@ -86,7 +88,7 @@ class Capacity:
             return [one for one in waiting_of(pods, frozenset(free)) if one.asks_for(resources)]
 
     async def _is_everywhere(self, namespace: str, name: str) -> bool:
-        """Whether a claim's volume may be mounted on any node, by many pods. One that can't be read may not."""
+        """Whether a claim's volume can be mounted on any node by several pods; False when it can't be read."""
         now = self._clock.now()
         known = self._claims.get((namespace, name))
         if known is None or now - known[0] >= NODES_KEPT:
@@ -101,8 +103,8 @@ class Capacity:
         return known[1]
 
     async def with_room(self, nodes: Iterable[Node], *, leaving: frozenset[str]) -> list[Node]:
-        """The nodes with what is free on them. What pods hold that are ending, or whose owner is `leaving` (by uid),
-        counts as free.
+        """The nodes with their free room. Requests of pods that are ending, or whose controller's uid is in `leaving`,
+        count as free. A node with a pod that can't be read is left out.
         """
         gate = asyncio.Semaphore(READ_AT_ONCE)
 
@@ -112,7 +114,7 @@ class Capacity:
             held: Amounts = {}
             for pod in pods:
                 if not is_understood(pod):
-                    return None  # what it holds is not known, so neither is what is free beside it
+                    return None  # the pod's requests are unknown, and so is the node's free room
                 if not _is_leaving(pod, leaving):
                     held = added(held, requests_of(pod))
             return replace(node, room=added(node.room, held, -1))
@@ -146,7 +148,7 @@ class Capacity:
 
 @contextmanager
 def _understood() -> Iterator[None]:
-    """Whatever keeps the answer from being read is one error, with a reason for people."""
+    """Turn API errors and malformed objects into CapacityUnreadableError."""
     try:
         yield
     except ApiError as error:
@@ -156,7 +158,7 @@ def _understood() -> Iterator[None]:
 
 
 def is_understood(pod: Object) -> bool:
-    """Whether it can be said what a pod asks for, and for how long. One that can't be read concerns itself alone."""
+    """Whether a pod's requests, demands, claims and owner can be read. A malformed pod is logged and left out."""
     try:
         requests_of(pod)
         demand_of(pod)
@@ -183,7 +185,7 @@ def _takes_pods(node: Mapping[str, Any]) -> bool:
 
 
 def _devices(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """How many of each extended resource the nodes have together."""
+    """The nodes' total of each extended resource. Their names contain a slash (`nvidia.com/gpu`)."""
     total: Counter[str] = Counter()
     for node in nodes:
         for name, amount in amounts(node.get("status", {}).get("allocatable")).items():
@@ -193,7 +195,7 @@ def _devices(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def node_of(raw: Mapping[str, Any]) -> Node:
-    """A node with all that it has for pods."""
+    """A node from its JSON. Its `room` is everything allocatable. Raises one of ODD if it is malformed."""
     name = raw["metadata"]["name"]
     taints = (
         Taint(key=one["key"], value=one.get("value") or "", effect=one["effect"])
@@ -209,14 +211,16 @@ def node_of(raw: Mapping[str, Any]) -> Node:
 
 
 def claims_of(pod: Mapping[str, Any]) -> Iterator[Claim]:
-    """The claims of volumes that a pod mounts."""
+    """The persistent volume claims of a pod's volumes."""
     for volume in pod["spec"].get("volumes") or ():
         if (claim := volume.get("persistentVolumeClaim")) is not None:
             yield pod["metadata"]["namespace"], claim["claimName"]
 
 
 def is_everywhere(claim: Mapping[str, Any], volume: Mapping[str, Any]) -> bool:
-    """Whether a bound volume keeps a pod from no node: no affinity, no zone, and more than one node at a time."""
+    """Whether a bound volume allows a pod on every node: it has no node affinity and no zone, and several nodes may
+    mount it at a time.
+    """
     labels = volume["metadata"].get("labels") or {}
     return (
         claim.get("status", {}).get("phase") == "Bound"
@@ -227,8 +231,9 @@ def is_everywhere(claim: Mapping[str, Any], volume: Mapping[str, Any]) -> bool:
 
 
 def waiting_of(pods: Iterable[Object], everywhere: Container[Claim] = ()) -> list[Waiting]:
-    """Those that wait for a node, together with the others of their owner. An owner with a pending pod that can't be
-    judged waits for nothing. Volumes that are `everywhere` keep nobody from a node.
+    """Group the pods that wait for a node by their owner. An owner with a pod that can't be evaluated is left out.
+
+    `everywhere` are the claims whose volumes can be mounted on any node.
     """
     groups: defaultdict[str, list[Object]] = defaultdict(list)
     for pod in pods:
@@ -245,9 +250,11 @@ def waiting_of(pods: Iterable[Object], everywhere: Container[Claim] = ()) -> lis
 
 
 def demand_of(pod: Mapping[str, Any], everywhere: Container[Claim] = ()) -> PendingPod | None:
-    """What a pending pod asks for. None for one that the scheduler has not found unschedulable, that it makes room for
-    itself (preemption), that is held back by a gate, as queues do, or that demands what can't be judged: affinity to
-    other pods, an even spread, host ports, volumes that are not `everywhere`, claims on devices.
+    """What a pending pod demands of a node, or None if freed GPUs would not help it or its demands can't be evaluated.
+
+    None for a pod that the scheduler has not reported as unschedulable, that preempts others (nominatedNodeName), or
+    that has scheduling gates, as queues set them. None also for a pod with a required affinity to other pods, a strict
+    topology spread, host ports, volumes that are not `everywhere`, or device claims.
     """
     spec, status = pod["spec"], pod.get("status", {})
     unschedulable = any(
@@ -286,8 +293,11 @@ def demand_of(pod: Mapping[str, Any], everywhere: Container[Claim] = ()) -> Pend
 
 
 def requests_of(pod: Mapping[str, Any]) -> dict[str, Fraction]:
-    """What a pod asks for, as the scheduler counts it: its containers together with the init containers that stay, or
-    the largest that runs before them, and the overhead.
+    """A pod's requests as the scheduler counts them, by resource, in the resource's base unit.
+
+    They are the larger of two sums: the containers with the sidecars (init containers that restart always), and the
+    largest init container with the sidecars started before it. The pod's overhead is added. Requests of the pod itself
+    replace the sums of its containers.
     """
     spec = pod["spec"]
     total: Amounts = {"pods": Fraction(1)}
@@ -315,7 +325,7 @@ def _requests(holder: Mapping[str, Any]) -> dict[str, Fraction]:
 
 
 def amounts(given: Mapping[str, Any] | None) -> dict[str, Fraction]:
-    """Quantities as numbers in their units. Raises ValueError for what is none."""
+    """Kubernetes quantities as exact numbers in base units (`500m` is 1/2). Raises ValueError for anything else."""
     found: dict[str, Fraction] = {}
     for name, value in (given or {}).items():
         if (amount := exact_quantity(value)) is None:
@@ -338,6 +348,6 @@ def _owner(pod: Mapping[str, Any]) -> str:
 
 
 def _is_leaving(pod: Mapping[str, Any], leaving: frozenset[str]) -> bool:
-    """Whether what the pod holds is free, or about to be."""
+    """Whether the pod's resources are free or will be soon."""
     over = pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
     return over or "deletionTimestamp" in pod["metadata"] or _owner(pod) in leaving

@@ -1,4 +1,7 @@
-"""The DLJob's Job and Service in the cluster: found, created once, changed by single fields."""
+"""Reads and writes a DLJob's child Job and Service.
+
+Used by reconcile and the reclaimer. Children are created once and afterwards changed by merge patches of single fields.
+"""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -33,12 +36,16 @@ logger = logging.getLogger(__name__)
 
 
 FIRST_PAUSE, LAST_PAUSE = 5.0, 300.0
-"""Seconds after which the events of a Job that lacks pods are listed again; doubled each time."""
+"""Seconds after which the events of a Job that lacks pods are listed again: the first pause and the longest. The pause
+doubles each time.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CreationCheck:
-    """What a Job's events have told: of which version of it with how many pods, and until when that serves."""
+    """The obstacle that a Job's events showed. It is valid `until` a monotonic time, as long as `seen`, the Job's
+    resource version and its number of pods, stays the same. pause: seconds from this listing to the next.
+    """
 
     seen: tuple[str, int]
     until: float
@@ -47,11 +54,11 @@ class _CreationCheck:
 
 
 class NameConflictError(Exception):
-    """An object of the child's name exists and is not ours; nothing of it is touched."""
+    """An object with the child's name exists and does not belong to the DLJob. It is left unchanged."""
 
 
 class NotCreatedError(Exception):
-    """The API server has not taken a child; `obstacle` says why."""
+    """The API server has refused to create a child; `obstacle` says why."""
 
     def __init__(self, obstacle: Obstacle) -> None:
         super().__init__(obstacle.message)
@@ -59,18 +66,22 @@ class NotCreatedError(Exception):
 
 
 class Children:
-    """All writes to children. Each is a create, or a merge patch of single fields with the resource version read."""
+    """Makes all writes to children: a create, a delete, or a merge patch of single fields. Patches and deletes carry
+    the resource version that was read as a precondition.
+    """
 
     def __init__(self, api: KubernetesApi, cache: ClusterCache, clock: Clock) -> None:
         self._api = api
         self._cache = cache
         self._clock = clock
         self._creation_checks: dict[str, _CreationCheck] = {}
-        """What events have told of Jobs that lack pods, by the Jobs' uids."""
+        """The latest checks of the events of Jobs that lack pods, by the Job's uid."""
         self.suspension = Suspension(api, cache, clock)
 
     async def find(self, job: DLJob, *, afresh: bool = False) -> Object | None:
-        """The DLJob's own Job. The API server is asked `afresh`, or where the store has none though one was created."""
+        """The DLJob's own Job, or None. It is read from the cache. It is read from the API server with `afresh`, and
+        when the cache lacks it although the status says that one was created.
+        """
         key = key_of({"metadata": {"namespace": job.namespace, "name": job.name}})
         known = self._cache.jobs.get(key)
         if known is not None and is_ours(known, job.uid) and not afresh:
@@ -87,10 +98,10 @@ class Children:
         return found
 
     async def create(self, job: DLJob) -> tuple[Object, str]:
-        """Create the Service, then the Job, or find those of an earlier, interrupted attempt; the Job, and what the API
-        server warned of when it was created.
+        """Create the Service and then the Job. Children that an earlier, interrupted attempt has created are reused.
 
-        Raises NameConflictError, NotCreatedError, or another ApiError.
+        Returns the Job and the API server's warnings as one text. Raises NameConflictError, NotCreatedError or another
+        ApiError.
         """
         service = service_manifest(job)
         if service is not None:
@@ -119,8 +130,8 @@ class Children:
         raise NameConflictError(msg)
 
     async def set_deadline(self, child: Mapping[str, Any], seconds: int | None) -> Object:
-        """Set the Job's activeDeadlineSeconds; None removes it. Refused (ConflictError) when the Job has changed since
-        it was read.
+        """Set the Job's activeDeadlineSeconds; None removes it. Returns the Job as written. Raises ConflictError when
+        the Job has changed since it was read.
         """
         metadata = child["metadata"]
         fence = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
@@ -130,7 +141,7 @@ class Children:
         return patched
 
     async def delete(self, child: Mapping[str, Any]) -> None:
-        """Delete exactly this version of the Job, and its pods after it."""
+        """Delete the Job; its pods follow. Raises ConflictError when the Job has changed since it was read."""
         metadata = child["metadata"]
         await self._api.delete(
             JOBS,
@@ -143,10 +154,10 @@ class Children:
     async def obstacle(
         self, child: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]
     ) -> tuple[Obstacle | None, float | None]:
-        """Why the Job controller could not make all pods, from its latest FailedCreate event, and after how many
-        seconds to ask again; None and None where it could.
+        """Why the Job controller could not create all pods, from its latest FailedCreate event, and in how many seconds
+        to call this again. Both are None when no pod is missing or no such event exists.
 
-        Events are listed again after a growing while, or when the Job or the number of its pods has changed.
+        The events are listed again after a growing pause, or when the Job or the number of its pods has changed.
         """
         uid, spec, status = child["metadata"]["uid"], child["spec"], child.get("status", {})
         missing = spec.get("parallelism", 0) - len(pods)

@@ -1,5 +1,7 @@
-"""What the rest of the cluster holds against a reclaim: the policy's bounds and the order of the jobs, the brake, and
-whether pending pods wait for the GPUs.
+"""Reads the constraints of a reclaim from the cluster: the brake, the policy's reclaim budget and the order of the due
+jobs, and whether pending pods wait for the GPUs.
+
+Used by the reclaimer, which passes `Constraints` to the plan and takes a slot before it acts.
 """
 
 import asyncio
@@ -34,25 +36,23 @@ from stoker.workload import pods as pod_status
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 3
-"""Tries to take a slot while others write the policy's status."""
+"""Attempts to take a slot when writes of the policy's status conflict."""
 KEPT_FREE = 300.0
-"""Seconds for which a slot is kept for a job that goes first and does not take it: order is a wish, no promise, and
-whatever is wrong with that one holds nobody else up for longer.
+"""Seconds for which a slot is kept free for the first job in the order. If it does not take the slot in this time, the
+next job may, so that a fault of one job does not stop the others.
 """
 NOT_KEPT = 1800.0
-"""Seconds in which nobody had to wait for that job, after which it has its turn anew."""
+"""Seconds without a job that waited for the first one, after which the time of KEPT_FREE starts again."""
 DUE_KEPT = timedelta(seconds=1)
-"""How long the list of due jobs is used again: several of them ask within one tick."""
+"""How long the list of due jobs is reused, since each due job needs the whole list within one tick."""
 PRESSURE_KEPT = timedelta(seconds=5)
-"""How long the answer about who waits for GPUs is used again."""
+"""How long the result of a search for waiting pods is reused."""
 OWNERS = 10
-"""Owners of pending pods that are looked at in one search."""
+"""Owners of pending pods that one search considers."""
 GAINS = 100
-"""Due jobs whose GPUs are counted as what a reclaim would free."""
+"""Due jobs whose GPUs one search counts as what reclaims would free."""
 NODES_READ = 100
-"""Who waits for GPUs is found out at most every PRESSURE_KEPT, for so many owners of pending pods, due jobs and nodes;
-what runs on a node is one request.
-"""
+"""Nodes whose pods one search reads, by one request each. A search is made at most once in PRESSURE_KEPT."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +64,14 @@ class Warned:
 
     @property
     def stands(self) -> tuple[object, ...]:
-        """The fields that decide about its place in the order."""
+        """The fields that decide the job's place in the order."""
         record = self.record
         return self.job.uid, record.state, record.idle_since, record.warned_at, record.deadline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """A warned job that waits for its deadline or its slot, and the policy that it is counted under."""
+    """A warned job that waits for its deadline or its slot. policy: the name of the policy that counts its reclaim."""
 
     job: DLJob
     request: SlotRequest
@@ -81,7 +81,9 @@ class Due:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pressed:
-    """The `jobs` that somebody waits for, by their uids, as found out `at`; `unread` says why that was not possible."""
+    """The result of a search `at` a time: the uids of the due `jobs` whose GPUs pending pods wait for. unread: why the
+    search failed; empty if it did not.
+    """
 
     at: datetime
     jobs: frozenset[str] = frozenset()
@@ -89,7 +91,7 @@ class Pressed:
 
 
 class ClusterConstraints:
-    """Reads them from the cluster. Of the DLJobs it follows those that are warned."""
+    """Finds the constraints of a job's reclaim and hands out slots. It follows the warned DLJobs of the cache."""
 
     def __init__(
         self,
@@ -112,11 +114,13 @@ class ClusterConstraints:
         self._capacity = Capacity(api, clock)
         self._warned: dict[Key, Warned] = {}
         self._due_lately: tuple[datetime, list[Due]] | None = None
-        """The last result of `_due`, and its time: each of hundreds of due jobs asks for all others."""
+        """The last result of `_due` and its time; see DUE_KEPT."""
         self._kept_free: dict[str, tuple[float, float]] = {}
-        """Of each warned job that a slot was kept for: since when and until when at least, by the steady clock."""
+        """For each warned job that a slot was kept free for, by its uid: when that began and when it was last the case,
+        by the monotonic clock.
+        """
         self._passed: set[str] = set()
-        """The warned jobs that did not take theirs."""
+        """The uids of the warned jobs that did not take the slot kept for them."""
         self._pressed: Pressed | None = None
         self._asking = asyncio.Lock()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -124,8 +128,9 @@ class ClusterConstraints:
         policies.follow(self._policy_changed)
 
     async def of(self, job: DLJob, pods: Sequence[Object], policy: EffectivePolicy, record: Record) -> Constraints:
-        """Whether something speaks against taking the job's GPUs. Only of a job that is due more is read than the
-        brake.
+        """The constraints on reclaiming the job's GPUs now. Budget and pressure are read only for a job that is due.
+
+        Raises nothing for nodes or pods that can't be read: then the constraint is in force.
         """
         calm = Constraints(minimum_warning_grace=self._minimum_warning_grace)
         name = policy.counts_in
@@ -139,15 +144,20 @@ class ClusterConstraints:
         if brake is not None or request is None or request.due_at > now:
             return replace(calm, brake=brake)
         if policy.reclaim_of(traits).on_pressure_only and (pressure := await self._pressure(job, request)):
-            # Whose turn it is need not be found out: of thousands that nobody waits for it takes a while.
+            # The order of the due jobs is not computed here: without pressure it does not matter, and it is slow for
+            # thousands of jobs.
             return replace(calm, pressure=pressure)
         return replace(calm, bounds=await self._bounds(request, name, policy, now))
 
     async def take_slot(self, job: DLJob, policy: EffectivePolicy, now: datetime) -> bool:
-        """Take a slot among the reclaims that the policy allows in its window, written before the action and fenced by
-        the resource version: they are counted in the policy's own status, so that neither a restart, a deleted job nor
-        another controller exceeds them. A slot is never given back, since after an error nobody knows for certain that
-        the action was not done; the same warning takes no second one, but moves its own.
+        """Take a slot of the policy's reclaim budget for a job; True if the action may follow.
+
+        The slot is written to the policy's `status.recentReclaims` before the action, with the resource version that
+        was read as a precondition. So the budget holds across restarts, deleted jobs and other controllers. A slot is
+        never given back, because after an error the action may still have been done. A job that already holds a slot
+        for the same warning keeps it, with the time `now`.
+
+        Raises ApiError when the policy's status can't be read or written.
         """
         name = policy.counts_in
         request = self._request(job, _record(job), policy, self._traits(job))
@@ -164,7 +174,7 @@ class ClusterConstraints:
                 if is_new and (obstruction := full(slots, request.slot(now), await self._budget(policy))):
                     logger.info("%s: not reclaimed now: %s", request.job, obstruction.reason)
                     return False
-                # What a crash has put off counts from when it is done.
+                # After a crash between slot and action, the slot's time moves to the time of the action.
                 taken = [one.to_status() for one in (*others, request.slot(now))]
                 body = {**raw, "status": {**raw.get("status", {}), "recentReclaims": taken}}
                 try:
@@ -178,9 +188,9 @@ class ClusterConstraints:
         return False
 
     async def _as_decided(self, job: DLJob, policy: EffectivePolicy) -> Object | None:
-        """The policy that the job is counted under, read afresh; None where the policies or its namespace's labels say
-        by now something else than what was decided by. Watches may be late, and of a new policy or label only a list
-        tells.
+        """The policy that counts the job's reclaim, read from the API server; None when the effective policy is no
+        longer `policy`. The policies are listed and the namespace is read, because a watch may be late with a new
+        policy or label.
         """
         listed, _ = await self._api.list(POLICIES)
         present = {raw["metadata"]["name"]: raw for raw in listed}
@@ -195,7 +205,7 @@ class ClusterConstraints:
     async def _bounds(
         self, request: SlotRequest, name: str, policy: EffectivePolicy, now: datetime
     ) -> Obstruction | None:
-        """Why there is no slot for a job that is due."""
+        """Why there is no slot for a due job, or None."""
         raw = self._cache.policies.get(Key("", name))
         slots = _slots(raw, policy, now) if raw is not None else None
         if slots is None:
@@ -217,11 +227,11 @@ class ClusterConstraints:
         return turn(request, others, slots, budget, now)
 
     def _has_missed_its_turn(self, first: SlotRequest) -> bool:
-        """Whether a slot was kept for the first in line for long enough; from then on it is passed."""
+        """Whether the first job in the order has left its slot unused for KEPT_FREE; from then on it is passed over."""
         now = self._clock.monotonic()
         since, last = self._kept_free.get(first.job_uid, (now, now))
         if now - last > NOT_KEPT:
-            since = now  # it was not its turn meanwhile
+            since = now  # no job has waited for it in between
         self._kept_free[first.job_uid] = since, now
         if now - since <= KEPT_FREE:
             return False
@@ -246,7 +256,7 @@ class ClusterConstraints:
     # ------------------------------------------------------------------------------------------------------- pressure
 
     async def _pressure(self, job: DLJob, request: SlotRequest) -> Obstruction | None:
-        """Why the job's GPUs are of no use to anybody now."""
+        """Why no pending pod could use the job's GPUs now; None if one could."""
         async with self._asking:
             if self._pressed is None or self._clock.now() - self._pressed.at >= PRESSURE_KEPT:
                 self._pressed = await self._find_pressed()
@@ -260,7 +270,7 @@ class ClusterConstraints:
         )
 
     async def _find_pressed(self) -> Pressed:
-        """Of the due jobs that are reclaimed on pressure only, those that somebody waits for."""
+        """Search the due jobs that are reclaimed on pressure only for those whose GPUs pending pods wait for."""
         now = self._clock.now()
         pressing = [one for one in self._due() if one.on_pressure_only and self._brakes.obstruction(one.policy) is None]
         jobs = {one.request.job_uid: one.job for one in pressing}
@@ -280,7 +290,7 @@ class ClusterConstraints:
         return Pressed(at=now, jobs=await asyncio.to_thread(pressed, waiting, roomy, gains))
 
     def _gain(self, job: DLJob) -> Gain:
-        """What its pods hold."""
+        """What reclaiming the job would free: the requests of its running pods, by node."""
         by_node: dict[str, Amounts] = {}
         job_uid = (job.status.job_uid if job.status is not None else None) or ""
         for pod in self._cache.pods_of(Key(job.namespace, job.name), job_uid):
@@ -291,8 +301,8 @@ class ClusterConstraints:
         return Gain(job_uid=job.uid, by_node=by_node)
 
     def _leaving(self) -> frozenset[str]:
-        """The Jobs whose pods are about to be taken away: what they hold is free already, or two jobs would go for one
-        that waits.
+        """The uids of the Jobs that are being reclaimed. What their pods hold counts as free; otherwise two jobs would
+        be reclaimed for one waiting pod.
         """
         going = (one.job for one in self._warned.values() if one.record.state is ReclaimState.RECLAIMING)
         return frozenset(job.status.job_uid for job in going if job.status is not None and job.status.job_uid)
@@ -300,11 +310,11 @@ class ClusterConstraints:
     # --------------------------------------------------------------------------------------------------------- requests
 
     def _changed(self, key: Key, raw: Object | None) -> None:
-        """Follow the jobs that are warned."""
+        """Keep `_warned` up to date with the cache."""
         before = self._warned.pop(key, None)
         state = (raw or {}).get("status", {}).get("reclaim", {}).get("state")
         if raw is not None and state in {ReclaimState.WARNED, ReclaimState.RECLAIMING}:
-            with suppress(ValidationError):  # of one that can't be read nothing is decided either
+            with suppress(ValidationError):  # a DLJob that can't be read is not reclaimed
                 job = DLJob.model_validate(raw)
                 self._warned[key] = Warned(job=job, record=_record(job))
         after = self._warned.get(key)
@@ -318,15 +328,15 @@ class ClusterConstraints:
         self._due_lately = None
 
     async def _requests(self, name: str) -> list[SlotRequest]:
-        """The requests under a policy that wait for nothing but a slot."""
+        """The requests under a policy that wait only for a slot."""
         due = [one for one in self._due() if one.policy == name]
         return [
             one.request for one in due if not one.on_pressure_only or await self._pressure(one.job, one.request) is None
         ]
 
     def _due(self) -> list[Due]:
-        """The warned jobs whose policy acts on them now. Every condition that a warned job may fail, but the schedule
-        and what this module says, ends its warning or its state.
+        """The warned jobs that their policy would reclaim now. Only the mode, the schedule and this module's
+        constraints are checked here: when another condition fails, the job's warning ends and it is no longer followed.
         """
         now = self._clock.now()
         if self._due_lately is not None and abs(now - self._due_lately[0]) < DUE_KEPT:
@@ -336,7 +346,7 @@ class ClusterConstraints:
             try:
                 due = self._due_of(warned, self._policies.of(key.namespace), now)
             except Exception as error:
-                # It stands in nobody's way, and its own passes fail for the same reason.
+                # Leave the job out of the order. Its own reconciles fail for the same reason.
                 self._faults.caught("order", str(key), error)
                 continue
             if due is not None:
@@ -361,7 +371,7 @@ class ClusterConstraints:
         return job_traits(job, self._cache.pods_of(Key(job.namespace, job.name), job_uid))
 
     def _request(self, job: DLJob, record: Record, policy: EffectivePolicy, traits: JobTraits) -> SlotRequest | None:
-        """What a warned job requests."""
+        """The slot that a warned job requests; None without a complete warning."""
         if record.warned_at is None or record.deadline is None or record.idle_since is None:
             return None
         grace = max(policy.reclaim_of(traits).warning_grace, self._minimum_warning_grace)
@@ -377,7 +387,7 @@ class ClusterConstraints:
 
 
 def _slots(raw: Mapping[str, Any], policy: EffectivePolicy, now: datetime) -> tuple[Slot, ...] | None:
-    """The slots that count; None where the policy's status can't be read."""
+    """The slots within the policy's window; None when the policy's status can't be read."""
     try:
         status = UtilizationPolicyStatus.model_validate(raw.get("status") or {})
     except ValidationError:

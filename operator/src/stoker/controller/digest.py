@@ -1,6 +1,7 @@
-"""The digest: the reclaim events under a policy since the last digest, sent at the time that the policy sets.
+"""The digest: a notification that lists the reclaim events under a policy since the last digest.
 
-It is made of the jobs' records; the policy's status remembers up to when the last one reached.
+The leader sends it at the times that the policy sets. Its content comes from the records in the jobs' status. The
+policy's `status.lastDigest` holds the end of the last digest's period.
 """
 
 import asyncio
@@ -38,17 +39,17 @@ from stoker.workload.pods import read_time
 logger = logging.getLogger(__name__)
 
 INTERVAL = 10.0
-"""Seconds between two looks whether a digest is due."""
+"""Seconds between two checks whether a digest is due."""
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(minutes=30)
-"""After a digest that nobody took; doubled each time."""
+"""The first and the longest pause after a failed delivery; the pause doubles each time."""
 MAX_LINES = 40
-"""So many jobs and so many events are written out, the others are counted."""
+"""Lines of each list in a digest. The list ends with the number of the others."""
 COUNTED = (ReclaimEvent.WARNED, ReclaimEvent.RECLAIMED, ReclaimEvent.RESUMED, ReclaimEvent.SNOOZED)
 """The events that a digest counts."""
 
 
 def last_due(digest: EffectiveDigest, now: datetime) -> datetime:
-    """The last time up to `now` at which a digest was to be sent; what has no time of its own is in UTC."""
+    """The last time up to `now` at which a digest was due, in UTC. A policy without a time zone means UTC."""
     zone = ZoneInfo(digest.time_zone or "UTC")
     at, today = time.fromisoformat(digest.at), now.astimezone(zone).date()
     days = (datetime.combine(today - timedelta(days=back), at, zone) for back in range(8))
@@ -59,7 +60,7 @@ def last_due(digest: EffectiveDigest, now: datetime) -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DigestPeriod:
-    """The events of a digest lie after `start` and up to `end`."""
+    """The period that a digest covers: after `start`, up to and including `end`."""
 
     start: datetime
     end: datetime
@@ -70,7 +71,7 @@ class DigestPeriod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DigestJob:
-    """What a digest is made of: a DLJob's name, its GPUs and its record."""
+    """A DLJob as a digest needs it: its name, the number of its GPUs and its reclaim record."""
 
     namespace: str
     name: str
@@ -79,12 +80,12 @@ class DigestJob:
 
     @property
     def full_name(self) -> str:
-        """Its namespace and name."""
+        """`namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> "DigestJob":
-        """Read a DLJob as the API server has it; fields of its record that this version can't read are left out."""
+        """Read a DLJob as JSON. Fields of its record that this version can't read are left out."""
         metadata, gpus = raw["metadata"], (raw.get("status") or {}).get("gpus")
         return cls(
             namespace=metadata["namespace"],
@@ -97,8 +98,11 @@ class DigestJob:
 def digest(
     policy: str, objects: Iterable[Mapping[str, Any]], period: DigestPeriod, brake: Mapping[str, Any] | None = None
 ) -> Message | None:
-    """The digest of a policy about these DLJobs, as the API server has them; None where there is nothing to report.
-    Only events within the period make a digest, and the warnings in force at its end are reported with them.
+    """Write the digest of a policy.
+
+    `objects` are the DLJobs as JSON; `brake` is the policy's status.brake, if the brake is applied. Returns None when
+    the period contains no event, no deferred notification and no start of the brake. Warnings that are still in force
+    are listed only together with these.
     """
     jobs = [DigestJob.read(raw) for raw in objects]
     events = sorted(
@@ -137,7 +141,7 @@ def digest(
 
 
 def _deferred(one: DigestJob, period: DigestPeriod) -> Iterator[NotificationRecord]:
-    """Notifications of a job that were left to the digest."""
+    """The job's notifications that maxPerHour left to the digest of this period."""
     for entry in one.record.notified:
         if entry.result is NotificationResult.DIGEST and entry.time in period:
             yield entry
@@ -158,7 +162,9 @@ def _warning(one: DigestJob) -> str:
 
 
 def _given_back(jobs: Iterable[DigestJob], period: DigestPeriod) -> tuple[int, float]:
-    """GPUs of the jobs reclaimed in the period, and GPU-hours in it for which reclaimed jobs have held none."""
+    """The GPUs of the jobs reclaimed in the period, and the GPU-hours within it that reclaimed jobs did not hold, also
+    those of jobs reclaimed earlier.
+    """
     gpus, hours = 0, 0.0
     for one in jobs:
         start, resumed, end = one.record.reclaimed_at, one.record.resumed_at, period.end
@@ -178,13 +184,13 @@ def _since(brake: Mapping[str, Any]) -> datetime | None:
 
 
 def plain(text: str) -> str:
-    """Words that a user may have written, so that no chat takes them for a mention, a link or markup."""
+    """Text that a user may have written, changed so that no chat reads it as a mention, a link or markup."""
     return single_line(text).translate({ord("<"): "(", ord(">"): ")", ord("@"): " at ", ord("`"): "'"})
 
 
 def _bounded(lines: Sequence[tuple[str, str]]) -> list[str]:
-    """At most MAX_LINES of these (namespace, line), in their order: namespaces take turns, so that one with many leaves
-    no other out.
+    """At most MAX_LINES of these (namespace, line) pairs, in the given order. They are selected round-robin over the
+    namespaces, so that a namespace with many lines does not hide the others.
     """
     turns: defaultdict[str, list[int]] = defaultdict(list)
     for place, (namespace, _) in enumerate(lines):
@@ -197,18 +203,18 @@ def _bounded(lines: Sequence[tuple[str, str]]) -> list[str]:
 
 @dataclass(slots=True)
 class _Try:
-    """What this process has tried of one digest."""
+    """This process's attempts at one digest: the next is made at `next`, the following one `pause` later."""
 
     period: DigestPeriod
     next: datetime
     pause: timedelta = FIRST_PAUSE
     taken: set[tuple[str, str]] = field(default_factory=set)
-    """Channels and addresses that have taken it."""
+    """The channels and URLs of the addresses that accepted it."""
 
 
 class Digests:
-    """Sends each policy's digest when it is due: to the policy's channel about all its jobs, to a channel that
-    namespaces have chosen about theirs.
+    """Sends each policy's digest when it is due. The policy's channel gets a digest of all its jobs; a channel that
+    namespaces have chosen gets one of the jobs in these namespaces.
     """
 
     def __init__(
@@ -231,7 +237,7 @@ class Digests:
         self._tries: dict[str, _Try] = {}
 
     async def run(self) -> None:
-        """Look for ever; of leaders only. A pass that fails is logged, and the next one comes."""
+        """Check every INTERVAL seconds until cancelled. Only the leader runs it. A failed check is logged."""
         while True:
             try:
                 await self.once()
@@ -240,13 +246,13 @@ class Digests:
             await asyncio.sleep(INTERVAL)
 
     async def once(self) -> None:
-        """Send what is due now."""
+        """Send the digests that are due now."""
         for raw in list(self._cache.policies):
             name = raw["metadata"]["name"]
             try:
                 await self._of_policy(name, raw)
             except (ConflictError, NotFoundError):
-                pass  # it has changed or is gone: the next pass sees it
+                pass  # the policy has changed or is gone: the next check reads it again
             except ApiError as error:
                 logger.warning("the digest of policy %s could not be noted: %s", name, error)
             except Exception as error:
@@ -274,14 +280,14 @@ class Digests:
             attempt = None
             del self._tries[name]
         if attempt is None and start is not None and (start >= due or now - due > LATEST):
-            return  # it was sent, or the next one includes its period
+            return  # it was sent, or it is so late that the next digest covers its period
         if attempt is not None and now < attempt.next:
             return
         audiences = self._audiences(name, policy)
         if not audiences:
             return
         if start is None:
-            await self._note(raw, now)  # what was before the first digest nobody has asked for
+            await self._note(raw, now)  # the first digest starts now, without the events before it
             return
         if attempt is None:
             attempt = self._tries[name] = _Try(period=DigestPeriod(start=start, end=due), next=now)
@@ -290,7 +296,8 @@ class Digests:
             message = digest(name, jobs, attempt.period, raw.get("status", {}).get("brake"))
             if message is not None:
                 failures += await self._send(key, message, attempt)
-        # A digest counts as sent once any address took it: a channel without one must not repeat it to the others.
+        # A digest counts as sent once any address has accepted it. Otherwise one failing channel would have it sent to
+        # the others again.
         if start < due and (attempt.taken or not failures):
             await self._note(raw, due)
             if attempt.taken:
@@ -304,7 +311,7 @@ class Digests:
             self._recorder.notified(NotificationEvent.DIGEST.value, NotificationResult.FAILED.value.lower())
 
     def _audiences(self, name: str, policy: EffectivePolicy) -> dict[str, list[Mapping[str, Any]]]:
-        """By channel, the jobs that its digest is about."""
+        """The jobs of each channel's digest, by the channel's key."""
         own = policy.notification.secret_key
         channels: dict[str, set[str]] = {}
         for namespace in {key.namespace for key in self._cache.dljobs.objects}:
@@ -321,8 +328,9 @@ class Digests:
         return audiences
 
     async def _send(self, key: str, message: Message, attempt: _Try) -> list[str]:
-        """Send to those of a channel that have not taken it; what went wrong. No job is its subject: lines with a
-        placeholder are for none.
+        """Send to the addresses of a channel that have not accepted it yet. Returns the reasons of the failures.
+
+        Addresses with placeholders get no digest, because a digest is not about one job.
         """
         try:
             addresses = self._post.addresses(key, {})

@@ -1,5 +1,7 @@
-"""Decides which jobs are examined next (their series read in full), for each tick of the scan (scan.py): jobs on whose
-examination much depends often, every other job once in a while.
+"""Chooses the jobs whose series are read in full next. Used by each tick of the scan (scan.py).
+
+Each job has a deadline that follows from its priority: a job that is about to be reclaimed is examined every few
+seconds, a busy one within two hours. Namespaces are served round-robin.
 """
 
 from collections import Counter, defaultdict
@@ -13,14 +15,15 @@ T = TypeVar("T")
 
 
 class ExaminationPriority(StrEnum):
-    """How much depends on the next examination of a job, the most first."""
+    """The priority of a job's next examination, the highest first."""
 
     ENDED = "Ended"
-    """It gets its final diagnosis, which stays."""
+    """The job has ended and gets its final diagnosis."""
     DUE = "Due"
-    """It would be reclaimed now, and a slot is kept for it for a short while: only this examination is missing."""
+    """The job would be reclaimed now, and only a recent examination is missing. A slot is kept for it for a short time.
+    """
     WARNED = "Warned"
-    """It is about to be reclaimed: its cause must not be an old one."""
+    """The job is warned. Its diagnosis must be recent when it is reclaimed."""
     IDLE = "Idle"
     LOW = "Low"
     OTHER = "Other"
@@ -34,25 +37,27 @@ PATIENCE: Mapping[ExaminationPriority, float] = {
     ExaminationPriority.LOW: 600.0,
     ExaminationPriority.OTHER: 7200.0,
 }
-"""Seconds that a job may wait. Where not all can be examined in time, all wait longer in these proportions; a warned
-job is examined in each tick unless many are warned. Chosen so that a reclaim is not held up by jobs that no reclaim
-waits for, and that a busy job is still examined within two hours.
+"""Seconds that a job of each priority may wait for its examination. When not all jobs can be examined in time, all wait
+longer in these proportions. A warned job is examined in each tick unless many are warned. Chosen so that jobs without a
+pending reclaim do not delay a reclaim, and that a busy job is still examined within two hours.
 """
 NEWCOMER = 0.1
-"""A job that was never examined may wait this share of its priority's seconds: nothing is known of it."""
+"""Share of its priority's seconds that a job may wait for its first examination, since it has no diagnosis yet."""
 SHARE = 10
-"""So many overdue jobs of one namespace come before the next ones of other namespaces. Chosen as half of what one
-tick examines (scan.EXAMINED), so that a tick always serves two namespaces.
+"""Overdue jobs of one namespace that may precede the overdue jobs of other namespaces. Chosen as half of what one tick
+examines (scan.EXAMINED), so that a tick always serves two namespaces.
 """
 SETBACK = 4.0
 """Factor by which a job waits longer after each examination that fails or finds no samples."""
 MAX_MISSES = 4
-"""So many such examinations in a row lengthen the wait (256 times at most); further ones do not."""
+"""Number of such examinations in a row from which the wait grows no further (256 times the priority's seconds)."""
 
 
 @dataclass(slots=True)
 class _Schedule:
-    """Since when a job waits: since its last examination, or since it appeared (or ended) if it had none."""
+    """A job's wait for an examination. since: its last examination, or its first appearance if it had none. misses: the
+    examinations in a row that failed or found no samples.
+    """
 
     priority: ExaminationPriority
     since: float
@@ -65,7 +70,7 @@ class _Schedule:
 
 
 class ExaminationScheduler:
-    """Remembers when each job, by its uid, was examined. Times are seconds of a steady clock."""
+    """Remembers the last examination of each job, by its uid. Times are seconds of the monotonic clock."""
 
     def __init__(self) -> None:
         self._schedules: dict[str, _Schedule] = {}
@@ -73,12 +78,12 @@ class ExaminationScheduler:
     def order(
         self, priorities: Mapping[str, ExaminationPriority], namespaces: Mapping[str, str], now: float
     ) -> list[str]:
-        """The jobs, the most urgent first; all others are forgotten. Who has ended is new once more: its last
-        examination was not the final one.
+        """Order the jobs of `priorities` (by uid) by urgency, the most urgent first, and forget all other jobs. A job
+        that has just ended counts as never examined, because its last examination was not the final one.
 
-        Among the overdue jobs of one priority the namespaces are served round-robin, and no namespace has more than
-        SHARE of its jobs before those of others that are overdue too: thousands of jobs of one namespace do not make
-        the jobs of others wait as long.
+        `namespaces` has the namespace of each uid. Namespaces are served round-robin among the overdue jobs of one
+        priority, and at most SHARE jobs of one namespace precede the overdue jobs of others. So a namespace with
+        thousands of jobs does not delay the others.
         """
         schedules: dict[str, _Schedule] = {}
         for uid, priority in priorities.items():
@@ -111,7 +116,7 @@ class ExaminationScheduler:
         return sorted(fair, key=rounds.__getitem__)
 
     def examined(self, uid: str, now: float, *, fruitful: bool) -> None:
-        """A job was examined; `fruitful` False: it failed, or there were no samples."""
+        """Note that a job was examined at `now`. `fruitful` is False if that failed or found no samples."""
         schedule = self._schedules[uid]
         schedule.since, schedule.is_new = now, False
         schedule.misses = 0 if fruitful else min(schedule.misses + 1, MAX_MISSES)

@@ -1,6 +1,7 @@
-"""Hysteresis of a status: figures follow when they have moved by enough, and a finding closes when it stays away.
+"""Hysteresis of a DLJob's status: when a figure has changed by enough to be written, and when a finding closes.
 
-Used by next_status, which leaves the status as it is while nothing has moved, and by reconcile for the findings.
+Used by next_status, which leaves the status unchanged while the differences are small, and by reconcile for the
+findings. Without it, noise in the metrics would cause a write for each job at each scan.
 """
 
 import zlib
@@ -14,45 +15,49 @@ from stoker.findings.finding import Finding, parse_time
 from stoker.findings.vocabulary import Confidence, Source
 
 POINTS = 2
-"""Percent; percentages follow when they have moved by more than this from what is written. Chosen above the noise of
-a steady job's mean.
+"""Percentage points by which a percentage must differ from the written one to be written again. Chosen above the noise
+of a steady job's mean.
 """
 RECENT_POINTS = 10
-"""Percent; the same of the last ten minutes, which rise and fall with every epoch."""
+"""Percentage points; the same for the mean of the last ten minutes. Chosen larger because that mean rises and falls
+with every epoch.
+"""
 HOURS_SHARE = 0.1
-"""Growth of GPU-hours, as a share of what is written, from which they are written again."""
+"""Growth of GPU-hours, as a share of the written figure, from which they are written again; see LEAST_HOURS."""
 LEAST_HOURS = 0.5
-"""GPU-hours follow when they have grown by a tenth, and by half an hour at least: of a job that lives on, the next
-write comes ever later.
+"""GPU-hours by which the figure must grow at least to be written again. Together with HOURS_SHARE this makes the writes
+of a long job rarer as it grows.
 """
 REFRESH = timedelta(minutes=30)
-"""What has moved by less is written after this, with everything else."""
+"""Age of the written figures from which all are written again, however little they have changed."""
 ABSENT_EXAMINATIONS = 3
-"""Examinations in a row without a finding, after which it closes; see ABSENT_TIME."""
+"""Examinations in a row without a finding after which the finding closes, if ABSENT_TIME has passed, too."""
 ABSENT_TIME = timedelta(minutes=5)
-"""A finding closes, or loses confidence, when so many examinations over so long a time have not shown it."""
+"""Time without a finding after which it closes or loses confidence, if ABSENT_EXAMINATIONS have not shown it."""
 NOTED_EXAMINATIONS = ABSENT_EXAMINATIONS - 1
-"""Examinations in a row without a finding, after which the status says so; see NOTED_TIME."""
+"""Examinations in a row without a finding after which the status has `absentSince`, if NOTED_TIME has passed, too."""
 NOTED_TIME = timedelta(minutes=4)
-"""After so many over so long a time the status says that it is away, so that after a restart one more is enough. Not
-after the first: one at its threshold comes and goes with the noise, and each coming and going would be a write.
+"""Time without a finding after which the status has `absentSince`, if NOTED_EXAMINATIONS have not shown it. With that
+field in the status, one more examination closes the finding after a restart. The first absence is not written, because
+a finding near its threshold appears and disappears with the noise and each change would be a write.
 """
 
 LOOKED_AT_EVERY, LOOKED_AT_SPREAD = timedelta(minutes=15), timedelta(minutes=5)
-"""A job that holds GPUs is written after this at the latest, to keep lookedAt recent; up to the
-spread earlier, by its uid, so that not all of a cluster come at once: 13 writes a second of 10,000 such jobs.
+"""The longest time between two writes of a job that holds GPUs, which keep `lookedAt` recent. Each job is written up to
+the spread earlier, by a hash of its uid, so that the jobs of a cluster are not written at once: 10,000 such jobs cause
+13 writes a second.
 """
 
 CONFIDENCES = (Confidence.POSSIBLE, Confidence.LIKELY, Confidence.CERTAIN)
 Shown = tuple[str, Confidence]
-"""A rule, with a confidence that it had at least."""
+"""A rule's name and a confidence that its finding reached or exceeded."""
 
 
 # ------------------------------------------------------------------------------------------------------- figures
 
 
 def says_the_same(before: Mapping[str, Any], after: Mapping[str, Any], now: datetime) -> bool:
-    """Whether the status `before` still says what `after` would of the job's GPUs: of utilization, findings, advice."""
+    """Whether the statuses differ too little in utilization, findings and advice for a write at `now`."""
     old, new = before.get("utilization", {}), after.get("utilization", {})
     written_at = parse_time(old.get("asOf"))
     if written_at is None or now - written_at >= REFRESH:
@@ -93,7 +98,7 @@ def _pairs(old: Sequence[Any] | None, new: Sequence[Any] | None) -> Iterable[tup
 
 
 def _same_stages(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> bool:
-    """The same stages with nearly the same use. Their boundaries' minutes are not compared: they come with the rest."""
+    """Whether the stages are the same with nearly the same use. Changes of their boundaries alone cause no write."""
     return len(old) == len(new) and all(
         one["stage"] == other["stage"] and _near(one.get("averagePercent"), other.get("averagePercent"), POINTS)
         for one, other in zip(old, new, strict=True)
@@ -101,8 +106,9 @@ def _same_stages(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, An
 
 
 def _same_nodes(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> bool:
-    """The same pods on the same nodes with nearly the same use. Of a job with more pods than entries a pod may replace
-    another without a write while both are about equally bad.
+    """Whether the pods and nodes are the same with nearly the same use. The status lists at most MAX_NODES pods, those
+    with the lowest use. In a larger job one pod may replace another in the list without a write if their use is nearly
+    the same.
     """
     if len(old) != len(new):
         return False
@@ -123,18 +129,20 @@ def _uses(entry: Mapping[str, Any]) -> list[int | None]:
 
 
 def _same_uses(old: Sequence[int | None], new: Sequence[int | None]) -> bool:
-    """Nearly the same figures; unknown is another one than any number."""
+    """Whether the figures are nearly the same. An unknown figure (None) differs from every number."""
     return len(old) == len(new) and all(_near(*pair, POINTS) for pair in zip(old, new, strict=True))
 
 
 def _mean(uses: Sequence[int | None]) -> float:
-    """The pod's mean; a pod that can't be judged stands before all."""
+    """The mean over a pod's GPUs. A pod with an unknown GPU has -1, so that it is listed before all others."""
     known = [use for use in uses if use is not None]
     return sum(known) / len(known) if known and len(known) == len(uses) else -1.0
 
 
 def _same_findings(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> bool:
-    """The same findings, open and closed, of the same weight. Their words and their order come with the rest."""
+    """Whether the findings, open and closed, are the same with nearly the same GPU-hours. Changes of their text and
+    order alone cause no write.
+    """
     before, after = ({_identity(entry): entry for entry in entries} for entries in (old, new))
     return before.keys() == after.keys() and all(
         _near_hours(entry.get("gpuHoursIdle"), after[key].get("gpuHoursIdle")) for key, entry in before.items()
@@ -149,14 +157,16 @@ def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def is_look_due(uid: str, written: datetime, looked_at: datetime) -> bool:
-    """Whether lookedAt is to be written anew; `written` is its value."""
+    """Whether `lookedAt` must be written again. `written` is its value in the status, `looked_at` the last scan."""
     early = LOOKED_AT_SPREAD * (zlib.crc32(uid.encode()) % 1000 / 1000)
     return looked_at - written >= LOOKED_AT_EVERY - early
 
 
 def steady_record(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """status.reclaim as it is written, where only the beginning of the idle time has moved, and by little: how far back
-    it lies is found out bit by bit. With a warning every move counts. No reason of a job without one names that time.
+    """The status.reclaim to write: `before` if only `idleSince` differs and by less than REFRESH, otherwise `after`.
+
+    Scans find the start of the idle time step by step, and each step would be a write. In a record with a warning every
+    difference is written, because the owner reads that time; without a warning no text names it.
     """
     old, new = before.get("idleSince"), after.get("idleSince")
     if old is None or new is None or "deadline" in after:
@@ -170,9 +180,11 @@ def steady_record(before: dict[str, Any], after: dict[str, Any]) -> dict[str, An
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExaminationHistory:
-    """When examinations have shown what, as far as this process has seen them. What it has never seen shown counts as
-    shown just before its first examination, unless the finding says since when it is away: a restart neither closes
-    anything sooner nor keeps it open for ever.
+    """The examinations of one job that this process has made: their number, the times of the first and the latest, and
+    for each finding the number and time of the last examination that showed it.
+
+    A finding that this process has never seen counts as shown just before the first examination, unless the status has
+    its `absentSince`. So a restart neither closes a finding early nor keeps it open for ever.
     """
 
     examinations: int = 0
@@ -181,7 +193,7 @@ class ExaminationHistory:
     last_shown: Mapping[Shown, tuple[int, datetime]] = field(default_factory=dict)
 
     def after(self, findings: Iterable[Finding], at: datetime) -> "ExaminationHistory":
-        """With another examination, which has shown these."""
+        """The history with one more examination, made `at` a time, that showed these findings."""
         number = self.examinations + 1
         shown = {
             (finding.rule, confidence): (number, at)
@@ -197,21 +209,21 @@ class ExaminationHistory:
         )
 
     def is_gone(self, finding: Finding) -> bool:
-        """Whether it has stayed away for so long that it no longer holds with the confidence that it had."""
+        """Whether the finding was absent for long enough to close it, or to lower its confidence."""
         missed, since = self._absence(finding)
         if since is None or self.latest is None:
             return False
         return missed >= ABSENT_EXAMINATIONS and self.latest - since >= ABSENT_TIME
 
     def absent_since(self, finding: Finding) -> datetime | None:
-        """Since when it has stayed away, once that is more than noise."""
+        """When the finding was last shown, if it was absent for NOTED_EXAMINATIONS and NOTED_TIME; otherwise None."""
         missed, since = self._absence(finding)
         if since is None or self.latest is None:
             return None
         return since if missed >= NOTED_EXAMINATIONS and self.latest - since >= NOTED_TIME else None
 
     def _absence(self, finding: Finding) -> tuple[int, datetime | None]:
-        """How many examinations in a row have not shown it, and when it was shown last."""
+        """The number of examinations in a row that did not show the finding, and when it was last shown."""
         if self.first is None:
             return 0, None
         key = (finding.rule, finding.confidence)
@@ -224,7 +236,9 @@ class ExaminationHistory:
 def lasting(
     known: Iterable[Finding], measured: Sequence[Finding], examination_history: ExaminationHistory
 ) -> tuple[Finding, ...]:
-    """The measured findings, and in their place or beside them those of before that have not been away for long."""
+    """The findings to publish: those of this examination, and the `known` open ones that are not absent for long enough
+    to close. A known finding replaces a measured one of the same rule that has a lower confidence.
+    """
     found = {finding.rule: finding for finding in measured}
     for finding in known:
         if not finding.is_open or Source.METRICS not in finding.sources or examination_history.is_gone(finding):

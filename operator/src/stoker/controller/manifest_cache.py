@@ -1,6 +1,8 @@
-"""What the jobs' manifests say, read anew only when something that it hangs on has changed.
+"""Caches what was read of jobs' manifests: the review's verdict and the facts about the program.
 
-They are read in worker processes: a costly script holds up neither the watches nor the lease, and its cost is bounded.
+Used by reconcile, the scan, the reclaimer and the presence check. A manifest is read again only when its policy, labels
+or annotations change or an exemption ends. Manifests are read in worker processes, so that a costly script delays
+neither the watches nor the Lease, and its processor time is limited.
 """
 
 import asyncio
@@ -27,31 +29,36 @@ from stoker.workload import ProgramFacts, submission_facts, unread_program
 logger = logging.getLogger(__name__)
 
 LATE_AGAIN = timedelta(minutes=10)
-"""When a review that did not end is tried again for the first time; the time doubles with each try."""
+"""How long after an unfinished review the first retry follows. The time doubles with each retry."""
 LATE_LONGEST = timedelta(days=1)
-"""When a review that did not end is tried again, the time doubling with each try: most likely the script is too costly,
-but it may have been an accident.
+"""The longest time until a retry of an unfinished review. Most such scripts are too costly at each retry, but the cause
+may have been a busy machine.
 """
 CPU_SHARE = 1.25
-"""Of the policy's review budget: the processor time after which the reading is stopped from outside."""
+"""Processor time after which the worker process is killed, as a multiple of the policy's review budget. The review
+itself stops at the budget.
+"""
 PATIENCE = 60.0
-"""Seconds by the clock within which a manifest is read, or it is tried again: others were in the way."""
+"""Seconds within which a worker must have read a manifest, including the wait for a free worker. Afterwards the read is
+retried.
+"""
 SETTLING = 5.0
-"""Seconds that a look at all jobs waits for the manifests that are not read yet, as after a start."""
+"""Seconds that a scan waits for manifests that are still being read, as after a start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestReading:
-    """What was read of a manifest."""
+    """What was read of a manifest: the review's verdict and the facts about the program."""
 
     verdict: Verdict
     program: ProgramFacts
 
 
 def read_manifest(job: DLJob, policy: EffectivePolicy, now: datetime) -> Iterator[ManifestReading]:
-    """What a worker process does: reads the manifest first without its scripts, then with them, once for both ends.
+    """Read a manifest in a worker process. Yields a result without the scripts first, then one with them.
 
-    Of a program that is not read to its end nobody knows whether it serves, or starts Jupyter.
+    The first result is used when the second takes too much time or memory. It has the program as unread, because only
+    the whole script shows whether it serves requests or starts Jupyter.
     """
     unread = unread_program(job)
     yield ManifestReading(verdict=review_without_scripts(job, policy, now=now), program=unread)
@@ -61,14 +68,14 @@ def read_manifest(job: DLJob, policy: EffectivePolicy, now: datetime) -> Iterato
         program = submission_facts(submissions[0], mapping(job.spec.pod_template).get("spec"))
     except MemoryError:
         raise
-    except Exception as failure:  # a fault of ours must not decide about a job
+    except Exception as failure:  # an internal error must not decide about a job
         yield ManifestReading(verdict=failed(failure), program=unread)
         return
     yield ManifestReading(verdict=review_submissions(submissions, policy, now=now, start=start), program=program)
 
 
 def warm_up() -> None:
-    """Read one manifest, so that everything is imported and compiled when the first one comes."""
+    """Read one manifest when a worker starts, so that everything is imported and compiled before the first real one."""
     script = "pip install x\ntorchrun --nproc_per_node=4 train.py\n"
     spec = {"gpusPerNode": 8, "image": "warm-up:1", "script": script}
     job = DLJob.model_validate({"metadata": {"name": "warm-up", "namespace": "default"}, "spec": spec})
@@ -80,18 +87,20 @@ def warm_up() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedReview:
-    """A review's verdict, and what it hangs on beside the spec, which is immutable where rules look."""
+    """A review's verdict and the inputs that may change: the policy and the metadata. The parts of the spec that rules
+    read are immutable.
+    """
 
     verdict: Verdict
     policy: EffectivePolicy
     metadata: ObjectMeta
     until: datetime | None
-    """When another one is due: an exemption ends, and no longer holds back its rules, or this one did not end."""
+    """When the next review is due, because an exemption ends or because this review did not finish."""
     again_after: timedelta = LATE_AGAIN
-    """How long this one waited, if it did not end; the next one waits twice as long."""
+    """The wait until the retry of an unfinished review. The next wait is twice as long, up to LATE_LONGEST."""
 
     def holds(self, job: DLJob, policy: EffectivePolicy, now: datetime) -> bool:
-        """Whether another review would find the same."""
+        """Whether the cached verdict is still valid for the job under this policy."""
         return (
             self.policy == policy
             and (self.until is None or now < self.until)
@@ -101,7 +110,7 @@ class CachedReview:
 
 
 class ManifestCache:
-    """Remembers, by the DLJob's uid, what was read: a DLJob's program is immutable."""
+    """Caches reviews and program facts by the DLJob's uid. A DLJob's program is immutable, so its facts stay valid."""
 
     def __init__(self, policies: Policies, clock: Clock, workers: Workers) -> None:
         self._policies = policies
@@ -112,10 +121,12 @@ class ManifestCache:
         self._wanted: dict[str, dict[str, DLJob]] = {}
         """The jobs whose manifests are to be read, by namespace and uid."""
         self._readers: dict[str, asyncio.Task[None]] = {}
-        """One for each namespace that has any."""
+        """One reading task for each namespace with manifests to read."""
 
     def program(self, job: DLJob) -> ProgramFacts:
-        """What diagnosis must know of the program, as far as it is known: what is not read yet is read soon."""
+        """The facts about the job's program. If they are not cached, the manifest is queued for reading and the program
+        counts as unread.
+        """
         known = self._programs.get(job.uid)
         if known is not None:
             return known
@@ -123,18 +134,22 @@ class ManifestCache:
         return unread_program(job)
 
     def known_program(self, uid: str) -> ProgramFacts | None:
-        """The same of a job by its uid; None for one that was not read. The same object until it is read anew."""
+        """The cached facts about a program by the DLJob's uid, or None. The same object is returned until they are read
+        again.
+        """
         return self._programs.get(uid)
 
     async def settle(self) -> bool:
-        """Wait a moment for what is to be read; whether there was anything."""
+        """Wait up to SETTLING seconds for the queued manifests; False if none was queued."""
         if not self._readers:
             return False
         await asyncio.wait(list(self._readers.values()), timeout=SETTLING)
         return True
 
     async def review(self, job: DLJob) -> Verdict:
-        """The same answer as at admission, under the policy of now. Raises Transient where others were in the way."""
+        """The verdict of the admission rules on the job under the present policy. Raises Transient when all workers
+        were busy.
+        """
         policy, now = self._policies.of(job.namespace), self._clock.now()
         known = self._reviewed.get(job.uid)
         if known is not None and known.holds(job, policy, now) and job.uid in self._programs:
@@ -162,7 +177,7 @@ class ManifestCache:
         return self._remember(job, policy, now, reading)
 
     def keep_only(self, uids: Iterable[str]) -> None:
-        """Forget the jobs that no longer exist."""
+        """Drop what is cached of all other jobs."""
         kept = set(uids)
         self._programs = {uid: known for uid, known in self._programs.items() if uid in kept}
         self._reviewed = {uid: known for uid, known in self._reviewed.items() if uid in kept}
@@ -180,7 +195,7 @@ class ManifestCache:
         self._reviewed[job.uid] = CachedReview(
             verdict=verdict, policy=policy, metadata=job.metadata, until=until, again_after=again_after
         )
-        # The program is immutable: what was read once stays, though a later review has less time.
+        # The program is immutable: facts that were read once stay, even if a later review did not finish.
         if job.uid not in self._programs or not reading.program.is_unread:
             self._programs[job.uid] = reading.program
         return verdict
@@ -192,7 +207,7 @@ class ManifestCache:
             self._readers[job.namespace] = asyncio.create_task(self._read_wanted(job.namespace), name=name)
 
     async def _read_wanted(self, namespace: str) -> None:
-        """Read what is wanted of a namespace, one after the other."""
+        """Read the queued manifests of a namespace, one after the other."""
         waiting = self._wanted[namespace]
         try:
             while waiting:
@@ -200,7 +215,7 @@ class ManifestCache:
                 try:
                     await self.review(job)
                 except Transient:
-                    continue  # whoever asks again has it read again
+                    continue  # the next caller of `program` queues it again
                 except Exception:
                     logger.exception("%s/%s: its manifest can't be read", job.namespace, job.name)
         finally:

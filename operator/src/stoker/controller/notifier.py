@@ -1,6 +1,8 @@
-"""Notifies people of warnings and reclaims. A notification is due while a job's record gives occasion for it and
-`status.reclaim.notified` does not have its result. So a restart or a failover forgets none, and repeats at most the one
-that was sent and not yet recorded. Nothing waits for a notification, and nothing depends on one.
+"""Sends notifications about warnings and reclaims to people outside the cluster. The leader runs it.
+
+A notification is due while a job's record contains the event and `status.reclaim.notified` lacks its result. So a
+restart or a failover loses no notification. It repeats at most the one that was sent but not yet recorded.
+Notifications are best effort: no warning and no action waits for one.
 """
 
 import logging
@@ -33,37 +35,37 @@ from stoker.reclaim import NotificationRecord, Record
 logger = logging.getLogger(__name__)
 
 WORKERS = 4
-"""Jobs whose notifications are sent at a time; sending waits for other servers."""
+"""Jobs whose notifications are sent at the same time. Chosen because sending mostly waits for other servers."""
 TRIED_FOR = timedelta(hours=1)
-"""How long an address that does not take a notification is tried again, with growing delays."""
+"""How long a failed delivery to an address is repeated, with growing delays."""
 CONFLICTS = 5
-"""How often in a row the write of a result may meet a newer version of the job."""
+"""Attempts to write a result that conflict with other writes of the job, before the queue's backoff applies."""
 
 
 class Post(Protocol):
-    """Finds a channel's addresses and sends to one."""
+    """Finds a channel's addresses and sends to one of them. Implemented by adapters.notifications.Mail."""
 
     def addresses(self, key: str, values: Mapping[str, str]) -> list[Address]:
-        """Raises NoAddressesError."""
+        """The addresses of the channel `key`, with `values` put into their placeholders. Raises NoAddressesError."""
         ...
 
     async def send(self, address: Address, message: Message) -> str | None:
-        """None when it was taken, otherwise why not. Raises nothing."""
+        """Send a message. Returns None on success, otherwise the reason of the failure. Raises nothing."""
         ...
 
 
 @dataclass(slots=True)
 class Delivery:
-    """What this process has tried of one notification."""
+    """This process's attempts at one notification, the first at the time `since`."""
 
     occasion: Occasion
     since: datetime
     taken: set[str] = field(default_factory=set)
-    """Addresses that took it."""
+    """The URLs of the addresses that accepted it."""
 
 
 class Notifier:
-    """Sends what is due, each job's messages by one worker at a time."""
+    """Sends due notifications. At most one worker at a time handles a job."""
 
     def __init__(
         self,
@@ -87,17 +89,17 @@ class Notifier:
         self._queue: WorkQueue[Key] = WorkQueue(group=namespace_of, place="notification", faults=self._faults)
         self._deliveries: dict[Key, Delivery] = {}
         self._sent_lately: defaultdict[str, LastHour] = defaultdict(LastHour)
-        """What was sent within the last hour, by policy."""
+        """The notifications of the last hour, by policy."""
 
     async def run(self) -> None:
-        """Notify until cancelled. Only the leader runs it."""
+        """Send notifications until cancelled. Only the leader runs it."""
         self.remember()
         self._cache.dljobs.follow(self._changed)
         self._policies.follow(self._policy_changed)
         await self._queue.run(self.notify, workers=WORKERS)
 
     def remember(self) -> None:
-        """Count what was sent within the last hour, by what the jobs say of it."""
+        """Rebuild the count of the last hour's notifications from the jobs' records, as after a restart."""
         now = self._clock.now()
         found: defaultdict[str, list[Sent]] = defaultdict(list)
         for key, raw in self._cache.dljobs.objects.items():
@@ -125,7 +127,9 @@ class Notifier:
                 self._changed(key, raw)
 
     async def notify(self, key: Key) -> None:
-        """Send the notification that is due for one job and record its result. Raises Transient to be called again."""
+        """Send the notification that is due for one job, if any, and record its result. Raises Transient when a
+        delivery or the record must be tried again.
+        """
         raw = self._cache.dljobs.get(key)
         try:
             job = DLJob.model_validate(raw) if raw is not None else None
@@ -167,7 +171,7 @@ class Notifier:
             return
         counts = not delivery.taken
         if counts:
-            sent_lately.add(sending)  # before it is sent: other workers send meanwhile
+            sent_lately.add(sending)  # counted before the send, because other workers send at the same time
         failures += await self._send(addresses, notification(due, job, record, policy), delivery)
         if counts and not delivery.taken:
             sent_lately.remove(sending)
@@ -194,7 +198,7 @@ class Notifier:
         return channel
 
     async def _send(self, addresses: list[Address], message: Message, delivery: Delivery) -> list[str]:
-        """Send to each address that has not taken it yet; what went wrong."""
+        """Send to each address that has not accepted the message yet. Returns the reasons of the failures."""
         failures: list[str] = []
         for address in addresses:
             if address.url in delivery.taken:
@@ -207,7 +211,9 @@ class Notifier:
         return failures
 
     async def _note(self, raw: Object, due: Occasion, result: NotificationResult) -> Object:
-        """Record what became of a notification, once. Raises Transient when it can't be written now."""
+        """Record the result of a notification once. Returns the DLJob as written. Raises Transient when the API server
+        does not accept the write.
+        """
         metadata = raw["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]
         entry = NotificationRecord(event=due.event, event_time=due.at, result=result, time=self._clock.now())
@@ -234,5 +240,5 @@ class Notifier:
 
 
 def counting(policy: EffectivePolicy) -> str:
-    """The name of the policy that counts where this one holds."""
+    """The name of the policy under which notifications are counted; `built-in` where no policy exists."""
     return policy.counts_in or "built-in"

@@ -1,5 +1,7 @@
-"""Whether somebody works in a job's pods, by what the GPUs don't show: sessions, notebooks, the CPUs of an interactive
-job. What should tell and can't be read is not known, and not knowing counts as somebody being there.
+"""Finds user presence that GPU metrics don't show: open sessions, notebooks in use, busy CPUs of an interactive job.
+
+Used by the reclaimer for a job that no other gate holds back (docs/presence.md). When a source can't be read, the
+presence is unknown, and an unknown presence holds the reclaim back as a known one does.
 """
 
 import asyncio
@@ -26,29 +28,34 @@ from stoker.workload.notebooks import Notebook, literal_token, named
 logger = logging.getLogger(__name__)
 
 FRESH = 5.0
-"""Seconds for which a result is used for a warning or a reclaim: the fresh check before an action follows at once."""
+"""Seconds for which a result is reused when a warning or a reclaim depends on it. Chosen so that the fresh check right
+before an action uses the same result.
+"""
 KEPT = 300.0
-"""Seconds for which it serves where nothing does: a job that is only observed, or whose warning runs."""
+"""Seconds for which a result is reused when no step depends on it: the job is only observed, or its warning runs."""
 FORGOTTEN = 2 * KEPT
 """Seconds after which a result is dropped from memory."""
 FAILED = 60.0
-"""Seconds after which a server that did not answer is asked again."""
+"""Seconds after which a check with an unknown result, such as a server that did not answer, is repeated."""
 CHECKED_TOGETHER = 4
-"""Jobs that are checked at the same time, of those that eight workers handle."""
+"""Jobs that are checked at the same time. Fewer than the queue's workers, so that slow notebook servers leave workers
+to other jobs.
+"""
 PATIENCE = 1.0
-"""Seconds that a job's pass waits for one of these checks."""
+"""Seconds that a reconcile waits for a free check."""
 METRICS_TIMEOUT = 10.0
-"""Seconds for the series of a job's CPUs."""
+"""Seconds that the query of a job's CPU series may take."""
 NOTEBOOKS_TIMEOUT = 10.0
-"""Seconds for all servers of a job together: its owner chooses how many there are, and how slow."""
+"""Seconds that all notebook servers of a job may take together. The owner decides how many there are and how slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresenceQuery:
-    """A job that nothing else speaks for, so that traces are worth looking for, which cost something.
+    """Asks for a check of a job that only user presence could still hold back; a check costs requests.
 
-    `window` is the job's idleAfter. `interactive`: the cause of its reclaim is that it waits for a person. `afresh`:
-    it would be warned or reclaimed now.
+    child: the job's Job. window: the job's idleAfter. interactive: the finding behind the reclaim is that the job waits
+    for a person, so its CPUs are checked, too. afresh: the job would be warned or reclaimed now, so that the result
+    must be at most FRESH seconds old.
     """
 
     child: Object
@@ -59,7 +66,7 @@ class PresenceQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedPresence:
-    """The result of a check, and its time by the monotonic clock."""
+    """The result of a check of a job with these live pods (uids), and its time by the monotonic clock."""
 
     presence: Presence
     pods: frozenset[str]
@@ -67,9 +74,7 @@ class CachedPresence:
 
 
 class PresenceChecker:
-    """Reads the traces that people leave. Without `jupyter` notebooks are not asked, without `metrics` no CPUs are
-    looked at.
-    """
+    """Checks jobs for user presence. Without `jupyter` it queries no notebook server, without `metrics` no CPUs."""
 
     def __init__(
         self,
@@ -87,7 +92,9 @@ class PresenceChecker:
         self._checks = asyncio.Semaphore(CHECKED_TOGETHER)
 
     async def of(self, job: DLJob, pods: Sequence[Object], query: PresenceQuery | None = None) -> Presence:
-        """The latest trace of somebody in the job; without `query` as far as its status tells. Raises nothing."""
+        """The latest user presence in the job, or why it is unknown. Without `query` only the sessions in the job's
+        status are read. Raises nothing.
+        """
         session = job.status.last_session if job.status is not None else None
         told = NOBODY if session is None else Presence(last_seen=session, how="a session was opened")
         if query is None or not self._may_tell(job, query):
@@ -111,19 +118,19 @@ class PresenceChecker:
     # ------------------------------------------------------------------------------------------------- what is known
 
     def _known(self, job: DLJob, pods: Sequence[Object], query: PresenceQuery) -> Presence | None:
-        """An answer that serves."""
+        """A cached result that is recent enough for the query, or None."""
         answer = self._latest_cached(job, pods)
         if answer is None:
             return None
         presence, age = answer.presence, self._clock.monotonic() - answer.at
         if presence.unknown is not None:
             return presence if age < FAILED else None
-        # That somebody is there leads to no action, so it need not be news.
+        # A result that shows presence leads to no action, so it may be older.
         hangs_on_it = query.afresh and not _attended([presence], self._clock.now() - query.window)
         return presence if age < (FRESH if hangs_on_it else KEPT) else None
 
     def _latest_cached(self, job: DLJob, pods: Sequence[Object]) -> CachedPresence | None:
-        """The latest answer about these pods, however old."""
+        """The latest result for exactly these pods, however old."""
         answer = self._cached.get(job.uid)
         return answer if answer is not None and answer.pods == frozenset(map(pod_status.uid, pods)) else None
 
@@ -136,7 +143,9 @@ class PresenceChecker:
     # -------------------------------------------------------------------------------------------------------- checks
 
     async def _check_in_turn(self, job: DLJob, pods: Sequence[Object], query: PresenceQuery) -> Presence:
-        """Check if one of CHECKED_TOGETHER is free soon; else use the last result, unless an action needs a new one."""
+        """Check the job once fewer than CHECKED_TOGETHER checks run. After PATIENCE seconds use the last result
+        instead; if an action depends on it (`afresh`), the presence is unknown.
+        """
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._checks.acquire()
@@ -163,7 +172,7 @@ class PresenceChecker:
             if query.interactive and self._metrics is not None and not _attended(seen, earliest):
                 seen.append(await self._worked(self._metrics, job, live, query))
         except Exception:
-            # A fault of ours must not become a reclaim.
+            # An internal error must not lead to a reclaim.
             logger.exception("%s/%s: people's traces can't be read", job.namespace, job.name)
             return Presence(unknown="an internal error, which the controller's log explains")
         return _latest(seen, earliest)
@@ -171,7 +180,7 @@ class PresenceChecker:
     async def _all_used(
         self, jupyter: Jupyter, pods: Sequence[Object], notebooks: Sequence[Notebook], query: PresenceQuery
     ) -> list[Presence]:
-        """What all notebook servers say, as far as it matters: of one that does not tell no other makes up for it."""
+        """The last use of each notebook server. Stops at the first unknown result, which no other server replaces."""
         seen: list[Presence] = []
         try:
             async with asyncio.timeout(NOTEBOOKS_TIMEOUT):
@@ -185,7 +194,7 @@ class PresenceChecker:
         return seen
 
     async def _used(self, jupyter: Jupyter, pod: Object, notebook: Notebook, query: PresenceQuery) -> Presence:
-        """What a notebook server says."""
+        """The last use of one notebook server."""
         now = self._clock.now()
         try:
             use = await jupyter.use(_whereabouts(pod, notebook), now)
@@ -199,7 +208,7 @@ class PresenceChecker:
     async def _worked(
         self, metrics: MetricsSource, job: DLJob, pods: Sequence[Object], query: PresenceQuery
     ) -> Presence:
-        """What the CPUs say."""
+        """When the job's CPUs last worked, by their series within the window."""
         assert self._manifests is not None
         now = self._clock.now()
         facts = job_facts(job, pods, self._manifests.program(job), child=query.child, now=now)
@@ -214,7 +223,9 @@ class PresenceChecker:
 
 
 def _whereabouts(pod: Mapping[str, Any], notebook: Notebook) -> Server:
-    """Where a pod's notebook server answers: at the pod's own address, nowhere else. Raises Unreadable."""
+    """The notebook server of a pod, at the pod's own IP address. An address that is not a pod's (loopback,
+    link-local, the node's network) is refused. Raises Unreadable.
+    """
     started = pod_status.started_at(pod)
     if notebook.fault is not None:
         raise Unreadable(notebook.fault)
@@ -237,7 +248,7 @@ def _attended(seen: Sequence[Presence], earliest: datetime) -> bool:
 
 
 def _latest(seen: Sequence[Presence], earliest: datetime) -> Presence:
-    """The latest trace, if it is one of now; else what is not known; else the latest of all."""
+    """The latest presence if it is after `earliest`; otherwise the first unknown one; otherwise the latest of all."""
     found = max(
         (one for one in seen if one.last_seen is not None), key=lambda one: one.last_seen or earliest, default=NOBODY
     )

@@ -1,6 +1,7 @@
-"""The results of the last scan of the metrics, by job; in memory only: status holds what must outlive the process.
+"""The result of the last scan for each job, in memory, and the conditions Idle and LowUtilization that follow from it.
 
-The scan writes them, reconcile and the metrics page read them. The conditions Idle and LowUtilization are made of them.
+The scan writes the results; reconcile and the metrics page read them. After a restart the next scan fills them again.
+What must survive a restart is in the DLJob's status.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,12 +17,12 @@ from stoker.workload.conditions import FALSE, TRUE, UNKNOWN, Fact
 
 NOT_RUNNING = "NotRunning"
 MARGIN = 1
-"""Points beyond the bound from which a job that was low no longer is, and the other way round."""
+"""Percentage points by which the utilization must pass the bound before LowUtilization changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanResult:
-    """What a scan found of one job: the screen's idleness, and the latest examination if there was one."""
+    """The scan's result for one job: its idleness by the screen, and its latest diagnosis; None before the first."""
 
     idleness: Idleness
     diagnosis: Diagnosis | None = None
@@ -40,7 +41,7 @@ class ScanResults:
         return self._scan_results.get(uid)
 
     def put(self, uid: str, scan_result: ScanResult) -> None:
-        """Keep a result. One with another diagnosis than the last is another examination."""
+        """Store a result. A diagnosis object that differs from the stored one counts as a new examination."""
         known = self._scan_results.get(uid)
         examination_history = known.examination_history if known is not None else ExaminationHistory()
         diagnosis = scan_result.diagnosis
@@ -54,26 +55,26 @@ class ScanResults:
         )
 
     def want(self, uid: str) -> None:
-        """Ask for an examination: all that a job's reclaim waits for is to have its cause confirmed."""
+        """Request an examination of a job whose reclaim waits only for a recent diagnosis."""
         self._wanted.add(uid)
 
     def is_wanted(self, uid: str) -> bool:
-        """Whether an examination was asked for, and has not come yet."""
+        """Whether an examination was requested and has not been made yet."""
         return uid in self._wanted
 
     def keep_only(self, uids: Iterable[str]) -> None:
-        """Forget all other jobs."""
+        """Drop the results of all other jobs."""
         kept = set(uids)
         self._scan_results = {uid: scan_result for uid, scan_result in self._scan_results.items() if uid in kept}
         self._wanted &= kept
 
 
 def _as_examined(scan_result: ScanResult) -> Idleness:
-    """The idleness with its beginning as the examination has it, so that findings, the record of a reclaim and
-    notifications name one time. A screen searches for it in steps of minutes, and no further back than it must.
+    """The idleness with the start of the idle time that the examination found, so that findings, the reclaim record and
+    notifications name the same time. A screen knows the start only to some minutes, and not beyond the time it reads.
 
-    Only an examination that reaches into the stretch which the screen has found says when that began: what has worked
-    since is in between.
+    The examination counts only if its last sample is in the idle time that the screen found. Otherwise the job may have
+    worked between the two.
     """
     idleness, diagnosis = scan_result.idleness, scan_result.diagnosis
     used = diagnosis.utilization if diagnosis is not None else None
@@ -98,10 +99,10 @@ def not_scanned() -> tuple[Fact, ...]:
 
 
 def idle_fact(idleness: Idleness) -> Fact:
-    """The condition Idle of a job that runs. Missing is Unknown, with the reason, never False."""
+    """The condition Idle of a running job. Missing metrics give Unknown with a reason, never False."""
     match idleness.state:
         case IdlenessState.IDLE:
-            # Since when is known ever better while the same stretch lasts: no news by itself.
+            # The start becomes more exact while the idle time lasts. is_snapshot: such a change alone causes no write.
             since = f" since {rfc3339(idleness.since)}" if idleness.since is not None else ""
             message = f"{idleness.message}{since}"
             return Fact(type=ConditionType.IDLE, status=TRUE, reason="AllGPUsIdle", message=message, is_snapshot=True)
@@ -121,10 +122,10 @@ def idle_fact(idleness: Idleness) -> Fact:
 def low_fact(
     scan_result: ScanResult, thresholds: EffectiveThresholds, written: Mapping[str, Any], *, was_low: str | None
 ) -> Fact:
-    """The condition LowUtilization of a job that has run: low by the study's definition, or not known. An old
-    examination says nothing while the metrics are away.
+    """The condition LowUtilization of a job that has run: low by the study's definition, not low, or Unknown. It is
+    Unknown while Prometheus is unavailable, even if an earlier examination exists.
 
-    `written` is status.utilization as it will stand; `was_low` the status that the condition has now.
+    `written` is status.utilization as it will be written; `was_low` is the condition's present status.
     """
     away = scan_result.idleness.reason is UnknownReason.PROMETHEUS_UNAVAILABLE
     utilization = scan_result.diagnosis.utilization if scan_result.diagnosis is not None and not away else None
@@ -141,7 +142,7 @@ def low_fact(
 
 
 def _is_low(utilization: Utilization, bound: float, was_low: str | None) -> bool | None:
-    """A job at the bound keeps what was said of it until it is clearly on the other side."""
+    """Whether the job is low, with hysteresis: the answer changes once the utilization passes the bound by MARGIN."""
     low = utilization.is_low(bound)
     if was_low == TRUE and low is False:
         return utilization.is_low(bound + MARGIN) is not False
@@ -151,7 +152,7 @@ def _is_low(utilization: Utilization, bound: float, was_low: str | None) -> bool
 
 
 def _percent_text(written: Mapping[str, Any]) -> str:
-    """The utilization in the status' own figures, so that the message is no news by itself."""
+    """The utilization as the status has it, so that the message changes only together with the figures."""
     if "averagePercent" in written:
         return f"{written['averagePercent']} %"
     low, high = written.get("averagePercentRange", (0, 100))

@@ -1,4 +1,4 @@
-"""Writes DLJobs' status, and records events and audit lines about what is new once it is written.
+"""Writes DLJobs' status. After a successful write it records events and audit lines for what is new.
 
 Used by reconcile, the reclaimer and the notifier.
 """
@@ -24,7 +24,9 @@ ALARMING = frozenset({NoticeReason.WARNED, NoticeReason.RECLAIMED, NoticeReason.
 
 
 class StatusWriter:
-    """Every write is fenced by the resource version that was read, and leaves what it made in the store."""
+    """Writes a DLJob's status with the resource version that was read as a precondition, and puts the written object
+    into the cache.
+    """
 
     def __init__(
         self,
@@ -49,8 +51,11 @@ class StatusWriter:
         notices: Sequence[Notice],
         now: datetime,
     ) -> Object:
-        """Write the status if it has changed; record the notices, what became of the job, and findings that were
-        not open `before`.
+        """Write the status if it has changed, then record the notices, the job's lifecycle events, and an event for
+        each finding from metrics that was not open `before`.
+
+        Returns the DLJob as written, or `raw` when nothing has changed. Raises ConflictError when the DLJob has changed
+        since it was read.
         """
         was = raw.get("status", {})
         raw = await self.write(raw, next_status.status(was, now))
@@ -65,7 +70,9 @@ class StatusWriter:
         return raw
 
     async def write(self, raw: Object, status: dict[str, Any]) -> Object:
-        """Write a status, if it has changed. Raises ConflictError when the DLJob has changed since it was read."""
+        """Write a status if it differs from that of `raw`, and return the DLJob as written. Raises ConflictError when
+        the DLJob has changed since it was read.
+        """
         if status == raw.get("status", {}):
             return raw
         metadata = raw["metadata"]
@@ -81,7 +88,7 @@ class StatusWriter:
         return written
 
     async def announce(self, raw: Object, notices: Iterable[Notice]) -> None:
-        """Record what reclaim did or will do, as audit lines and events; `raw` is the DLJob as it was written."""
+        """Record reclaim's notices as audit lines and events. `raw` is the DLJob as written."""
         for notice in notices:
             self._audit.of_job(raw, notice)
             kind: Literal["Normal", "Warning"] = "Warning" if notice.reason in ALARMING else "Normal"
@@ -91,6 +98,6 @@ class StatusWriter:
     async def record(
         self, raw: Object, kind: Literal["Normal", "Warning"], reason: str, note: str, *, rule: str, episode: str
     ) -> None:
-        """Write one event."""
+        """Write one event about the DLJob. A repeat with the same reason, `rule` and `episode` increases its count."""
         event = Event(type=kind, reason=reason, action=reason, note=note, rule=rule, episode=episode)
         await self._events.record(raw, event)
