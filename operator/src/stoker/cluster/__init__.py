@@ -1,1 +1,1 @@
-"""What a running process knows of the cluster: the cache, the watches that feed it, the work queue, the policies."""
+"""What the controller and admission share in watching the cluster: cache, watches, work queue, effective policies."""

@@ -1,4 +1,7 @@
-"""The cluster's objects as last seen: fed by watches and checked against lists; read by reconcile and by reviews."""
+"""The cache of the cluster's objects. Watches fill it, and periodic lists correct it (watch.py, view.py).
+
+Used by reconcile, by the scan and, for policies and namespaces, by admission. Readers must not change the objects.
+"""
 
 import logging
 from collections import defaultdict
@@ -30,26 +33,29 @@ def key_of(obj: Mapping[str, Any]) -> Key:
 
 
 def namespace_of(key: Key) -> str:
-    """What keys are grouped by where all are to have their turn."""
+    """The group of a key in a WorkQueue that serves namespaces fairly."""
     return key.namespace
 
 
 def owner_key(obj: Mapping[str, Any]) -> Key | None:
-    """The DLJob that a labelled child names."""
+    """The DLJob that a child object names in its label; None without the label."""
     name = (obj["metadata"].get("labels") or {}).get(DLJOB_LABEL)
     return None if name is None else Key(obj["metadata"].get("namespace", ""), name)
 
 
 Follower = Callable[[Key, Object | None], None]
-"""Is told of an object that came or changed, or with None that it went."""
+"""Called with an object that was added or changed, and with None when it was deleted."""
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 TEMPLATE_FIELDS = frozenset({"command", "args", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"})
-"""Of a container: what makes up most of a pod, whose script it holds, and is never read of a pod."""
+"""Fields of a container that the cache drops. They hold the script, which is most of a pod's size, and nothing reads
+them from a pod.
+"""
 
 
 def slim(obj: Object) -> Object:
-    """An object without what nobody reads and makes up most of it: managedFields, and the copy that `kubectl apply`
-    keeps of it. A write of the status takes neither away: the API server leaves all but the status as it is.
+    """Drop what makes up most of an object and is never read: managedFields and kubectl's last-applied annotation.
+
+    A status written from such an object removes neither, because the API server changes only the status.
     """
     metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
     annotations = mapping(metadata.get("annotations"))
@@ -59,8 +65,8 @@ def slim(obj: Object) -> Object:
 
 
 def slim_pod(pod: Object) -> Object:
-    """The same of a pod, and without its containers' programs. Of one whose controller is no Job, which counts nowhere,
-    only who it is.
+    """Like `slim` for a pod, also without its containers' TEMPLATE_FIELDS. Of a pod without a Job as its controller
+    only the identity is kept, because nothing else of it is used.
     """
     if controller_uid(pod) is None:
         kept = ("name", "namespace", "uid", "resourceVersion", "labels")
@@ -75,7 +81,7 @@ def slim_pod(pod: Object) -> Object:
 
 
 def slim_job(job: Object) -> Object:
-    """The same of a Job, without its pods' template, which is the DLJob's."""
+    """Like `slim` for a Job, also without its pod template, which follows from the DLJob."""
     spec = mapping(job.get("spec"))
     return {**slim(job), "spec": {name: value for name, value in spec.items() if name != "template"}}
 
@@ -88,26 +94,28 @@ def _without_program(container: Any) -> Any:
 
 @dataclass(slots=True)
 class Collection:
-    """The objects of one resource. The newest resource version wins, whichever way it came; a deletion is remembered
-    until a list taken after it, so that neither a late event nor a late answer brings an object back.
+    """The cached objects of one resource.
+
+    The newest resource version wins, whether a watch, a list or an own write delivered it. A deletion is remembered
+    until a later list, so that a late event or response can't bring the object back.
     """
 
     objects: dict[Key, Object] = field(default_factory=dict)
     deleted: dict[Key, int] = field(default_factory=dict)
     group: Callable[[Mapping[str, Any]], Key | None] | None = None
-    """By what objects are looked up together."""
+    """Gives the group of an object for `members`; None: no groups."""
     groups: dict[Key, dict[Key, Object]] = field(default_factory=lambda: defaultdict(dict))
     unseen: dict[Key, int] = field(default_factory=dict)
-    """Versions that a list has brought and the watch has not told of yet."""
+    """Resource versions that a list has delivered and the watch has not delivered yet, by key."""
     overdue: int = 0
-    """Of these, the ones that the watch had not told of until the next list: it has fallen silent."""
+    """The number of `unseen` versions at the last list. Above 0 the watch has stopped delivering changes."""
     listed_at: int = 0
     """The resource version of the last list."""
     is_listed: bool = False
-    """Whether a list has been compared: before that, objects may be missing."""
+    """Whether a complete list was taken. Before the first one objects may be missing."""
     followers: list[Follower] = field(default_factory=list)
     slim: Callable[[Object], Object] = slim
-    """What is kept of an object."""
+    """Reduces an object to what the cache keeps."""
     faults: Faults = field(default_factory=Faults)
 
     def __iter__(self) -> Iterator[Object]:
@@ -117,7 +125,7 @@ class Collection:
         return len(self.objects)
 
     def get(self, key: Key) -> Object | None:
-        """The object of that name."""
+        """The object with that key, or None."""
         return self.objects.get(key)
 
     def members(self, key: Key) -> list[Object]:
@@ -125,20 +133,23 @@ class Collection:
         return list(self.groups.get(key, {}).values())
 
     def follow(self, follower: Follower) -> None:
-        """Tell of every object that is there, and from now on of every change."""
+        """Call `follower` for every present object, and from now on for every change."""
         self.followers.append(follower)
         for key, obj in self.objects.items():
             follower(key, obj)
 
     def watched(self, kind: str | None, obj: Object) -> bool:
-        """Take an event of the watch: ADDED, MODIFIED, DELETED, or None for an object that the watch began with."""
+        """Take an event of the watch; True if it changed the cache.
+
+        `kind` is ADDED, MODIFIED, DELETED, or None for an object of the watch's initial list.
+        """
         key = key_of(obj)
         if self.unseen.get(key, version_of(obj) + 1) <= version_of(obj):
             del self.unseen[key]
         return self.remove(obj) if kind == "DELETED" else self.put(obj)
 
     def put(self, obj: Object) -> bool:
-        """Take a version of an object; False when what is known is as new."""
+        """Store a version of an object; False when the cached one is as new or newer."""
         key, version = key_of(obj), version_of(obj)
         known = self.objects.get(key)
         if self.deleted.get(key, -1) >= version or (known is not None and version_of(known) >= version):
@@ -152,7 +163,7 @@ class Collection:
         return True
 
     def remove(self, obj: Mapping[str, Any]) -> bool:
-        """Take the end of an object; False when a newer one of that name is known."""
+        """Remove a deleted object; False when it is not cached or a newer one of that name is."""
         key, version = key_of(obj), version_of(obj)
         self.deleted[key] = max(version, self.deleted.get(key, -1))
         known = self.objects.get(key)
@@ -163,10 +174,11 @@ class Collection:
         return True
 
     def compare(self, objects: Iterable[Object], version: int) -> list[Object]:
-        """Take a complete list as of resource version `version`; what differed from it, which no event had told of.
+        """Bring the cache to a complete list with the resource version `version`. Returns the objects that differed:
+        those that were gone, in their last version, and those that are new or changed.
 
-        Versions only grow. A list that is older than the list before is of an API server whose store was set back, as
-        from a backup: whatever is known is of a time that no longer was, and the list counts.
+        Resource versions only grow. A list with a lower version than the previous one comes from an API server whose
+        store was restored from a backup. Then the cached objects are dropped and the list replaces them.
         """
         listed = {key_of(obj): obj for obj in objects}
         if version < self.listed_at:
@@ -199,7 +211,7 @@ class Collection:
         return known + list(listed.values())
 
     def _take(self, key: Key, obj: Object) -> bool:
-        """Put an object of a list; one that can't be taken does not keep the others out."""
+        """Store an object of a list. An exception that it causes is recorded, and the other objects are stored."""
         try:
             return self.put(obj)
         except Exception as error:
@@ -218,12 +230,12 @@ class Collection:
             try:
                 follower(key, obj)
             except Exception as error:
-                # What an object makes one follower raise keeps neither the others nor the watch from going on.
+                # An exception of one follower must stop neither the other followers nor the watch.
                 self.faults.caught("watch", str(key), error)
 
 
 class ClusterCache:
-    """All collections that the controller reads."""
+    """The collections of all resources that the controller watches."""
 
     def __init__(self, faults: Faults) -> None:
         self.dljobs = Collection(faults=faults)
@@ -241,7 +253,7 @@ class ClusterCache:
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """What is watched."""
+        """The watched resources."""
         return tuple(self._by_resource)
 
     def collection(self, resource: Resource) -> Collection:
@@ -249,21 +261,21 @@ class ClusterCache:
         return self._by_resource[resource]
 
     def pods_of(self, key: Key, job_uid: str) -> list[Object]:
-        """The pods whose controller is a DLJob's Job; not those of an earlier Job of the same name, nor those that only
-        have its label or name it as an owner.
+        """The pods whose controller is the Job with that uid. Pods of an earlier Job of the same name are left out, and
+        so are pods that only have the label.
         """
         return [pod for pod in self.pods.members(key) if controller_uid(pod) == job_uid]
 
 
 def version_of(obj: Mapping[str, Any]) -> int:
-    """An object's resource version. They are decimal numbers and grow with every change in the cluster (Kubernetes 1.35
-    documents it).
+    """An object's resource version as a number. Resource versions are decimal numbers that grow with every change
+    (documented since Kubernetes 1.35).
     """
     return int(obj["metadata"]["resourceVersion"])
 
 
 def concerned(resource: Resource, obj: Mapping[str, Any]) -> Key | None:
-    """The DLJob to look at when the object changed; None for policies and namespaces, which `Policies` follows."""
+    """The DLJob to reconcile after a change of the object; None for policies and namespaces (see `Policies`)."""
     if resource == DLJOBS:
         return key_of(obj)
     return owner_key(obj) if resource in {JOBS, PODS} else None

@@ -1,5 +1,5 @@
-"""Faults of Stoker's that one object brings about: caught where objects are gone through one by one, so that they
-concern that object alone.
+"""Records internal errors that one object causes. Used by every loop over objects: the loop catches the exception,
+reports it here and goes on, so that the error affects that object only.
 """
 
 import logging
@@ -12,21 +12,22 @@ from stoker.findings.finding import single_line
 logger = logging.getLogger(__name__)
 
 REMEMBERED = 10_000
-"""So many faults are known again; beyond that all are forgotten, and logged once more."""
+"""Faults that are remembered as already logged. Beyond this number all are forgotten and logged again."""
 MAX_WORDS = 200
-"""Characters of a fault's message in a condition; the log has all of it."""
+"""Characters of a fault's message in a condition."""
 
 
 class Faults:
-    """Counts every fault, and logs it once for each object and place."""
+    """Counts every fault, and logs a fault once for each object, place and line of code."""
 
     def __init__(self, recorder: MetricsRecorder = NO_RECORDER) -> None:
         self._recorder = recorder
         self._known: dict[tuple[str, str], str] = {}
 
     def caught(self, place: str, name: str, error: Exception) -> str:
-        """Take note that `error` was raised at `place` (a short word) by the object of that name; what it was, in a few
-        words that end no line and move no cursor.
+        """Record that the object `name` caused `error` at `place`, a short word such as `scan`.
+
+        Returns a description on one line without control characters, as `described` gives it.
         """
         self._recorder.faulted(place)
         words = described(error)
@@ -35,13 +36,13 @@ class Faults:
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
             self._known[place, name] = where
-            # Without the error's own text in the traceback: users may have written it.
+            # The traceback is logged without the error's text, which may contain what users wrote.
             frames = "".join(traceback.format_tb(error.__traceback__)).rstrip()
             logger.error("%s: left out (%s) because of an internal error: %s\n%s", name, place, words, frames)
         return words
 
     def passed(self, place: str, name: str) -> None:
-        """The object raises nothing there any more: the next fault is news."""
+        """Record that the object caused no error at `place`, so that its next fault there is logged again."""
         self._known.pop((place, name), None)
 
 

@@ -1,4 +1,7 @@
-"""The policies in force, from the cluster's UtilizationPolicies and Namespaces."""
+"""Resolves the effective policy of each namespace from the cached UtilizationPolicies and Namespaces.
+
+Used by the controller and by admission.
+"""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -18,29 +21,29 @@ from stoker.policy.resolution import resolve
 logger = logging.getLogger(__name__)
 
 SPARE = 1000
-"""Namespaces that are remembered beyond the number of those that exist: reviews may ask for any name."""
+"""Cached results beyond the number of existing namespaces, since a review may name any namespace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyState:
-    """What is known of one policy: the newest version that could be `read`, None if none could, and the `faults` of the
-    newest of all.
+    """The state of one policy. read: its newest valid version, None if no valid one was seen. faults: what is wrong
+    with its newest version; empty if that is valid.
     """
 
     read: UtilizationPolicy | None
     faults: tuple[Violation, ...] = ()
     spec_of: tuple[str | None, int | None] = (None, None)
-    """uid and generation of the newest: its spec can't be another while they stay."""
+    """uid and generation of the newest version. The spec is the same as long as they are."""
 
 
 class Policies:
-    """Resolves the policy of a namespace; what did not change is not computed again.
+    """Resolves the effective policy of a namespace and caches it until a policy or the namespace changes.
 
-    Iterating gives the policies that count: of one that has become invalid the last valid version. Where there is none,
-    as after a restart, nobody knows what it protects: until it is valid, nothing is reclaimed anywhere.
+    Iterating gives the policies in force. An invalid policy counts with its last valid version. If no valid version was
+    seen, as after a restart, its exemptions are unknown: then every policy's mode is Observe until it is valid.
 
-    `revision` grows whenever a policy's spec or a namespace may have changed; `taken` and `rejected` count the versions
-    of policies that could and could not be read.
+    `revision` grows whenever a policy's spec or a namespace may have changed. `taken` and `rejected` count the valid
+    and invalid versions of policies.
     """
 
     def __init__(self, policies: Collection, namespaces: Collection) -> None:
@@ -58,20 +61,22 @@ class Policies:
         return iter([one.read for one in self._states.values() if one.read is not None])
 
     def state_of(self, name: str) -> PolicyState:
-        """How it stands with the policy of that name."""
+        """The state of the policy with that name; an empty one if it does not exist."""
         return self._states.get(Key("", name), PolicyState(read=None))
 
     def follow(self, follower: Callable[[str | None], None]) -> None:
-        """Tell from now on where another policy may hold: in one namespace, or anywhere (None)."""
+        """Call `follower` from now on when the effective policy may have changed: with the namespace, or with None for
+        all namespaces.
+        """
         self._followers.append(follower)
 
     @property
     def invalid(self) -> int:
-        """How many policies are not in force as they are written."""
+        """The number of policies whose newest version is invalid."""
         return sum(bool(one.faults) for one in self._states.values())
 
     def of(self, namespace: str) -> EffectivePolicy:
-        """What holds in a namespace. One that is unknown has no labels but its name."""
+        """The effective policy of a namespace. An unknown namespace is resolved with its name as its only label."""
         policy = self._resolved.get(namespace)
         if policy is None:
             scope = self._namespaces.get(Key("", namespace))
@@ -85,7 +90,7 @@ class Policies:
         return policy
 
     def _policy_changed(self, key: Key, obj: Object | None) -> None:
-        # Read as it comes: when it is first asked for, the last valid version may be gone.
+        # Read at once: later a newer, invalid version may have replaced this one.
         before = self._states.pop(key, None)
         if obj is not None:
             self._states[key] = self._read(obj, before)
@@ -102,7 +107,7 @@ class Policies:
         try:
             state = PolicyState(read=UtilizationPolicy.model_validate(obj), spec_of=spec_of)
         except Exception as error:
-            # Whatever keeps it from being read: what it protects stays protected.
+            # Any error counts as an invalid version, so that the exemptions of the last valid one stay in force.
             own = (Violation(field_path="", message=f"Stoker fails to read it ({described(error)})"),)
             faults = tuple(explain(error)) if isinstance(error, ValidationError) else own
             last = before.read if before is not None else None
@@ -125,7 +130,7 @@ class Policies:
 
 
 def _in_force(state: PolicyState | None) -> object:
-    """What of a policy decides about namespaces: its spec, or that it is there and unreadable."""
+    """The part of a policy's state that affects effective policies: its spec, or whether it is absent or unreadable."""
     if state is None:
         return "absent"
     return state.read.spec if state.read is not None else "unreadable"

@@ -1,5 +1,5 @@
-"""What both of Stoker's processes are made of: kopf that only watches, lists in between, and coroutines that stand or
-fall together.
+"""Building blocks of the controller's and admission's processes: watches by kopf, periodic lists, and running
+coroutines until one of them ends.
 """
 
 import asyncio
@@ -17,19 +17,21 @@ from stoker.api.names import GROUP
 logger = logging.getLogger(__name__)
 
 LOGIN_AGAIN = 2.0
-"""Seconds before credentials are tried again that the API server has refused."""
+"""Seconds before the same credentials are tried again after the API server has refused them."""
 
 WatchHandler = Callable[[str | None, Object], object]
-"""Takes an event of a watch: ADDED, MODIFIED, DELETED, or None for an object that the watch began with."""
+"""Takes an event of a watch: ADDED, MODIFIED, DELETED, or None for an object of its initial list; and the object."""
 
 
 def watches(handlers: Mapping[Resource, WatchHandler]) -> kopf.OperatorRegistry:
-    """The watches of some resources, and kubectl's way of finding credentials."""
+    """A registry for kopf with a watch of each resource that calls its handler. Credentials are found as kubectl finds
+    them.
+    """
     registry = kopf.OperatorRegistry()
 
     refused: list[kopf.ConnectionInfo] = []
 
-    # A coroutine, since it makes a session, which belongs to the event loop.
+    # A coroutine, because the session that it creates belongs to the event loop.
     @kopf.on.login(registry=registry)
     async def login(**kwargs: Any) -> kopf.AiohttpSession | None:
         found = None if os.environ.get("KUBECONFIG") else kopf.login_with_service_account(**kwargs)
@@ -48,7 +50,7 @@ def watches(handlers: Mapping[Resource, WatchHandler]) -> kopf.OperatorRegistry:
 
 
 def _watch(registry: kopf.OperatorRegistry, resource: Resource, handler: WatchHandler) -> None:
-    # A coroutine: other handlers kopf runs in threads.
+    # A coroutine, because kopf runs other handlers in threads.
     @kopf.on.event(
         resource.group, resource.version, resource.plural, id=f"{resource.plural}-changed", registry=registry
     )
@@ -57,7 +59,8 @@ def _watch(registry: kopf.OperatorRegistry, resource: Resource, handler: WatchHa
 
 
 def watch_only(*, exit_timeout: float) -> kopf.OperatorSettings:
-    """No peering, no events, no finalizers, no annotations, no webhook configuration of kopf's own.
+    """Settings with which kopf only watches: it does no peering and writes no events, finalizers, annotations or
+    webhook configuration.
 
     `exit_timeout`: seconds that stopping may take before the process kills itself.
     """
@@ -82,9 +85,10 @@ def watch_only(*, exit_timeout: float) -> kopf.OperatorSettings:
 
 
 async def keep_listed(list_once: Callable[[], Awaitable[None]], what: str, *, interval: float, retry: float) -> None:
-    """List at once and every `interval` seconds, for ever; after an ApiError already in `retry` seconds.
+    """Call `list_once` at once and then every `interval` seconds, after an ApiError in `retry` seconds, until
+    cancelled.
 
-    `what` is listed is for the log, which tells of each outage once.
+    `what` names the listed objects in the log. An outage is logged once when it begins and once when it ends.
     """
     failing = False
     while True:
@@ -103,7 +107,10 @@ async def keep_listed(list_once: Callable[[], Awaitable[None]], what: str, *, in
 
 
 async def until_one_ends(*forever: Coroutine[Any, Any, None]) -> None:
-    """Run all until one ends or fails, then none: half a process would look alive."""
+    """Run the coroutines until one ends or fails, then cancel the others and raise its exception, if any.
+
+    The process must not go on with one part missing, because its probes could still succeed.
+    """
     tasks = [asyncio.create_task(one) for one in forever]
     try:
         ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,37 +1,39 @@
-"""What the controller tells of its own work."""
+"""The interface by which the controller counts its own work. controller/metrics.py exports the counts to Prometheus."""
 
 from typing import Protocol
 
 
 class MetricsRecorder(Protocol):
-    """Counts what the controller does. All values are of small, fixed sets."""
+    """Counts what the controller does. All texts come from small, fixed sets, since they become labels of metrics."""
 
     def ticked(self, seconds: float, *, failed: bool) -> None:
-        """A look at the metrics has ended."""
+        """A tick of the scan has ended after `seconds`."""
         ...
 
     def faulted(self, place: str) -> None:
-        """An object was left out of a scan, a pass, or whatever `place` names, by a fault of Stoker's."""
+        """An object was left out at `place` (a scan, a reconcile, ...) because of an internal error."""
         ...
 
     def examined(self, result: str) -> None:
-        """A job's series were to be read in full: done, unavailable (the metrics), or failed (a fault of ours)."""
+        """An examination has ended: done, unavailable (the metrics), or failed (an internal error)."""
         ...
 
     def wrote(self, result: str) -> None:
-        """A DLJob's status was to be written: done, conflict (it had changed meanwhile), or failed."""
+        """A write of a DLJob's status has ended: done, conflict (the DLJob had changed), or failed."""
         ...
 
     def noticed(self, event: str, policy: str) -> None:
-        """Reclaim did or said something: a NoticeReason, under the policy of that name."""
+        """Reclaim has issued a notice; `event` is its NoticeReason, `policy` the name of the policy."""
         ...
 
     def freed(self, gpus: int, policy: str) -> None:
-        """A reclaimed job's GPUs are free."""
+        """A reclaim under this policy has freed so many GPUs."""
         ...
 
     def notified(self, event: str, result: str) -> None:
-        """A message (a NotificationEvent) was sent, put off to the digest, given up, or had nobody to go to."""
+        """A notification has got its result; `event` is a NotificationEvent, `result` a NotificationResult in lower
+        case.
+        """
         ...
 
 
@@ -59,4 +61,4 @@ class _NoRecorder:
 
 
 NO_RECORDER: MetricsRecorder = _NoRecorder()
-"""Counts nothing."""
+"""A recorder that counts nothing."""

@@ -1,4 +1,4 @@
-"""What a review knows of the cluster: its policies and the labels of its namespaces, from memory."""
+"""The cached policies and namespaces of an admission process. Reviews read the effective policy from here."""
 
 import asyncio
 from contextlib import suppress
@@ -10,11 +10,13 @@ from stoker.cluster.process import keep_listed
 from stoker.policy.effective import EffectivePolicy
 
 NAMESPACE_PATIENCE = 0.25
-"""Seconds that a review waits to hear of its namespace: `kubectl apply` may create the two within milliseconds."""
+"""Seconds that a review waits for the watch to deliver its namespace. `kubectl apply` may create a namespace and a job
+in it within milliseconds.
+"""
 
 
 class ClusterView:
-    """The policies and namespaces, followed by a watch and checked against lists; no review asks the API server."""
+    """Policies and namespaces, filled by watches and corrected by lists. No review sends a request."""
 
     def __init__(self) -> None:
         self.policies = Collection()
@@ -27,7 +29,9 @@ class ClusterView:
         self.namespaces.follow(self._namespace_changed)
 
     async def policy(self, namespace: str) -> EffectivePolicy:
-        """What holds in a namespace. One that is still unknown after a moment has no labels but its name."""
+        """The effective policy of a namespace. If the namespace is still unknown after NAMESPACE_PATIENCE seconds, it
+        is resolved with its name as its only label.
+        """
         key = Key("", namespace)
         if self.namespaces.get(key) is None:
             await self._wait_for_namespace(key)
@@ -40,23 +44,23 @@ class ClusterView:
                     await self._change.wait()
 
     async def list_all(self, api: KubernetesApi) -> None:
-        """Compare with what the API server lists now. Raises ApiError."""
+        """List policies and namespaces and bring the cache to the lists. Raises ApiError."""
         for resource, collection in ((POLICIES, self.policies), (NAMESPACES, self.namespaces)):
             objects, version = await api.list(resource)
             collection.compare(objects, int(version))
         self.listed.set()
 
     async def keep_listed(self, api: KubernetesApi, *, interval: float, retry: float) -> None:
-        """List again every `interval` seconds, for ever; after a failure already in `retry` seconds."""
+        """Call `list_all` at once and every `interval` seconds, after a failure in `retry` seconds, until cancelled."""
         await keep_listed(lambda: self.list_all(api), "policies and namespaces", interval=interval, retry=retry)
 
     def not_listed(self) -> str | None:
-        """Why reviews can't be answered yet, or None."""
+        """For the readiness probe: what is not listed yet, or None."""
         missing = (f"{name} not listed yet" for name, collection in self._named.items() if not collection.is_listed)
         return next(missing, None)
 
     def stalled(self) -> str | None:
-        """Which watch has fallen silent, or None: it did not tell until the next list of changes that a list saw."""
+        """For the liveness probe: which watch has stopped delivering changes, or None (`Collection.overdue`)."""
         silent = (
             f"the watch of {name} missed {collection.overdue} changes"
             for name, collection in self._named.items()

@@ -1,5 +1,6 @@
-"""kopf's part of the controller: watches feed the store and the queue, nothing else. No handler decides or writes
-anything.
+"""The controller's watches and its resync. Watches put objects into the cache and keys into the work queue.
+
+Used by the controller's process and assembly. kopf only watches: no handler decides or writes anything.
 """
 
 import asyncio
@@ -15,17 +16,17 @@ from stoker.cluster.workqueue import WorkQueue
 from stoker.workload.manifest import DLJOB_LABEL
 
 LIST_LATE = 1200.0
-"""Seconds without a complete list after which the process is started anew."""
+"""Seconds without a complete list after which the process is not live and the kubelet restarts it."""
 SELECTORS = {JOBS: DLJOB_LABEL, PODS: DLJOB_LABEL}
-"""Of Jobs and pods only those that DLJobs have made are read."""
+"""Label selectors of the watches and lists: only the Jobs and pods of DLJobs are read."""
 
 
 class SilentWatchError(Exception):
-    """A watch has stopped telling of changes: the process must be started anew."""
+    """A watch has stopped delivering changes, and the process must be restarted."""
 
 
 def watch_registry(cache: ClusterCache, queue: WorkQueue[Key]) -> kopf.OperatorRegistry:
-    """The handlers of all watches."""
+    """A registry for kopf with the watches of all cached resources."""
     return watches({resource: _feeding(resource, cache, queue) for resource in cache.resources})
 
 
@@ -40,7 +41,9 @@ def _feeding(resource: Resource, cache: ClusterCache, queue: WorkQueue[Key]) -> 
 
 
 def queue_jobs(cache: ClusterCache, queue: WorkQueue[Key]) -> Callable[[str | None], None]:
-    """Has the DLJobs of one namespace, or all (None), looked at: another policy may hold for them."""
+    """A follower for `Policies`: it queues the DLJobs of a namespace, or all (None), when their policy may have
+    changed.
+    """
 
     def changed(namespace: str | None) -> None:
         for key in cache.dljobs.objects:
@@ -51,7 +54,7 @@ def queue_jobs(cache: ClusterCache, queue: WorkQueue[Key]) -> Callable[[str | No
 
 
 def kopf_settings(*, exit_timeout: float) -> kopf.OperatorSettings:
-    """Watch only, and of Jobs and pods no more than `SELECTORS` select."""
+    """Settings with which kopf only watches, and of Jobs and pods only those that SELECTORS select."""
     settings = watch_only(exit_timeout=exit_timeout)
     for resource, selector in SELECTORS.items():
         settings.watching.label_selectors[resource.group, resource.version, resource.plural] = selector
@@ -59,8 +62,8 @@ def kopf_settings(*, exit_timeout: float) -> kopf.OperatorSettings:
 
 
 class Resync:
-    """Compares the store with full lists: what was deleted while a watch was away is told by no event, and a watch may
-    fall silent.
+    """Corrects the cache by periodic lists. A watch does not report objects that were deleted while it was interrupted,
+    and a watch may stop without an error.
     """
 
     def __init__(self, api: KubernetesApi, cache: ClusterCache, queue: WorkQueue[Key], clock: Clock) -> None:
@@ -72,7 +75,7 @@ class Resync:
         self.done = asyncio.Event()
 
     async def once(self) -> None:
-        """List everything and have every DLJob looked at. Raises ApiError, or SilentWatchError."""
+        """List all resources and queue every DLJob. Raises ApiError, and SilentWatchError if a watch missed some."""
         for resource in (NAMESPACES, POLICIES, JOBS, PODS, DLJOBS):
             collection = self._cache.collection(resource)
             objects, version = await self._api.list(resource, labels=SELECTORS.get(resource))
@@ -88,14 +91,14 @@ class Resync:
         self.done.set()
 
     async def run(self, *, interval: float, retry: float) -> None:
-        """List at once and every `interval` seconds; after a failure every `retry` seconds."""
+        """Call `once` at once and every `interval` seconds, after a failure in `retry` seconds, until cancelled."""
         await keep_listed(self.once, "the cluster's objects", interval=interval, retry=retry)
 
     def stalled(self) -> str | None:
-        """Says so when the cluster has not been listed for much longer than it should take."""
+        """For the liveness probe: why the process must be restarted, or None. See LIST_LATE."""
         late = self._clock.monotonic() - self._last
         return f"not listed for {late:.0f} s" if self.done.is_set() and late > LIST_LATE else None
 
     def not_listed(self) -> str | None:
-        """Why the store can't be relied on yet, or None."""
+        """For the readiness probe: why the cache is not complete yet, or None."""
         return None if self.done.is_set() else "objects not listed yet"

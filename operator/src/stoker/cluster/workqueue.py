@@ -1,5 +1,7 @@
-"""A work queue of keys: each key once, one worker a key, failed ones again after a while, and no group of keys, such as
-a namespace, in the way of the others.
+"""The workqueue: each waiting key is queued once, one worker handles a key at a time, and failed keys are retried with
+backoff, as in client-go. Groups of keys, such as namespaces, are served round-robin.
+
+Used for DLJobs by the controller and for notifications by the notifier.
 """
 
 import asyncio
@@ -19,8 +21,8 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """A handler's answer for work that is not done: tried again after `first` seconds, after twice as many each further
-    time in a row, after `longest` at most. Until then only a change of the object has it tried.
+    """A handler's result for work that is not done. The key is retried after `first` seconds; each further time in a
+    row doubles the wait, up to `longest` seconds. A change of the object ends the wait.
     """
 
     first: float
@@ -29,30 +31,35 @@ class Backoff:
 
 TRANSIENT = Backoff(first=0.2, longest=60.0)
 FAULTY = Backoff(first=1.0, longest=300.0)
-"""After a fault of ours, which seldom goes away by itself."""
+"""Backoff after an internal error. Chosen slower than TRANSIENT, because an internal error seldom goes away by itself.
+"""
 
 
 class Transient(Exception):  # noqa: N818 - a reason to try again, not an error
-    """Raised by a handler whose work is not done for a known reason: tried again with backoff, logged without a
-    traceback.
+    """Raised by a handler whose work is not done for a known reason. The key is retried with the backoff TRANSIENT, and
+    the reason is logged without a traceback.
     """
 
 
 Requeue = float | Backoff | None
-"""After how many seconds to look again, or earlier when the key is added; None: when it is added."""
+"""A handler's result: the seconds until the key is handled again, a Backoff, or None. In each case an added key is
+handled earlier, except that a Backoff ends early only when the object has changed.
+"""
 
 
 def one_group(_: Hashable) -> Hashable:
-    """The group of keys that are not told apart."""
+    """Puts all keys into one group."""
     return None
 
 
 class WorkQueue(Generic[K]):
-    """Keys of a group wait in order of arrival, and groups take turns. A key added while it waits is not added again;
-    one added while it is worked on is worked on once more afterwards. So a handler sees the latest state however many
-    events there were.
+    """A queue of keys. Groups are served round-robin, and the keys of a group in order of arrival.
 
-    A group may have as many workers at work as are left for the others, and one is always left.
+    A key that is added while it waits is not queued twice. A key that is added while a worker handles it is handled
+    once more afterwards. So a handler sees the latest state, however many events there were.
+
+    A group gets another worker only while more workers are free than it already has. So one group has at most half of
+    the workers. Without `group` all keys may use all workers.
     """
 
     def __init__(
@@ -63,23 +70,25 @@ class WorkQueue(Generic[K]):
         place: str = "reconcile",
         faults: Faults,
     ) -> None:
-        """`jitter` draws from 0..1; `place` is what faults are counted under."""
+        """`group` gives the group of a key; `jitter` returns a random number in 0..1; `place` is the name under which
+        `faults` counts exceptions of the handler.
+        """
         self._place = place
         self._group = group
         self._jitter = jitter
         self._faults = faults
         self._ready: dict[Hashable, deque[K]] = {}
-        """The keys that wait, by group; the group whose turn it is comes first."""
+        """The waiting keys by group. The group to serve next comes first."""
         self._waiting: set[K] = set()
         self._working: set[K] = set()
         self._busy: Counter[Hashable] = Counter()
-        """Workers at work, by group."""
+        """The number of busy workers by group."""
         self._free = 0
         self._again: dict[K, bool] = {}
-        """Keys added while they are worked on, and whether their object has changed."""
+        """Keys that were added while a worker handles them, and whether their object has changed."""
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._held: set[K] = set()
-        """Keys whose timer is a backoff."""
+        """Keys that wait for the end of a backoff."""
         self._failures: dict[K, int] = {}
         self._wake = asyncio.Event()
 
@@ -87,8 +96,8 @@ class WorkQueue(Generic[K]):
         return len(self._waiting)
 
     def add(self, key: K, *, changed: bool = False) -> None:
-        """Have a key worked on soon; one that is backed off only when its object, or what it hangs on, has `changed`:
-        then what was refused may be taken.
+        """Queue a key. A key in backoff is queued only if its object, or something it depends on, has `changed`,
+        because then the next attempt may succeed.
         """
         if key in self._working:
             self._again[key] = changed or self._again.get(key, False)
@@ -99,7 +108,7 @@ class WorkQueue(Generic[K]):
             self._enqueue(key)
 
     def add_after(self, key: K, delay: float) -> None:
-        """Have a key worked on `delay` seconds from now, or when an earlier timer of it says so."""
+        """Queue a key in `delay` seconds, or earlier if an earlier timer of it is set."""
         loop = asyncio.get_running_loop()
         timer = self._timers.get(key)
         if timer is not None:
@@ -109,19 +118,19 @@ class WorkQueue(Generic[K]):
         self._timers[key] = loop.call_later(delay, self._ring, key)
 
     def pick(self) -> K | None:
-        """Take the key whose turn it is, if a worker is free for its group."""
+        """Remove and return the next key whose group may have another worker, or None."""
         for group, keys in self._ready.items():
             if group is None or self._busy[group] < self._free:
                 key = keys.popleft()
                 del self._ready[group]
                 if keys:
-                    self._ready[group] = keys  # behind the others
+                    self._ready[group] = keys  # moved to the end: the other groups come first
                 self._waiting.discard(key)
                 return key
         return None
 
     async def run(self, handle: Callable[[K], Awaitable[Requeue]], *, workers: int) -> None:
-        """Work on keys for ever."""
+        """Handle keys by so many workers until cancelled."""
         self._free = workers
         async with asyncio.TaskGroup() as group:
             for _ in range(workers):
@@ -153,7 +162,7 @@ class WorkQueue(Generic[K]):
             self._free -= 1
             timer = self._timers.pop(key, None)
             if timer is not None:
-                # The handler looks at everything now and says itself when to look again.
+                # The handler sees the present state and returns itself when to run again.
                 timer.cancel()
             try:
                 answer = await self._handled(key, handle)
@@ -163,7 +172,7 @@ class WorkQueue(Generic[K]):
                 if not self._busy[group]:
                     del self._busy[group]
                 self._free += 1
-                self._wake.set()  # a group may have waited for a worker
+                self._wake.set()  # another group may wait for a free worker
             self._settle(key, answer)
 
     async def _handled(self, key: K, handle: Callable[[K], Awaitable[Requeue]]) -> Requeue:
@@ -179,7 +188,7 @@ class WorkQueue(Generic[K]):
         return answer
 
     def _settle(self, key: K, answer: Requeue) -> None:
-        """Have a key come again as its handler has answered, and as was asked meanwhile."""
+        """Queue a key again as its handler's result demands, or because it was added in between."""
         added = self._again.pop(key, None)
         if not isinstance(answer, Backoff):
             self._failures.pop(key, None)
@@ -195,8 +204,8 @@ class WorkQueue(Generic[K]):
             self.add_after(key, self._pause(key, answer))
 
     def _pause(self, key: K, backoff: Backoff) -> float:
-        """Doubled with every failure in a row, between half and all of it at random, so that many don't come back at
-        once.
+        """Seconds of the next backoff. It doubles with every failure in a row, and a random factor between 0.5 and 1
+        spreads the retries of many keys.
         """
         count = self._failures[key] = self._failures.get(key, 0) + 1
         longest = min(backoff.first * 2.0 ** min(count - 1, 30), backoff.longest)
