@@ -1,7 +1,8 @@
-"""AdmissionReview v1, the API server's question and our answer, read and written by hand.
+"""Reads and writes AdmissionReview v1: the API server's request and Stoker's response.
 
-Only what is needed is read, but all that is read is checked: a body that is not understood raises `NotAReviewError` and
-gets HTTP 400, so that the webhook's failurePolicy decides about it. It is never answered with `allowed: true`.
+Used by the server and the reviewers. Only the needed fields are read, and each of them is checked. A malformed body
+raises `NotAReviewError` and gets HTTP 400, so that the webhook's failurePolicy decides about it. It is never answered
+with `allowed: true`.
 """
 
 import re
@@ -24,18 +25,18 @@ API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
 
 MAX_CAUSES = 64
-"""Causes in a response: kubectl prints each on a line of its own."""
+"""Causes in a response. Bounded because kubectl prints each on a line of its own."""
 
 MAX_ANNOTATION_BYTES = 1024
-"""What of an audit annotation's value is kept: the audit log is read by people."""
+"""Characters of an audit annotation's value that are kept. Bounded because people read the audit log."""
 
-# The API server writes the fields of the review in the order of its Go type: the uid comes first, long before the
-# objects.
+# The API server writes the fields of a review in the order of its Go type. So the uid comes before the objects and is
+# found in the first bytes.
 _LEADING_UID = re.compile(rb'"request"\s*:\s*\{\s*"uid"\s*:\s*"([0-9A-Za-z-]{1,64})"')
 
 
 class Operation(StrEnum):
-    """What is being done to the object."""
+    """The operation of a request, as in AdmissionReview v1."""
 
     CREATE = "CREATE"
     UPDATE = "UPDATE"
@@ -48,12 +49,12 @@ class NotAReviewError(ValueError):
 
 
 class TooDeepError(ValueError):
-    """The body is nested deeper than the parser goes: a review that can be told nothing but its uid."""
+    """The body is nested deeper than the parser reads. Only the review's uid can still be found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionRequest:
-    """The question: may `operation` turn `old_object` into `new_object`?
+    """The API server's request to admit `operation`, which turns `old_object` into `new_object`.
 
     `new_object` is absent for DELETE, `old_object` for CREATE; for CONNECT both may be. `namespace` is None for
     cluster-scoped objects. `name` is empty when the API server is still to generate it.
@@ -71,13 +72,14 @@ class AdmissionRequest:
     old_object: Mapping[str, Any] | None
     dry_run: bool
     deadline: float | None = None
-    """The time of the running loop until which the answer is waited for, where the asker has said it."""
+    """When the API server stops waiting for the response, in the event loop's time; None if it did not say so."""
 
     @classmethod
     def read(cls, body: bytes | bytearray) -> Self:
         """Read the body of the API server's POST.
 
-        Raises NotAReviewError for whatever isn't a complete AdmissionReview v1, TooDeepError for what can't be parsed.
+        Raises NotAReviewError for a body that is not a complete AdmissionReview v1, and TooDeepError for one that is
+        nested too deep to be parsed.
         """
         try:
             document = orjson.loads(body)
@@ -119,9 +121,10 @@ class AdmissionRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionResponse:
-    """What is answered: `warnings` are lines that kubectl prints, `annotations` stand in the API server's audit log.
+    """The response to a request.
 
-    `verdict` is what the answer was made of, where rules have judged; it is counted, not sent.
+    message, causes: why it is denied. warnings: lines that kubectl prints. annotations: entries for the API server's
+    audit log. verdict: the rules' verdict, if they were run; it is counted in the metrics and not sent.
     """
 
     allowed: bool
@@ -132,7 +135,9 @@ class AdmissionResponse:
     verdict: Verdict | None = field(default=None, compare=False, repr=False)
 
     def write(self, request: AdmissionRequest) -> bytes:
-        """The response's JSON. A denial has code 422 and reason Invalid, as the API server's own validation has."""
+        """The response as JSON. A denial has code 422 and reason Invalid, like those of the API server's own
+        validation.
+        """
         response: dict[str, Any] = {"uid": request.uid, "allowed": self.allowed}
         if not self.allowed:
             response["status"] = {
@@ -165,10 +170,10 @@ ALLOWED = AdmissionResponse(allowed=True)
 def unreadable(
     request: AdmissionRequest, error: ValidationError, read: Callable[[Mapping[str, Any]], object]
 ) -> AdmissionResponse:
-    """The refusal of an object that breaks its schema, with one cause to each violation that the request introduces.
+    """Deny an object that violates its schema, with one cause for each violation that the request introduces.
 
-    A stored object that can't be read any more, because the schema got stricter, can still be labelled, suspended and
-    deleted.
+    `error` is what `read` raised for the new object. Violations that the old object already has are ignored: after the
+    schema became stricter, a stored object can still be labelled, suspended and deleted.
     """
     wrong = explain(error)
     if request.old_object is not None:
@@ -181,8 +186,8 @@ def unreadable(
 
 
 def outside_bounds(request: AdmissionRequest) -> AdmissionResponse | None:
-    """The refusal of an object that is too large or too deep to be kept; None for one within bounds, or whose stored
-    state is as far outside, so that it can still be labelled, suspended and deleted.
+    """Deny an object that is too large or nested too deep; None if it is within the bounds. Fields that already exceed
+    a bound in the old object are ignored, so that it can still be labelled, suspended and deleted.
     """
     if request.new_object is None or not (wrong := out_of_bounds(request.new_object)):
         return None
@@ -193,7 +198,7 @@ def outside_bounds(request: AdmissionRequest) -> AdmissionResponse | None:
 
 
 def refused(wrong: Iterable[Violation]) -> AdmissionResponse:
-    """The refusal of an object for what is wrong with it, one cause to each as far as people read."""
+    """Deny an object for these violations, with one cause each, at most MAX_CAUSES."""
     causes = tuple(_cause(violation) for violation in islice(wrong, MAX_CAUSES))
     message = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
     return AdmissionResponse(allowed=False, message=message, causes=causes)
@@ -206,8 +211,8 @@ def _cause(violation: Violation) -> StatusCause:
 
 
 def refuse_unread(start: bytes | bytearray, message: str, *, code: int, reason: str) -> bytes | None:
-    """Deny a review of which only the `start` could be read; None if its uid, without which no answer counts, is not in
-    it.
+    """Deny a review of which only the `start` was read. Returns the response as JSON, or None if the start lacks the
+    uid, which every response must repeat.
     """
     uid = _LEADING_UID.search(start)
     if uid is None:
@@ -221,7 +226,7 @@ def _envelope(response: Mapping[str, Any]) -> bytes:
 
 
 class _Reader:
-    """Reads the members of one JSON object and knows its path, so that an error names it."""
+    """Reads the members of one JSON object. Errors name the member's path."""
 
     __slots__ = ("_members", "_path")
 
@@ -280,5 +285,5 @@ def _json_type(value: object) -> str:
 
 
 def _shown(text: str) -> str:
-    """A value from outside as it may stand in an error: quoted, one line, short."""
+    """A value from outside for an error message: quoted, on one line, at most 60 characters."""
     return repr(text if len(text) <= 60 else f"{text[:60]}...")

@@ -1,4 +1,4 @@
-"""From an AdmissionReview of a DLJob to its answer."""
+"""Reviews DLJobs: from an admission request to its response. The server calls it; worker processes run `judge`."""
 
 import asyncio
 import logging
@@ -17,13 +17,13 @@ from stoker.shell.model import Shortfall
 logger = logging.getLogger(__name__)
 
 CPU_SHARE = 1.25
-"""Of the policy's review budget: the processor time after which a worker is stopped from outside. A review watches its
-budget by itself, and then answers with what it has; what is in a library's hands can't.
+"""Processor time after which a worker is killed, as a multiple of the policy's review budget. A review checks its
+budget itself and answers with what it has found. Chosen above 1 because code inside a library can't check it.
 """
 TIMEOUT = 3.0
-"""Seconds within which an answer is due whose asker does not say when; the API server does."""
+"""Seconds within which a review must be answered if the client sends no timeout. The API server sends one."""
 MARGIN = 0.3
-"""Seconds of it that are left for the way back."""
+"""Seconds of the timeout that are reserved for sending the response."""
 
 SHORTFALLS = {
     TaskEnd.TIME: Shortfall.OVER_BUDGET,
@@ -33,17 +33,17 @@ SHORTFALLS = {
     TaskEnd.RAISED: Shortfall.FAULT,
     TaskEnd.DIED: Shortfall.FAULT,
 }
-"""What it means for the job that its review has not ended as it should. Where the processor time was not over, and yet
-the answer came too late, the machine was busy.
+"""The shortfall for each way in which a worker's task may end early. A task that was late without using up its
+processor time was on a busy machine.
 """
 
 
 class JobReviewer:
-    """Reviews DLJobs under the policy of their namespace, within the policy's budget, in worker processes.
+    """Reviews DLJobs in worker processes, under the policy of their namespace and within its review budget.
 
-    A fault of ours, or a job too costly to analyse, never decides about a job by itself: what its manifest says by
-    itself is judged, and else it passes with a warning, unless the policy says otherwise. The controller reviews again
-    before it creates the Job.
+    An internal error or a script that is too costly to analyse does not decide about a job by itself. The manifest
+    without its scripts is still reviewed, and the job is admitted with a warning unless the policy says Deny. The
+    controller reviews again before it creates the Job.
     """
 
     def __init__(self, view: ClusterView, workers: Workers, now: Callable[[], datetime]) -> None:
@@ -53,7 +53,7 @@ class JobReviewer:
 
     async def __call__(self, request: AdmissionRequest) -> AdmissionResponse:
         if request.subresource or request.operation not in {Operation.CREATE, Operation.UPDATE}:
-            return ALLOWED  # nothing of the spec can change: neither status nor deletion waits for a review
+            return ALLOWED  # a write of the status or a deletion can't change the spec
         if (answer := outside_bounds(request)) is not None:
             return answer
         policy = await self._view.policy(request.namespace or "")
@@ -76,7 +76,9 @@ class JobReviewer:
     def _fallen_short(
         self, outcome: TaskOutcome[AdmissionResponse], policy: EffectivePolicy, request: AdmissionRequest
     ) -> AdmissionResponse:
-        """What the manifest alone says, and that there is no more."""
+        """The response to an unfinished review: the findings without the scripts, and the policy's action for the
+        shortfall.
+        """
         shortfall = SHORTFALLS.get(outcome.end, Shortfall.FAULT)
         log = logger.error if shortfall is Shortfall.FAULT else logger.warning
         log("The review of %s did not end (%s). %s", described(request), outcome.end.value, outcome.detail)
@@ -86,5 +88,5 @@ class JobReviewer:
 
 
 def described(request: AdmissionRequest) -> str:
-    """The object of a review, for the log."""
+    """The object of a request as text for the log."""
     return f"{request.kind} {request.namespace or ''}/{request.name or '(name to be generated)'}"

@@ -1,4 +1,7 @@
-"""What a worker process does of a DLJob's review: reads the job, asks the rules, and puts the answer into words."""
+"""The part of a DLJob's review that runs in a worker process: it reads the job, runs the rules and writes the response.
+
+Used by job_review.py, which starts it in a worker and handles tasks that end early.
+"""
 
 import gc
 from collections.abc import Callable, Iterator, Mapping
@@ -23,15 +26,15 @@ from stoker.shell.model import Shortfall
 Judge = Callable[[DLJob], Verdict]
 
 COLLECT_AFTER = 100_000
-"""Objects, some ten reviews of long scripts: Python's 700 are collected dozens of times within one such review, a fifth
-of its time, and now and then for 100 ms.
+"""Allocations between two runs of the garbage collector, as many as about ten reviews of long scripts make. With
+Python's default of 700 the collector takes a fifth of a review's time, and sometimes 100 ms at once.
 """
 
 
 def judge(request: AdmissionRequest, policy: EffectivePolicy, now: datetime) -> Iterator[AdmissionResponse]:
-    """The answer to the creation or update of a DLJob: first by its manifest alone, then with its scripts.
+    """Review the creation or update of a DLJob. Yields a response without reading its scripts, then one with them.
 
-    The first costs next to nothing, and is what is left where the second takes too much.
+    The first response takes little time. It is used when the second takes more than the budget.
     """
     assert request.new_object is not None
     try:
@@ -51,9 +54,10 @@ def judge(request: AdmissionRequest, policy: EffectivePolicy, now: datetime) -> 
 def not_analysed(
     answer: AdmissionResponse, policy: EffectivePolicy, request: AdmissionRequest, shortfall: Shortfall
 ) -> AdmissionResponse:
-    """An answer with what the policy does about a job that could not be analysed to its end.
+    """Add the policy's action for an unfinished analysis to a response.
 
-    An update is not denied for that: the program is immutable, and the job must stay one that can be suspended.
+    An update is warned instead of denied, because the program is immutable and it must remain possible to suspend the
+    job.
     """
     message = messages.not_analysed(shortfall)
     action = policy.analysis.action(shortfall)
@@ -72,10 +76,10 @@ def not_analysed(
 
 
 def warm_up() -> None:
-    """Review once, then take what is there by then out of the garbage collector's sight.
+    """Review one job when a worker starts, then exclude all present objects from garbage collection.
 
-    Everything is imported and compiled after one review. A full collection walks all that is alive, which takes tens of
-    milliseconds, and what was there before the first review stays for ever.
+    After one review everything is imported and compiled, and these objects live as long as the process. A full
+    collection that walks them takes tens of milliseconds.
     """
     request = AdmissionRequest(
         uid="warm-up",
@@ -106,19 +110,21 @@ WARM_UP: Mapping[str, Any] = {
 
 
 def _judged(job: DLJob, request: AdmissionRequest, by: Judge) -> Verdict:
-    """The verdict; on an update without what the old object was guilty of."""
+    """The verdict on the job; on an update without the denied findings that the old object already had."""
     verdict = by(job)
     if request.old_object is None or not verdict.denied:
         return verdict
     try:
         old = _read(request.old_object, request)
     except ValidationError:
-        return verdict  # then nothing is known to have been wrong before
+        return verdict  # the old object can't be read, so all findings count as new
     return introduced(by(old), verdict)
 
 
 def _read(document: Mapping[str, Any], request: AdmissionRequest) -> DLJob:
-    """The job as it will be stored: what the API server still leaves out of its metadata stands in the request."""
+    """The job as it will be stored. Name and namespace are taken from the request where the metadata lacks them. Raises
+    ValidationError.
+    """
     metadata = document.get("metadata")
     if isinstance(metadata, Mapping):
         given = {"name": request.name or metadata.get("generateName", ""), "namespace": request.namespace or ""}

@@ -1,4 +1,4 @@
-"""What Prometheus is told of the reviews: how many, how they ended, how long they took, and how policies arrived."""
+"""The admission process's own metrics for Prometheus: reviews, findings, sessions, policies and the certificate."""
 
 import time
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ SUPPRESSED = "Suppressed"
 
 
 class AdmissionMetrics:
-    """The metrics of one process. No label has a value that a user chooses: rules and kinds are ours."""
+    """The metrics of one process. Label values come from Stoker (rules, kinds), never from users."""
 
     def __init__(self, policies: Policies) -> None:
         self.registry = CollectorRegistry()
@@ -64,7 +64,7 @@ class AdmissionMetrics:
         ProcessCollector(registry=self.registry)
 
     def counting(self, kind: str, reviewer: Reviewer) -> Reviewer:
-        """The reviewer, its answers counted under `kind`."""
+        """Wrap a reviewer so that its responses and their durations are counted under `kind`."""
 
         async def counted(request: AdmissionRequest) -> AdmissionResponse:
             start = time.perf_counter()
@@ -82,7 +82,7 @@ class AdmissionMetrics:
         return counted
 
     def follow(self, certificate: Certificate) -> None:
-        """Tell from now on when the certificate in use ends."""
+        """Export the expiry of this certificate from now on."""
         expiry = Gauge(
             "stoker_certificate_expiry_timestamp_seconds",
             "Expiry of the serving certificate, in seconds since 1970; 0 without a certificate.",
@@ -91,11 +91,11 @@ class AdmissionMetrics:
         expiry.set_function(lambda: certificate.expires.timestamp() if certificate.expires is not None else 0.0)
 
     def session(self, result: str) -> None:
-        """Count a session: noted, failed or dropped."""
+        """Count a session; `result` is noted, failed or dropped."""
         self._sessions.labels(result).inc()
 
     async def page(self, _: web.Request) -> web.Response:
-        """All of it, in Prometheus' text format."""
+        """Serve all metrics in Prometheus' text format."""
         return web.Response(body=generate_latest(self.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     def _count(self, verdict: Verdict) -> None:
@@ -114,7 +114,7 @@ class AdmissionMetrics:
 
 
 class _PolicyReloadCollector(Collector):
-    """Counts at each scrape the versions of policies that were read, and the policies that are invalid."""
+    """Reads the counts of valid and invalid policies from `Policies` at each scrape."""
 
     def __init__(self, policies: Policies) -> None:
         self._policies = policies

@@ -1,4 +1,4 @@
-"""From an AdmissionReview of a UtilizationPolicy to its answer."""
+"""Reviews UtilizationPolicies: from an admission request to its response. The server calls it."""
 
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
@@ -22,14 +22,14 @@ from stoker.lint.messages import warning_line
 from stoker.policy.checks import ClusterSettings, PolicyReview, RemarkReason, review_policy
 
 MAX_WARNINGS = 8
-"""A policy is written by few and seldom, so more is said than of a job; the rest is in the policy's status."""
+"""Warnings in a response. Higher than for a job, because policies are written rarely; the status has the rest."""
 
 
 class PolicyReviewer:
-    """Refuses a policy that could not be read or contradicts itself; warns of one that does not do what it looks like.
+    """Denies a policy that can't be read or contradicts itself, and warns about settings without the expected effect.
 
-    What is refused is only what the request introduces: a stored policy that an upgrade or a changed `default` has put
-    in the wrong can still be changed elsewhere.
+    Only faults that the request introduces are denied. A stored policy that became invalid by an upgrade or by a change
+    of `default` can still be changed in other fields.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class PolicyReviewer:
         surroundings: ClusterSettings,
         now: Callable[[], datetime],
     ) -> None:
-        """Know the `policies` and `namespaces` of the cluster, whatever they are when asked."""
+        """`policies` and `namespaces` are live views of the cluster; each review reads their present content."""
         self._policies = policies
         self._namespaces = namespaces
         self._rules = rules

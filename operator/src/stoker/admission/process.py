@@ -1,8 +1,8 @@
-"""The admission process: kopf watches the policies and the namespaces and runs our server, which answers the reviews.
+"""The admission process, started by `stoker run admission`. kopf watches policies and namespaces and runs the server.
 
-It is a process of its own, since the controller's pauses must not hold up reviews. Any number of replicas serve side
-by side: nothing is written to the cluster, but when people open sessions in jobs' pods where that is asked for, and the
-webhook's configuration is the chart's alone.
+It is separate from the controller, so that the controller's pauses don't delay reviews. Any number of replicas may
+serve at the same time, because they keep no shared state. The only write to the cluster is the time of a session in a
+job's status, where that is enabled. The chart owns the webhook configuration.
 """
 
 import asyncio
@@ -44,11 +44,11 @@ SESSIONS_PATH = "/validate/sessions"
 class AdmissionSettings:
     """How the admission process runs. Times in seconds.
 
-    `surroundings`: what policies must fit. `notes_sessions`: whether sessions in pods are reviewed, too.
-    `list_interval`: how often the watched policies and namespaces are compared with a list. `exit_timeout`: how long
-    stopping may take before the process kills itself; below the pod's terminationGracePeriodSeconds, above the
-    server's delay and timeout. `review_workers`: processes that review jobs; of several one at least is left to other
-    namespaces than the one whose reviews take long.
+    surroundings: the settings of the cluster that policies must fit. notes_sessions: whether the server also receives
+    sessions in pods and notes them. review_workers: processes that review jobs; with several, a namespace with long
+    reviews leaves at least one to other namespaces. list_interval, list_retry: between two lists of policies and
+    namespaces, and after a failed one. exit_timeout: how long stopping may take before the process kills itself;
+    shorter than the pod's terminationGracePeriodSeconds, longer than the server's drain_delay and shutdown_timeout.
     """
 
     server: ServerSettings
@@ -65,14 +65,14 @@ class AdmissionSettings:
 def run(settings: AdmissionSettings) -> None:
     """Answer reviews until SIGTERM or SIGINT. Credentials are found as kubectl finds them.
 
-    Raises CredentialsError without credentials, and OSError for a port that is taken.
+    Raises CredentialsError without credentials, and OSError for a port in use.
     """
     with suppress(asyncio.CancelledError):
         asyncio.run(serve(settings))
 
 
 async def serve(settings: AdmissionSettings) -> None:
-    """The whole process; see `run`."""
+    """Run the process on the running event loop; see `run`."""
     view = ClusterView()
     workers = Workers(settings.review_workers, warm_up=warm_up, modules=[judgement.__name__])
     metrics = AdmissionMetrics(view.in_force)
@@ -107,9 +107,10 @@ async def serve(settings: AdmissionSettings) -> None:
 
 
 async def _watch(view: ClusterView, server: AdmissionServer, settings: AdmissionSettings) -> None:
-    """Kopf: ends on SIGTERM and SIGINT, after the server has been drained.
+    """Run kopf until SIGTERM or SIGINT; it drains the server before it ends.
 
-    It looks once for what it is to watch, so it must not start before the policies' CRD is there.
+    kopf discovers the resources to watch once, at its start. So it starts only after the first list of policies, which
+    needs their CRD.
     """
     await view.listed.wait()
     registry = watches({POLICIES: view.policies.watched, NAMESPACES: view.namespaces.watched})
@@ -117,7 +118,7 @@ async def _watch(view: ClusterView, server: AdmissionServer, settings: Admission
 
 
 def kopf_settings(settings: AdmissionSettings, server: AdmissionServer) -> kopf.OperatorSettings:
-    """Watch only, beside our server."""
+    """Settings with which kopf only watches and runs `server` as its admission server."""
     kopfs = watch_only(exit_timeout=settings.exit_timeout)
     kopfs.admission.server = server
     return kopfs

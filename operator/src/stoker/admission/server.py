@@ -1,22 +1,20 @@
-"""The admission server: an aiohttp server of our own, run by kopf in place of its own one.
+"""The admission server: an aiohttp server that kopf runs in place of its own. Used by the admission process.
 
 kopf accepts any server as `settings.admission.server`, starts it once the cluster's resources are known and stops it
-on SIGTERM. That is what it is used for. Its dispatcher, the function it hands to the server, is not called:
+on SIGTERM. kopf's dispatcher, the function that it passes to the server, is not used, for these reasons:
 
-- a path or resource that no handler matches is answered with `allowed: true`, a silent bypass; here it is a 404;
-- an exception in a handler is answered as a denial, even where the webhook's failurePolicy is Ignore; here it is a
-  500, which leaves the decision to failurePolicy, and what may fail in a review is caught earlier, by the reviewers;
-- one message can be sent, no causes, so kubectl could not print a refusal as it prints those of the API server;
-- every review copies the whole body and remembers the object's uid for ever.
+- It answers a path or resource without a handler with `allowed: true`, a silent bypass. This server answers 404.
+- It answers an exception in a handler with a denial, even if the webhook's failurePolicy is Ignore. This server answers
+  500, so that failurePolicy decides; the reviewers catch expected failures earlier.
+- It sends one message and no causes, so that kubectl can't print a denial like one of the API server.
+- It copies the whole body of each review and keeps the object's uid for ever.
 
-So the paths are ours, each with one reviewer. What cannot be read as an AdmissionReview is an HTTP error with a plain
-sentence.
+Each path has one reviewer. A body that is not an AdmissionReview gets an HTTP error with a sentence that says why.
 
-What it holds in memory is bounded, whoever connects: connections (adapters/http/listener.py), the size of a body, the
-bodies
-of more than `small_body` that are read and reviewed at a time, and the reviews at work. What is over a bound gets HTTP
-503 with Retry-After: the API server's client waits that long and asks again, as long as the webhook's timeoutSeconds
-lasts; then failurePolicy decides.
+Memory is bounded, whoever connects: the number of connections (adapters/http/listener.py), the size of a body, the
+number of bodies larger than `small_body` that are read and reviewed at a time, and the number of running reviews. A
+request over a bound gets HTTP 503 with Retry-After. The API server repeats it after that time, within the webhook's
+timeoutSeconds; then failurePolicy decides.
 """
 
 import asyncio
@@ -47,12 +45,12 @@ from stoker.findings.finding import rfc3339
 logger = logging.getLogger(__name__)
 
 Reviewer = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
-"""Answers one review. What it raises is a fault of ours, logged and answered with HTTP 500."""
+"""Answers one review. An exception that it raises is an internal error: it is logged and answered with HTTP 500."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Where the reviews of one resource are answered, and by whom."""
+    """The path for the reviews of one resource, and its reviewer."""
 
     path: str
     group: str
@@ -69,46 +67,46 @@ class ServerSettings:
     certificate_folder: Path
     certificate_interval: float = 2.0
     client_ca: Path | None = None
-    """PEM authorities. Where given, only clients with a certificate of theirs are answered."""
+    """A PEM file of authorities. If given, only clients with a certificate signed by one of them are answered."""
     client_names: frozenset[str] = frozenset()
-    """The common names that a client's certificate may have; any where empty."""
+    """The common names that a client's certificate may have; empty: any name."""
     limits: Limits = field(default_factory=Limits)
     max_body: int = 4 * 1024 * 1024
-    """etcd takes 1.5 MiB an object, which a review holds twice (object and oldObject): 3 MiB, the rest is room for what
-    the API server adds. Larger objects can't be stored in any case.
+    """Bytes. etcd accepts objects of up to 1.5 MiB, and a review contains the object twice (object and oldObject). The
+    rest of the 4 MiB is for what the API server adds.
     """
     small_body: int = 256 * 1024
-    """Bodies up to this size are read as they come: at most one a connection."""
+    """Bytes. A body up to this size is read without waiting. There is at most one for each connection."""
     large_bodies: int = 8
-    """Larger bodies that are read and reviewed at a time."""
+    """Bodies larger than small_body that are read and reviewed at the same time."""
     max_reviews: int = 64
-    """Reviews at work at a time, those that wait for their turn to compute included."""
+    """Reviews that run or wait for a worker at the same time."""
     read_timeout: float = 3.0
-    """For a whole body. The API server has it in memory and sends it at once."""
+    """Seconds for a whole body. The API server has it in memory and sends it at once."""
     room_timeout: float = 1.0
-    """How long a large body waits for others to be done with."""
+    """Seconds that a large body waits until another one is finished."""
     drain_delay: float = 5.0
-    """How long a stopping server keeps answering, until the Service sends it nothing any more."""
+    """Seconds that a stopping server keeps answering, until the Service no longer sends it requests."""
     shutdown_timeout: float = 10.0
 
 
 KEPT_OF_TOO_LARGE = 4096
-"""Bytes; the review's uid stands within the first few hundred."""
+"""Bytes kept of a body that is too large. The review's uid is within the first few hundred."""
 LOGGED_A_MINUTE = 1000
-"""Refused requests that the log tells of: whoever connects can cause any number."""
+"""Warnings that the log takes in a minute. Bounded because any client can cause any number of refused requests."""
 RETRY_AFTER = 1
-"""Seconds after which the API server asks again, if its timeout for the webhook allows."""
+"""Seconds after which the API server repeats the request, if the webhook's timeoutSeconds allows it."""
 
 
 class _BusyError(Exception):
-    """There is no room for the request now."""
+    """A bound on parallel requests is reached."""
 
 
 class AdmissionServer:
     """Serves AdmissionReviews over TLS.
 
-    An asynchronous context manager: serving inside, and on leaving first drained. It is also what kopf expects of a
-    server: a callable that yields its client configuration and then runs until cancelled.
+    An asynchronous context manager that serves while entered and drains on leaving. It also implements kopf's protocol
+    of a server: a callable that yields its client configuration and then runs until cancelled.
     """
 
     def __init__(self, settings: ServerSettings, routes: Sequence[Route]) -> None:
@@ -134,21 +132,21 @@ class AdmissionServer:
 
     @property
     def port(self) -> int:
-        """The port that is listened on, also where the settings said 0."""
+        """The port that it listens on; with port 0 in the settings the one that the system chose."""
         return self._listener.port
 
     @property
     def certificate(self) -> Certificate:
-        """What it serves with."""
+        """The serving certificate."""
         return self._certificate
 
     @property
     def connections(self) -> int:
-        """How many are open now."""
+        """The number of open connections."""
         return self._listener.connections
 
     def not_ready(self) -> str | None:
-        """Why no review should be sent here now, or None."""
+        """For the readiness probe: why this server can't answer reviews, or None."""
         if self._draining:
             return "stopping"
         if self._certificate.problem is not None:
@@ -181,13 +179,15 @@ class AdmissionServer:
             await self._listener.__aexit__(*error)
 
     async def __call__(self, dispatch: kopf.WebhookFn) -> AsyncIterator[kopf.WebhookClientConfig]:
-        """The protocol of kopf. What is yielded goes nowhere: the chart ships the webhook's configuration."""
+        """Implement kopf's protocol of a server. The yielded configuration is unused, because the chart ships the
+        webhook configuration.
+        """
         del dispatch
         yield kopf.WebhookClientConfig()
         await asyncio.Event().wait()
 
     def _stranger(self, request: web.Request) -> str | None:
-        """Why this client is not answered, or None. That its certificate is valid was checked in the handshake."""
+        """Why this client is refused, or None. The TLS handshake has already verified its certificate."""
         if self._settings.client_ca is None or not self._settings.client_names:
             return None
         name = _common_name(request.get_extra_info("peercert") or {})
@@ -239,7 +239,7 @@ class AdmissionServer:
             return web.Response(body=answer.write(review), content_type="application/json")
 
     async def _room(self, length: int, held: AsyncExitStack) -> None:
-        """Room for a body of that many bytes, until `held` is left. Raises _BusyError."""
+        """Reserve room for a body of `length` bytes until `held` is closed. Raises _BusyError."""
         if length <= self._settings.small_body:
             return
         try:
@@ -251,7 +251,7 @@ class AdmissionServer:
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
-        """A review that is at work inside. Raises _BusyError."""
+        """Count a running review while inside. Raises _BusyError when max_reviews run already."""
         if self._reviews >= self._settings.max_reviews:
             raise _BusyError(f"{self._reviews} reviews are already running")
         self._reviews += 1
@@ -261,10 +261,10 @@ class AdmissionServer:
             self._reviews -= 1
 
     async def _read(self, request: web.Request) -> tuple[bytearray, bool]:
-        """The body, and whether that is all of it.
+        """Read the body. Returns its kept bytes, and whether the body is complete.
 
-        What exceeds the limit is read and thrown away: a client that still sends does not listen. Of a body that is
-        announced as too large the start is kept, which says what to answer.
+        Bytes over the limit are read and discarded, because a client reads the response only after it has sent its
+        body. Of a body whose Content-Length is too large, the start is kept: it has the uid for the response.
         """
         assert request.content_length is not None
         is_whole = request.content_length <= self._settings.max_body
@@ -284,7 +284,9 @@ class AdmissionServer:
     async def _frame(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """For every request: errors in our words, no traceback to the client, no reuse of connections at the end."""
+        """Wrap every request: turn errors into responses without tracebacks, and close connections while the server
+        stops.
+        """
         response: web.StreamResponse
         try:
             stranger = self._stranger(request)
@@ -306,7 +308,7 @@ class AdmissionServer:
             if not request.content.at_eof():
                 response.force_close()
         except ConnectionError:
-            # Nobody is there any more to be told of it.
+            # The client has closed the connection; nobody reads this response.
             response = web.Response(status=HTTPStatus.BAD_REQUEST)
             response.force_close()
         except Exception:
@@ -321,13 +323,15 @@ class AdmissionServer:
 
 
 def _common_name(certificate: Mapping[str, Any]) -> str:
-    """Of a peer's certificate as the ssl module gives it."""
+    """The common name in a peer's certificate, as the ssl module returns it; empty if it has none."""
     names = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
     return names[-1] if names else ""
 
 
 def _denied_unread(start: bytes | bytearray, message: str, status: HTTPStatus, reason: str) -> web.Response:
-    """Denied, if the review's uid can be found: as an HTTP error it would pass where failurePolicy is Ignore."""
+    """Deny a review that could not be read, if its uid is in `start`. An HTTP error, the answer without a uid, would
+    admit the object where failurePolicy is Ignore.
+    """
     denial = refuse_unread(start, message, code=status, reason=reason)
     if denial is None:
         return _refused(status, message)
@@ -339,13 +343,15 @@ _TIMEOUT = re.compile(r"(\d{1,2})s")
 
 
 def _deadline(request: web.Request, arrived: float) -> float | None:
-    """Until when the answer is waited for: the API server says in the address what the webhook's timeoutSeconds are."""
+    """When the API server stops waiting for the response, in the event loop's time. It sends the webhook's
+    timeoutSeconds in the query (`?timeout=10s`). None without it.
+    """
     told = _TIMEOUT.fullmatch(request.query.get("timeout", ""))
     return None if told is None else arrived + int(told[1])
 
 
 class _FewLines(logging.Filter):
-    """Lets warnings pass up to a number a minute, and says once when it stops."""
+    """Passes at most LOGGED_A_MINUTE warnings a minute. The last one says that further ones are not logged."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -367,7 +373,7 @@ logger.addFilter(_FewLines())
 
 
 def _refused(status: HTTPStatus, message: str) -> web.Response:
-    """An HTTP error with a Status as its body: of it, unlike of plain text, the API server tells its client."""
+    """An HTTP error with a Status as its body. The API server passes its message on, but not a plain text."""
     logger.warning("Refused a request with HTTP %d: %s", status, message)
     body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status, "message": f"stoker: {message}"}
     return web.json_response(body, status=status)

@@ -1,8 +1,8 @@
-"""Sessions that people open in pods (exec, attach, port-forward): let through at once, always, and noted in the DLJob's
-status afterwards.
+"""Notes when people open sessions in jobs' pods (exec, attach, port-forward). Used by the admission process.
 
-When a session ends is not told to admission, and the review says nothing of the pod but its name. So what is noted is
-when the latest one was opened, and whose pod it is, is asked once the answer is given.
+Every session is admitted at once. Afterwards its time is written to the DLJob's `status.lastSession`, which the
+controller reads as user presence. Admission does not learn when a session ends, so only the start is noted. The review
+contains only the pod's name, so the pod is read after the response to find its DLJob.
 """
 
 import asyncio
@@ -20,30 +20,31 @@ from stoker.findings.finding import rfc3339
 logger = logging.getLogger(__name__)
 
 OPENINGS = frozenset({"exec", "attach", "portforward"})
-"""The subresources of a pod that a session begins with."""
+"""The subresources of a pod that open a session."""
 NOTED_EVERY = 60.0
-"""Seconds in which a job's sessions are noted once: a tool that runs a command each second is one session."""
+"""Seconds in which a job's sessions are noted once. Chosen because a tool may run a command each second."""
 WAITING = 500
-"""Sessions whose job is still to be found; more are passed over."""
+"""Sessions that may wait to be noted. Further ones are dropped."""
 REMEMBERED = 10_000
-"""Pods, and as many jobs, whose latest session is remembered: names in reviews need not exist."""
+"""Pods, and as many jobs, whose latest session is remembered. Bounded because reviews may name pods that don't exist.
+"""
 AT_ONCE = 8
-"""Sessions that are noted at a time."""
+"""Sessions that are noted at the same time."""
 RETRY_AFTER = (1.0, 2.0, 5.0, 10.0, 30.0)
-"""Seconds between attempts to note a session."""
+"""Seconds between the attempts to note a session. After the last one follows a final attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A session that somebody opened in a pod."""
+    """A session that was opened in a pod at a time."""
 
     pod: Key
     at: datetime
 
 
 class Sessions:
-    """A Reviewer that never refuses, never waits, and remembers whom it saw. `count` counts how noting ended: noted,
-    failed or dropped.
+    """A Reviewer that admits every session at once and notes it later. `count` gets the result for each: noted, failed
+    or dropped.
     """
 
     def __init__(self, clock: Clock, count: Callable[[str], None] = lambda _: None) -> None:
@@ -51,11 +52,12 @@ class Sessions:
         self._count = count
         self._opened: asyncio.Queue[Opened] = asyncio.Queue(WAITING)
         self._seen = Recent(clock)
-        """Pods whose session was taken up, and jobs whose session was noted."""
+        """Pods with a recent session."""
         self._noted = Recent(clock)
+        """DLJobs with a recently noted session."""
 
     async def __call__(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Allow it."""
+        """Admit the session, and queue it to be noted if its pod has no recent one."""
         opens = request.operation is Operation.CONNECT and request.subresource in OPENINGS
         if opens and not request.dry_run and request.namespace and request.name:
             pod = Key(request.namespace, request.name)
@@ -64,7 +66,7 @@ class Sessions:
         return ALLOWED
 
     async def run(self, api: KubernetesApi, *, retry_after: tuple[float, ...] = RETRY_AFTER) -> None:
-        """Note what is opened, for ever."""
+        """Note the queued sessions until cancelled; `retry_after` are the pauses between attempts, in seconds."""
         room = asyncio.Semaphore(AT_ONCE)
 
         async def note(opened: Opened) -> None:
@@ -75,7 +77,7 @@ class Sessions:
                 self._count("failed")
                 logger.warning("A session in pod %s is not noted: %s", opened.pod, error)
             except Exception:
-                # Reviews of jobs are answered by the same process, which must not end over this.
+                # The same process answers reviews of jobs, so an error here must not end it.
                 self._count("failed")
                 logger.exception("A session in pod %s is not noted", opened.pod)
             finally:
@@ -121,15 +123,15 @@ class Sessions:
 
 
 class Recent:
-    """Keys that were taken up lately, at most REMEMBERED of them: the oldest first, as time goes on."""
+    """The keys of the last NOTED_EVERY seconds, at most REMEMBERED. The oldest are dropped first."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._at: dict[Key, float] = {}
-        """By the steady clock."""
+        """The time of each key by the monotonic clock, the oldest first."""
 
     def is_due(self, key: Key) -> bool:
-        """Whether nothing was taken up under this key lately; it counts as taken up from now on."""
+        """Whether the key is not recent. If so, it is recent from now on."""
         now = self._clock.monotonic()
         if (at := self._at.get(key)) is not None and now - at < NOTED_EVERY:
             return False
@@ -140,7 +142,7 @@ class Recent:
         return True
 
     def forget(self, key: Key) -> None:
-        """What was taken up came to nothing."""
+        """Drop a key, so that the next session counts again."""
         self._at.pop(key, None)
 
     def __len__(self) -> int:
@@ -148,7 +150,9 @@ class Recent:
 
 
 def _job_of(pod: Object) -> Key | None:
-    """The DLJob that a pod of a Job belongs to. The Job has its name: a label alone makes no pod one of a job's."""
+    """The DLJob of a pod, or None. The pod must have the label and be owned by the Job of the same name, because
+    anybody can set a label.
+    """
     key = owner_key(pod)
     owners = pod["metadata"].get("ownerReferences", ())
     is_its = key is not None and any(owner["kind"] == "Job" and owner["name"] == key.name for owner in owners)

@@ -1,1 +1,1 @@
-"""The process that makes and renews the certificate of the webhook."""
+"""The process that issues and renews the webhook's serving certificate."""

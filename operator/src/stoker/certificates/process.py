@@ -1,4 +1,7 @@
-"""The process that keeps the webhook's certificate. It watches nothing and nobody connects to it but the kubelet."""
+"""The process that keeps the webhook's certificate valid, started by `stoker run certificates`.
+
+It checks the certificate every minute and has no watch. It serves only its probes.
+"""
 
 import asyncio
 import logging
@@ -14,16 +17,16 @@ from stoker.certificates.renewal import CertificateKeeper, CertificateLocation
 logger = logging.getLogger(__name__)
 
 INTERVAL = 60.0
-"""Seconds between two looks: whatever was changed by others is put right within that time."""
+"""Seconds between two checks. A change by somebody else is corrected within this time."""
 RETRY = 5.0
-"""Seconds until another try after a failure."""
+"""Seconds until the next check after a failed one."""
 STALE = 3600.0
-"""Seconds without a look that went through, after which the process is not ready."""
+"""Seconds without a successful check after which the process is not ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateSettings:
-    """How the process runs."""
+    """How the process runs. place: where the certificate is kept and whom it is for."""
 
     place: CertificateLocation
     health_address: str = "0.0.0.0"  # noqa: S104 - the kubelet's probes come from outside the pod
@@ -31,7 +34,7 @@ class CertificateSettings:
 
 
 class RenewalChecks:
-    """Looks for ever, and knows how it went."""
+    """Runs the periodic checks and remembers the result for the readiness probe."""
 
     def __init__(self, keeper: CertificateKeeper, clock: SystemClock) -> None:
         self._keeper = keeper
@@ -40,7 +43,7 @@ class RenewalChecks:
         self._problem = "the certificate has not been checked yet"
 
     async def run(self) -> None:
-        """Look every minute, after a failure every few seconds."""
+        """Check every INTERVAL seconds, after a failure in RETRY seconds, until cancelled."""
         while True:
             try:
                 await self._keeper.look()
@@ -54,14 +57,14 @@ class RenewalChecks:
                 await asyncio.sleep(INTERVAL)
 
     def not_ready(self) -> str | None:
-        """Why the certificate is not known to be in order, or None."""
+        """For the readiness probe: why the certificate may be invalid, or None."""
         if self._last is not None and self._clock.monotonic() - self._last < STALE:
             return None
         return self._problem or "the certificate has not been checked for an hour"
 
 
 async def serve(settings: CertificateSettings) -> None:
-    """The whole process; see `run`."""
+    """Run the process on the running event loop; see `run`."""
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         api = await stack.enter_async_context(await Kubernetes.connect())
@@ -83,8 +86,8 @@ async def serve(settings: CertificateSettings) -> None:
 
 
 def run(settings: CertificateSettings) -> None:
-    """Keep the certificate until SIGTERM or SIGINT.
+    """Keep the certificate valid until SIGTERM or SIGINT.
 
-    Raises CredentialsError without credentials, and OSError for a port that is taken.
+    Raises CredentialsError without credentials, and OSError for a port in use.
     """
     asyncio.run(serve(settings))

@@ -1,14 +1,14 @@
-"""Keeps the webhook's serving certificate: makes it, renews it in time, and has the API server trust it.
+"""Issues and renews the webhook's serving certificate, and writes its authorities to the webhook's caBundle.
 
-All that is known stands in one Secret, so a restart between any two steps does no harm:
+Used by the certificates process. The whole state is in one Secret, so that a restart between any two steps is harmless:
 
-    tls.crt, tls.key      what the admission pods serve with
-    ca.crt                the authorities to trust: of tls.crt, of the next, and of those before that have not ended
-    next.crt, next.key    the certificate to come, while API servers learn of its authority
+    tls.crt, tls.key      the serving certificate of the admission pods
+    ca.crt                the trusted authorities: of tls.crt, of next.crt, and of earlier unexpired certificates
+    next.crt, next.key    the next certificate, until all API servers trust its authority
 
-An authority signs one certificate and its key is kept nowhere. A renewal has two steps: first the new authority is
-added to the webhook's caBundle beside the old one; after SETTLE, when every API server has seen that, the new
-certificate takes the old one's place. Pods that still serve with the old one are trusted as before until it ends.
+Each authority signs one certificate, and the authority's key is discarded. A renewal has two steps. First the new
+authority is added to the caBundle beside the old one. After SETTLE, when every API server has seen the change, the new
+certificate replaces the old one. Pods that still serve with the old certificate are trusted until it expires.
 """
 
 import base64
@@ -29,13 +29,17 @@ logger = logging.getLogger(__name__)
 SECRETS = Resource("", "v1", "secrets")
 WEBHOOKS = Resource("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")
 SETTLE = timedelta(minutes=5)
-"""From the new authority to the first use of its certificate: API servers learn of the caBundle by a watch."""
+"""Time from the new authority in the caBundle to the first use of its certificate. Chosen well above the time in which
+API servers receive the change by their watch.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateLocation:
-    """Where the certificate is kept and whom it is for. `valid`: how long a new one holds; it is renewed when a third
-    of that is left.
+    """Where the certificate is kept and whom it is for.
+
+    secret: the Secret's name in `namespace`. webhook: the name of the ValidatingWebhookConfiguration. names: the DNS
+    names of the certificate. valid: the validity of a new certificate; it is renewed when a third of that is left.
     """
 
     namespace: str
@@ -47,7 +51,7 @@ class CertificateLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What the Secret holds, as PEM; empty where it holds none."""
+    """The content of the Secret as PEM texts. A missing entry is empty."""
 
     certificate: str = ""
     key: str = ""
@@ -57,12 +61,12 @@ class Kept:
 
     @classmethod
     def of(cls, secret: Object) -> "Kept":
-        """What can't be decoded counts as not there."""
+        """Read a Secret as JSON. An entry that can't be decoded counts as missing."""
         data = secret.get("data") or {}
         return cls(**{field: _decoded(data, name) for field, name in _KEYS.items()})
 
     def data(self) -> Mapping[str, str]:
-        """The Secret's data; what is empty is left out."""
+        """The Secret's data in base64, without empty entries."""
         texts = {name: getattr(self, field) for field, name in _KEYS.items()}
         return {name: _encoded(text) for name, text in texts.items() if text}
 
@@ -77,7 +81,9 @@ _KEYS: Mapping[str, str] = {
 
 
 def renewed(kept: Kept, place: CertificateLocation, now: datetime) -> Kept:
-    """What the Secret should hold now: the same, or one step further."""
+    """The content that the Secret should have `now`: `kept` itself, or the next step of a renewal. A missing or
+    unusable certificate is replaced at once.
+    """
     trusted = [one for one in read_all(kept.authorities) if one.not_valid_after_utc > now]
     if not _holds(kept.certificate, kept.key, trusted, place.names, now):
         made = issue(place.names, now=now, valid=place.valid)
@@ -108,27 +114,27 @@ def _holds(
 
 
 class CertificateKeeper:
-    """Brings the Secret and the webhook's configuration to what they should be."""
+    """Checks the Secret and the webhook configuration and corrects both."""
 
     def __init__(self, api: KubernetesApi, place: CertificateLocation, clock: Clock) -> None:
         self._api = api
         self._place = place
         self._clock = clock
         self.expires: datetime | None = None
-        """When the certificate in the Secret ends, as of the last look."""
+        """When the certificate in the Secret expires, as of the last check."""
 
     async def look(self) -> None:
-        """One look, and a step if one is due. Raises ApiError."""
+        """Check once, and make the step of a renewal that is due. Raises ApiError."""
         place = self._place
         secret = await self._api.get(SECRETS, place.namespace, place.secret)
         configuration = await self._api.get(WEBHOOKS, None, place.webhook)
         before = Kept.of(secret)
         after = renewed(before, place, self._clock.now())
         if after.certificate == before.next_certificate and not _trusts(configuration, before.authorities):
-            # What the API server does not trust must not be served, however long it is due.
+            # The new certificate is not served before the caBundle has its authority, even if its time has come.
             after = before
         if after != before:
-            # With the resource version that was read: of two who look at once, one writes.
+            # The body has the resource version that was read, so that only one of two parallel checks writes.
             body = {**secret, "data": dict(after.data())}
             try:
                 await self._api.replace(SECRETS, place.namespace, place.secret, body)
@@ -141,8 +147,9 @@ class CertificateKeeper:
             await self._trust(configuration, after.authorities)
 
     async def _trust(self, configuration: Object, authorities: str) -> None:
-        """Have the API server trust these authorities."""
-        # A merge patch replaces the list: it is written as it was read, at the version that was read.
+        """Write these authorities into the caBundle of each webhook."""
+        # A merge patch replaces the whole list. So the list is sent as read, with the resource version that was read as
+        # a precondition.
         encoded = _encoded(authorities)
         webhooks = configuration["webhooks"]
         changed = [{**one, "clientConfig": {**one["clientConfig"], "caBundle": encoded}} for one in webhooks]
