@@ -1,1 +1,1 @@
-"""The API server: the client, events, logs of pods, and the connections on which kopf watches."""
+"""Adapters to the Kubernetes API server: the client, events, pod logs, and kopf's watch sessions."""

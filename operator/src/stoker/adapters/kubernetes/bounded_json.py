@@ -1,8 +1,8 @@
-"""JSON of the API server, read so that no object's nesting can stop the process.
+"""Parses the API server's JSON with bounded nesting. Used by the client and by kopf's sessions.
 
-The API server stores custom resources that are nested thousands of levels deep. Python's parsers give up on those, and
-what walks such an object recursively (kopf, copies, models) gives up far earlier. So what lies deeper than MAX_DEPTH is
-cut off before anything is parsed: the object itself stays readable and can be told of.
+The API server stores custom resources that are nested thousands of levels deep. Python's parsers fail on them, and
+recursive code (kopf, copies, models) fails at much lower depths. So values deeper than MAX_DEPTH are replaced by null
+before the JSON is parsed. The object itself stays readable, and a fault in it can be reported.
 """
 
 import re
@@ -11,7 +11,8 @@ from typing import Any
 import orjson
 
 MAX_DEPTH = 128
-"""Levels that are read. The objects that Stoker accepts have less than a hundred, those of Kubernetes about twenty."""
+"""Levels that are read. Chosen above the hundred levels that Stoker accepts; Kubernetes' own objects have about twenty.
+"""
 _STRING = re.compile(rb'"[^"]*"')
 _TOKEN = re.compile(rb'"[^"]*"|[\[\]{}]')
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -19,12 +20,12 @@ _ONE_KIND = bytes.maketrans(b"[]", b"{}")
 
 
 def loads(content: bytes) -> Any:
-    """Parse JSON; values deeper than MAX_DEPTH become null. Raises ValueError for what is no JSON."""
+    """Parse JSON. Values deeper than MAX_DEPTH become null. Raises ValueError for invalid JSON."""
     return orjson.loads(shallow(content))
 
 
 def shallow(content: bytes, limit: int = MAX_DEPTH) -> bytes:
-    """The same JSON, with null in place of what is nested deeper than `limit` levels. What is no JSON stays so."""
+    """The same JSON with null in place of values deeper than `limit` levels. Invalid JSON stays invalid."""
     if not is_deeper(content, limit):
         return content
     masked = _without_escapes(content)
@@ -44,12 +45,12 @@ def shallow(content: bytes, limit: int = MAX_DEPTH) -> bytes:
 
 
 def is_deeper(content: bytes, limit: int = MAX_DEPTH) -> bool:
-    """Whether JSON is nested deeper than `limit` levels. It is asked of every object, so it has no loop over bytes."""
+    """Whether JSON is nested deeper than `limit` levels. Called for every object, so it has no loop over bytes."""
     if content.count(b"{") + content.count(b"[") <= limit:
         return False
     brackets = _STRING.sub(b"", _without_escapes(content)).translate(_ONE_KIND, _NOT_BRACKETS)
     for _ in range(limit):
-        # One level less: the innermost brackets are pairs without anything in between.
+        # Remove the innermost level: its brackets are pairs with nothing in between.
         fewer = brackets.replace(b"{}", b"")
         if len(fewer) == len(brackets):
             return False
@@ -58,5 +59,5 @@ def is_deeper(content: bytes, limit: int = MAX_DEPTH) -> bool:
 
 
 def _without_escapes(content: bytes) -> bytes:
-    """The same length, so that places stay, and every quotation mark in it begins or ends a string."""
+    """Mask escapes, keeping the length and all offsets. In the result every quotation mark begins or ends a string."""
     return content.replace(b"\\\\", b"__").replace(b'\\"', b"__")

@@ -1,10 +1,9 @@
-"""The Kubernetes API as plain dictionaries: one small asynchronous client for everything the controller and the CLI
-ask.
+"""An asynchronous client of the Kubernetes API with objects as plain dictionaries. Used by all processes and the CLI.
 
-Credentials are found as kubectl finds them; a service account's token is read anew as the kubelet rotates it. Every
-request has a timeout. An error's text carries the verb, the object and the API's reason, but never the API's message,
-because messages of refused updates echo the whole object with its environment: what is logged, or written to a status
-or an event, must not hold it (controller/api_refusals.py says what of it may be repeated).
+Credentials are found as kubectl finds them. A service account's token is read again as the kubelet rotates it. Every
+request has a timeout. An error's text has the verb, the object and the API's reason, but not the API's message: the
+message of a refused update repeats the whole object with its environment, which must not reach a log, a status or an
+event. controller/api_refusals.py decides which part may be repeated.
 """
 
 import asyncio
@@ -32,25 +31,25 @@ logger = logging.getLogger(__name__)
 Object = dict[str, Any]
 """An object of the API as JSON."""
 Warn = Callable[[str], object]
-"""Takes what the API server warns of, one text at a time."""
+"""Called with each warning of the API server."""
 
 REQUEST_TIMEOUT = 30.0
-"""Seconds for a whole request, a page of 500 objects included."""
+"""Seconds for a whole request. Long enough for a page of 500 objects."""
 CONNECT_TIMEOUT = 5.0
-"""Seconds until the connection stands."""
+"""Seconds for opening a connection."""
 CHUNK = 500
-"""Objects a page of a list."""
+"""Objects in one page of a list (kubectl's default)."""
 CONNECTIONS = 40
-"""Connections to the API server: the workers' and a few for the scan, events and the lease."""
+"""Connections to the API server: those of the workers, and some for the scan, events and the Lease."""
 PARSED_AT_ONCE = 256 * 1024
-"""Bytes; a larger answer is parsed in a thread, since the event loop has watches and a lease to serve."""
+"""Bytes. A larger response is parsed in a thread, so that watches and the Lease are served meanwhile."""
 
 MERGE_PATCH = "application/merge-patch+json"
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind of object by its place in the API."""
+    """A resource of the API by its group, version and plural; the core group is empty."""
 
     group: str
     version: str
@@ -61,7 +60,7 @@ class Resource:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """The URL's path of an object, or of the collection when `name` is None; cluster-wide without a namespace."""
+        """The path of an object in the URL; of the collection if `name` is None; cluster-wide without a namespace."""
         parts = ["", "apis", self.group, self.version] if self.group else ["", "api", self.version]
         if namespace:
             parts += ["namespaces", namespace]
@@ -80,20 +79,22 @@ NODES = Resource("", "v1", "nodes")
 EVENTS = Resource("events.k8s.io", "v1", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 WORKLOADS = tuple(Resource("kueue.x-k8s.io", version, "workloads") for version in ("v1beta2", "v1beta1"))
-"""Kueue's view of a job, in the versions that this one can use, the newest first."""
+"""Kueue's Workload in the supported versions, the newest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorCause:
-    """One entry of a Status' `details.causes`: what is wrong, and with which field."""
+    """One entry of a Status' `details.causes`: a field and what is wrong with it."""
 
     field: str
     message: str
 
 
 class ApiError(Exception):
-    """A request that the API server did not fulfil. `answer` is the server's own message, `causes` are its details: for
-    a person at a terminal, and for what controller/api_refusals.py makes of them.
+    """A failed request. code: the HTTP status, None without a response. reason: the reason in the API's Status.
+
+    answer, causes: the server's own message and its details. Show them only to a person at a terminal, or through
+    controller/api_refusals.py.
     """
 
     def __init__(
@@ -119,42 +120,42 @@ class ConflictError(ApiError):
 
 
 class ForbiddenError(ApiError):
-    """The account may not do that, or admission or a quota refused it."""
+    """RBAC, admission or a quota refused the request."""
 
 
 class InvalidError(ApiError):
-    """The object is not valid, or admission refused it as such."""
+    """Validation or admission refused the object as invalid."""
 
 
 class TooLargeError(ApiError):
-    """The object, with what was to be written, is larger than etcd or the API server takes."""
+    """The object would be larger than etcd or the API server accepts."""
 
 
 class UnavailableError(ApiError):
-    """No answer, or one that says: later."""
+    """No response, or one that asks to try again later (429, 5xx)."""
 
 
 class CredentialsError(Exception):
-    """No usable credentials for a cluster; the text says where they were looked for."""
+    """No usable credentials for a cluster were found; the text says where they were searched."""
 
 
 class KubernetesApi(Protocol):
-    """What the controller asks of the API server. Every method may raise ApiError."""
+    """The requests that the controller makes to the API server. Every method may raise ApiError."""
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
-        """Read one object, as the server has it now."""
+        """Read one object from the API server. Raises NotFoundError."""
         ...
 
     async def list(
         self, resource: Resource, namespace: str | None = None, *, labels: str | None = None, fields: str | None = None
     ) -> tuple[list[Object], str]:
-        """Read all objects and the list's resource version, page by page. `labels` and `fields` are selectors."""
+        """Read all objects, page by page; also returns the list's resource version. `labels` and `fields` select."""
         ...
 
     async def create(
         self, resource: Resource, namespace: str | None, body: Mapping[str, Any], *, warn: Warn | None = None
     ) -> Object:
-        """Create an object. What the server warns of, unknown fields among it, is passed to `warn`."""
+        """Create an object and return it as stored. `warn` gets the server's warnings, also about unknown fields."""
         ...
 
     async def patch(
@@ -166,8 +167,8 @@ class KubernetesApi(Protocol):
         *,
         subresource: str | None = None,
     ) -> Object:
-        """Merge `body` into an object, or its subresource (RFC 7386); metadata.resourceVersion in it is a
-        precondition.
+        """Merge `body` into an object or its subresource (JSON merge patch, RFC 7386) and return it as stored. A
+        metadata.resourceVersion in `body` is a precondition: if it differs, ConflictError is raised.
         """
         ...
 
@@ -181,13 +182,17 @@ class KubernetesApi(Protocol):
         subresource: str | None = None,
         timeout: float | None = None,
     ) -> Object:
-        """Replace an object, or its subresource; metadata.resourceVersion in it is a precondition."""
+        """Replace an object or its subresource and return it as stored. A metadata.resourceVersion in `body` is a
+        precondition: if it differs, ConflictError is raised. `timeout` is in seconds.
+        """
         ...
 
     async def delete(
         self, resource: Resource, namespace: str | None, name: str, *, uid: str, resource_version: str | None = None
     ) -> None:
-        """Delete the object with that uid, and what it owns after it."""
+        """Delete the object with that uid; the garbage collector deletes what it owns. Raises ConflictError if the uid
+        or the resource version differs.
+        """
         ...
 
 
@@ -262,7 +267,7 @@ class Kubernetes:
     async def create(
         self, resource: Resource, namespace: str | None, body: Mapping[str, Any], *, warn: Warn | None = None
     ) -> Object:
-        # Unknown fields are no error: a newer server, or an older one, may know others.
+        # Unknown fields only cause warnings, because an older or newer server may know other fields.
         query = {"fieldValidation": "Warn"}
         return await self._request("POST", resource.path(namespace), query=query, body=body, warn=warn)
 
@@ -306,10 +311,10 @@ class Kubernetes:
     async def log(
         self, namespace: str, pod: str, *, container: str, since: datetime | None, limit: int, timeout: float
     ) -> bytes:
-        """At most `limit` bytes of a container's log, each line behind its time, the oldest first.
+        """Read at most `limit` bytes of a container's log. Each line begins with its time; the oldest line comes first.
 
-        Lines begin in the second of `since`, or with the log. Raises ApiError, InvalidError for a container that has
-        not run.
+        The log begins at the second of `since`; None: at its start. `timeout` is in seconds. Raises ApiError, in
+        particular InvalidError for a container that has not run.
         """
         query = {"container": container, "timestamps": "true", "limitBytes": str(limit)}
         if since is not None:
@@ -352,7 +357,7 @@ class Kubernetes:
         timeout: float | None = None,
         warn: Warn | None = None,
     ) -> bytes:
-        """The body of an answer, at most `limit` bytes of it. Raises ApiError."""
+        """Send a request and return the body of the response, at most `limit` bytes (-1: all). Raises ApiError."""
         if self._session is None:
             msg = "the client is used outside its context"
             raise RuntimeError(msg)
@@ -392,7 +397,7 @@ class Kubernetes:
 
 
 async def parse(content: bytes) -> Any:
-    """JSON of the API server, of whatever size and depth. Raises ValueError for what is no JSON."""
+    """Parse JSON of the API server, of any size and depth (bounded_json). Raises ValueError for invalid JSON."""
     if len(content) <= PARSED_AT_ONCE:
         return bounded_json.loads(content)
     return await asyncio.to_thread(bounded_json.loads, content)
@@ -402,12 +407,12 @@ def _written(request: str, body: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(body).encode()
     except (RecursionError, ValueError, TypeError) as error:
-        # The object is at fault, not the server, and it will not become another one.
+        # The object itself can't be written, so a retry would fail in the same way.
         raise InvalidError(request, code=None, reason=f"the object can't be written as JSON: {error}") from None
 
 
 async def _at_most(stream: aiohttp.StreamReader, limit: int) -> bytes:
-    """What a stream holds, up to a limit: whoever serves it need not keep to what was asked for."""
+    """Read a stream up to `limit` bytes, because the server may send more than was requested."""
     content = bytearray()
     while len(content) < limit and (chunk := await stream.read(limit - len(content))):
         content += chunk
@@ -415,11 +420,11 @@ async def _at_most(stream: aiohttp.StreamReader, limit: int) -> bytes:
 
 
 TOO_LARGE = ("etcdserver: request is too large", "trying to send message larger than max")
-"""How etcd's refusal of a large object reads behind the API server, which answers 500."""
+"""Messages of etcd for an object that is too large. The API server passes them on with the status 500."""
 
 
 def error_of(request: str, code: int, content: bytes) -> ApiError:
-    """The error that a Status of the API stands for; proxies in front of it may answer with anything."""
+    """The ApiError for a response with an error status. `content` need not be a Status: a proxy may have answered."""
     try:
         status = bounded_json.loads(content)
         reason, answer = str(status["reason"]), str(status.get("message", ""))
@@ -456,7 +461,7 @@ def warning_text(header: str) -> str:
 
 
 async def find_credentials(*, kubeconfig: str | None = None, context: str | None = None) -> Configuration:
-    """Credentials as kubectl finds them; see Kubernetes.connect. They refresh themselves inside a pod.
+    """Find credentials as kubectl does; see Kubernetes.connect. Inside a pod the token is refreshed from its file.
 
     Raises CredentialsError.
     """
@@ -488,7 +493,9 @@ async def find_credentials(*, kubeconfig: str | None = None, context: str | None
 
 
 async def default_namespace(*, kubeconfig: str | None = None, context: str | None = None) -> str:
-    """The namespace of the kubeconfig's context, or `default`: also for what isn't there, which connecting refuses."""
+    """The namespace of the kubeconfig's context, otherwise `default`. Raises nothing: connecting reports a bad
+    kubeconfig.
+    """
     path = kubeconfig or os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
 
     def read() -> str:
@@ -505,5 +512,5 @@ async def default_namespace(*, kubeconfig: str | None = None, context: str | Non
 
 
 def _exists(kubeconfig: str) -> bool:
-    """One of the files is there, which the library would tell the terminal of in its own words."""
+    """Whether one of the files exists. Checked here because the library would print its own message to the terminal."""
     return any(Path(path).expanduser().exists() for path in kubeconfig.split(os.pathsep) if path)

@@ -1,4 +1,7 @@
-"""Events of ours on events.k8s.io/v1: one object per episode, counted up when it repeats."""
+"""Writes Kubernetes Events (events.k8s.io/v1): one object for each episode, whose series count grows on a repeat.
+
+Used by the controller's status writer and brake.
+"""
 
 import hashlib
 import logging
@@ -15,13 +18,14 @@ logger = logging.getLogger(__name__)
 
 CONTROLLER = "stoker.dev/controller"
 MAX_NOTE_BYTES = 1024
-"""The API server counts bytes."""
+"""Bytes of a note. The API server's limit, which counts bytes, not characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What is to be told of an object. `rule` and `episode` identify it: the same rule in the same episode is the same
-    event again.
+    """An event about an object. type, reason, action and note are those of the API.
+
+    rule, episode: identify the event together with its reason. The same values again are a repeat of the same event.
     """
 
     type: Literal["Normal", "Warning"]
@@ -33,7 +37,7 @@ class Event:
 
 
 class EventWriter:
-    """Writes events. They are best effort: nothing depends on one, and a failure is only logged."""
+    """Writes events. `instance` is their reportingInstance. Events are best effort: a failure is only logged."""
 
     def __init__(self, api: KubernetesApi, clock: Clock, *, instance: str) -> None:
         self._api = api
@@ -41,9 +45,9 @@ class EventWriter:
         self._instance = instance
 
     async def record(self, regarding: Mapping[str, Any], event: Event) -> None:
-        """Tell `event` of the object `regarding`."""
+        """Write `event` about the object `regarding` (JSON), or count it up if it exists. Raises nothing."""
         metadata = regarding["metadata"]
-        # An event is a namespace's; those of cluster-scoped objects are in this one (the API server wants it so).
+        # Events are namespaced. The API server requires those of cluster-scoped objects to be in `default`.
         namespace = metadata.get("namespace", "default")
         name = event_name(metadata["name"], metadata["uid"], event)
         now = micro_time(self._clock.now())
@@ -80,13 +84,15 @@ class EventWriter:
 
 
 def event_name(name: str, uid: str, event: Event) -> str:
-    """The event object's name: the same for the same object, rule and episode, so that a restart repeats no event."""
+    """The name of the event object. It depends only on the object and the event's identity, so a restart finds it
+    again.
+    """
     identity = "\0".join((uid, event.reason, event.rule, event.episode))
     return f"{name[:200]}.{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
 
 def cut(text: str) -> str:
-    """At most 1,024 bytes, no character halved."""
+    """Shorten a text to MAX_NOTE_BYTES bytes of UTF-8, at the end of a character."""
     content = text.encode()
     if len(content) <= MAX_NOTE_BYTES:
         return text
@@ -94,5 +100,5 @@ def cut(text: str) -> str:
 
 
 def micro_time(time: datetime) -> str:
-    """A MicroTime of the API."""
+    """A time in the API's MicroTime format."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

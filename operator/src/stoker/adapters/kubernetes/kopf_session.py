@@ -1,8 +1,8 @@
-"""The connections on which kopf watches: what comes in is cut to a depth that kopf can take.
+"""The HTTP sessions on which kopf lists and watches, with bounded nesting of the received JSON.
 
-kopf reads watches and lists by `json.loads` and walks the objects recursively. One object nested a thousand levels
-deep, which anybody may store, would end the watch and with it the process. So kopf is given a session whose answers
-hold no such object any more; see `stoker.adapters.kubernetes.bounded_json`.
+Used by cluster/process.py. kopf parses with `json.loads` and walks objects recursively. One object nested a thousand
+levels deep, which any user may store, would end the watch and the process. So kopf gets a session whose responses are
+cut to MAX_DEPTH levels; see `stoker.adapters.kubernetes.bounded_json`.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from stoker.adapters.kubernetes.client import PARSED_AT_ONCE, parse
 
 
 def with_bounded_depth(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
-    """The same credentials, on a session of our own. Call it on the event loop."""
+    """A session for kopf with these credentials and BoundedResponse. Call it on the event loop."""
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
         headers=info.as_http_headers(),
@@ -35,7 +35,7 @@ def with_bounded_depth(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
 
 
 class BoundedResponse(aiohttp.ClientResponse):
-    """An answer of the API server, whole (a list) or line by line (a watch)."""
+    """A response of the API server with bounded nesting, read whole (a list) or line by line (a watch)."""
 
     async def start(self, connection: Any) -> "BoundedResponse":
         await super().start(connection)
@@ -47,7 +47,7 @@ class BoundedResponse(aiohttp.ClientResponse):
 
 
 class _BoundedLines:
-    """A stream whose lines, each an event of a watch, are cut to the depth that can be read."""
+    """A stream of a watch. Each line is an event, and its nesting is cut to MAX_DEPTH levels."""
 
     def __init__(self, stream: aiohttp.StreamReader) -> None:
         self._stream = stream
@@ -56,7 +56,7 @@ class _BoundedLines:
         return getattr(self._stream, name)
 
     async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
-        """Whole lines, as many as have come."""
+        """Yield complete lines as they arrive."""
         rest = bytearray()
         async for chunk in self._stream.iter_chunked(size):
             if b"\n" not in chunk:

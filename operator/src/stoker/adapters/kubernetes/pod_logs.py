@@ -1,6 +1,7 @@
-"""Reads, a piece at a time, the logs of jobs' trainers for what they say that their programs do.
+"""Reads the logs of jobs' trainer containers piece by piece for marks, such as the start of an epoch.
 
-Nothing here may hold up or end a diagnosis: reads are few, small and short, and one that fails leaves what is known.
+Used by the scan and by `stoker diagnose`. A log never delays or ends a diagnosis: reads are few, small and short. A
+failed read leaves the marks that are known.
 """
 
 import asyncio
@@ -20,38 +21,42 @@ from stoker.telemetry.series import JobFacts, LogMark, PodFacts
 logger = logging.getLogger(__name__)
 
 BYTES = 256 * 1024
-"""Of one read: some thousand lines."""
+"""Bytes of one read: some thousand lines."""
 PODS = 4
-"""Of one job, by rank: what the others log says the same."""
+"""Pods of one job that are read, the lowest ranks first. The other ranks log the same."""
 READS = 60
-"""A minute, of all jobs together."""
+"""Reads a minute for all jobs together."""
 TIMEOUT = 3.0
 """Seconds that one read may take."""
 PATIENCE = 5.0
 """Seconds that the reads of one job may take together."""
 REMEMBERED = 2_000
-"""Pods whose marks are kept."""
+"""Pods whose marks are kept in memory."""
 MARKS = 100_000
-"""Marks that are kept of all of them together: some 40 MB at their longest."""
+"""Marks of all pods together that are kept: about 40 MB if all have the greatest length."""
 BEHIND = timedelta(minutes=10)
-"""A reader that a chatty program has left further behind goes on with the last minutes."""
+"""Distance from the log's end from which a reader skips to the last minutes. A verbose program may log faster than the
+reads follow.
+"""
 REFUSED_FOR = timedelta(minutes=10)
-"""After a refusal nothing is asked for so long."""
+"""Time without any read after the API server has refused one as forbidden."""
 
 
 class LogApi(Protocol):
-    """What is asked of the API server; see `Kubernetes.log`."""
+    """The part of the API client that reads logs; see `Kubernetes.log`."""
 
     async def log(
         self, namespace: str, pod: str, *, container: str, since: datetime | None, limit: int, timeout: float
     ) -> bytes:
-        """A piece of a log. Raises ApiError."""
+        """Read at most `limit` bytes of a log from the time `since`. Raises ApiError."""
         ...
 
 
 @dataclass(slots=True)
 class _LogReading:
-    """How far a pod's log has been read, and what it said. `is_behind`: the last piece did not reach its end."""
+    """The progress in one pod's log and the marks found so far. until: the time of the last line read. is_behind: the
+    last piece did not reach the log's end. is_over: the pod has ended and its log was read to the end.
+    """
 
     marks: tuple[LogMark, ...] = ()
     until: datetime | None = None
@@ -60,12 +65,12 @@ class _LogReading:
 
 
 class PodLogs:
-    """The marks of jobs' logs. It remembers what it has read, so that each look reads on from there."""
+    """Reads the marks of jobs' logs. Each call continues where the previous one stopped."""
 
     def __init__(
         self, api: LogApi, clock: Clock, *, reads: int = READS, pieces: int = 1, patience: float = PATIENCE
     ) -> None:
-        """`reads` are those of a minute, `pieces` those of one pod in one look; `patience` is in seconds, a job."""
+        """reads: reads a minute. pieces: reads of one pod in one call. patience: seconds for one job in one call."""
         self._api = api
         self._clock = clock
         self._allowed = reads
@@ -76,8 +81,8 @@ class PodLogs:
         self._readings: OrderedDict[str, _LogReading] = OrderedDict()
 
     async def marks(self, facts: JobFacts, container: str = TRAINER) -> tuple[LogMark, ...]:
-        """What the logs of the job's first pods say, as far as they could be read. Never raises for an API server that
-        refuses, is slow or is away.
+        """The marks in the logs of the job's first pods, as far as these were read. Raises nothing when the API server
+        refuses, is slow or is unavailable.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(self._patience):
@@ -88,13 +93,13 @@ class PodLogs:
     async def _read_all(self, facts: JobFacts, container: str) -> None:
         for pod in sorted(facts.pods, key=lambda one: one.rank)[:PODS]:
             if pod.started_at is None or not pod.uid:
-                continue  # of a pod that only the status remembers there is no log any more
+                continue  # a pod that only the status has no longer has a log
             for left in reversed(range(self._pieces)):
                 if not await self._read_on(facts.namespace, pod, container, is_last=not left):
                     break
 
     async def _read_on(self, namespace: str, pod: PodFacts, container: str, *, is_last: bool) -> bool:
-        """Read a piece; whether there is more."""
+        """Read one piece; True if the log has more."""
         reading = self._readings.setdefault(pod.uid, _LogReading())
         self._readings.move_to_end(pod.uid)
         self._forget()
@@ -118,7 +123,7 @@ class PodLogs:
         reading.is_behind = len(piece) >= BYTES
         lines = piece.decode("utf-8", "replace").splitlines()
         if reading.is_behind:
-            del lines[-1:]  # it may be cut
+            del lines[-1:]  # the last line may be incomplete
         last = next((read for line in reversed(lines) if (read := read_line(line)) is not None), None)
         reading.until = reading.until if last is None else last[0]
         reading.marks = bounded((*reading.marks, *log_marks(lines, pod.name)))
@@ -126,14 +131,14 @@ class PodLogs:
         return reading.is_behind
 
     def _forget(self) -> None:
-        """Forget who was read least lately, beyond REMEMBERED pods and MARKS marks."""
+        """Drop the least recently read pods beyond REMEMBERED pods and MARKS marks."""
         kept = sum(len(one.marks) for one in self._readings.values())
         while len(self._readings) > 1 and (len(self._readings) > REMEMBERED or kept > MARKS):
             _, oldest = self._readings.popitem(last=False)
             kept -= len(oldest.marks)
 
     def _may_read(self) -> bool:
-        """Whether the account and the budget allow another read; counts it."""
+        """Whether no recent refusal and no limit of reads a minute forbids a read. If so, it is counted."""
         now = self._clock.monotonic()
         if self._refused_at is not None:
             if now - self._refused_at < REFUSED_FOR.total_seconds():
