@@ -57,3 +57,16 @@ async def test_every_answer_is_as_published(case: str, tier: Tier) -> None:
     answer = json.loads(as_json.render([looked]))
     Draft202012Validator(strict(SCHEMA)).validate(answer)
     assert answer["jobs"][0]["reclaim"]["eligible"] is False  # no screen, no reclaim
+
+
+async def test_the_answer_shows_how_every_cause_was_weighed() -> None:
+    job = simulate("staged-samples", SEED)
+    facts, series, now = record(job, Tier.DEFAULTS)
+    looker = Looker(source=Recorded(series), period=ReadPeriod(now=now), columns=room(TERMINALS[0]))
+    (looked,) = await looker.look_at([Workload(facts=facts, static_findings=())])
+    (finding,) = json.loads(as_json.render([looked]))["jobs"][0]["findings"]
+    weighed = finding["weighedCauses"]
+    assert weighed[0]["category"] == finding["category"] == "InefficientHostGPUTransfer"
+    assert "copied to each GPU" in weighed[0]["evidence"]
+    assert [one["share"] for one in weighed] == sorted((one["share"] for one in weighed), reverse=True)
+    assert sum(one["share"] for one in weighed) <= 1.01

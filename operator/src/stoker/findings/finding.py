@@ -89,6 +89,15 @@ class Recoverable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WeighedCause:
+    """A cause that was weighed for a finding: its share among all that were, 0..1, and its measure as a clause."""
+
+    category: Category
+    share: float
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """One fault as a rule's check reports it; the rule adds its own name, category and documentation.
 
@@ -109,6 +118,7 @@ class Problem:
     gpu_hours_idle: float | None = None
     recoverable: Recoverable | None = None
     alternatives: tuple[Category, ...] = ()
+    weighed: tuple[WeighedCause, ...] = ()
     change: Change | None = None
 
 
@@ -137,6 +147,10 @@ class Finding:
     gpu_hours_idle: float | None = None
     recoverable: Recoverable | None = None
     alternatives: tuple[Category, ...] = ()
+    weighed: tuple[WeighedCause, ...] = ()
+    """Every cause that was weighed, the most likely first; what lacks to a sum of 1 is for reasons that are not known.
+    They are no part of the status.
+    """
     change: Change | None = None
 
     @property

@@ -118,5 +118,6 @@ class Rule(Generic[Subject]):
             gpu_hours_idle=problem.gpu_hours_idle,
             recoverable=problem.recoverable,
             alternatives=problem.alternatives,
+            weighed=problem.weighed,
             change=problem.change,
         )

@@ -92,6 +92,10 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "since": optional_time(finding.since),
         "until": optional_time(finding.until),
         "alternatives": [category.value for category in finding.alternatives],
+        "weighedCauses": [
+            {"category": one.category.value, "share": _number(one.share), "evidence": one.evidence}
+            for one in finding.weighed
+        ],
     }
 
 

@@ -60,6 +60,8 @@ class RecordedJob(ApiModel):
     """Its container image."""
     script: Annotated[str, Field(min_length=1, max_length=MAX_SCRIPT_BYTES)] | None = None
     """The text of its startup script, as in a DLJob's spec.script."""
+    cpu_limit: Annotated[float, Field(gt=0)] | None = None
+    """CPU cores that each pod may use at most. Default: not known."""
     persistent_volume: Boolean = False
     """Whether it wrote to a volume that outlives its pods. Default: false."""
     start: Time | None = None
@@ -198,6 +200,7 @@ def _pods(job: RecordedJob, nodes: int) -> tuple[tuple[PodFacts, ...], tuple[Pod
                 uid=name,
                 rank=rank,
                 gpus=job.gpus_per_node,
+                cpu_limit=job.cpu_limit,
                 started_at=job.start,
                 finished_at=job.end,
                 ready=job.end is None,

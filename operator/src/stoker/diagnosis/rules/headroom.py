@@ -99,7 +99,7 @@ def _named(exam: Examination) -> bool:
     level = input_wait(exam)
     if level is None:
         return False
-    return level.category is not None or any(one.score >= DELAYED for one in level.candidates)
+    return level.category is not None or any(one.share >= DELAYED for one in level.weighed)
 
 
 def _idle_units(exam: Examination, mask: BoolArray) -> str | None:

@@ -12,9 +12,10 @@ import numpy as np
 from stoker.diagnosis.series.effort import working
 from stoker.diagnosis.series.examination import Device, Examination, once
 from stoker.diagnosis.series.interruption import interrupted
-from stoker.diagnosis.series.mechanisms import LEVEL, LIKELY, NAMED, Candidate, confidence, decide, weigh
+from stoker.diagnosis.series.mechanisms import LEVEL, LIKELY, NAMED, confidence, decide, weigh
 from stoker.diagnosis.series.observation import observe, words
 from stoker.diagnosis.series.traffic import exchanged, peak
+from stoker.findings.finding import WeighedCause
 from stoker.findings.vocabulary import Category, Confidence, Framework, JobType
 from stoker.findings.wording import percent, rate
 from stoker.telemetry.grid import BoolArray
@@ -57,7 +58,7 @@ class InputWait:
     """A low level and its cause.
 
     mask: the steps at that level, stage: these with the warm-up. level: the GPUs' mean use there, peak: the largest
-    share of memory in use, in percent (None where unknown). category: None where it is open. candidates: every
+    share of memory in use, in percent (None where unknown). category: None where it is open. weighed: every
     cause that was weighed, the most likely first.
     """
 
@@ -67,12 +68,8 @@ class InputWait:
     peak: float | None
     category: Category | None
     confidence: Confidence
-    candidates: tuple[Candidate, ...]
+    weighed: tuple[WeighedCause, ...]
     alternatives: tuple[Category, ...] = ()
-
-    def words(self, category: Category) -> str:
-        """The measure of one cause."""
-        return next((one.words for one in self.candidates if one.category is category), "")
 
 
 @once
@@ -113,7 +110,7 @@ def _alone(exam: Examination, stage: BoolArray, mask: BoolArray, device: Device,
         peak=None,
         category=category,
         confidence=Confidence.LIKELY,
-        candidates=(Candidate(category=category, score=share, words=f"{said}, the others spin meanwhile"),),
+        weighed=(WeighedCause(category=category, share=share, evidence=f"{said}, the others spin meanwhile"),),
     )
 
 
@@ -141,7 +138,7 @@ def _spins(exam: Examination, stage: BoolArray, mask: BoolArray, level: float) -
         peak=None,
         category=Category.DATA_EXCHANGE,
         confidence=Confidence.LIKELY,
-        candidates=(Candidate(category=Category.DATA_EXCHANGE, score=LIKELY, words=said),),
+        weighed=(WeighedCause(category=Category.DATA_EXCHANGE, share=LIKELY, evidence=said),),
     )
 
 
@@ -167,8 +164,8 @@ def _decide(exam: Examination, stage: BoolArray, mask: BoolArray, level: float, 
         peak=peak_memory,
         category=category,
         confidence=confidence(category, share, low=low or category is not Category.DATA_PREPROCESSING),
-        candidates=tuple(
-            Candidate(category=one, score=share, words=words(exam, mask, observed, one))
+        weighed=tuple(
+            WeighedCause(category=one, share=share, evidence=words(exam, mask, observed, one))
             for one, share in shares.items()
         ),
         alternatives=standing if low else (),

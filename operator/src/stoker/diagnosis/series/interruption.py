@@ -15,7 +15,7 @@ from stoker.diagnosis.series.coincidence import UNLIKELY, Coincidence, coinciden
 from stoker.diagnosis.series.drops import Drops, drops, variation
 from stoker.diagnosis.series.effort import effort, mean_of, progress, working
 from stoker.diagnosis.series.examination import SATURATED_SHARE, Device, Examination, once
-from stoker.diagnosis.series.mechanisms import DROPS, Candidate, Quantity, confidence, decide, weigh
+from stoker.diagnosis.series.mechanisms import DROPS, Quantity, confidence, decide, weigh
 from stoker.diagnosis.series.traffic import (
     USUAL_PERCENTILE,
     Flow,
@@ -27,6 +27,7 @@ from stoker.diagnosis.series.traffic import (
     returned,
     sent,
 )
+from stoker.findings.finding import WeighedCause
 from stoker.findings.vocabulary import Category, Confidence, JobType
 from stoker.findings.wording import count, minutes, percent, rate, size
 from stoker.telemetry.grid import BoolArray
@@ -70,7 +71,7 @@ class Interruption:
     """The drops of a job and what they are for.
 
     category: None where it is open. devices: those that fall; the others spin in a collective until they are back.
-    evidence: what the pods do meanwhile, as a clause. candidates: every cause that was weighed, the most likely first.
+    evidence: what the pods do meanwhile, as a clause. weighed: every cause that was weighed, the most likely first.
     carried: bytes that each drop moves, the middle one; None where that isn't what it is for.
     """
 
@@ -79,7 +80,7 @@ class Interruption:
     devices: tuple[Device, ...]
     confidence: Confidence
     evidence: str
-    candidates: tuple[Candidate, ...] = ()
+    weighed: tuple[WeighedCause, ...] = ()
     alternatives: tuple[Category, ...] = ()
     carried: float | None = None
     mark: str | None = None
@@ -206,8 +207,8 @@ def _judge(exam: Examination, found: Drops, devices: tuple[Device, ...]) -> Inte
         category=chosen,
         confidence=confidence(chosen, share, low=exam.is_low or (found.clear and chosen is Category.DATA_EXCHANGE)),
         evidence="; ".join(words) or undecided.evidence,
-        candidates=tuple(
-            Candidate(category=category, score=share, words=traces.words.get(category, ""))
+        weighed=tuple(
+            WeighedCause(category=category, share=share, evidence=traces.words.get(category, ""))
             for category, share in shares.items()
         ),
         alternatives=standing,

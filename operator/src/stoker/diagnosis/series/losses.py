@@ -7,7 +7,7 @@ from stoker.diagnosis.series.effort import working
 from stoker.diagnosis.series.examination import Claim, Examination
 from stoker.diagnosis.series.input_wait import InputWait, input_wait
 from stoker.diagnosis.series.interruption import Interruption, interruption
-from stoker.findings.finding import Recoverable
+from stoker.findings.finding import Recoverable, WeighedCause
 from stoker.findings.vocabulary import Category, Confidence, Source
 from stoker.findings.wording import gpu_hours, interval, percent
 from stoker.telemetry.grid import BoolArray
@@ -30,6 +30,7 @@ class Loss:
     evidence: str
     confidence: Confidence
     alternatives: tuple[Category, ...]
+    weighed: tuple[WeighedCause, ...]
     drops: Interruption | None
     level: InputWait | None
 
@@ -46,6 +47,7 @@ class Loss:
             until=self.until,
             recoverable=recoverable,
             alternatives=self.alternatives,
+            weighed=self.weighed,
             explains=self.explains,
         )
 
@@ -112,7 +114,7 @@ def combined(exam: Examination, drops: Interruption | None, level: InputWait | N
         mask = mask | level.stage
         details.append(f"Training uses {percent(level.level)} of each {at_work(exam)}")
         named = level.alternatives if level.category is None else (level.category,)
-        said = [one.words for one in level.candidates if one.words and one.category in named]
+        said = [one.evidence for one in level.weighed if one.evidence and one.category in named]
         evidence.append(", ".join(said))
         confidences.append(level.confidence)
         alternatives += level.alternatives
@@ -134,6 +136,7 @@ def combined(exam: Examination, drops: Interruption | None, level: InputWait | N
         evidence="; ".join(part for part in (f"{interval(since, until)}, {exam.names(present)}", *evidence) if part),
         confidence=min(confidences, key=SURENESS.index),
         alternatives=tuple(dict.fromkeys(alternatives)),
+        weighed=(drops.weighed if drops is not None else ()) or (level.weighed if level is not None else ()),
         drops=drops,
         level=level,
     )

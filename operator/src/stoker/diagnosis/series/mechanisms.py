@@ -165,15 +165,6 @@ class Mechanism:
         return self.prior * math.exp(weight if seen else min(weight, 0.0))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A cause that was weighed: its share, 0..1, and its measure as a clause; empty where there is nothing to say."""
-
-    category: Category
-    score: float
-    words: str = ""
-
-
 def expect(
     quantity: Quantity, *, low: float = 0.0, high: float = math.inf, factor: float = 1.6, chance: float = 0.5
 ) -> Expectation:
