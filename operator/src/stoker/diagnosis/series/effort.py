@@ -44,7 +44,7 @@ def working(exam: Examination) -> tuple[int, ...]:
     return tuple(
         row
         for row, device in enumerate(exam.devices)
-        if _usual(device.use[exam.active & device.life]) >= LEAST_USE_PERCENT
+        if usual_height(device.use[exam.active & device.life]) >= LEAST_USE_PERCENT
     )
 
 
@@ -59,7 +59,7 @@ def _efforts(exam: Examination) -> Iterator[FloatArray]:
     for device in exam.devices:
         working = exam.active & device.busy
         ratio = _ratio(device, working)
-        usual = _usual(device.use[working])
+        usual = usual_height(device.use[working])
         yield device.use if ratio is None else np.fmin(device.use, usual * ratio)
 
 
@@ -68,11 +68,12 @@ def _ratio(device: Device, working: np.ndarray) -> FloatArray | None:
     ratios: list[FloatArray] = []
     for signal in WORK_SIGNALS:
         values = device.signal(signal)
-        if values is not None and (usual := _usual(values[working])) >= LEAST_USUAL_PERCENT:
+        if values is not None and (usual := usual_height(values[working])) >= LEAST_USUAL_PERCENT:
             ratios.append(values / usual)
     return np.fmax.reduce(ratios) if ratios else None
 
 
-def _usual(values: FloatArray) -> float:
-    known = values[np.isfinite(values)]
+def usual_height(values: FloatArray | None) -> float:
+    """Of a signal, what nine tenths of its samples do not exceed; 0 without samples."""
+    known = np.empty(0) if values is None else values[np.isfinite(values)]
     return float(np.percentile(known, USUAL_PERCENTILE)) if len(known) else 0.0

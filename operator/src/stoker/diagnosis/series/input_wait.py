@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stoker.diagnosis.series.effort import working
+from stoker.diagnosis.series.effort import LEAST_USUAL_PERCENT, usual_height, working
 from stoker.diagnosis.series.examination import Device, Examination, once
 from stoker.diagnosis.series.interruption import interrupted
 from stoker.diagnosis.series.mechanisms import LEVEL, LIKELY, NAMED, confidence, decide, weigh
@@ -123,7 +123,7 @@ def _spins(exam: Examination, stage: BoolArray, mask: BoolArray, level: float) -
     dram = exam.device_mean(GpuSignal.DRAM, mask)
     if sm is not None:
         rests, words = sm <= SPINNING_SM_PERCENT, f"their SMs {percent(sm)}"
-    elif tensor is not None and dram is not None:
+    elif tensor is not None and dram is not None and _tensor_tells(exam):
         rests = tensor <= SPINNING_TENSOR_PERCENT and dram <= SPINNING_DRAM_PERCENT
         words = f"their tensor cores {percent(tensor)} and their memory {percent(dram)}"
     else:
@@ -140,6 +140,12 @@ def _spins(exam: Examination, stage: BoolArray, mask: BoolArray, level: float) -
         confidence=Confidence.LIKELY,
         weighed=(WeighedCause(category=Category.DATA_EXCHANGE, share=LIKELY, evidence=said),),
     )
+
+
+def _tensor_tells(exam: Examination) -> bool:
+    """Some GPU's tensor cores have worked: in single precision they never do, and their rest is no wait."""
+    usual = (usual_height(device.signal(GpuSignal.TENSOR)) for device in exam.devices)
+    return max(usual, default=0.0) >= LEAST_USUAL_PERCENT
 
 
 def _warm(stage: BoolArray, step: float) -> BoolArray:

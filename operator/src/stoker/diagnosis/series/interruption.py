@@ -353,7 +353,7 @@ def _links(exam: Examination, found: Drops) -> str | None:
         if not rows:
             continue
         fit = coincidence(mean_of(np.array(rows)), found.spans, exam.training, exam.step, floor=LINK_BYTES)
-        if fit is not None and _fits(fit, LINK_BYTES):
+        if fit is not None and fit.lag == 0 and _fits(fit, LINK_BYTES):  # one exporter samples both
             return Burst(word=f"a GPU {word}", pod="", fit=fit).words
     return None
 

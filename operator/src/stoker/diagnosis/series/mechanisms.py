@@ -73,7 +73,7 @@ class Quantity(StrEnum):
     for gaps of milliseconds, 1 for samples of either 0 or the full level.
     """
     PACE_VARIATION = "pace variation"
-    """The coefficient of variation of the GPUs' work, from interval means."""
+    """How much the GPUs' work varies from one interval mean to the next, by its mean."""
     MEMORY = "memory"
     """The largest share of GPU memory in use."""
     WRITES = "writes in drops"
@@ -353,6 +353,7 @@ LEVEL: tuple[Mechanism, ...] = (
             expect(Q.RECEIVED, low=1.5e6, factor=1.6, chance=0.35),
             sign(Q.FOLLOWS, often=0.7, chance=0.12),
             expect(Q.CORES, high=3.0, factor=1.4, chance=0.65),
+            PIPELINED,
             UNLOADED,
             expect(Q.IO_PRESSURE, high=0.05, factor=1.6, chance=0.8),
         ),
@@ -365,6 +366,7 @@ LEVEL: tuple[Mechanism, ...] = (
             expect(Q.RECEIVED, low=1.5e6, factor=1.6, chance=0.35),
             sign(Q.FOLLOWS, often=0.5, chance=0.12),
             expect(Q.CORES, high=3.0, factor=1.4, chance=0.65),
+            PIPELINED,
             UNLOADED,
             expect(Q.IO_PRESSURE, low=0.2, factor=1.4, chance=0.1),
         ),

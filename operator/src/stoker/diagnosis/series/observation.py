@@ -86,17 +86,18 @@ def pausing(exam: Examination, mask: BoolArray) -> float | None:
 
 
 def _pace_variation(exam: Examination, mask: BoolArray) -> float | None:
-    """The coefficient of variation of the work; None where it is sampled in moments, which vary by themselves."""
+    """How much the work varies from step to step; None where it is sampled in moments, which vary by themselves."""
     if not all(exam.devices[row].signal(GpuSignal.GRAPHICS) is not None for row in working(exam)):
         return None
     return _variation(progress(exam)[mask])
 
 
 def _variation(values: FloatArray) -> float | None:
+    """The deviation of neighbours, by the mean: a level that only shifts once hardly varies."""
     known = values[np.isfinite(values)]
     if len(known) < LEAST_SAMPLES or known.mean() <= 0:
         return None
-    return float(known.std() / known.mean())
+    return float(np.sqrt(np.mean(np.diff(known) ** 2) / 2) / known.mean())
 
 
 # ---------------------------------------------------------------------------------------------------------- the links
