@@ -3,8 +3,9 @@
 ## What it flags
 
 The rule flags a job of PyTorch, TensorFlow or JAX, or one that has created a CUDA context, whose pods keep CPUs busy
-while none of its GPUs has ever worked. For an ended job its whole life counts, for a running job at least the first
-hour.
+while none of its GPUs has ever worked. A minute of work in an hour or more counts as none: it is a check of the
+devices, or the start of a runtime that then falls back to CPUs. For an ended job its whole life counts, for a running
+job at least the first hour.
 
 ## Why it costs GPU time
 
@@ -15,6 +16,7 @@ CPUs with an empty CUDA_VISIBLE_DEVICES. All GPUs of the job are lost, and the j
 ## When it stays silent
 
 - The job runs for less than an hour: it may prepare its data.
+- A GPU of a running job has worked in the last ten minutes: it may go on.
 - The pods do nothing: they wait.
 - A GPU holds more memory than a CUDA context: the model is there.
 - No framework is known and no CUDA context was seen (see non-dl-on-gpus).

@@ -16,6 +16,7 @@ All its GPUs are lost for its whole life.
 - The framework is PyTorch, TensorFlow or JAX, or a CUDA context was created: the job was meant to use the GPUs (see
   gpu-never-used).
 - The job runs for less than an hour: it may prepare its data.
+- A GPU has worked for more than a minute, or in the last ten minutes of a running job.
 - The pods do nothing: they wait.
 - A GPU holds more memory than a CUDA context.
 - Any GPU has too few samples, or the job is a serving or interactive job.
