@@ -98,11 +98,18 @@ class Story:
             left -= block
 
     def regime(
-        self, training: Training | None = None, *, faster: Mapping[str, Training] | None = None
+        self,
+        training: Training | None = None,
+        *,
+        faster: Mapping[str, Training] | None = None,
+        used: Sequence[str] | None = None,
     ) -> list[Pattern]:
-        """Runs of steps of this configuration, to be played as often as one likes. `faster` roles wait for it."""
-        others = {role: use for role, use in self._at_rest().items() if role not in {*self._used, *POD_ROLES}}
-        roles = Roles(gpus=self._used, pods=POD_ROLES, others=others, faster=faster or {})
+        """Runs of steps of this configuration, to be played as often as one likes. `faster` roles wait for it; `used`
+        are the roles that work, by default all of the story's.
+        """
+        working = self._used if used is None else tuple(used)
+        others = {role: use for role, use in self._at_rest().items() if role not in {*working, *POD_ROLES}}
+        roles = Roles(gpus=working, pods=POD_ROLES, others=others, faster=faster or {})
         return (training or self.training).patterns(self.rng, roles)
 
     # ------------------------------------------------------------------------------------------------------ start-up

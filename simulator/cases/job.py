@@ -1,12 +1,13 @@
 """What the job as a whole gets wrong: interactive, never released, started on the wrong GPUs, or needing none."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from simulator.case import COMMON, Cast, Draw, begin, case, cast, hours
 from simulator.hardware import V100
 from simulator.job import Story
 from simulator.networks import BERT_LARGE, TABULAR
-from simulator.timeline import PodUse
+from simulator.timeline import Pattern, PodUse
 from simulator.training import Exchange, Training
 from stoker.findings.vocabulary import Category, Framework
 
@@ -140,6 +141,58 @@ def processes_too_few(draw: Draw) -> Cast:
     roles = {(rank, slot): "peers" for rank in range(nodes) for slot in range(used)} | {(0, 0): "lead"}
     facts = {"processes_per_node": used} if draw.chance(0.5) else {}
     return cast(draw, story, nodes=nodes, per_node=per_node, roles=roles, rest="unused", facts=facts)
+
+
+@case("trials-one-by-one", Category.GPU_OVERSUBSCRIPTION)
+def trials_one_by_one(draw: Draw) -> Cast:
+    """A tuner on several GPUs runs its trials one after the other, each a process of its own on the first GPU."""
+    per_node = draw.pick([2, 4, 8])
+    story = Story(draw.rng, draw.tuned(layouts=[(1, 1)]), used=("lead",))
+    _trials(draw, story, [story.regime()])
+    return cast(draw, story, nodes=1, per_node=per_node, rest="unused", roles=_only(1))
+
+
+@case("trials-in-turn", Category.GPU_OVERSUBSCRIPTION)
+def trials_in_turn(draw: Draw) -> Cast:
+    """The same, and each trial takes the GPU after the last one's."""
+    story = Story(draw.rng, draw.tuned(layouts=[(1, 1)]), used=("lead",))
+    _trials(draw, story, [story.regime(used=(role,)) for role in ("lead", "peers")])
+    return cast(draw, story, nodes=1, per_node=draw.pick([4, 8]), rest="unused", roles=_only(2))
+
+
+def _trials(draw: Draw, story: Story, regimes: Sequence[Sequence[Pattern]]) -> None:
+    total, number = hours(draw, 2, 8), 0
+    between = PodUse(cpu=0.5, memory=0.6e9, net_rx=2e3, net_tx=2e3)
+    while story.seconds < total or number < 5:
+        story.boot(draw.scale(8, 30))
+        story.train(regimes[number % len(regimes)], 60 * draw.scale(10, 40))
+        story.cpu_only(draw.scale(20, 60), "switching", between)
+        number += 1
+
+
+@case("cpu-fallback", Category.API_MISUSE)
+def cpu_fallback(draw: Draw) -> Cast:
+    """A runtime makes a context, runs a trial on the GPU for some seconds, and then falls back to CPUs for hours."""
+    training = draw.tuned(layouts=[(1, 1)])
+    story = Story(draw.rng, training, used=("lead",))
+    story.boot(draw.scale(10, 60))
+    small = training.gpu_use(engine=0.1)
+    context = replace(small, memory=draw.between(300, 700))
+    pod = PodUse(cpu=1.0, memory=3e9)
+    story.wait(draw.between(5, 20), "loading", pod=pod, lead=context)
+    busy = replace(pod, cpu=training.cpu_limit * draw.between(0.5, 0.95), memory=8e9, net_rx=draw.scale(2e3, 2e6))
+    rest = replace(context, power=training.gpu.context, engine=0.0)
+    story.wait(hours(draw, 1.5, 8), "computing-on-cpus", pod=busy, lead=rest)
+    roles = {(0, 0): "lead"}
+    return cast(
+        draw,
+        story,
+        nodes=1,
+        per_node=draw.pick([2, 4]),
+        rest="unused",
+        roles=roles,
+        facts={"framework": training.network.framework},
+    )
 
 
 @case("devices-hidden", Category.API_MISUSE)

@@ -11,6 +11,7 @@ from stoker.diagnosis.idle_since import idle_since
 from stoker.diagnosis.merge import Claimed, merge
 from stoker.diagnosis.series.examination import Claim, Examination, examine
 from stoker.diagnosis.series.requests import waits_for_work
+from stoker.diagnosis.series.turns import turns
 from stoker.diagnosis.utilization import utilization
 from stoker.findings.diagnosis import Advice, Diagnosis, DiagnosisThresholds
 from stoker.findings.finding import MAX_ADVICE, Finding
@@ -76,11 +77,12 @@ def diagnose(
 def _is_hint(exam: Examination, claimed: Claimed) -> bool:
     """Whether a cause is only advice: it lies inside the training of a job that is not low, and is only possible or
     takes little of the time. What takes much of it stays a finding: the GPUs of peers that wait for one rank spin, and
-    their utilization is not low. In a job that waits for work to come, the GPUs wait for that.
+    their utilization is not low. In a job that waits for work to come, or whose GPUs work by turns, the GPUs wait for
+    that.
     """
     if claimed.finding.category not in INSIDE_TRAINING:
         return False
-    if waits_for_work(exam):
+    if waits_for_work(exam) or turns(exam) is not None:
         return True
     if not exam.is_not_low:
         return False

@@ -2,8 +2,11 @@
 
 ## What it flags
 
-The rule flags GPUs that have been idle since the job started, with next to no memory in use, while at least two other
-GPUs of the job work.
+The rule flags GPUs that have been idle since the job started, with next to no memory in use, while either
+
+- at least two other GPUs of the job work; or
+- one GPU works for three programs or more, one after another: its memory is given back and taken again, as by the
+  trials of a sweep.
 
 ## Why it costs GPU time
 
@@ -18,7 +21,7 @@ a mean of 41.62 %.
 - The GPU worked earlier, for longer than a check of the devices takes: its rank has finished, or has lost its work.
 - The GPU holds more than a tenth of its memory: part of a model may be there.
 - The GPUs are MIG slices, or the job serves.
-- Exactly one GPU works (see single-gpu-used).
+- Exactly one GPU works, for one program (see single-gpu-used).
 
 ## Change
 
@@ -34,6 +37,7 @@ from collections.abc import Iterator
 
 from stoker.diagnosis.series.examination import Claim, Examination
 from stoker.diagnosis.series.idle_devices import idle_devices
+from stoker.diagnosis.series.turns import LEAST_PROGRAMS, programs
 from stoker.findings.finding import Recoverable
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source
@@ -43,7 +47,10 @@ from stoker.findings.wording import count, gpu_hours, interval, percent
 def check(exam: Examination) -> Iterator[Claim]:
     """Report the GPUs that never worked, beside those that do."""
     split = idle_devices(exam)
-    if split is None or len(split.working) < 2:
+    if split is None:
+        return
+    one_by_one = programs(exam, split.working[0]) if len(split.working) == 1 else 0
+    if len(split.working) < 2 and one_by_one < LEAST_PROGRAMS:
         return
     known, wanted = exam.facts.processes_per_node, exam.facts.gpus_per_node
     matches = known is not None and known * exam.facts.nodes == len(split.working)
@@ -56,9 +63,12 @@ def check(exam: Examination) -> Iterator[Claim]:
         evidence=(
             f"{interval(since, until)}: {exam.names(split.idle)} at 0 %, "
             f"{exam.names(split.working)} at {percent(split.working_percent)}{launch}"
+            + (f", for {count(one_by_one, 'program')} one after another" if one_by_one else "")
         ),
         fix=(
-            f"Start {count(wanted, 'process', 'processes')} on each node (torchrun --nproc_per_node={wanted}, "
+            "Run as many programs at the same time as the job has GPUs, each on its own, or request 1 GPU."
+            if one_by_one
+            else f"Start {count(wanted, 'process', 'processes')} on each node (torchrun --nproc_per_node={wanted}, "
             f"or a bare torchrun), or request {count(len(split.working), 'GPU')}."
         ),
         confidence=Confidence.CERTAIN if matches else Confidence.LIKELY,

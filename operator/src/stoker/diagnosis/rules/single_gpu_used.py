@@ -16,7 +16,7 @@ life of the job. In the study's example that was one of two.
 - Any GPU has too few samples: a missing sample is not idle.
 - Another GPU worked earlier, for longer than a check of the devices takes, or holds more than a tenth of its memory.
 - The GPUs are MIG slices, or the job serves.
-- Two GPUs or more work (see gpus-unused).
+- Two GPUs or more work, or three programs or more run one after another on the GPU (see gpus-unused).
 
 ## Change
 
@@ -32,6 +32,7 @@ from collections.abc import Iterator
 
 from stoker.diagnosis.series.examination import Claim, Examination
 from stoker.diagnosis.series.idle_devices import idle_devices
+from stoker.diagnosis.series.turns import LEAST_PROGRAMS, programs
 from stoker.findings.finding import Recoverable
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source
@@ -41,7 +42,7 @@ from stoker.findings.wording import count, gpu_hours, interval, percent
 def check(exam: Examination) -> Iterator[Claim]:
     """Report a job in which one GPU works and all others never did."""
     split = idle_devices(exam)
-    if split is None or len(split.working) != 1:
+    if split is None or len(split.working) != 1 or programs(exam, split.working[0]) >= LEAST_PROGRAMS:
         return
     explains = exam.explains(exam.life, split.idle)
     hours = exam.idle_hours(explains)
